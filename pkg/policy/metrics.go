@@ -18,7 +18,7 @@ type Metric struct {
 }
 
 // GPUMemory is the name of the metric "share of GPU memory in use".
-const GpuMemory = "memory"
+const GPUMemory = "memory"
 
 var (
 	requestsWaiting  = Metric{Name: "requestsWaiting"}
@@ -31,6 +31,7 @@ var (
 	queueTime        = LatencyMetric("queueTime")
 )
 
+// LatencyMetric returns a metric that is a latency with a histogram.
 func LatencyMetric(name string) Metric {
 	return Metric{Name: name, Unit: scaling.Seconds, Class: scaling.Latency, Mean: true, Histogram: true}
 }
@@ -41,7 +42,7 @@ func share(name string) Metric {
 
 // metricsOf lists the metrics of each type that reads pods. The first is the default.
 var metricsOf = map[SourceType][]Metric{
-	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(GpuMemory)},
+	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(GPUMemory)},
 	SourceVLLM:   {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},

@@ -211,6 +211,7 @@ func (p *Platform) MayRead(namespace, clusterQueue string) bool {
 // StricterMode returns the mode that permits less: hold before advisory before auto.
 func StricterMode(a, b scaling.Mode) scaling.Mode { return max(a, b) }
 
+// ModeOf returns the mode of a `mode` field; the default is auto.
 func ModeOf(word string) scaling.Mode {
 	switch word {
 	case "advisory":

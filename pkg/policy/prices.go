@@ -20,6 +20,7 @@ func (p *Platform) Hourly(instanceType, capacityType string) float64 {
 	return 0
 }
 
+// Costs converts overrides and commitments for package cost. It omits entries with missing fields, which were reported.
 func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Override, c []cost.Commitment) {
 	for _, v := range overrides {
 		if v.Hourly != nil {

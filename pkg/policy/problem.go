@@ -72,6 +72,7 @@ func Errors(problems []Problem) (n int) {
 	return n
 }
 
+// SortProblems sorts problems by file, line and column.
 func SortProblems(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -77,7 +77,7 @@ func (c *platformCompiler) groupWindows(s spec.Group, p *decode.Path) (out []pol
 		if w.Limits == nil && w.Weight == nil && w.Disruption == nil {
 			c.Reject(at, "the window has no effect", "limits, weight or disruption")
 		}
-		c.resources(w.Limits, at.Key("limits"))
+		c.checkResources(w.Limits, at.Key("limits"))
 		if w.Weight != nil && (*w.Weight < 1 || *w.Weight > 100) {
 			c.Reject(at.Key("weight"), "is out of range", "1 to 100, as in a NodePool")
 		}

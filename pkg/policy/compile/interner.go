@@ -34,6 +34,7 @@ const (
 	maxLists = 1 << 12
 )
 
+// NewInterner returns an empty Interner.
 func NewInterner() *Interner {
 	return &Interner{
 		pairs: map[[2]calendar.Window]time.Time{}, formulas: map[string]scaling.Formula{}, words: map[string]string{},
@@ -47,8 +48,8 @@ type lists[T comparable] map[uint64][]T
 
 var hashSeed = maphash.MakeSeed()
 
-// one returns the one copy of a list. The caller must not change it.
-func (l lists[T]) one(list []T) []T {
+// canonical returns the one copy of a list. The caller must not change it.
+func (l lists[T]) canonical(list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (l lists[T]) one(list []T) []T {
 	return l[key]
 }
 
-func keep[K comparable, V any](m map[K]V, key K, value V) V {
+func cache[K comparable, V any](m map[K]V, key K, value V) V {
 	if len(m) >= maxEntries {
 		clear(m)
 	}
@@ -83,7 +84,7 @@ func (s *Interner) overlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	at, known := s.pairs[key]
 	if !known {
 		first, _ := schedule.FirstOverlap(a, b, most)
-		at = keep(s.pairs, key, first)
+		at = cache(s.pairs, key, first)
 	}
 	return at, !at.IsZero()
 }
@@ -102,25 +103,25 @@ func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formu
 	if err != nil {
 		return nil, err
 	}
-	return keep(s.formulas, key.String(), f), nil
+	return cache(s.formulas, key.String(), f), nil
 }
 
-// word returns the one copy of a text. Long texts are not shared, because they are rarely repeated.
-func (s *Interner) word(text string) string {
+// canonicalText returns the one copy of a text. Long texts are not shared, because they are rarely repeated.
+func (s *Interner) canonicalText(text string) string {
 	if len(text) > 64 {
 		return text
 	}
 	if known, ok := s.words[text]; ok {
 		return known
 	}
-	return keep(s.words, text, strings.Clone(text))
+	return cache(s.words, text, strings.Clone(text))
 }
 
-// share replaces the texts and lists of a compiled policy by their one copy.
-func (s *Interner) share(c *policy.Compiled) {
+// intern replaces the texts and lists of a compiled policy by their one copy.
+func (s *Interner) intern(c *policy.Compiled) {
 	w := &c.Workload
 	for _, text := range []*string{&w.Key.Namespace, &w.Target.APIVersion, &w.Target.Kind, &w.Group, &c.Team} {
-		*text = s.word(*text)
+		*text = s.canonicalText(*text)
 	}
 	if w.Target.Name == w.Key.Name {
 		w.Target.Name = w.Key.Name
@@ -129,14 +130,14 @@ func (s *Interner) share(c *policy.Compiled) {
 		signal, source := &w.Policy.Signals[i], &c.Sources[i]
 		for _, text := range []*string{&signal.Name, &signal.Type, &source.DataSource, &source.QueryName, &source.Query, &source.WorkloadLabel,
 			&source.NamespaceLabel, &source.Metric, &source.Trigger} {
-			*text = s.word(*text)
+			*text = s.canonicalText(*text)
 		}
-		source.Type = policy.SourceType(s.word(string(source.Type)))
+		source.Type = policy.SourceType(s.canonicalText(string(source.Type)))
 	}
 	for i := range w.Policy.Schedules {
-		w.Policy.Schedules[i].Window.Name = s.word(w.Policy.Schedules[i].Window.Name)
+		w.Policy.Schedules[i].Window.Name = s.canonicalText(w.Policy.Schedules[i].Window.Name)
 	}
 	p := w.Policy
-	p.Signals, c.Sources, p.Schedules = s.signals.one(p.Signals), s.sources.one(c.Sources), s.schedules.one(p.Schedules)
-	p.ScaleUp.Rates, p.ScaleDown.Rates = s.rates.one(p.ScaleUp.Rates), s.rates.one(p.ScaleDown.Rates)
+	p.Signals, c.Sources, p.Schedules = s.signals.canonical(p.Signals), s.sources.canonical(c.Sources), s.schedules.canonical(p.Schedules)
+	p.ScaleUp.Rates, p.ScaleDown.Rates = s.rates.canonical(p.ScaleUp.Rates), s.rates.canonical(p.ScaleDown.Rates)
 }

@@ -43,7 +43,7 @@ func Platform(f *decode.Collector, name, origin string, written *spec.Platform) 
 		Name: name, Cluster: cmp.Or(written.Cluster, name), Mode: policy.ModeOf(written.Mode), Origin: origin,
 	}}
 	c.out.Bounds = c.bounds(c.spec.Bounds, decode.Spec.Key("bounds"))
-	c.unique()
+	c.checkUnique()
 	c.dataSources()
 	c.exporters()
 	c.queries()
@@ -57,8 +57,8 @@ func Platform(f *decode.Collector, name, origin string, written *spec.Platform) 
 	return c.out
 }
 
-// unique rejects names that occur twice in a list.
-func (c *platformCompiler) unique() {
+// checkUnique rejects names that occur twice in a list.
+func (c *platformCompiler) checkUnique() {
 	check := func(field string, n int, name func(int) string) {
 		used := map[string]bool{}
 		for i := range n {
@@ -199,8 +199,8 @@ func (c *platformCompiler) teams() {
 				c.Reject(p.Key("clusterQueues").At(j), "is not the name of a ClusterQueue", wording.NameAllowed)
 			}
 		}
-		c.resources(s.Limits, p.Key("limits"))
-		c.requested(s.Limits, p.Key("limits"))
+		c.checkResources(s.Limits, p.Key("limits"))
+		c.checkCounted(s.Limits, p.Key("limits"))
 		c.out.Teams = append(c.out.Teams, policy.Team{
 			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, Limits: s.Limits,
 			Bounds:  c.bounds(s.Bounds, p.Key("bounds")),
@@ -221,8 +221,8 @@ func sharedTeam(s *spec.Team) *scaling.Team {
 	return team
 }
 
-// requested rejects limits of resources that the engine does not count, because such a limit would have no effect.
-func (c *platformCompiler) requested(limits map[string]int64, p *decode.Path) {
+// checkCounted rejects limits of resources that the engine does not count, because such a limit would have no effect.
+func (c *platformCompiler) checkCounted(limits map[string]int64, p *decode.Path) {
 	for name := range limits {
 		domain, _, found := strings.Cut(name, "/")
 		if len(validation.IsQualifiedName(name)) == 0 && (!found || domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||
@@ -233,7 +233,7 @@ func (c *platformCompiler) requested(limits map[string]int64, p *decode.Path) {
 	}
 }
 
-func (c *platformCompiler) resources(limits map[string]int64, p *decode.Path) {
+func (c *platformCompiler) checkResources(limits map[string]int64, p *decode.Path) {
 	for name := range limits {
 		if len(validation.IsQualifiedName(name)) > 0 {
 			c.Reject(p.Key(name), "is not a resource", "a resource name such as nvidia.com/gpu")

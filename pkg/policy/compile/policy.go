@@ -88,13 +88,13 @@ func (c *compiler) compile() (out *policy.Compiled) {
 		},
 		Sources: c.sources, Team: team, OwnMode: policy.ModeOf(c.Spec.Mode),
 	}
-	c.Interner.share(compiled)
+	c.Interner.intern(compiled)
 	return compiled
 }
 
-// lack reports something that the PlatformConfig does not declare. If the PlatformConfig cannot be read, the policy waits for it
+// undeclared reports something that the PlatformConfig does not declare. If the PlatformConfig cannot be read, the policy waits for it
 // instead.
-func (c *compiler) lack(p *decode.Path, message, allowed string) {
+func (c *compiler) undeclared(p *decode.Path, message, allowed string) {
 	if c.Platform.Unreadable {
 		c.waits = true
 		return
@@ -198,9 +198,9 @@ func (c *compiler) group() {
 	mine := cmp.Or(wording.List(allowed), "none for this namespace")
 	switch {
 	case c.Platform.Group(name) == nil:
-		c.lack(p, "the PlatformConfig has no such capacity group"+wording.DidYouMean(name, allowed), mine)
+		c.undeclared(p, "the PlatformConfig has no such capacity group"+wording.DidYouMean(name, allowed), mine)
 	case !slices.Contains(allowed, name):
-		c.lack(p, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this capacity group", mine)
+		c.undeclared(p, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this capacity group", mine)
 	}
 }
 
@@ -235,7 +235,7 @@ func (c *compiler) checkWakeUp() {
 // request.
 func (c *compiler) checkIdle() {
 	for i, s := range c.sources {
-		if s.Type == policy.SourceDCGM && s.Metric == policy.GpuMemory && c.policy.Signals[i].Activation == 0 &&
+		if s.Type == policy.SourceDCGM && s.Metric == policy.GPUMemory && c.policy.Signals[i].Activation == 0 &&
 			c.policy.Activation != scaling.ActiveByAll {
 			c.Reject(decode.Spec.Key("signals").At(i).Key("activationTarget"),
 				"is missing: a loaded model uses GPU memory without any request, so with minReplicas 0 the workload would never be idle",

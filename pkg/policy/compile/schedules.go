@@ -94,7 +94,7 @@ func (c *compiler) overlaps() {
 	}
 	for _, pair := range pairs {
 		a, b := &c.policy.Schedules[pair.low], &c.policy.Schedules[pair.high]
-		at, ok := c.Interner.overlap(&a.Window, &b.Window, schedule.MostSteps/len(pairs))
+		at, ok := c.Interner.overlap(&a.Window, &b.Window, schedule.MaxSteps/len(pairs))
 		if !ok {
 			continue
 		}

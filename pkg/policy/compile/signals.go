@@ -80,7 +80,7 @@ func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, polic
 		c.externalSource(s, p, &source)
 	case source.Type == policy.SourceKEDA:
 		source.Trigger = s.Trigger
-		c.mustHave(s.Trigger, p.Key("trigger"), "the name of a trigger of the same ScaledObject")
+		c.require(s.Trigger, p.Key("trigger"), "the name of a trigger of the same ScaledObject")
 		c.knownTrigger(s.Trigger, p.Key("trigger"))
 	}
 	if class, said := classes[s.Class]; said {
@@ -136,7 +136,7 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
 		// The exporter runs on the node and not in the pod, so it cannot be found without a data source.
-		c.lack(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+
+		c.undeclared(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+
 			c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}
 	c.latency(s, p, source, metric)
@@ -168,7 +168,7 @@ func (c *compiler) latency(s *spec.Signal, p *decode.Path, source *policy.Source
 func (c *compiler) redisSource(s *spec.Signal, p *decode.Path, source *policy.Source) {
 	source.DataSource = c.dataSource(s, p, policy.DataRedis)
 	if source.DataSource == "" && s.Source == "" {
-		c.lack(p.Key("source"), "is missing", "a redis data source of the PlatformConfig"+c.sourceNames(policy.DataRedis))
+		c.undeclared(p.Key("source"), "is missing", "a redis data source of the PlatformConfig"+c.sourceNames(policy.DataRedis))
 	}
 	source.ListName, source.Stream, source.ConsumerGroup = s.ListName, s.Stream, s.ConsumerGroup
 	switch {
@@ -200,7 +200,7 @@ func (c *compiler) kueueSource(s *spec.Signal, p *decode.Path, source *policy.So
 			cmp.Or(wording.List(mine), "none for this namespace; or a localQueue of the namespace"))
 	}
 	if !slices.ContainsFunc(c.Platform.DataSources, func(d policy.DataSource) bool { return d.Type == policy.DataPrometheus }) {
-		c.lack(p.Key("type"), "Kueue's metrics are read from Prometheus, and the PlatformConfig has no prometheus data source",
+		c.undeclared(p.Key("type"), "Kueue's metrics are read from Prometheus, and the PlatformConfig has no prometheus data source",
 			"kueue with a prometheus data source in the PlatformConfig")
 	}
 }
@@ -208,7 +208,7 @@ func (c *compiler) kueueSource(s *spec.Signal, p *decode.Path, source *policy.So
 func (c *compiler) externalSource(s *spec.Signal, p *decode.Path, source *policy.Source) {
 	source.DataSource = c.dataSource(s, p, policy.DataExternal)
 	source.Metric = s.Metric
-	c.mustHave(s.Metric, p.Key("metric"), "the name of an external metric")
+	c.require(s.Metric, p.Key("metric"), "the name of an external metric")
 	selector, err := labels.ValidatedSelectorFromSet(s.MatchLabels)
 	if err != nil {
 		c.Reject(p.Key("matchLabels"), "is not a label selector: "+err.Error(), "label names and values as in Kubernetes")
@@ -217,7 +217,7 @@ func (c *compiler) externalSource(s *spec.Signal, p *decode.Path, source *policy
 	source.Selector = selector.String()
 }
 
-func (c *compiler) mustHave(value string, p *decode.Path, allowed string) {
+func (c *compiler) require(value string, p *decode.Path, allowed string) {
 	if value == "" {
 		c.Reject(p, "is missing", allowed)
 	}

@@ -33,12 +33,12 @@ func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.Da
 		for _, known := range c.Platform.DataSources {
 			names = append(names, known.Name)
 		}
-		c.lack(at, "the PlatformConfig has no such data source"+wording.DidYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
+		c.undeclared(at, "the PlatformConfig has no such data source"+wording.DidYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
 	case !slices.Contains(types, d.Type) || !d.Serves(policy.SourceType(s.Type)):
-		c.lack(at, fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type),
+		c.undeclared(at, fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type),
 			"a data source"+c.sourceNames(types...))
 	case !d.Allows(c.Key.Namespace):
-		c.lack(at, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
+		c.undeclared(at, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
 	}
 	return s.Source
 }
@@ -102,12 +102,12 @@ func (c *compiler) queryRef(s *spec.Signal, p *decode.Path, source *policy.Sourc
 		if d := c.Platform.DataSource(s.QueryRef); d != nil {
 			message = d.Name + " is a data source of type " + string(d.Type) + ", not a query"
 		}
-		c.lack(p.Key("queryRef"), message, "a query"+c.queryNames())
+		c.undeclared(p.Key("queryRef"), message, "a query"+c.queryNames())
 		return
 	}
 	d := c.Platform.DataSource(q.Source)
 	if d != nil && !d.Allows(c.Key.Namespace) {
-		c.lack(p.Key("queryRef"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" use its data source "+d.Name,
+		c.undeclared(p.Key("queryRef"), "the PlatformConfig does not let namespace "+c.Key.Namespace+" use its data source "+d.Name,
 			"a query"+c.queryNames())
 	}
 	source.DataSource, source.QueryName, source.Query = q.Source, q.Name, q.PromQL
@@ -139,7 +139,7 @@ func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Sourc
 	d := c.Platform.DataSource(source.DataSource)
 	if d == nil {
 		if s.Source == "" {
-			c.lack(p.Key("source"), "is missing", "a prometheus data source of the PlatformConfig"+c.sourceNames(policy.DataPrometheus))
+			c.undeclared(p.Key("source"), "is missing", "a prometheus data source of the PlatformConfig"+c.sourceNames(policy.DataPrometheus))
 		}
 		return metric
 	}

@@ -116,8 +116,10 @@ func (f *Collector) Recover(done *bool) {
 	}
 }
 
+// InternalError begins the message of a recovered panic.
 const InternalError = "gpuscaler panicked while it processed this text"
 
+// Failed reports whether the text has a problem that is not a warning.
 func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
 // RejectText records a problem with the value of an annotation.

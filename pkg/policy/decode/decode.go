@@ -206,6 +206,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
+// PrintableText describes the text that is allowed in values.
 const PrintableText = "printable characters, line feeds and tabs"
 
 // checkPrintable rejects text with control characters, because it could change the terminal on which a name, a reason or a log line is
@@ -216,7 +217,7 @@ func (d *decoder) checkPrintable(n *yaml.Node, p *Path) {
 	}
 }
 
-// describe returns the value of a node, or its kind.
+// Describe returns the value of a node, or its kind.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -13,14 +13,19 @@ type Path struct {
 	index int // if name is empty
 }
 
+// Root is the path of the whole document, and Spec that of its spec.
 var (
 	Root *Path
 	Spec = Root.Key("spec")
 )
 
+// Key returns the path of a field of p.
 func (p *Path) Key(name string) *Path { return &Path{up: p, name: name} }
-func (p *Path) At(i int) *Path        { return &Path{up: p, index: i} }
 
+// At returns the path of an entry of the list p.
+func (p *Path) At(i int) *Path { return &Path{up: p, index: i} }
+
+// String returns the path as problems show it: spec.signals[2].target.
 func (p *Path) String() string {
 	switch {
 	case p == nil:

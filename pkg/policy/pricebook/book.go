@@ -31,7 +31,7 @@ func Is(text []byte) (is bool) {
 		if !f.Parse(p.Text) {
 			continue
 		}
-		n, exact := decode.Locate(f.Root, (*decode.Path)(nil).Key("kind"))
+		n, exact := decode.Locate(f.Root, decode.Root.Key("kind"))
 		return exact && n.Value == spec.KindPriceBook
 	}
 	return false
@@ -67,7 +67,7 @@ func (d bookReader) read(text []byte) (book *cost.Book) {
 	}
 	var all spec.PriceBookDocument
 	only.Decode(&all)
-	root := (*decode.Path)(nil)
+	root := decode.Root
 	if all.Kind != spec.KindPriceBook && all.Kind != "" {
 		only.Reject(root.Key("kind"), "is not a price book", spec.KindPriceBook)
 	}

@@ -15,7 +15,7 @@ var (
 
 // MaxSteps limits the search for one policy, so that one complex calendar does not delay the others. Two daily windows take 6,000 steps
 // for the four years. A pair that opens and closes every other minute is searched for weeks, which are all alike.
-const MostSteps = 40_000
+const MaxSteps = 40_000
 
 // FirstOverlap returns the first time at which both windows are open. It visits only the times at which one of the windows changes, at
 // most `most` of them.

@@ -9,11 +9,13 @@ const (
 	KindPlatformConfig = "PlatformConfig"
 )
 
+// Metadata is the metadata of a document.
 type Metadata struct {
 	Name      string `yaml:"name" required:"true"`
 	Namespace string `yaml:"namespace,omitempty"`
 }
 
+// PolicyDocument is a ScalingPolicy.
 type PolicyDocument struct {
 	APIVersion string   `yaml:"apiVersion" required:"true"`
 	Kind       string   `yaml:"kind" required:"true"`
@@ -21,6 +23,7 @@ type PolicyDocument struct {
 	Spec       Policy   `yaml:"spec" required:"true"`
 }
 
+// PlatformDocument is a PlatformConfig.
 type PlatformDocument struct {
 	APIVersion string   `yaml:"apiVersion" required:"true"`
 	Kind       string   `yaml:"kind" required:"true"`

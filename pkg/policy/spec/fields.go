@@ -18,6 +18,7 @@ type Field struct {
 	Default  string // the default, as the reference shows it
 }
 
+// Fields are the fields of a struct.
 type Fields struct {
 	Fields []Field
 	Names  []string
@@ -26,6 +27,7 @@ type Fields struct {
 
 var tables sync.Map // reflect.Type -> *Fields
 
+// FieldsOf returns the fields of a struct type. It caches them.
 func FieldsOf(t reflect.Type) *Fields {
 	if known, ok := tables.Load(t); ok {
 		return known.(*Fields)
@@ -50,6 +52,7 @@ func FieldsOf(t reflect.Type) *Fields {
 	return table
 }
 
+// SignalTypes returns the values of the field `type` of a signal.
 func SignalTypes() []string {
 	t := FieldsOf(reflect.TypeFor[Signal]())
 	return t.ByName["type"].Enum

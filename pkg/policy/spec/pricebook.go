@@ -28,6 +28,7 @@ type InstancePrice struct {
 	Reserved *float64 `yaml:"reserved,omitempty"`
 }
 
+// PriceBookDocument is a PriceBook.
 type PriceBookDocument struct {
 	APIVersion string    `yaml:"apiVersion" required:"true"`
 	Kind       string    `yaml:"kind" required:"true"`

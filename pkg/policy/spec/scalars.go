@@ -23,6 +23,7 @@ type Duration time.Duration
 
 const maxDuration = 366 * 24 * time.Hour
 
+// Parse implements Scalar.
 func (d *Duration) Parse(text string) error {
 	parsed, err := parseDuration(text)
 	if err != nil {
@@ -49,9 +50,12 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// Allowed implements Scalar.
 func (Duration) Allowed() string {
 	return "a duration such as 90s, 10m or 1h30m, or whole seconds, at most a year"
 }
+
+// Pattern implements Scalar.
 func (Duration) Pattern() string { return `^([0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$` }
 
 // MarshalYAML returns the shortest form.
@@ -77,6 +81,7 @@ type Amount struct {
 	Unit  scaling.Unit
 }
 
+// Parse implements Scalar.
 func (a *Amount) Parse(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	if v, err := strconv.ParseFloat(number, 64); err == nil && IsPlainNumber(number) {
@@ -97,14 +102,17 @@ func (a *Amount) Parse(text string) error {
 	return nil
 }
 
-// isPlainNumber excludes what ParseFloat accepts besides decimal numbers: hexadecimal, underscores, "nan".
+// IsPlainNumber reports whether s is a decimal number. It excludes what ParseFloat accepts besides decimal numbers: hexadecimal, underscores, "nan".
 func IsPlainNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.eE+-") == "" && s[0] != '+'
 }
 
+// Allowed implements Scalar.
 func (Amount) Allowed() string {
 	return "a number such as 10, a percentage such as 80%, or a time such as 500ms"
 }
+
+// Pattern implements Scalar.
 func (Amount) Pattern() string {
 	return `^([0-9]+(\.[0-9]+)?%?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 }
@@ -120,6 +128,7 @@ func (a Amount) MarshalYAML() (any, error) {
 // Percent is a share that is written as a percentage with or without the sign: 80 and 80% are the same, 0.8 is rejected.
 type Percent float64 // as a fraction
 
+// Parse implements Scalar.
 func (p *Percent) Parse(text string) error {
 	number, signed := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
@@ -136,7 +145,10 @@ func (p *Percent) Parse(text string) error {
 	return nil
 }
 
+// Allowed implements Scalar.
 func (Percent) Allowed() string { return "a percentage such as 80 or 80%" }
+
+// Pattern implements Scalar.
 func (Percent) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns a percentage: 80%.
@@ -147,6 +159,7 @@ func (p Percent) MarshalYAML() (any, error) {
 // Tolerance is the tolerance of an HPA: a relative change as a number from 0 to 1 (0.1), or as a percentage (10%).
 type Tolerance float64
 
+// Parse implements Scalar.
 func (t *Tolerance) Parse(text string) error {
 	number, percent := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(number, 64)
@@ -165,7 +178,10 @@ func (t *Tolerance) Parse(text string) error {
 	return nil
 }
 
+// Allowed implements Scalar.
 func (Tolerance) Allowed() string { return "a number from 0 to 1 such as 0.1, or a percentage" }
+
+// Pattern implements Scalar.
 func (Tolerance) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
 // MarshalYAML returns a number.
@@ -174,6 +190,7 @@ func (t Tolerance) MarshalYAML() (any, error) { return float64(t), nil }
 // Bytes is a size: a number of bytes, or a number with Ki, Mi or Gi.
 type Bytes int64
 
+// Parse implements Scalar.
 func (b *Bytes) Parse(text string) error {
 	number, factor := text, int64(1)
 	for suffix, f := range map[string]int64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30} {
@@ -192,5 +209,8 @@ func (b *Bytes) Parse(text string) error {
 	return nil
 }
 
+// Allowed implements Scalar.
 func (Bytes) Allowed() string { return "a size such as 16Mi or 512Ki, at most 16Gi" }
+
+// Pattern implements Scalar.
 func (Bytes) Pattern() string { return `^[0-9]+(Ki|Mi|Gi)?$` }

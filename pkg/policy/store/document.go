@@ -20,18 +20,18 @@ import (
 // document is one YAML document of a file, decoded as far as possible.
 type document struct {
 	decode.Collector
-	text       []byte
-	compressed bool   // text is compressed
-	hash       string // hash of the text, 32 hex digits
-	kind       string
-	key        scaling.Key
-	Policy     *spec.Policy   // of a ScalingPolicy
-	platform   *spec.Platform // of a PlatformConfig
-	from       string         // cached result of origin
-	path       *Path          // the path that contains its file
-	excluded   bool           // it is not accepted from its path
-	state      State          // as of the last load
-	since      time.Time      // start of state
+	text         []byte
+	compressed   bool   // text is compressed
+	hash         string // hash of the text, 32 hex digits
+	kind         string
+	key          scaling.Key
+	policySpec   *spec.Policy   // of a ScalingPolicy
+	platformSpec *spec.Platform // of a PlatformConfig
+	from         string         // cached result of origin
+	path         *Path          // the path that contains its file
+	excluded     bool           // it is not accepted from its path
+	state        State          // as of the last load
+	since        time.Time      // start of state
 }
 
 // origin returns the name and version of the document: chat.yaml@3f1c.
@@ -50,7 +50,7 @@ func (d *document) id() string {
 	return d.Document
 }
 
-func NewDocument(file string, p decode.Part) *document {
+func newDocument(file string, p decode.Part) *document {
 	// the position in the file is no part of the identity
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.Text, []byte("---"))))
 	d := &document{text: bytes.Clone(p.Text), hash: hex.EncodeToString(sum[:16])}
@@ -60,7 +60,7 @@ func NewDocument(file string, p decode.Part) *document {
 
 // release drops what can be decoded from the text again, so that ten thousand policies are kept as compressed text and numbers.
 func (d *document) release() {
-	d.Root, d.Policy, d.platform = nil, nil, nil
+	d.Root, d.policySpec, d.platformSpec = nil, nil, nil
 	if !d.compressed {
 		d.text, d.compressed = compress(d.text), true
 	}
@@ -74,8 +74,8 @@ func (d *document) content() []byte {
 	return d.text
 }
 
-// ensure decodes the text again if it was released, and finds the same problems again.
-func (d *document) ensure() {
+// restore decodes the text again if it was released, and finds the same problems again.
+func (d *document) restore() {
 	if d.Root == nil {
 		d.Problems, d.Decoded = nil, 0
 		d.read()
@@ -103,7 +103,7 @@ func (d *document) read() (found bool) {
 	if found = d.Parse(d.content()); d.Root == nil {
 		return found
 	}
-	d.head()
+	d.readHead()
 	if d.excluded {
 		return true
 	}
@@ -111,24 +111,24 @@ func (d *document) read() (found bool) {
 	case spec.KindScalingPolicy:
 		var all spec.PolicyDocument
 		d.Decode(&all)
-		d.Policy = &all.Spec
+		d.policySpec = &all.Spec
 	case spec.KindPlatformConfig:
 		var all spec.PlatformDocument
 		d.Decode(&all)
-		d.platform = &all.Spec
+		d.platformSpec = &all.Spec
 	}
 	return true
 }
 
-// head reads kind, name and namespace before anything else, so that every problem can name its document.
-func (d *document) head() {
+// readHead reads kind, name and namespace before anything else, so that every problem can name its document.
+func (d *document) readHead() {
 	text := func(p *decode.Path) string {
 		if n, exact := decode.Locate(d.Root, p); exact && n.Kind == yaml.ScalarNode {
 			return n.Value
 		}
 		return ""
 	}
-	root := (*decode.Path)(nil)
+	root := decode.Root
 	if d.Root.Kind != yaml.MappingNode {
 		d.Add(d.Root, root, policy.Problem{Message: "the document is not a mapping", Found: decode.Describe(d.Root),
 			Allowed: "apiVersion, kind, metadata and spec"})
@@ -172,7 +172,7 @@ func (d *document) checkNames(meta *decode.Path) {
 }
 
 func (d *document) checkNamespace() {
-	p := (*decode.Path)(nil).Key("metadata").Key("namespace")
+	p := decode.Root.Key("metadata").Key("namespace")
 	if d.key.Namespace == "" {
 		d.Reject(p, "is missing", "the namespace of the workload")
 	} else if len(validation.IsDNS1123Label(d.key.Namespace)) > 0 {

@@ -14,8 +14,8 @@ type holder struct {
 	unread         bool
 }
 
-// holding returns the holder after a PlatformConfig was chosen.
-func (s *Store) holding() holder {
+// currentHolder returns the holder after a PlatformConfig was chosen.
+func (s *Store) currentHolder() holder {
 	if s.platform.Mode != scaling.Hold {
 		return holder{}
 	}

@@ -15,8 +15,8 @@ import (
 // loadedFile is a file as it was read last.
 type loadedFile struct {
 	file
-	docs []*document
-	lost bool // the file cannot be read, or has a document whose name cannot be read: a missing document may still exist
+	docs       []*document
+	incomplete bool // the file cannot be read, or has a document whose name cannot be read: a missing document may still exist
 }
 
 // Load reads files and directories and puts their valid documents into force. A document that is no longer in its file is removed. A
@@ -30,14 +30,14 @@ func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) 
 func (s *Store) load(files []file) Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.take(files)
+	s.replaceFiles(files)
 	s.choosePlatform()
 	before := s.holds
-	s.holds = s.holding()
+	s.holds = s.currentHolder()
 	s.compileAll()
 	s.compileObjects()
 	changed := s.publish()
-	problems, outcomes := s.record()
+	problems, outcomes := s.updateStatuses()
 	for _, f := range s.files {
 		for _, d := range f.docs {
 			d.release()
@@ -47,8 +47,8 @@ func (s *Store) load(files []file) Report {
 		Generation: s.current.Load().generation}
 }
 
-// take replaces the loaded files. Documents whose text did not change keep their value.
-func (s *Store) take(files []file) {
+// replaceFiles replaces the loaded files. Documents whose text did not change keep their value.
+func (s *Store) replaceFiles(files []file) {
 	before := s.files
 	s.files, s.order = make(map[string]*loadedFile, len(files)), nil
 	for _, f := range files {
@@ -62,7 +62,7 @@ func (s *Store) take(files []file) {
 		old := before[f.name]
 		switch {
 		case f.err != nil:
-			s.files[f.name] = &loadedFile{file: f, lost: true}
+			s.files[f.name] = &loadedFile{file: f, incomplete: true}
 		case old != nil && old.err == nil && old.hash == f.hash && old.path.same(f.path):
 			s.files[f.name] = old
 		default:
@@ -80,7 +80,7 @@ func read(f file, old *loadedFile) *loadedFile {
 	}
 	out := &loadedFile{file: f}
 	for _, p := range decode.Split(bytes.TrimPrefix(f.text, []byte("\ufeff"))) {
-		d := NewDocument(f.name, p)
+		d := newDocument(f.name, p)
 		d.path = f.path
 		if same := known[d.hash]; same != nil {
 			delete(known, d.hash)
@@ -90,7 +90,7 @@ func read(f file, old *loadedFile) *loadedFile {
 			continue
 		}
 		out.docs = append(out.docs, d)
-		out.lost = out.lost || d.id() == ""
+		out.incomplete = out.incomplete || d.id() == ""
 	}
 	out.text = nil // each document has its own text
 	return out
@@ -108,10 +108,10 @@ func (s *Store) documents(kind string) (out []*document) {
 	return out
 }
 
-// lost reports whether a document that is missing in a file may still exist, because the file could not be read.
-func (s *Store) lost(name string) bool {
+// mayExist reports whether a document that is missing in a file may still exist, because the file could not be read.
+func (s *Store) mayExist(name string) bool {
 	if f := s.files[name]; f != nil {
-		return f.lost
+		return f.incomplete
 	}
 	// if the directory could not be read, the file could not be read either
 	for _, f := range s.files {
@@ -122,9 +122,9 @@ func (s *Store) lost(name string) bool {
 	return false
 }
 
-// platformLost reports whether a text that cannot be read may contain the PlatformConfig: a file of a path that accepts it, or a
+// platformUnreadable reports whether a text that cannot be read may contain the PlatformConfig: a file of a path that accepts it, or a
 // document that mentions the kind.
-func (s *Store) platformLost() bool {
+func (s *Store) platformUnreadable() bool {
 	for _, f := range s.files {
 		if !f.path.Platform {
 			continue
@@ -138,9 +138,9 @@ func (s *Store) platformLost() bool {
 	return false
 }
 
-// record collects the problems and updates the statuses. For a document that is in force without a problem, which is nearly every one,
+// updateStatuses collects the problems and updates the statuses. For a document that is in force without a problem, which is nearly every one,
 // it stores only the start of the state.
-func (s *Store) record() (problems, outcomes []policy.Problem) {
+func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	before := s.status
 	s.status = map[string]Status{}
 	add := func(st Status) {
@@ -169,15 +169,15 @@ func (s *Store) record() (problems, outcomes []policy.Problem) {
 			if d.state != st.State {
 				d.state, d.since = st.State, s.clock()
 			}
-			if st.Since = d.since; !d.plain(&st) {
+			if st.Since = d.since; !d.isInForce(&st) {
 				add(st)
 			}
 		}
 	}
-	if s.vanished != nil {
-		problems = append(problems, *s.vanished)
-		add(Status{Document: s.vanished.Document, File: s.vanished.File, State: LastValid, InForce: s.config.lastValid.origin(),
-			Problems: []policy.Problem{*s.vanished}})
+	if s.missing != nil {
+		problems = append(problems, *s.missing)
+		add(Status{Document: s.missing.Document, File: s.missing.File, State: LastValid, InForce: s.config.lastValid.origin(),
+			Problems: []policy.Problem{*s.missing}})
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.policies)) {
 		if h := s.policies[id]; h.doc == nil {
@@ -197,8 +197,8 @@ func (st *Status) outcome() policy.Problem {
 	return p
 }
 
-// plain reports whether a status says only that the document is in force.
-func (d *document) plain(st *Status) bool {
+// isInForce reports whether a status says only that the document is in force.
+func (d *document) isInForce(st *Status) bool {
 	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.Document
 }
 
@@ -209,7 +209,7 @@ func (s *Store) statuses() (out []Status) {
 	}
 	for _, f := range s.files {
 		for _, d := range f.docs {
-			if st := s.statusOf(d); d.plain(&st) {
+			if st := s.statusOf(d); d.isInForce(&st) {
 				st.Since = d.since
 				out = append(out, st)
 			}
@@ -237,7 +237,7 @@ func (s *Store) statusOf(d *document) Status {
 		return st
 	}
 	if h.conflict != "" {
-		d.ensure()
+		d.restore()
 		st.Problems = append(st.Problems, d.ProblemAt(decode.Spec.Key("scaleTargetRef").Key("name"),
 			"the replicas of this object are decided by policy "+h.conflict+" already", "one policy for a target"))
 		return st

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// namesBase rejects an object whose only annotation is the name of a policy that no file has.
-func (o *object) namesBase(f *decode.Collector) {
+// checkBase rejects an object whose only annotation is the name of a policy that no file has.
+func (o *object) checkBase(f *decode.Collector) {
 	if o.base != nil {
 		return
 	}
@@ -24,15 +24,15 @@ func (o *object) namesBase(f *decode.Collector) {
 	}
 }
 
-// oneActivator rejects a second writer of the first replica: for a ScaledObject it is KEDA.
-func (o *object) oneActivator(f *decode.Collector, written *spec.Policy) {
+// checkActivator rejects a second writer of the first replica: for a ScaledObject it is KEDA.
+func (o *object) checkActivator(f *decode.Collector, written *spec.Policy) {
 	if o.Kind == "ScaledObject" && written.Activate != nil && *written.Activate {
 		f.Reject(decode.Spec.Key("activate"), "KEDA writes 0 to 1 and back for a ScaledObject", "false")
 	}
 }
 
-// ownBounds takes the bounds and the cooldown from the object. They must not be set in the annotations as well.
-func (o *object) ownBounds(f *decode.Collector, written *spec.Policy) {
+// takeBounds takes the bounds and the cooldown from the object. They must not be set in the annotations as well.
+func (o *object) takeBounds(f *decode.Collector, written *spec.Policy) {
 	own := "in spec of the " + o.Kind + " itself"
 	if written.MinReplicas != nil {
 		f.Reject(decode.Spec.Key("minReplicas"), "is set by the object", own)

@@ -43,7 +43,7 @@ type object struct {
 	Object
 	problems []policy.Problem
 	compiled *policy.Compiled // the last valid version; nil for none
-	under    *policy.Platform // the PlatformConfig that problems and compiled refer to
+	platform *policy.Platform // the PlatformConfig that problems and compiled refer to
 	base     *document
 	blocked  bool // another object carries its policy, or another policy decides for its target
 	conflict string
@@ -65,7 +65,7 @@ func (s *Store) SetObject(o Object) []policy.Problem {
 	if have == nil {
 		have = &object{}
 		s.objects[o.key()] = have
-	} else if reflect.DeepEqual(have.Object, o) && have.under == s.platform {
+	} else if reflect.DeepEqual(have.Object, o) && have.platform == s.platform {
 		return slices.Clone(have.problems)
 	}
 	s.release(have)
@@ -122,7 +122,7 @@ func (s *Store) deleteObject(key objectKey) {
 // compileObjects updates the policies of objects to the PlatformConfig in force and to the policies of files that they extend.
 func (s *Store) compileObjects() {
 	for _, o := range s.objects {
-		if o.under != s.platform || o.base != s.baseOf(o) {
+		if o.platform != s.platform || o.base != s.baseOf(o) {
 			s.compileObject(o)
 		}
 	}
@@ -156,9 +156,9 @@ func (s *Store) baseOf(o *object) *document {
 func (s *Store) compileObject(o *object) {
 	key := o.policyKey()
 	f := &decode.Collector{File: o.String(), Document: spec.KindScalingPolicy + " " + key.String(), Origins: map[string]decode.Origin{}}
-	o.under, o.base = s.platform, s.baseOf(o)
+	o.platform, o.base = s.platform, s.baseOf(o)
 	compiled := s.assemble(o, f)
-	if o.blocked = false; !s.carry(o, key, f) {
+	if o.blocked = false; !s.claimPolicy(o, key, f) {
 		compiled = nil
 	}
 	if o.problems = f.Problems; compiled != nil {
@@ -166,8 +166,8 @@ func (s *Store) compileObject(o *object) {
 	} else if o.compiled != nil {
 		o.compiled = s.platform.Clamp(o.compiled)
 	}
-	if o.state != o.judge() {
-		o.state, o.since = o.judge(), s.clock()
+	if o.state != o.currentState() {
+		o.state, o.since = o.currentState(), s.clock()
 	}
 	if o.compiled == nil {
 		return
@@ -188,24 +188,24 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 	written, from := &spec.Policy{}, o.Kind+" "+o.Name
 	if o.base != nil {
 		base := o.base.copy()
-		base.ensure()
-		written, from = base.Policy, from+" over "+base.origin()
+		base.restore()
+		written, from = base.policySpec, from+" over "+base.origin()
 		written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = nil, nil, nil // those of the object apply
 	}
 	annotations.CheckKeys(f, o.Annotations)
-	o.namesBase(f)
+	o.checkBase(f)
 	for _, w := range o.layers() {
 		annotations.Apply(f, written, w)
 	}
-	o.ownBounds(f, written)
-	o.oneActivator(f, written)
+	o.takeBounds(f, written)
+	o.checkActivator(f, written)
 	return compile.Policy(f, compile.Input{Key: o.policyKey(), Spec: written, Origin: from, Platform: s.platform, Interner: s.interner,
 		Object: &compile.Object{Target: o.Target, Triggers: o.Triggers}})
 }
 
-// carry makes an object the carrier of a policy and the policy the owner of the object's target. It returns false if another object or
+// claimPolicy makes an object the carrier of a policy and the policy the owner of the object's target. It returns false if another object or
 // policy is.
-func (s *Store) carry(o *object, key scaling.Key, f *decode.Collector) bool {
+func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) bool {
 	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
 		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a valid name", wording.NameAllowed)
 		return false
@@ -229,8 +229,8 @@ func (s *Store) carry(o *object, key scaling.Key, f *decode.Collector) bool {
 // String returns kind, namespace and name: ScaledObject team-chat/llama-chat.
 func (o *Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 
-// judge returns the state of the object's policy.
-func (o *object) judge() State {
+// currentState returns the state of the object's policy.
+func (o *object) currentState() State {
 	switch {
 	case o.compiled == nil:
 		return Refused

@@ -79,7 +79,7 @@ func (p *Path) same(q *Path) bool {
 
 // checkPath excludes a document that is not accepted from its path.
 func (d *document) checkPath() {
-	switch root := (*decode.Path)(nil); {
+	switch root := decode.Root; {
 	case d.kind == spec.KindPlatformConfig && !d.path.Platform:
 		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path",
 			spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --platform")

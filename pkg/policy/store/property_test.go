@@ -247,23 +247,23 @@ func TestAMarshalledPolicyIsDecodedUnchanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := NewDocument("a.yaml", decode.Part{Text: text})
+		d := newDocument("a.yaml", decode.Part{Text: text})
 		if !d.read() || d.Failed() {
 			return
 		}
-		again, err := spec.Marshal(d.key, d.Policy)
+		again, err := spec.Marshal(d.key, d.policySpec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := NewDocument("a.yaml", decode.Part{Text: again})
+		e := newDocument("a.yaml", decode.Part{Text: again})
 		e.read()
-		if len(d.Policy.Signals) == 0 { // an empty list is encoded as an omitted field
-			d.Policy.Signals = nil
+		if len(d.policySpec.Signals) == 0 { // an empty list is encoded as an omitted field
+			d.policySpec.Signals = nil
 		}
-		if len(d.Policy.Schedules) == 0 {
-			d.Policy.Schedules = nil
+		if len(d.policySpec.Schedules) == 0 {
+			d.policySpec.Schedules = nil
 		}
-		if e.Failed() || !reflect.DeepEqual(d.Policy, e.Policy) {
+		if e.Failed() || !reflect.DeepEqual(d.policySpec, e.policySpec) {
 			t.Fatalf("%s\nbecomes\n%s\n%s", text, again, policy.Render(e.Problems))
 		}
 		checked++

@@ -67,7 +67,7 @@ type Store struct {
 	config            entry                  // the PlatformConfig
 	lastValidPlatform *policy.Platform       // its last valid version
 	platform          *policy.Platform       // in force: lastValidPlatform or its substitute; never nil
-	vanished          *policy.Problem        // set if no file contains the PlatformConfig in force
+	missing           *policy.Problem        // set if no file contains the PlatformConfig in force
 	holds             holder
 	objects           map[objectKey]*object
 	carriers          map[scaling.Key]objectKey // the object that carries a policy

@@ -47,7 +47,7 @@ func ValidatePaths(paths ...Path) []policy.Problem {
 // parts returns the documents of a file that are not empty.
 func parts(text []byte) (docs []*document) {
 	for _, p := range decode.Split(text) {
-		if d := NewDocument("", p); d.read() {
+		if d := newDocument("", p); d.read() {
 			docs = append(docs, d)
 		}
 	}

@@ -27,7 +27,7 @@ type entry struct {
 	doc       *document        // as it is in its file; nil while the file cannot be read
 	lastValid *document        // the version in force; nil for none
 	compiled  *policy.Compiled // compiled from lastValid
-	under     *policy.Platform // the PlatformConfig that compiled was compiled against
+	platform  *policy.Platform // the PlatformConfig that compiled was compiled against
 	conflict  string           // the policy that decides for the target instead; empty if this one does
 }
 
@@ -35,22 +35,22 @@ type entry struct {
 func (s *Store) choosePlatform() {
 	all := s.documents(spec.KindPlatformConfig)
 	was := &s.config
-	s.vanished = nil
+	s.missing = nil
 	switch {
-	case len(all) == 0 && was.lastValid == nil && !s.platformLost(), len(all) == 0 && was.lastValid != nil &&
-		s.lastValidPlatform.IsEmpty() && !s.lost(was.lastValid.File):
+	case len(all) == 0 && was.lastValid == nil && !s.platformUnreadable(), len(all) == 0 && was.lastValid != nil &&
+		s.lastValidPlatform.IsEmpty() && !s.mayExist(was.lastValid.File):
 		*was = entry{}
 		s.platform, s.lastValidPlatform = noPlatform, noPlatform
 		return
 	case len(all) == 0:
-		if was.doc = nil; was.lastValid != nil && !s.lost(was.lastValid.File) {
-			s.vanished = was.vanished()
+		if was.doc = nil; was.lastValid != nil && !s.mayExist(was.lastValid.File) {
+			s.missing = was.missing()
 		}
 	case len(all) > 1:
 		was.doc = nil
 		for i, d := range all {
 			other := all[(i+1)%len(all)]
-			d.ensure()
+			d.restore()
 			d.Reject(decode.Root.Key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is used", other.File,
 				other.LineOffset+1), "one PlatformConfig in a cluster")
 		}
@@ -59,10 +59,10 @@ func (s *Store) choosePlatform() {
 		return
 	default:
 		was.doc = all[0]
-		was.doc.ensure()
+		was.doc.restore()
 		if was.lastValid != nil && !s.lastValidPlatform.IsEmpty() && was.doc.isEmpty() {
 			was.doc.Reject(decode.Spec, "is empty, and the version in force is not: "+was.lastValid.origin()+" stays in force", keepsNothing)
-		} else if p := compile.Platform(&was.doc.Collector, was.doc.key.Name, was.doc.origin(), was.doc.platform); p != nil {
+		} else if p := compile.Platform(&was.doc.Collector, was.doc.key.Name, was.doc.origin(), was.doc.platformSpec); p != nil {
 			was.lastValid = was.doc
 			s.lastValidPlatform = p.ReuseEqual(s.lastValidPlatform)
 			s.platform = s.lastValidPlatform
@@ -83,9 +83,9 @@ func (s *Store) choosePlatform() {
 // keepsNothing is how a PlatformConfig is removed on purpose.
 const keepsNothing = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
 
-// vanished returns the problem that no file contains the PlatformConfig in force. A template that renders nothing, or a ConfigMap
+// missing returns the problem that no file contains the PlatformConfig in force. A template that renders nothing, or a ConfigMap
 // without its key, must not remove all bounds and capacity groups.
-func (h *entry) vanished() *policy.Problem {
+func (h *entry) missing() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
 		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
 		Allowed: keepsNothing}
@@ -93,10 +93,10 @@ func (h *entry) vanished() *policy.Problem {
 
 // isEmpty reports whether the spec of a PlatformConfig is empty.
 func (d *document) isEmpty() bool {
-	return d.platform != nil && reflect.DeepEqual(d.platform, &spec.Platform{}) && !d.Failed()
+	return d.platformSpec != nil && reflect.DeepEqual(d.platformSpec, &spec.Platform{}) && !d.Failed()
 }
 
-func (d *document) setsHold() bool { return d.platform != nil && d.platform.Mode == "hold" }
+func (d *document) setsHold() bool { return d.platformSpec != nil && d.platformSpec.Mode == "hold" }
 
 // compileAll updates every ScalingPolicy to its document and to the PlatformConfig in force.
 func (s *Store) compileAll() {
@@ -107,7 +107,7 @@ func (s *Store) compileAll() {
 			continue
 		}
 		if first := next[id]; first != nil {
-			d.ensure()
+			d.restore()
 			d.Reject(decode.Root.Key("metadata").Key("name"),
 				fmt.Sprintf("the same name is used in %s:%d, which applies", first.doc.File, first.doc.LineOffset+1), "one document for a name")
 			continue
@@ -121,7 +121,7 @@ func (s *Store) compileAll() {
 		next[id] = h
 	}
 	for id, h := range s.policies {
-		if next[id] == nil && h.lastValid != nil && s.lost(h.lastValid.File) {
+		if next[id] == nil && h.lastValid != nil && s.mayExist(h.lastValid.File) {
 			h.doc = nil
 			s.reconcile(h)
 			next[id] = h
@@ -137,7 +137,7 @@ func (s *Store) reconcile(h *entry) {
 	}
 	if h.doc != nil {
 		if c := s.compile(h.doc); c != nil {
-			h.lastValid, h.compiled, h.under = h.doc, c, s.platform
+			h.lastValid, h.compiled, h.platform = h.doc, c, s.platform
 			return
 		}
 	}
@@ -147,32 +147,32 @@ func (s *Store) reconcile(h *entry) {
 	// The PlatformConfig changed while a last valid version is in force: it stays in force within the new bounds and permissions.
 	if h.lastValid != h.doc {
 		if c := s.compile(h.lastValid.copy()); c != nil {
-			h.compiled, h.under = c, s.platform
+			h.compiled, h.platform = c, s.platform
 			return
 		}
 	}
-	h.compiled, h.under = s.platform.Clamp(h.compiled), s.platform
+	h.compiled, h.platform = s.platform.Clamp(h.compiled), s.platform
 }
 
 func (s *Store) compile(d *document) *policy.Compiled {
-	if d.ensure(); d.Policy == nil {
+	if d.restore(); d.policySpec == nil {
 		return nil
 	}
-	return compile.Policy(&d.Collector, compile.Input{Key: d.key, Spec: d.Policy, Origin: d.origin(), Platform: s.platform,
+	return compile.Policy(&d.Collector, compile.Input{Key: d.key, Spec: d.policySpec, Origin: d.origin(), Platform: s.platform,
 		Interner: s.interner})
 }
 
 // rebase updates a compiled policy to the PlatformConfig in force if that differs only in its mode. It reports whether it did.
 func (s *Store) rebase(h *entry) bool {
-	if h.under == s.platform {
+	if h.platform == s.platform {
 		return true
 	}
-	if h.under == nil || s.platform == unknownPlatform || !policy.EqualExceptMode(h.under, s.platform) {
+	if h.platform == nil || s.platform == unknownPlatform || !policy.EqualExceptMode(h.platform, s.platform) {
 		return false
 	}
 	c := *h.compiled
 	c.Workload.Mode = policy.StricterMode(c.OwnMode, s.platform.Mode)
-	h.compiled, h.under = &c, s.platform
+	h.compiled, h.platform = &c, s.platform
 	return true
 }
 

@@ -66,6 +66,7 @@ func distance(a, b string) int {
 	return rows[(len(a)+1)%3][len(b)]
 }
 
+// DidYouMean returns a question for the most similar of the words, or "" if none is similar.
 func DidYouMean(s string, words []string) string {
 	if w := nearest(s, words); w != "" {
 		return fmt.Sprintf(", did you mean %q?", w)
@@ -81,4 +82,5 @@ func List(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
+// NameAllowed describes the allowed names of objects.
 const NameAllowed = "at most 63 lower-case letters, digits, '-' and '.', as in Kubernetes"
