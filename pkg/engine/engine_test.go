@@ -15,8 +15,8 @@ import (
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// world is a small cluster and its telemetry in memory.
-type world struct {
+// fakeCluster is a small cluster and its telemetry in memory.
+type fakeCluster struct {
 	workloads []scaling.Workload
 	views     map[scaling.Key]View
 	backlog   map[scaling.Key]float64
@@ -26,15 +26,15 @@ type world struct {
 	now       time.Time
 }
 
-func newWorld(names ...string) *world {
-	w := &world{views: map[scaling.Key]View{}, backlog: map[scaling.Key]float64{}, now: nine}
+func newFakeCluster(names ...string) *fakeCluster {
+	w := &fakeCluster{views: map[scaling.Key]View{}, backlog: map[scaling.Key]float64{}, now: nine}
 	for _, name := range names {
 		w.add(name, scaling.Auto)
 	}
 	return w
 }
 
-func (w *world) add(name string, mode scaling.Mode) scaling.Key {
+func (w *fakeCluster) add(name string, mode scaling.Mode) scaling.Key {
 	key := scaling.Key{Namespace: "team", Name: name}
 	w.workloads = append(w.workloads[:len(w.workloads):len(w.workloads)], scaling.Workload{Key: key, Policy: queuePolicy(), Mode: mode})
 	w.views[key] = View{Replicas: 2, Ready: 2, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
@@ -50,8 +50,8 @@ func queuePolicy() *scaling.Policy {
 	}
 }
 
-func (w *world) Current() []scaling.Workload { return w.workloads }
-func (w *world) Read(x *scaling.Workload, out []scaling.Reading) {
+func (w *fakeCluster) Current() []scaling.Workload { return w.workloads }
+func (w *fakeCluster) Read(x *scaling.Workload, out []scaling.Reading) {
 	if slices.Contains(w.explode, x.Key) {
 		panic("a bug in one workload")
 	}
@@ -60,14 +60,14 @@ func (w *world) Read(x *scaling.Workload, out []scaling.Reading) {
 		out[0] = scaling.Reading{Value: w.backlog[x.Key], At: w.now, Coverage: 1, Reported: -1, Known: true}
 	}
 }
-func (w *world) View(x *scaling.Workload) (View, bool) { v, ok := w.views[x.Key]; return v, ok }
-func (w *world) Apply(_ context.Context, c []Change) error {
+func (w *fakeCluster) View(x *scaling.Workload) (View, bool) { v, ok := w.views[x.Key]; return v, ok }
+func (w *fakeCluster) Apply(_ context.Context, c []Change) error {
 	w.applied = append(w.applied, c...)
 	return nil
 }
 
 // after ticks e once a second for d.
-func (w *world) after(e *Engine, d time.Duration) (out Outcome) {
+func (w *fakeCluster) after(e *Engine, d time.Duration) (out Outcome) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(time.Second)
 		out = e.Tick(context.Background(), w.now)
@@ -76,7 +76,7 @@ func (w *world) after(e *Engine, d time.Duration) (out Outcome) {
 }
 
 func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
 	if _, err := e.Decisions().Lookup(chat, nine); !errors.Is(err, ErrUndecided) {
@@ -93,7 +93,7 @@ func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
 }
 
 func TestADecisionThatGrowsOldIsAnErrorNeverZero(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
 	chat := w.workloads[0].Key
@@ -106,7 +106,7 @@ func TestADecisionThatGrowsOldIsAnErrorNeverZero(t *testing.T) {
 }
 
 func TestModesKeepANumberFromBeingServed(t *testing.T) {
-	w := newWorld()
+	w := newFakeCluster()
 	held, advised := w.add("held", scaling.Hold), w.add("advised", scaling.Advisory)
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
@@ -122,7 +122,7 @@ func TestModesKeepANumberFromBeingServed(t *testing.T) {
 }
 
 func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
-	w := newWorld("bad", "good", "gone")
+	w := newFakeCluster("bad", "good", "gone")
 	bad, good, gone := w.workloads[0].Key, w.workloads[1].Key, w.workloads[2].Key
 	w.explode = []scaling.Key{bad}
 	delete(w.views, gone)
@@ -142,7 +142,7 @@ func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
 }
 
 func TestANewLeaderThatKnowsNothingServesTheCurrentReplicas(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
 	w.silent = true
@@ -159,7 +159,7 @@ func TestANewLeaderThatKnowsNothingServesTheCurrentReplicas(t *testing.T) {
 }
 
 func TestAFallWaitsForTheWindowAlsoAfterARestart(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
 	e := New(w, w, w, Options{})
@@ -179,10 +179,10 @@ func TestAFallWaitsForTheWindowAlsoAfterARestart(t *testing.T) {
 }
 
 func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
-	var told []int32
-	e := New(w, w, w, Options{OnTransition: func(r Record) { told = append(told, r.Decision.Replicas) }})
+	var transitions []int32
+	e := New(w, w, w, Options{OnTransition: func(r Record) { transitions = append(transitions, r.Decision.Replicas) }})
 	w.after(e, time.Minute)
 	w.backlog[chat] = 60
 	rose := w.now.Add(time.Second)
@@ -197,8 +197,8 @@ func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
 	if _, ok := e.Decisions().History().At(chat, nine.Add(-time.Hour)); ok {
 		t.Error("the hour before the start has an answer")
 	}
-	if fmt.Sprint(told) != "[2 6]" {
-		t.Errorf("transitions told: %v, want each once", told)
+	if fmt.Sprint(transitions) != "[2 6]" {
+		t.Errorf("transitions told: %v, want each once", transitions)
 	}
 	if len(w.applied) != 2 || !w.applied[0].First || w.applied[1].Before != 2 {
 		t.Errorf("changes applied: %+v", w.applied)
@@ -206,7 +206,7 @@ func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
 }
 
 func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
 	w.after(e, time.Second)
@@ -260,7 +260,7 @@ func TestTheHistoryOfAFlappingWorkloadIsBounded(t *testing.T) {
 }
 
 func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
-	w := newWorld("chat", "embed")
+	w := newFakeCluster("chat", "embed")
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
 	embed, all := w.workloads[1].Key, w.workloads
@@ -275,7 +275,7 @@ func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
 }
 
 func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
-	w := newWorld("stays", "went")
+	w := newFakeCluster("stays", "went")
 	e := New(w, w, w, Options{})
 	stays, went, all := w.workloads[0].Key, w.workloads[1].Key, w.workloads
 	w.after(e, time.Second)
@@ -308,7 +308,7 @@ func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
 }
 
 func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.backlog[chat] = 120
 	e := New(w, w, w, Options{})
@@ -336,7 +336,7 @@ func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
 }
 
 func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
@@ -355,7 +355,7 @@ func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
 }
 
 func TestATickReportsEveryWorkloadThatPanicsWithItsStack(t *testing.T) {
-	w := newWorld("one", "two", "good")
+	w := newFakeCluster("one", "two", "good")
 	w.explode = []scaling.Key{w.workloads[0].Key, w.workloads[1].Key}
 	out := New(w, w, w, Options{}).Tick(context.Background(), nine)
 	if len(out.Errors) != 2 || out.Decided != 1 {

@@ -15,10 +15,10 @@ import (
 // served, as that of a workload without a group.
 func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
-		w := newWorld("chat", "other")
+		w := newFakeCluster("chat", "other")
 		chat, other := w.workloads[0].Key, w.workloads[1].Key
 		w.workloads[0].Group, w.workloads[1].Group = group, group
-		g := newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
+		g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
 		e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
 		w.after(e, time.Second)
 		decided := w.now
@@ -48,16 +48,16 @@ func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T
 	}
 }
 
-// delayed is a ground whose writes take a while. It notes what was served when a write that lets nodes launch was done.
+// delayed is a fakeNodes whose writes take a while. It notes what was served when a write that lets nodes launch was done.
 type delayed struct {
-	*ground
+	*fakeNodes
 	takes time.Duration
 	mu    sync.Mutex
 	done  []int32
 }
 
 func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
-	d.ground.Act(g, actions)
+	d.fakeNodes.Act(g, actions)
 	done, first := make(chan struct{}), loosens(actions[0]) // the engine reuses actions after Act returns
 	go func() {
 		defer close(done)
@@ -74,7 +74,7 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 // Each morning the zero limit is removed before the target is served: the deadline of one tick is not that of the next.
 func TestEveryTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
-	d := &delayed{ground: g, takes: 30 * time.Millisecond}
+	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}
 	e := New(w, w, w, Options{Groups: d, Nodes: d, ApplyTimeout: 10 * time.Second})
 	g.served = func() int32 {
 		n, err := e.Decisions().Lookup(chat, w.now)
@@ -105,14 +105,14 @@ func TestEveryTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	}
 }
 
-// hanging is a ground whose writes never end.
-type hanging struct{ *ground }
+// hanging is a fakeNodes whose writes never end.
+type hanging struct{ *fakeNodes }
 
 func (h hanging) Act(*capacity.Group, []capacity.Action) <-chan struct{} { return make(chan struct{}) }
 
 // An API server that hangs costs each tick its deadline, however many groups wait.
 func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
-	w := newWorld()
+	w := newFakeCluster()
 	var groups []capacity.Group
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		key := w.add(name, scaling.Auto)
@@ -121,9 +121,9 @@ func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
 		p := queuePolicy()
 		p.MinReplicas = 0
 		w.workloads[len(w.workloads)-1].Policy = p
-		groups = append(groups, fenced(name))
+		groups = append(groups, zeroLimited(name))
 	}
-	g := newGround(groups...)
+	g := newFakeNodes(groups...)
 	first := New(w, w, w, Options{Groups: g, Nodes: g})
 	w.after(first, 10*time.Minute)
 	const deadline = 300 * time.Millisecond
@@ -149,8 +149,8 @@ func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
 func TestAnEngineTicksWithoutPolicies(t *testing.T) {
 	for name, nodes := range map[string]bool{"alone": false, "with nodes": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			g := newGround()
+			w := newFakeCluster()
+			g := newFakeNodes()
 			var o Options
 			if nodes {
 				o = Options{Groups: g, Nodes: g}

@@ -46,11 +46,11 @@ func TestTheUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 
 // A mark on a pod is not a change of the group: only a changed NodePool, phase or rule is recorded.
 func TestMarksOnPodsAreNotRecordedAsChangesOfAGroup(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
 	group := onDemandGroup("gpu")
 	group.EmptyWholeNodes = true
-	g := newGround(group)
+	g := newFakeNodes(group)
 	g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 3, Used: 3, Stage: capacity.Usable, Ready: true}}
 	g.pods["team/chat"] = []capacity.Pod{{UID: "idle", Namespace: "team", Name: "idle", Owner: capacity.OwnerReplicaSet, GPUs: 1, Ready: true}}
 	e := New(w, watched{w, []string{"idle"}}, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
@@ -68,12 +68,12 @@ func TestMarksOnPodsAreNotRecordedAsChangesOfAGroup(t *testing.T) {
 
 // No pool brings a node: the target stops rising one tick after the group says so, and rises when it no longer does.
 func TestACapOfTheNodesHoldsTheTarget(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.workloads[0].Group = "gpu"
 	w.views[chat] = View{Replicas: 2, Ready: 2, Pending: 1, GPUs: 1, Operator: scaling.NoOperator}
 	w.backlog[chat] = 30
-	g := newGround(onDemandGroup("gpu"))
+	g := newFakeNodes(onDemandGroup("gpu"))
 	g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 2, Used: 2, Stage: capacity.Usable, Ready: true}}
 	g.pods["team/chat"] = []capacity.Pod{
 		{UID: "a", GPUs: 1, Ready: true}, {UID: "b", GPUs: 1, Ready: true}, {UID: "c", GPUs: 1, Pool: -1, Pending: true},
@@ -95,10 +95,10 @@ func TestACapOfTheNodesHoldsTheTarget(t *testing.T) {
 
 // A listener fails for one workload of a group: the tick reports it, and the other workloads of the group are published.
 func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
-	w := newWorld("bad", "good")
+	w := newFakeCluster("bad", "good")
 	bad, good := w.workloads[0].Key, w.workloads[1].Key
 	w.workloads[0].Group, w.workloads[1].Group = "gpu", "gpu"
-	g := newGround(onDemandGroup("gpu"))
+	g := newFakeNodes(onDemandGroup("gpu"))
 	e := New(w, w, w, Options{Groups: g, Nodes: g, OnTransition: func(r Record) {
 		if r.Workload.Key == bad {
 			panic("a bug in a listener")
@@ -115,7 +115,7 @@ func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
 
 // Until a workload is seen for the first time its record shows the newest policy; after that, the one that decided last.
 func TestARecordShowsThePolicyThatDecidedOrTheNewest(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat, view := w.workloads[0].Key, w.views[w.workloads[0].Key]
 	delete(w.views, chat)
 	e := New(w, w, w, Options{})

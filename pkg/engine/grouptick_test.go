@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ground is a pool of nodes in memory: what is written to it is seen at once, unless the API server is slow.
-type ground struct {
+// fakeNodes is a pool of nodes in memory: what is written to it is seen at once, unless the API server is slow.
+type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView
 	pods    map[string][]capacity.Pod // by workload
@@ -27,8 +27,8 @@ type ground struct {
 	observe int
 }
 
-func newGround(groups ...capacity.Group) *ground {
-	g := &ground{pools: map[string]*capacity.PoolView{}, pods: map[string][]capacity.Pod{}, served: func() int32 { return -1 }}
+func newFakeNodes(groups ...capacity.Group) *fakeNodes {
+	g := &fakeNodes{pools: map[string]*capacity.PoolView{}, pods: map[string][]capacity.Pod{}, served: func() int32 { return -1 }}
 	for _, group := range groups {
 		compiled, err := capacity.NewGroup(group)
 		if err != nil {
@@ -42,9 +42,9 @@ func newGround(groups ...capacity.Group) *ground {
 	return g
 }
 
-func (g *ground) Groups() []*capacity.Group { return g.groups }
+func (g *fakeNodes) Groups() []*capacity.Group { return g.groups }
 
-func (g *ground) Observe(group *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
+func (g *fakeNodes) Observe(group *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
 	g.observe++
 	if group.Name == g.broken {
 		panic("a bug in one group")
@@ -59,7 +59,7 @@ func (g *ground) Observe(group *capacity.Group, of []*scaling.Workload, o *capac
 	}
 }
 
-func (g *ground) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{} {
+func (g *fakeNodes) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	done := make(chan struct{})
 	if g.slow {
 		return done
@@ -74,7 +74,7 @@ func (g *ground) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct
 	return done
 }
 
-func (g *ground) write(p capacity.NodePoolPatch) {
+func (g *fakeNodes) write(p capacity.NodePoolPatch) {
 	v := g.pools[p.Pool]
 	v.Record = p.Record
 	for _, c := range p.Changes {
@@ -84,7 +84,7 @@ func (g *ground) write(p capacity.NodePoolPatch) {
 	}
 }
 
-func (g *ground) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out []Orphan, _ []capacity.Action) {
+func (g *fakeNodes) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out []Orphan, _ []capacity.Action) {
 	for name, v := range g.pools {
 		named := slices.ContainsFunc(groups, func(group *capacity.Group) bool {
 			return slices.ContainsFunc(group.Pools, func(p capacity.Pool) bool { return p.Name == name })
@@ -96,21 +96,21 @@ func (g *ground) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out []
 	return out, nil
 }
 
-func fenced(name string) capacity.Group {
+func zeroLimited(name string) capacity.Group {
 	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true, Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
 }
 
 // night is a fenced group with one workload that asks for nothing.
-func night(t *testing.T) (*world, *ground, *Engine, scaling.Key) {
+func night(t *testing.T) (*fakeCluster, *fakeNodes, *Engine, scaling.Key) {
 	t.Helper()
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	policy := queuePolicy()
 	policy.MinReplicas, policy.CooldownPeriod = 0, time.Minute
 	w.workloads[0].Policy, w.workloads[0].Group = policy, "gpu"
 	w.views[chat] = View{Operator: scaling.NoOperator, GPUs: 1}
 	w.backlog[chat] = 0
-	g := newGround(fenced("gpu"))
+	g := newFakeNodes(zeroLimited("gpu"))
 	e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
 	g.served = func() int32 {
 		n, err := e.Decisions().Lookup(chat, w.now)
@@ -161,7 +161,7 @@ func TestABugInOneGroupStopsNoNumberAndNoOtherGroup(t *testing.T) {
 	w, g, e, chat := night(t)
 	other := w.add("other", scaling.Auto)
 	w.workloads[1].Group = "more"
-	more := newGround(fenced("more"))
+	more := newFakeNodes(zeroLimited("more"))
 	g.groups = append(g.groups[:1:1], more.groups[0])
 	g.pools["more-pool"] = more.pools["more-pool"]
 	g.broken = "gpu"
@@ -311,7 +311,7 @@ func TestAtShutdownLimitsGoBackAndNothingElse(t *testing.T) {
 }
 
 func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
@@ -321,9 +321,9 @@ func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
 	}
 }
 
-// quiet is a ground that hands out the same slices each tick, as the cluster does.
+// quiet is a fakeNodes that hands out the same slices each tick, as the cluster does.
 type quiet struct {
-	*ground
+	*fakeNodes
 	pools []capacity.PoolView
 }
 
@@ -343,7 +343,7 @@ func BenchmarkQuietGroups1000(b *testing.B) {
 	for i := range s.workloads {
 		s.workloads[i].Group = "gpu"
 	}
-	g := newGround(fenced("gpu"))
+	g := newFakeNodes(zeroLimited("gpu"))
 	q := quiet{g, []capacity.PoolView{*g.pools["gpu-pool"]}}
 	e, now := New(s, s, s, Options{Groups: g, Nodes: q}), nine
 	s.at(now)
@@ -358,14 +358,14 @@ func BenchmarkQuietGroups1000(b *testing.B) {
 }
 
 func TestWhatTheNodesAddStandsOnTopOfAMinimumThatNoSignalAsksFor(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	policy := queuePolicy()
 	policy.MinReplicas = 3
 	w.workloads[0].Policy, w.workloads[0].Group = policy, "gpu"
 	w.views[chat] = View{Operator: scaling.NoOperator, GPUs: 1, Replicas: 3, Ready: 3}
 	w.backlog[chat] = 0
-	g := newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.Spot}}})
+	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.Spot}}})
 	for i := range 3 {
 		name := fmt.Sprint("chat-", i)
 		g.pools["gpu-pool"].Nodes = append(g.pools["gpu-pool"].Nodes, capacity.Node{Name: name, UID: name, Type: capacity.Spot, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Notice: i == 0})

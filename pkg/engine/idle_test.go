@@ -12,7 +12,7 @@ import (
 
 // watched is a telemetry that knows single pods.
 type watched struct {
-	*world
+	*fakeCluster
 	idle []string
 }
 
@@ -22,9 +22,9 @@ func (w watched) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 
 func TestAScaleInIsToldWhichPodsDoNothing(t *testing.T) {
 	for name, on := range map[string]bool{"where whole nodes are emptied": true, "elsewhere": false} {
-		w := newWorld("chat")
+		w := newFakeCluster("chat")
 		w.workloads[0].Group = "gpu"
-		g := newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", EmptyWholeNodes: on, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
+		g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", EmptyWholeNodes: on, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
 		g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 3, Used: 3, Stage: capacity.Usable, Ready: true}}
 		var pods []capacity.Pod
 		for _, pod := range []string{"busy", "idle", "loads"} {

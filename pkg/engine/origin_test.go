@@ -17,7 +17,7 @@ func ratePolicy() *scaling.Policy {
 
 // lift holds a workload of 12 back for an hour in which one replica would do, and then lets it go.
 func lift(t *testing.T, from scaling.Mode) {
-	w := newWorld()
+	w := newFakeCluster()
 	chat := w.add("chat", from)
 	p := ratePolicy()
 	w.workloads[0].Policy = p
@@ -36,7 +36,7 @@ func TestWhenAHoldIsLiftedNothingDropsAtOnce(t *testing.T)            { lift(t, 
 func TestWhenAnAdvisoryPolicyGoesLiveNothingDropsAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
 
 // growing is a workload whose backend hangs: its queue grows while its GPUs look idle.
-type growing struct{ *world }
+type growing struct{ *fakeCluster }
 
 func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
 	out[0] = scaling.Reading{Value: 10 + g.now.Sub(nine).Seconds()/10, At: g.now, Coverage: 1, Known: true}
@@ -44,7 +44,7 @@ func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
 }
 
 func TestAHoldThatIsLiftedKeepsTheVetoOfAQueueThatGrows(t *testing.T) {
-	g := growing{newWorld()}
+	g := growing{newFakeCluster()}
 	chat := g.add("chat", scaling.Hold)
 	p := ratePolicy()
 	p.ScaleDown.StabilizationWindow = 0
@@ -63,7 +63,7 @@ func TestAHoldThatIsLiftedKeepsTheVetoOfAQueueThatGrows(t *testing.T) {
 }
 
 func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
-	w := newWorld()
+	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
 	w.workloads[0].Target.Name = "old"
@@ -81,7 +81,7 @@ func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
 }
 
 func TestAHoldActsAlsoWhereTheTargetIsNotSeen(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
@@ -94,7 +94,7 @@ func TestAHoldActsAlsoWhereTheTargetIsNotSeen(t *testing.T) {
 }
 
 func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
-	w := newWorld()
+	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
 	w.backlog[chat] = 10
@@ -112,7 +112,7 @@ func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
 }
 
 func TestAnHPAThatComesLateStartsFromTheReplicasThatStand(t *testing.T) {
-	w := newWorld()
+	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
 	w.backlog[chat] = 10 // wants 1, and the number walks there while nobody follows
@@ -131,7 +131,7 @@ func TestAnHPAThatComesLateStartsFromTheReplicasThatStand(t *testing.T) {
 }
 
 func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
-	w := newWorld("bad", "good")
+	w := newFakeCluster("bad", "good")
 	good := w.workloads[1].Key
 	e := New(w, w, w, Options{OnTransition: func(r Record) {
 		if r.Workload.Key != good {
@@ -147,7 +147,7 @@ func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
 // An idle workload is at 0. A person scales it to 5 for a test: that begins its cooldown, and the window holds the 5 as long as any other
 // number. Without demand it returns to 0 when the cooldown ends, and not at the next tick.
 func TestAWorkloadThatIsScaledFromZeroByHandStaysForItsCooldown(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	p := w.workloads[0].Policy
 	p.MinReplicas, p.CooldownPeriod, p.ScaleDown.StabilizationWindow = 0, 10*time.Minute, 5*time.Minute

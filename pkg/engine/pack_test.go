@@ -88,7 +88,7 @@ func TestNumbersThatAreNoneAreKeptAsTheyWere(t *testing.T) {
 }
 
 func TestRecordsOfOneVersionShareItAndThoseOfAnotherDoNot(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
 	e.Tick(context.Background(), nine)

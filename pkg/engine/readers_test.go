@@ -10,7 +10,7 @@ import (
 )
 
 func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
 	unknown := scaling.Key{Namespace: "team", Name: "other"}
@@ -29,7 +29,7 @@ func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
 }
 
 func TestPoliciesAreListedByNamespaceAndThenByName(t *testing.T) {
-	w := newWorld()
+	w := newFakeCluster()
 	for _, k := range []scaling.Key{{Namespace: "b", Name: "a"}, {Namespace: "a", Name: "c"}, {Namespace: "c", Name: "b"}, {Namespace: "a", Name: "a"}} {
 		w.workloads = append(w.workloads, scaling.Workload{Key: k, Policy: queuePolicy()})
 	}
@@ -43,18 +43,18 @@ func TestPoliciesAreListedByNamespaceAndThenByName(t *testing.T) {
 
 // calls counts what is handed to the cluster.
 type calls struct {
-	*world
+	*fakeCluster
 	sizes []int
 }
 
 func (c *calls) Apply(ctx context.Context, changes []Change) error {
 	c.sizes = append(c.sizes, len(changes))
-	return c.world.Apply(ctx, changes)
+	return c.fakeCluster.Apply(ctx, changes)
 }
 
 func TestATickWithoutNewsCallsNobody(t *testing.T) {
-	w := newWorld("chat", "embed")
-	c := &calls{world: w}
+	w := newFakeCluster("chat", "embed")
+	c := &calls{fakeCluster: w}
 	e := New(w, w, c, Options{})
 	w.after(e, 10*time.Second)
 	w.backlog[w.workloads[1].Key] = 90
@@ -66,7 +66,7 @@ func TestATickWithoutNewsCallsNobody(t *testing.T) {
 
 // The numbers without a rule are those of the same tick, with all that it went on from: 3 were in force, not the 2 that run.
 func TestWhatATickWouldHaveDoneWithoutARuleGoesOnFromTheSameState(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	p := queuePolicy()
 	p.ScaleUp.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}}
 	w.workloads[0].Policy = p
@@ -87,9 +87,9 @@ func TestWhatATickWouldHaveDoneWithoutARuleGoesOnFromTheSameState(t *testing.T) 
 
 // A replay needs to know which decisions of a group went on from nothing: the first, and the first after one that failed.
 func TestWhetherADecisionOfAGroupWentOnFromAnother(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
-	g := newGround(onDemandGroup("gpu"))
+	g := newFakeNodes(onDemandGroup("gpu"))
 	var fresh []bool
 	e := New(w, w, w, Options{Groups: g, Nodes: g, OnGroupTick: func(tick GroupTick) { fresh = append(fresh, tick.Fresh) }})
 	w.after(e, 3*time.Second)

@@ -11,7 +11,7 @@ import (
 
 // identified is a cluster that knows between ticks which object is the target.
 type identified struct {
-	*world
+	*fakeCluster
 	uids map[scaling.Key]string // absent: the object does not exist
 }
 
@@ -25,7 +25,7 @@ func found(uid string, replicas int32) View {
 }
 
 // edited replaces a workload by a new version of its policy, as the policy store does.
-func (w *world) edited(change func(*scaling.Workload)) {
+func (w *fakeCluster) edited(change func(*scaling.Workload)) {
 	next := w.workloads[0]
 	p := *next.Policy
 	next.Policy = &p
@@ -34,7 +34,7 @@ func (w *world) edited(change func(*scaling.Workload)) {
 }
 
 func TestTheTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
 	e := New(w, w, w, Options{})
@@ -55,7 +55,7 @@ func TestTheTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 }
 
 func TestASuccessorStartsFromItsOwnReplicasAndNeverReadsItsPredecessorsTarget(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
 	c := identified{w, map[scaling.Key]string{chat: "a"}}
@@ -92,7 +92,7 @@ func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *test
 		"hold":                 {func(w *scaling.Workload) { w.Mode = scaling.Hold }, 0, ErrHeld},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld("chat")
+			w := newFakeCluster("chat")
 			chat := w.workloads[0].Key
 			w.views[chat], w.backlog[chat] = found("a", 24), 240
 			e := New(w, w, w, Options{})
@@ -123,7 +123,7 @@ func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *test
 }
 
 func TestAPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	v := found("a", 0)
 	v.Operator.Paused = true
@@ -139,7 +139,7 @@ func TestAPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
 }
 
 func TestAnUnseenWorkloadServesNothingAfterAnEdit(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
 	e := New(w, w, w, Options{})
@@ -153,7 +153,7 @@ func TestAnUnseenWorkloadServesNothingAfterAnEdit(t *testing.T) {
 }
 
 func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
@@ -176,7 +176,7 @@ func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
 
 // An unseen spell across a backward clock step has no known length: the replicas in force afterwards are the ones that are found.
 func TestATargetThatReturnsAfterABackwardClockStepStartsFromItsOwnReplicas(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.workloads[0].Policy = ratePolicy()
 	w.views[chat], w.backlog[chat] = found("", 1), 10
@@ -194,21 +194,21 @@ func TestATargetThatReturnsAfterABackwardClockStepStartsFromItsOwnReplicas(t *te
 
 // refusing is a cluster that does not show a target, and says why.
 type refusing struct {
-	*world
+	*fakeCluster
 	why string
 }
 
 func (c refusing) View(w *scaling.Workload) (View, bool) {
-	v, ok := c.world.View(w)
+	v, ok := c.fakeCluster.View(w)
 	return v, ok && c.why == ""
 }
 
 func (c refusing) Refusal(*scaling.Workload) string { return c.why }
 
 func TestATargetThatIsRefusedIsNotServedAndSaysWhy(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
-	c := &refusing{world: w}
+	c := &refusing{fakeCluster: w}
 	e := New(w, w, c, Options{})
 	w.after(e, time.Minute)
 	c.why = "Rollout team/chat has 6 pods for 3 replicas"

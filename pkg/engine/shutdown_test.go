@@ -11,14 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// buffered is a ground on which a CapacityBuffer of ours stands.
+// buffered is a fakeNodes on which a CapacityBuffer of ours stands.
 type buffered struct {
-	*ground
+	*fakeNodes
 	replicas int32
 }
 
 func (b *buffered) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
-	b.ground.Observe(g, of, o)
+	b.fakeNodes.Observe(g, of, o)
 	o.Buffers, o.Workloads[0].Buffer = true, b.replicas
 }
 
@@ -28,14 +28,14 @@ func (b *buffered) Act(g *capacity.Group, actions []capacity.Action) <-chan stru
 			b.replicas = buffer.Replicas
 		}
 	}
-	return b.ground.Act(g, actions)
+	return b.fakeNodes.Act(g, actions)
 }
 
 // Nodes that a buffer holds cost money for as long as it stands.
 func TestABufferDoesNotOutliveUs(t *testing.T) {
-	w := newWorld("chat")
+	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
-	b := &buffered{newGround(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Buffer: true, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}}), 0}
+	b := &buffered{newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Buffer: true, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}}), 0}
 	e := New(w, w, w, Options{Groups: b, Nodes: b, ApplyTimeout: 20 * time.Millisecond})
 	w.after(e, time.Second)
 	b.replicas, b.acts = 3, nil
@@ -59,9 +59,9 @@ func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	return c
 }
 
-// deaf is a ground that loses the first writes: the API server answers with a conflict.
+// deaf is a fakeNodes that loses the first writes: the API server answers with a conflict.
 type deaf struct {
-	*ground
+	*fakeNodes
 	lose  int
 	times int
 }
@@ -72,12 +72,12 @@ func (d *deaf) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{}
 		close(done)
 		return done
 	}
-	return d.ground.Act(g, actions)
+	return d.fakeNodes.Act(g, actions)
 }
 
 func TestShutdownRepeatsALostWriteUntilItIsObserved(t *testing.T) {
 	w, g, e, _ := night(t)
-	d := &deaf{ground: g, lose: 2}
+	d := &deaf{fakeNodes: g, lose: 2}
 	e.options.Nodes = d
 	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 	if len(g.pools["gpu-pool"].Limits) > 0 && g.pools["gpu-pool"].Limits[0].Ours {

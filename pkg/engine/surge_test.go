@@ -8,9 +8,9 @@ import (
 )
 
 // surgeRoom returns the room that the capacity group of the first workload was given in the last tick.
-func surgeRoom(t *testing.T, w *teamWorld) (room func() (int32, bool), e *Engine) {
+func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine) {
 	t.Helper()
-	g := newGround(capacity.Group{Name: "gpu", Resource: gpu, Pools: []capacity.Pool{{Name: "pool", Type: capacity.OnDemand}}})
+	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: gpu, Pools: []capacity.Pool{{Name: "pool", Type: capacity.OnDemand}}})
 	var last capacity.Workload
 	e = New(w, w, w, Options{Groups: g, Nodes: g, OnGroupTick: func(t GroupTick) { last = t.Observation.Workloads[0] }})
 	w.workloads[0].Group = "gpu"
@@ -21,25 +21,25 @@ func surgeRoom(t *testing.T, w *teamWorld) (room func() (int32, bool), e *Engine
 func TestRoomOfASurge(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  int64
-		change func(w *teamWorld)
+		change func(w *fakeTeam)
 		want   int32
 	}{
-		"the team has two units left":                     {5, func(*teamWorld) {}, 2},
-		"the team has none left":                          {3, func(*teamWorld) {}, 0},
-		"a replica requests two units":                    {10, func(w *teamWorld) { w.requests[w.workloads[0].Key] = 2 }, 2},
-		"pods without a policy use the rest":              {5, func(w *teamWorld) { w.unmanaged = 1 }, 1},
-		"another workload still has more replicas":        {5, func(w *teamWorld) { w.view(1, func(v *View) { v.Replicas = 3 }) }, 0},
-		"the amount per replica is not known":             {50, func(w *teamWorld) { delete(w.requests, w.workloads[0].Key) }, 0},
-		"another amount is not known: one unit each":      {5, func(w *teamWorld) { delete(w.requests, w.workloads[1].Key) }, 2},
-		"another workload failed and is served as before": {5, func(w *teamWorld) { w.explode = []scaling.Key{w.workloads[1].Key} }, 2},
-		"maxReplicas allows one more":                     {50, func(w *teamWorld) { w.workloads[0].Policy.MaxReplicas = 3 }, 1},
-		"at maxReplicas":                                  {50, func(w *teamWorld) { w.workloads[0].Policy.MaxReplicas = 2 }, 0},
-		"paused": {50, func(w *teamWorld) {
+		"the team has two units left":                     {5, func(*fakeTeam) {}, 2},
+		"the team has none left":                          {3, func(*fakeTeam) {}, 0},
+		"a replica requests two units":                    {10, func(w *fakeTeam) { w.requests[w.workloads[0].Key] = 2 }, 2},
+		"pods without a policy use the rest":              {5, func(w *fakeTeam) { w.unmanaged = 1 }, 1},
+		"another workload still has more replicas":        {5, func(w *fakeTeam) { w.view(1, func(v *View) { v.Replicas = 3 }) }, 0},
+		"the amount per replica is not known":             {50, func(w *fakeTeam) { delete(w.requests, w.workloads[0].Key) }, 0},
+		"another amount is not known: one unit each":      {5, func(w *fakeTeam) { delete(w.requests, w.workloads[1].Key) }, 2},
+		"another workload failed and is served as before": {5, func(w *fakeTeam) { w.explode = []scaling.Key{w.workloads[1].Key} }, 2},
+		"maxReplicas allows one more":                     {50, func(w *fakeTeam) { w.workloads[0].Policy.MaxReplicas = 3 }, 1},
+		"at maxReplicas":                                  {50, func(w *fakeTeam) { w.workloads[0].Policy.MaxReplicas = 2 }, 0},
+		"paused": {50, func(w *fakeTeam) {
 			w.view(0, func(v *View) { v.Operator = scaling.Operator{Paused: true, Min: -1, Max: -1} })
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTeamWorld(c.limit, "a", "b")
+			w := newFakeTeam(c.limit, "a", "b")
 			w.view(0, func(v *View) { v.Replicas, v.Ready = 2, 2 })
 			w.view(1, func(v *View) { v.Replicas, v.Ready = 1, 1 })
 			w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 20, 10
@@ -57,7 +57,7 @@ func TestRoomOfASurge(t *testing.T) {
 
 // A surge that the group asks for is cut by the team's limit, and the group does not count it as demand.
 func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
-	w := newTeamWorld(3, "a", "b")
+	w := newFakeTeam(3, "a", "b")
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 20, 10
 	w.view(0, func(v *View) { v.Replicas, v.Ready = 2, 2 })
 	w.view(1, func(v *View) { v.Replicas, v.Ready = 1, 1 })

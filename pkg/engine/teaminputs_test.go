@@ -10,14 +10,14 @@ import (
 
 // teamOfTwo is a team with the workloads a and b, whose policies have no windows and no minimum. Both request one unit per replica.
 type teamOfTwo struct {
-	*teamWorld
+	*fakeTeam
 	t *testing.T
 	e *Engine
 }
 
 func newTeamOfTwo(t *testing.T, limit int64) *teamOfTwo {
-	w := &teamOfTwo{newTeamWorld(limit, "a", "b"), t, nil}
-	w.e = New(w.teamWorld, w.teamWorld, w.teamWorld, Options{})
+	w := &teamOfTwo{newFakeTeam(limit, "a", "b"), t, nil}
+	w.e = New(w.fakeTeam, w.fakeTeam, w.fakeTeam, Options{})
 	for i := range w.workloads {
 		w.policy(i, func(p *scaling.Policy) { p.MinReplicas, p.ScaleDown = 0, scaling.Direction{} })
 		w.set(i, 0, 0)
@@ -156,8 +156,8 @@ func TestRecordDescribesItsLastChange(t *testing.T) {
 
 // Without policies, groups and orphans a tick does nothing and reports no error.
 func TestTickWithoutPolicies(t *testing.T) {
-	w := newWorld()
-	g := newGround()
+	w := newFakeCluster()
+	g := newFakeNodes()
 	for name, o := range map[string]Options{"alone": {}, "with capacity groups": {Groups: g, Nodes: g}} {
 		e := New(w, w, w, o)
 		if out := w.after(e, 3*time.Second); len(out.Errors) != 0 || out.Decided != 0 || out.Unseen != 0 || len(out.Changes) != 0 {

@@ -16,17 +16,17 @@ import (
 
 const gpu = "nvidia.com/gpu"
 
-// teamWorld is a world whose workloads belong to one team with limits.
-type teamWorld struct {
-	*world
+// fakeTeam is a fakeCluster whose workloads belong to one team with limits.
+type fakeTeam struct {
+	*fakeCluster
 	team      *scaling.Team
 	requests  map[scaling.Key]int64 // per replica; absent: it cannot be read
 	unmanaged int64
 	broken    bool
 }
 
-func newTeamWorld(limit int64, names ...string) *teamWorld {
-	w := &teamWorld{world: newWorld(), requests: map[scaling.Key]int64{}}
+func newFakeTeam(limit int64, names ...string) *fakeTeam {
+	w := &fakeTeam{fakeCluster: newFakeCluster(), requests: map[scaling.Key]int64{}}
 	w.setLimit(limit)
 	for _, name := range names {
 		w.join(name, scaling.Auto)
@@ -34,7 +34,7 @@ func newTeamWorld(limit int64, names ...string) *teamWorld {
 	return w
 }
 
-func (w *teamWorld) join(name string, mode scaling.Mode) scaling.Key {
+func (w *fakeTeam) join(name string, mode scaling.Mode) scaling.Key {
 	key := w.add(name, mode)
 	w.requests[key] = 1
 	w.setLimit(w.team.Limits[0].Max)
@@ -42,7 +42,7 @@ func (w *teamWorld) join(name string, mode scaling.Mode) scaling.Key {
 }
 
 // setLimit puts a new version of every policy into force, as a changed PlatformConfig does.
-func (w *teamWorld) setLimit(limit int64) {
+func (w *fakeTeam) setLimit(limit int64) {
 	w.team = &scaling.Team{Name: "chat", Namespaces: []string{"team"}, Limits: []scaling.ResourceLimit{{Resource: gpu, Max: limit}}}
 	w.workloads = slices.Clone(w.workloads)
 	for i := range w.workloads {
@@ -52,7 +52,7 @@ func (w *teamWorld) setLimit(limit int64) {
 	}
 }
 
-func (w *teamWorld) Request(x *scaling.Workload, resource string) (int64, bool, int64) {
+func (w *fakeTeam) Request(x *scaling.Workload, resource string) (int64, bool, int64) {
 	if w.broken {
 		panic("a bug in the cluster")
 	}
@@ -60,16 +60,16 @@ func (w *teamWorld) Request(x *scaling.Workload, resource string) (int64, bool, 
 	return n, known && resource == gpu, n * int64(w.views[x.Key].Ready) // 0 of a target that is not there
 }
 
-func (w *teamWorld) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return w.unmanaged }
+func (w *fakeTeam) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return w.unmanaged }
 
 // tick ticks once, one second later.
-func (w *teamWorld) tick(e *Engine) Outcome {
+func (w *fakeTeam) tick(e *Engine) Outcome {
 	w.now = w.now.Add(time.Second)
 	return e.Tick(context.Background(), w.now)
 }
 
 // follow lets every HPA set the served target.
-func (w *teamWorld) follow(e *Engine) {
+func (w *fakeTeam) follow(e *Engine) {
 	for key, v := range w.views {
 		if served, err := e.Decisions().Lookup(key, w.now); err == nil {
 			v.Replicas, v.Ready = served.Replicas, served.Replicas
@@ -78,7 +78,7 @@ func (w *teamWorld) follow(e *Engine) {
 	}
 }
 
-func (w *teamWorld) targets(e *Engine) (out []int32) {
+func (w *fakeTeam) targets(e *Engine) (out []int32) {
 	for i := range w.workloads {
 		served, err := e.Decisions().Lookup(w.workloads[i].Key, w.now)
 		if err != nil {
@@ -89,14 +89,14 @@ func (w *teamWorld) targets(e *Engine) (out []int32) {
 	return out
 }
 
-func (w *teamWorld) expect(t *testing.T, e *Engine, when string, want ...int32) {
+func (w *fakeTeam) expect(t *testing.T, e *Engine, when string, want ...int32) {
 	t.Helper()
 	if got := w.targets(e); !slices.Equal(got, want) {
 		t.Errorf("%s: targets %v, want %v", when, got, want)
 	}
 }
 
-func (w *teamWorld) view(i int, change func(*View)) {
+func (w *fakeTeam) view(i int, change func(*View)) {
 	v := w.views[w.workloads[i].Key]
 	change(&v)
 	w.views[w.workloads[i].Key] = v
@@ -104,7 +104,7 @@ func (w *teamWorld) view(i int, change func(*View)) {
 
 // Two policies that each ask for 40 replicas share a limit of 4 GPUs.
 func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
-	w := newTeamWorld(4, "a", "b")
+	w := newFakeTeam(4, "a", "b")
 	e := New(w, w, w, Options{})
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 400, 400
 	w.tick(e)
@@ -142,7 +142,7 @@ func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
 }
 
 func TestARaiseOfATeamWaitsForWhatStillRuns(t *testing.T) {
-	w := newTeamWorld(8, "a", "b")
+	w := newFakeTeam(8, "a", "b")
 	a, b := w.workloads[0].Key, w.workloads[1].Key
 	e := New(w, w, w, Options{})
 	for i := range w.workloads {
@@ -176,7 +176,7 @@ func TestARaiseOfATeamWaitsForWhatStillRuns(t *testing.T) {
 }
 
 func TestAPersonsNumberIsCutLastAndHoldsWithinTheLimit(t *testing.T) {
-	w := newTeamWorld(10, "a", "b")
+	w := newFakeTeam(10, "a", "b")
 	a := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.backlog[a] = 400
@@ -201,7 +201,7 @@ func TestAPersonsNumberIsCutLastAndHoldsWithinTheLimit(t *testing.T) {
 }
 
 func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
-	w := newTeamWorld(10, "a", "b")
+	w := newFakeTeam(10, "a", "b")
 	a, b := w.workloads[0].Key, w.workloads[1].Key
 	delete(w.requests, a)
 	w.backlog[a], w.backlog[b] = 400, 400
@@ -225,7 +225,7 @@ func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 }
 
 func TestWhatIsNotServedStopsRaisesOnly(t *testing.T) {
-	w := newTeamWorld(10, "a")
+	w := newFakeTeam(10, "a")
 	advised := w.join("advised", scaling.Advisory)
 	w.view(1, func(v *View) { v.Replicas, v.Ready = 6, 6 })
 	w.backlog[w.workloads[0].Key], w.backlog[advised] = 400, 400
@@ -242,7 +242,7 @@ func TestWhatIsNotServedStopsRaisesOnly(t *testing.T) {
 }
 
 func TestAMemberWithoutADecisionKeepsItsShare(t *testing.T) {
-	w := newTeamWorld(10, "a", "b")
+	w := newFakeTeam(10, "a", "b")
 	a, b := w.workloads[0].Key, w.workloads[1].Key
 	w.backlog[a] = 400
 	e := New(w, w, w, Options{})
@@ -270,7 +270,7 @@ func TestAMemberWithoutADecisionKeepsItsShare(t *testing.T) {
 }
 
 func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
-	w := newTeamWorld(6, "a", "b")
+	w := newFakeTeam(6, "a", "b")
 	w.join("c", scaling.Auto)
 	alone := w.add("alone", scaling.Auto)
 	e := New(w, w, w, Options{})
@@ -307,8 +307,8 @@ func TestTeamLimitProperties(t *testing.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "workloads")
 		limit := rapid.Int64Range(0, 40).Draw(t, "limit")
 		seed := rapid.Uint64().Draw(t, "seed")
-		build := func(reverse bool, limit int64) (*teamWorld, *Engine) {
-			w := newTeamWorld(limit)
+		build := func(reverse bool, limit int64) (*fakeTeam, *Engine) {
+			w := newFakeTeam(limit)
 			draw := rand.New(rand.NewPCG(seed, 7))
 			for i := range n {
 				key := w.join(fmt.Sprint("w", i), scaling.Auto)

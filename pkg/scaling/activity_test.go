@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A workload of 2 without demand, a cooldown of a minute: what keeps it, and from when the cooldown counts.
-func TestWhatKeepsAWorkloadFromZero(t *testing.T) {
-	schedule := func(floor int32) func(*world) {
-		return func(w *world) { w.p.Schedules = []Schedule{on("window", 0, 10*time.Minute, floor, -1)} }
+// The cases keep a workload of 2 without demand from zero, and change when its cooldown of a minute starts.
+func TestWorkloadIsKeptFromZero(t *testing.T) {
+	schedule := func(floor int32) func(*scenario) {
+		return func(w *scenario) { w.p.Schedules = []Schedule{on("window", 0, 10*time.Minute, floor, -1)} }
 	}
-	override := func(low, high int32, end time.Duration) func(*world) {
-		return func(w *world) { w.o.Operator = Operator{Min: low, Max: high, Until: nine.Add(end)} }
+	override := func(low, high int32, end time.Duration) func(*scenario) {
+		return func(w *scenario) { w.o.Operator = Operator{Min: low, Max: high, Until: nine.Add(end)} }
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*world)
+		change func(*scenario)
 		zeroAt time.Duration // the first time at which the target is 0
 	}{
-		{"nothing", func(*world) {}, time.Minute},
+		{"nothing", func(*scenario) {}, time.Minute},
 		{"a schedule floor of 0 keeps nothing", schedule(0), time.Minute},
 		{"a schedule floor of 1 keeps one, and the cooldown starts at its end", schedule(1), 11*time.Minute - time.Second},
 		{"an override with only a maximum keeps nothing", override(-1, 9, 10*time.Minute), time.Minute},
@@ -28,7 +28,7 @@ func TestWhatKeepsAWorkloadFromZero(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: time.Minute}
-			w := newWorld(t, p, 2, 0)
+			w := newScenario(t, p, 2, 0)
 			c.change(w)
 			for w.tick(time.Second); w.last.Replicas > 0 && w.now.Before(nine.Add(time.Hour)); w.tick(time.Second) {
 				if held := c.zeroAt > 5*time.Minute && w.now.Before(nine.Add(10*time.Minute)); w.last.Active != held {
@@ -43,7 +43,7 @@ func TestWhatKeepsAWorkloadFromZero(t *testing.T) {
 }
 
 // Two quiet signals, one or both of which do not cover all pods. A pod that did not report may be serving.
-func TestASilentPodKeepsTheWorkloadUnlessASignalProvesItIdle(t *testing.T) {
+func TestSilentPodPreventsScaleToZeroUnlessASignalShowsIdleness(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		activation Activation
@@ -59,7 +59,7 @@ func TestASilentPodKeepsTheWorkloadUnlessASignalProvesItIdle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &Policy{Signals: []Signal{queue(10), queue(10)}, MaxReplicas: 20, CooldownPeriod: time.Minute, Activation: c.activation}
-			w := newWorld(t, p, 1, 0, 0)
+			w := newScenario(t, p, 1, 0, 0)
 			w.value = nil
 			for range 10 * 60 {
 				for i, coverage := range []float64{c.first, c.second} {
@@ -74,7 +74,7 @@ func TestASilentPodKeepsTheWorkloadUnlessASignalProvesItIdle(t *testing.T) {
 	}
 }
 
-func TestOnlyAFreshSignalVetoesAndTheFirstIsNamed(t *testing.T) {
+func TestGrowingDemandNamesTheFirstFreshSignal(t *testing.T) {
 	grew := trend{true, 20, 12}
 	decide := func(readings ...Reading) Decision {
 		slow := queue(10)
@@ -115,8 +115,8 @@ func TestOnlyAFreshSignalVetoesAndTheFirstIsNamed(t *testing.T) {
 	}
 }
 
-// The trend of a signal is kept in an edited policy only for a signal that reads the same number at the same place.
-func TestWhichSignalOfAnEditedPolicyKeepsItsTrend(t *testing.T) {
+// An edited policy keeps the trend of a signal only if the signal has the same measurement.
+func TestEditedPolicyKeepsTrendsOfTheSameMeasurements(t *testing.T) {
 	named := Signal{Name: "queue", Type: "prometheus", Kind: Total, Class: Demand, Unit: Count, Target: 10, MaxAge: time.Minute}
 	known := named
 	known.Source = 7

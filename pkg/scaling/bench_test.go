@@ -20,10 +20,10 @@ func benchPolicy() *Policy {
 	}
 }
 
-// BenchmarkTenThousandQuietPolicies is one tick of a whole platform in which nothing changes; ns/op is the tick.
+// BenchmarkTenThousandQuietPolicies measures one tick of 10,000 policies in which nothing changes.
 func BenchmarkTenThousandQuietPolicies(b *testing.B) { benchTick(b, func(int) float64 { return 58 }) }
 
-// BenchmarkTenThousandBusyPolicies is one in which every demand moves in every tick, so that windows and steps fill.
+// BenchmarkTenThousandBusyPolicies measures one tick in which every demand changes, so that windows and steps are full.
 func BenchmarkTenThousandBusyPolicies(b *testing.B) {
 	seed := uint64(1)
 	benchTick(b, func(int) float64 { seed = seed*6364136223846793005 + 1442695040888963407; return float64(seed >> 55) })
@@ -54,7 +54,7 @@ func benchTick(b *testing.B, load func(i int) float64) {
 	b.ReportMetric(float64(unsafe.Sizeof(Decision{})), "decision-bytes")
 }
 
-func TestATickAllocatesNothingAndAWorkloadStaysUnderTwoKiB(t *testing.T) {
+func TestTickDoesNotAllocateAndStateIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(State{}) + unsafe.Sizeof(Decision{}); size > 2048 {
 		t.Errorf("state and decision take %d bytes", size)
 	}

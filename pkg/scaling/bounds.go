@@ -1,18 +1,17 @@
 package scaling
 
-// atRisk asks for the successors of replicas that are about to lose their node, before it happens. The number counts those that
-// stay, so each one at risk stands on top of it for as long as it is there: a successor that is Ready by now is one of the number and
-// no spare, and to count it as one would end it, or another, before its predecessor went, and ask for it anew in the next tick. This
-// and the surge come after the ceiling and may pass it: they overlap, they serve no demand.
+// atRisk adds a replacement for each ready replica on a node that is about to be interrupted, until that replica is gone. A replacement
+// that is already ready does not count as spare: otherwise the target would fall before its predecessor is gone, and rise again in the
+// next tick. Replacements and a surge overlap with the replicas that they replace, so they may exceed a schedule ceiling.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n
-	if risk, stays := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && stays > 0 {
-		t.set(RuleAtRisk, -1, stays+risk, float64(risk), 0)
+	if risk, kept := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && kept > 0 {
+		t.set(RuleAtRisk, -1, kept+risk, float64(risk), 0)
 	}
 }
 
-// atLeast is the number with the policy's minimum, which the bounds see to last: what the nodes add stands on top of it. With nothing
-// asked for and MinReplicas 3, a surge of one is a fourth replica and not the first.
+// atLeast returns n raised to minReplicas, because replicas for nodes are added to the minimum that the bounds apply later. With
+// minReplicas 3 and no demand, a surge of one is a fourth replica.
 func (t *tick) atLeast(n int32) int32 {
 	if t.isPaused() || t.skips(RuleBounds, -1) {
 		return n
@@ -20,20 +19,20 @@ func (t *tick) atLeast(n int32) int32 {
 	return max(n, min(t.p.MinReplicas, t.maxReplicas()))
 }
 
-// surge adds the replicas of a paced move; a workload at zero has nothing to move. While inputs are missing, what the nodes had
-// added before stays as well, or the end of a surge would be a fall.
+// surge adds the replicas of a move between NodePools. A workload at zero has nothing to move. While signals are missing, the replicas
+// that the rules about nodes added before stay, because the end of a surge would lower the target.
 func (t *tick) surge() {
 	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)
 	if t.inputs.degraded {
 		extra = max(extra, t.s.extra-(t.n-t.withoutNodes))
 	}
-	if stays := t.atLeast(t.n); extra > 0 && stays > 0 {
-		t.set(RuleSurge, -1, stays+extra, float64(extra), 0)
+	if kept := t.atLeast(t.n); extra > 0 && kept > 0 {
+		t.set(RuleSurge, -1, kept+extra, float64(extra), 0)
 	}
 }
 
-// capacity stops a rise at what nodes can come for. It takes nothing back: a pod that waits is what makes a node come, and one
-// that runs is no business of the nodes.
+// capacity stops an increase beyond the replicas for which nodes can be launched. It never lowers the target below the current replicas,
+// because Karpenter launches nodes for pending pods.
 func (t *tick) capacity() {
 	t.uncapped = t.n
 	if limit := t.o.Advice.Cap; limit >= 0 {
@@ -42,11 +41,11 @@ func (t *tick) capacity() {
 	}
 }
 
-// overrides reports whether a person's bounds are in force.
+// overrides reports whether an override applies.
 func (t *tick) overrides() bool { return t.operator && !t.skips(RuleOverride, -1) }
 
-// overridden applies a person's bounds. They win over every rule before them, both ways and at once. Where Min lies above Max,
-// Min wins: too many replicas are the smaller harm at 3 a.m.
+// withinOverride applies an override to n. It takes precedence over every rule before it, in both directions and at once. If Min exceeds
+// Max, Min applies: too many replicas do less harm than too few.
 func (t *tick) withinOverride(n int32) int32 {
 	o := &t.o.Operator
 	if !t.overrides() {
@@ -65,10 +64,10 @@ func (t *tick) override() {
 	}
 }
 
-// freezes reports whether a person has paused the workload.
+// isPaused reports whether an operator has paused the workload.
 func (t *tick) isPaused() bool { return t.o.Operator.Paused && !t.skips(RulePaused, -1) }
 
-// frozen keeps the current replicas; a pause wins over an override.
+// withinPause returns the current replicas of a paused workload; a pause takes precedence over an override.
 func (t *tick) withinPause(n int32) int32 {
 	if t.isPaused() {
 		return t.current
@@ -82,8 +81,8 @@ func (t *tick) paused() {
 	}
 }
 
-// ceiling is the most replicas that can come: a number beyond the follower's maxReplicas would be served and never followed, and
-// nodes would be bought for replicas that nobody makes.
+// maxReplicas returns the greatest target that can have an effect. A target above the managed HPA's maxReplicas would be served and not
+// followed, and nodes would be launched for replicas that the HPA does not create.
 func (t *tick) maxReplicas() int32 {
 	if c := t.o.HPAMaxReplicas; c > 0 {
 		return min(c, t.p.MaxReplicas)
@@ -91,9 +90,9 @@ func (t *tick) maxReplicas() int32 {
 	return t.p.MaxReplicas
 }
 
-// bounded keeps the policy's bounds, narrowed by the platform's and by the follower's maximum. They always win, with one exception: a paused workload is not
-// lifted to MinReplicas, because who scales a broken model to 0 by hand and pauses it wants it at 0. Where MinReplicas lies above
-// MaxReplicas, MaxReplicas wins: it protects the others.
+// withinBounds applies the bounds of the policy and the maximum of the managed HPA to n. They always apply, with one exception: a paused
+// workload is not raised to minReplicas, because an operator who scales a broken model to 0 and pauses it needs 0. If minReplicas
+// exceeds maxReplicas, maxReplicas applies, because it protects other workloads.
 func (t *tick) withinBounds(n int32) int32 {
 	if t.skips(RuleBounds, -1) {
 		return n
@@ -108,8 +107,8 @@ func (t *tick) bounds() {
 	t.set(RuleBounds, -1, t.withinBounds(t.n), float64(t.p.MinReplicas), float64(t.maxReplicas()))
 }
 
-// withinTeam applies the limit of the workload's team. Package teams has divided it among the team's workloads. It wins over the
-// bounds, a pause and an override, because what one workload takes beyond it another one of the team has to give.
+// withinTeam applies the workload's share of its team's limit to n. It takes precedence over the bounds, a pause and an override,
+// because what one workload has above its share is missing for another one of the team.
 func (t *tick) withinTeam(n int32) int32 {
 	if l := &t.o.Limit; l.Limited && !t.skips(RuleTeamLimit, -1) {
 		return max(min(n, l.Max), 0)
@@ -128,7 +127,7 @@ func (t *tick) teamLimit() {
 	t.set(RuleTeamLimit, l.Index, t.withinTeam(t.n), limit, float64(l.Others))
 }
 
-// limited is what the rules after the capacity cap make of another number.
+// withinFinalLimits applies the rules after the capacity cap to n.
 func (t *tick) withinFinalLimits(n int32) int32 {
 	return t.withinTeam(t.withinBounds(t.withinPause(t.withinOverride(n))))
 }

@@ -141,7 +141,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// on is a schedule that is open from one instant to another.
+// on returns a schedule that is open from one time to another, relative to nine.
 func on(name string, from, to time.Duration, low, high int32) Schedule {
 	return Schedule{Window: calendar.Window{Name: name, From: nine.Add(from), To: nine.Add(to)}, Min: low, Max: high}
 }

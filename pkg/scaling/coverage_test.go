@@ -7,8 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Queues of single pods add up to a Total; some pods do not answer. What a part of them says is judged beside what all would say.
-func TestATotalOverSomePodsNeverLowersBelowWhatAllWouldAskUnlessASilentOneIsOverloaded(t *testing.T) {
+// A Total is the sum of the queues of pods, and some pods do not answer. The decision with a part of them is compared with the decision
+// with all.
+func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const target = 10.0
 		sig := Signal{Name: "queue", Kind: Total, Class: Demand, Target: target, MaxAge: time.Minute, MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")}
@@ -16,7 +17,7 @@ func TestATotalOverSomePodsNeverLowersBelowWhatAllWouldAskUnlessASilentOneIsOver
 		pods := rapid.IntRange(1, 12).Draw(t, "pods")
 		whole, seen, answered := 0.0, 0.0, 0
 		for range pods {
-			// One that is silent is at most on its target: of more, nobody can know.
+			// A pod that does not report counts as at most at its target; more cannot be known.
 			silent := rapid.IntRange(0, 3).Draw(t, "silent") == 0
 			most := 40.0
 			if silent {
@@ -51,8 +52,8 @@ func TestATotalOverSomePodsNeverLowersBelowWhatAllWouldAskUnlessASilentOneIsOver
 	})
 }
 
-// Six pods, one of which answers no scrape; the queues of the others are empty for an hour.
-func TestAPodThatDoesNotReportIsNotScaledToZero(t *testing.T) {
+// One of six pods does not answer its scrapes; the queues of the others are empty for an hour.
+func TestPodThatDoesNotReportPreventsScaleToZero(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
 	now, s := nine, Seed(p, 6, nine)
 	see := func(pods int32, coverage float64) Decision {

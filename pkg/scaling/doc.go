@@ -33,8 +33,8 @@
 //   - A ceiling of 0 at night and a backlog: the ceiling applies. The reasons show what the signals need and when the ceiling ends.
 //   - A ceiling while signals are missing: the ceiling lowers the target. A ceiling, an override, the bounds and a team limit are
 //     configured and not measured; nothing else lowers the target below the current replicas while signals are missing.
-//   - A ceiling and the rates: the ceiling lowers the target at the rates of scaleDown, because a step from 12 to 0 at 23:00 would end every
-//     request. With scaleDown Disabled it only stops increases. The bounds apply at once, because a team above its share takes
+//   - A ceiling and the rates: the ceiling lowers the target at the rates of scaleDown, because a step from 12 to 0 at 23:00 would end
+//     every request. With scaleDown Disabled it only stops increases. The bounds apply at once, because a team above its share takes
 //     replicas from others.
 //   - A floor above a ceiling: the ceiling applies (validation refuses the combinations that it can detect).
 //   - A ceiling below minReplicas: the bounds run later, so minReplicas applies.

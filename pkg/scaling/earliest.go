@@ -2,11 +2,11 @@ package scaling
 
 import "time"
 
-// tickMillis is how soon the number is decided again: what a rate allows for less than that nobody sees.
+// tickMillis is the interval between ticks. A decrease that a rate allows only between two ticks has no effect.
 const tickMillis = 1000
 
-// earliestScaleDown looks ahead from what was just remembered, as if no demand came any more: the window that lets go last decides. A
-// ceiling or a person may lower the number earlier.
+// earliestScaleDown returns when the target can decrease next if there is no demand from now on, and the rule that prevents it the
+// longest. A ceiling or an override can lower the target earlier.
 func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	if rule := t.unboundedRule(); rule != RuleNone {
 		return time.Time{}, rule
@@ -17,8 +17,8 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 			at, rule = when, r
 		}
 	}
-	held, ok := s.down.last(s.lastTarget)
-	switch free := held + t.p.ScaleDown.StabilizationWindow.Milliseconds(); {
+	newest, ok := s.down.last(s.lastTarget)
+	switch free := newest + t.p.ScaleDown.StabilizationWindow.Milliseconds(); {
 	case s.lastTarget == 1 || ok && t.zeroAt() < free:
 		later(RuleIdle, t.zeroAt())
 	case ok:
@@ -45,7 +45,7 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	return instant(at), rule
 }
 
-// unboundedRule is the rule that keeps the number for a time that nobody knows.
+// unboundedRule returns the rule that keeps the target for a time that is not known, or RuleNone.
 func (t *tick) unboundedRule() Rule {
 	switch {
 	case t.isPaused():
@@ -62,7 +62,7 @@ func (t *tick) unboundedRule() Rule {
 	return RuleNone
 }
 
-// zeroAt is when the cooldown ends, never for a policy that stays above zero.
+// zeroAt returns when the cooldown ends; never for a policy with a minimum above zero.
 func (t *tick) zeroAt() int64 {
 	if t.p.MinReplicas > 0 {
 		return never
@@ -70,7 +70,7 @@ func (t *tick) zeroAt() int64 {
 	return t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
 }
 
-// floorEnds is when the last schedule that keeps the number from falling changes.
+// floorEnds returns when the last schedule that keeps the target changes.
 func (t *tick) floorEnds() int64 {
 	a, last := &t.s.schedules, t.at
 	for i := range min(len(t.p.Schedules), MaxSchedules) {

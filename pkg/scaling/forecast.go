@@ -5,29 +5,31 @@ import (
 	"time"
 )
 
-// Forecast keeps replicas ahead of what a signal asks for: its mean over about Window, and Deviations times how far it rises above
-// that. A step is seen by the signal at once and costs a cold start of waiting; what a forecast buys is that the next one, as great
-// as those of the last minutes, finds replicas that stand. In a calm hour the deviations are small and so is what is kept.
+// Forecast keeps more replicas than a signal needs now: for the mean of its proposals over about Window, plus Deviations times their
+// upward deviation from it. Replicas for a step in demand are ready only after a cold start; with a forecast the next step of a size as
+// in the last minutes finds ready replicas. In a calm hour the deviations are small, and few replicas are kept.
 type Forecast struct {
-	Window     time.Duration // how long a rise is remembered; 0 turns the forecast off
-	Deviations float64       // upward deviations kept ready above the mean, >= 0: 2 covers 98 of 100 minutes of a noise that is normal
-	// Replaces makes it the signal's ask, in place of the reading's: up and down, under the windows, tolerances and rates. A reading of half
-	// a minute is mostly chance, and replicas that it starts are ready when it has passed. Without it the forecast is a floor beside the reading.
+	Window     time.Duration // how long a rise counts; 0 turns the forecast off
+	Deviations float64       // upward deviations above the mean, >= 0; 2 covers 98% of the time if the noise is normally distributed
+	// Replaces makes the forecast the signal's proposal instead of the reading, up and down, under the windows, tolerances and rates. A
+	// reading of half a minute is mostly noise, and replicas that it starts are ready when it has passed. Without Replaces the forecast is
+	// a minimum.
 	Replaces bool
 }
 
-// forecastState is what a forecast remembers of a signal's asks, in replicas: exponential moments, so that any history needs four numbers.
+// forecastState is what a forecast remembers of a signal's proposals, in replicas: exponential moments, which need four numbers for any
+// history.
 type forecastState struct {
 	known  bool
-	level  float64 // of the last half minute or less; a single scrape counts arrivals of a few seconds, whose chance is no demand
+	level  float64 // of at most the last half minute; a single scrape counts arrivals of a few seconds, which are mostly noise
 	mean   float64
-	spread float64 // mean square of how far the level stood above the mean, doubled: the variance of what is symmetric
+	spread float64 // mean square of the level's deviation above the mean, doubled: the variance of a symmetric distribution
 }
 
-// next takes a tick's ask in. Only what rises above the mean is a deviation: a variance of both sides would ask for more replicas
-// when demand ends.
-func (o forecastState) next(ask float64, elapsed int64, f *Forecast) forecastState {
-	tau, level := max(f.Window.Milliseconds(), 1), toward(o.level, ask, elapsed, f.settles())
+// next returns the state with the proposal of a tick. Only values above the mean count as deviations: with both sides, more replicas
+// would be kept when demand ends.
+func (o forecastState) next(proposal float64, elapsed int64, f *Forecast) forecastState {
+	tau, level := max(f.Window.Milliseconds(), 1), toward(o.level, proposal, elapsed, f.settles())
 	above := max(level-o.mean, 0)
 	weight := float64(elapsed) / float64(elapsed+tau)
 	square := float64(2 * above * above)
@@ -35,8 +37,8 @@ func (o forecastState) next(ask float64, elapsed int64, f *Forecast) forecastSta
 		spread: float64((1 - weight) * (o.spread + float64(weight*square)))}
 }
 
-// settles is the time in which the level follows a reading, in milliseconds. One that replaces the reading is all that sees a step, so
-// its level follows within about a scrape; each second that it hesitates is one in which a step finds too few.
+// settles returns the time constant, in milliseconds, with which the level follows a reading. If the forecast replaces the reading, the
+// level follows within about one scrape, because nothing else reacts to a step.
 func (f *Forecast) settles() int64 {
 	if f.Replaces {
 		return fastMillis / 2
@@ -44,38 +46,39 @@ func (f *Forecast) settles() int64 {
 	return fastMillis
 }
 
-// upper is the ask that is to find its replicas ready.
+// upper returns the number of replicas to keep.
 func (o forecastState) upper(deviations float64) float64 {
 	return o.mean + float64(deviations*math.Sqrt(o.spread))
 }
 
-// updateForecast takes a usable reading's ask into the signal's forecastState, and where that replaces the reading, makes it the ask.
+// updateForecast adds the proposal of a usable reading to the signal's forecast, and replaces the proposal by it if the policy says so.
 //
-// The first forecastState of a policy or a leader begins at the number in force, or a restart would forget what stood there for a reason. One
-// that replaces the reading begins anew at zero replicas, and after a gap: a mean over the time asleep would answer the first crowd with
-// one replica, and one from before an outage what came meanwhile.
+// The first state of a policy or a leader starts at the last target, because a restart must not lower the target. A forecast that
+// replaces the reading also starts again at zero replicas and after a gap: a mean that includes the time at zero would propose too few
+// replicas for the first demand, and one from before an outage does not include the demand during it.
 func (t *tick) updateForecast(i int8) {
 	f := &t.p.Signals[i].Forecast
 	if f.Window <= 0 || t.status[i] != SignalOK {
 		return
 	}
-	ask, o := t.proposals[i].Replicas, t.s.forecasts[i]
+	proposal, o := t.proposals[i].Replicas, t.s.forecasts[i]
 	if t.o.Readings[i].Shared {
-		ask = min(ask, float64(t.s.lastTarget))
+		proposal = min(proposal, float64(t.s.lastTarget))
 	}
 	if !o.known || f.Replaces && t.s.lastTarget == 0 {
-		from := max(ask, float64(t.s.lastTarget))
+		from := max(proposal, float64(t.s.lastTarget))
 		o = forecastState{known: true, level: from, mean: from}
 	}
-	o = o.next(ask, t.elapsed, f)
+	o = o.next(proposal, t.elapsed, f)
 	t.forecasts[i] = o
 	if f.Replaces {
 		t.proposals[i].Replicas = min(o.upper(f.Deviations), maxReplicas)
 	}
 }
 
-// forecast raises to what is kept ahead of need, and never lowers; it wakes nobody, and what the cooldown has ended it lets go. A
-// signal that is not known has none: where it is required the number is held anyway.
+// forecast raises the target to the number of replicas that the forecasts keep. It does not lower it, does not scale up from zero, and
+// does not prevent scale to zero after the cooldown. A signal that cannot be used has no forecast: if it is required, the target is kept
+// anyway.
 func (t *tick) forecast() {
 	best, mean, index := float64(clamp(t.o.Forecast, 0, maxReplicas)), 0.0, int8(-1)
 	for i := range t.signals {
@@ -84,12 +87,12 @@ func (t *tick) forecast() {
 			continue
 		}
 		o := t.forecasts[i]
-		ask := min(o.upper(f.Deviations), maxReplicas)
+		proposal := min(o.upper(f.Deviations), maxReplicas)
 		if t.o.Readings[i].Shared {
-			ask = min(ask, float64(t.s.lastTarget))
+			proposal = min(proposal, float64(t.s.lastTarget))
 		}
-		if ask > best {
-			best, mean, index = ask, o.mean, i
+		if proposal > best {
+			best, mean, index = proposal, o.mean, i
 		}
 	}
 	if best > 0 {
@@ -97,9 +100,9 @@ func (t *tick) forecast() {
 	}
 }
 
-// forecastKeepsTarget reports whether a forecast may keep the target although demand has ended. A mean still rises after the end of a rise, up
-// to the last level; a forecast without samples begins at the number in force; and one that replaces the reading keeps the target
-// while it is within the down tolerance.
+// forecastKeepsTarget reports whether a forecast may keep the target although demand has ended. After a rise the mean still increases to
+// the last level; a forecast without samples starts at the last target; and a forecast that replaces the reading keeps the target while
+// it is within the tolerance of scaleDown.
 func (t *tick) forecastKeepsTarget() bool {
 	if t.n <= t.o.Forecast {
 		return true
@@ -112,8 +115,8 @@ func (t *tick) forecastKeepsTarget() bool {
 			}
 			above := max(o.level-o.mean, 0)
 			o.mean, o.spread = o.mean+above, o.spread+float64(2*above*above)
-			ask, down := o.upper(f.Deviations), t.p.ScaleDown.Tolerance
-			if roundUp(ask) >= t.n || f.Replaces && ask >= float64(float64(t.s.lastTarget)*(1-down)) {
+			proposal, down := o.upper(f.Deviations), t.p.ScaleDown.Tolerance
+			if roundUp(proposal) >= t.n || f.Replaces && proposal >= float64(float64(t.s.lastTarget)*(1-down)) {
 				return true
 			}
 		}

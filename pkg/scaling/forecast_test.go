@@ -8,15 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A crowd comes every four minutes and stays for one; a replica takes a minute to load, which is as long as the crowd stays.
-func TestAfterAFewCrowdsTheNextFindsReplicasReady(t *testing.T) {
+// A burst starts every four minutes and lasts for one. A replica also takes a minute to load.
+func TestForecastHasReplicasReadyForARepeatedBurst(t *testing.T) {
 	short := func(f Forecast) (waiting int) {
 		sig := queue(10)
 		sig.Forecast = f
 		p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{StabilizationWindow: 30 * time.Second}}
-		w := newWorld(t, p, 2, 20)
+		w := newScenario(t, p, 2, 20)
 		w.boot = time.Minute
-		w.value = func(w *world, _ int) float64 {
+		w.value = func(w *scenario, _ int) float64 {
 			if w.now.Sub(nine)%(4*time.Minute) >= 3*time.Minute {
 				return 60
 			}
@@ -38,11 +38,11 @@ func TestAfterAFewCrowdsTheNextFindsReplicasReady(t *testing.T) {
 	}
 }
 
-func TestWhenTrafficEndsTheForecastLetsGo(t *testing.T) {
+func TestForecastDecreasesWhenTrafficEnds(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 3}
 	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20}
-	w := newWorld(t, p, 2, 20)
+	w := newScenario(t, p, 2, 20)
 	w.run(10 * time.Minute)
 	w.load(90)
 	w.run(10 * time.Minute)
@@ -56,7 +56,7 @@ func TestWhenTrafficEndsTheForecastLetsGo(t *testing.T) {
 	}
 }
 
-func TestAForecastNeverLowers(t *testing.T) {
+func TestForecastNeverLowers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
 			plain := *p
@@ -75,8 +75,9 @@ func TestAForecastNeverLowers(t *testing.T) {
 	})
 }
 
-// Whatever is asked for: more asks never mean less kept, and never more is kept than the greatest ask by the deviations of a single step.
-func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
+// A greater proposal never lowers the forecast, and the forecast never exceeds the greatest proposal by more than the deviations of a
+// single step.
+func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &Forecast{Window: time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second, Replaces: rapid.Bool().Draw(t, "replaces")}
 		deviations := rapid.Float64Range(0, 10).Draw(t, "deviations")
@@ -89,7 +90,7 @@ func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
 			if i == 0 {
 				less, more = forecastState{true, ask, ask, 0}, forecastState{true, ask + plus, ask + plus, 0}
 			}
-			// From one history: the tick with the greater ask keeps at least as much.
+			// From the same history, the tick with the greater proposal keeps at least as many replicas.
 			if a, b := less.next(ask, elapsed, f), less.next(ask+plus, elapsed, f); b.upper(deviations) < a.upper(deviations)-1e-9 {
 				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.upper(deviations), ask+plus, b.upper(deviations))
 			}
@@ -102,16 +103,15 @@ func TestAForecastGrowsWithDemandAndIsBoundedByIt(t *testing.T) {
 	})
 }
 
-// Demand stands at 4 and jitters between 3 and 5 from reading to reading: a replica takes a minute, in which the next two readings are
-// others.
-func TestWhatASingleReadingSaysStartsNothingWhereTheForecastReplacesIt(t *testing.T) {
+// Demand is 4 with noise between 3 and 5 from reading to reading. A replica loads for a minute, in which two more readings arrive.
+func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {
 	starts := func(f Forecast) (n int32) {
 		sig := queue(10)
 		sig.Forecast = f
 		p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20}
-		w := newWorld(t, p, 5, 20)
+		w := newScenario(t, p, 5, 20)
 		w.boot = time.Minute
-		w.value = func(w *world, _ int) float64 { return 30 + float64(w.now.Sub(nine)/(15*time.Second)*7%3)*10 }
+		w.value = func(w *scenario, _ int) float64 { return 30 + float64(w.now.Sub(nine)/(15*time.Second)*7%3)*10 }
 		for range 3600 {
 			before := w.last.Replicas
 			w.tick(time.Second)
@@ -129,12 +129,12 @@ func TestWhatASingleReadingSaysStartsNothingWhereTheForecastReplacesIt(t *testin
 	}
 }
 
-// A step to the double is no noise: most of it is asked for within a minute, all of it within three, and once it has ended less is.
-func TestAStepIsFollowedWhereTheForecastReplacesTheReading(t *testing.T) {
+// Demand doubles. Most of it is requested within a minute and all of it within three; after it ends the forecast decreases.
+func TestReplacingForecastFollowsAStep(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2, Replaces: true}
 	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20}
-	w := newWorld(t, p, 4, 20)
+	w := newScenario(t, p, 4, 20)
 	w.load(40)
 	w.run(10 * time.Minute)
 	if w.last.Replicas != 4 {
@@ -153,12 +153,12 @@ func TestAStepIsFollowedWhereTheForecastReplacesTheReading(t *testing.T) {
 	}
 }
 
-// A night at zero has taught the mean nothing of the first crowd, and a reading that is lost is no low one.
-func TestTheFirstCrowdAfterANightIsMetInFullWhereTheForecastReplacesTheReading(t *testing.T) {
+// After a night at zero the mean does not describe the first burst, and a missing reading does not count as a low one.
+func TestReplacingForecastServesTheFirstBurstAfterANightAtZero(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}
 	p := &Policy{Signals: []Signal{sig}, MaxReplicas: 20, CooldownPeriod: time.Minute}
-	w := newWorld(t, p, 2, 20)
+	w := newScenario(t, p, 2, 20)
 	w.load(0)
 	if w.run(8 * time.Hour); w.last.Replicas != 0 {
 		t.Fatalf("%d at night\n%s", w.last.Replicas, table(p, &w.last))
@@ -177,12 +177,13 @@ func TestTheFirstCrowdAfterANightIsMetInFullWhereTheForecastReplacesTheReading(t
 	}
 }
 
-// What came while nobody measured is not what was before: a source is back after half an hour and asks for more than ever.
-func TestAfterAnOutageAForecastThatReplacesTheReadingBeginsAtTheNumberInForce(t *testing.T) {
+// A source answers again after half an hour, with more demand than before. The mean of before does not describe the time without
+// readings.
+func TestReplacingForecastStartsAtTheLastTargetAfterAnOutage(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}
 	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20, Fallback: Fallback{FailureThreshold: 3, Behavior: FallbackStatic, Replicas: 20}}
-	w := newWorld(t, p, 4, 40)
+	w := newScenario(t, p, 4, 40)
 	w.run(10 * time.Minute)
 	w.load(math.NaN())
 	if w.run(30 * time.Minute); w.last.Replicas != 20 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tape reads a policy and a story from bytes; at its end all is zero.
+// tape reads a policy and observations from bytes; after its end every value is zero.
 type tape struct{ rest []byte }
 
 func (t *tape) byte() byte {
@@ -29,7 +29,7 @@ func (t *tape) float() float64          { return math.Float64frombits(t.word()) 
 func (t *tape) int32() int32            { return int32(t.word()) }
 func (t *tape) duration() time.Duration { return time.Duration(t.word()) }
 
-// policy reads one that no validation has seen.
+// policy returns a policy that was not validated.
 func (t *tape) policy() *Policy {
 	p := &Policy{Activation: Activation(t.byte() % 2), MinReplicas: t.int32(), MaxReplicas: t.int32(), CooldownPeriod: t.duration(),
 		Panic:    Panic{t.float(), t.duration()},
@@ -69,8 +69,8 @@ func (t *tape) observation(now time.Time) Observation {
 	return o
 }
 
-// FuzzDecide hands Decide policies that no validation has seen and observations that no cluster would make. The number stays within
-// the bounds, the reasons lead to it, two calls agree, and nothing unknown lowers what stands.
+// FuzzDecide calls Decide with policies that were not validated and observations that no cluster produces. The target is within the
+// bounds, the reasons lead to it, two calls agree, and missing inputs do not lower it.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{}, int64(0))
 	f.Add([]byte("a policy, or not; what matters is that no byte of it makes the brain stumble, at whatever time it is asked"), int64(-1))

@@ -1,27 +1,27 @@
 package scaling
 
-// trend follows one demand or latency signal at two speeds.
+// trend holds a short and a long mean of a demand or latency signal.
 type trend struct {
 	known      bool
 	fast, slow float64
 }
 
-// A signal grows while its level of the last half minute stands more than a tenth above its level of the last three minutes, and
-// the difference is more than a tenth of the target: on a ramp that is growth of about 4% a minute. Two averages and not two
-// samples, because a queue around 20 moves by 4 from scrape to scrape without growing; the floor of a tenth of the target, because
-// a queue that goes from 0.1 to 0.2 is empty.
+// A signal grows while its mean of the last half minute exceeds that of the last three minutes by more than a tenth, and by more than a
+// tenth of the target. On a ramp that is growth of about 4% a minute. Two means are compared and not two samples, because a queue of 20
+// can change by 4 from scrape to scrape without growing. The condition on the target excludes queues that are almost empty.
 const (
 	fastMillis = 30_000
 	slowMillis = 180_000
 	growth     = 0.1
 )
 
-// learn feeds the trends and the forecasts with what this tick could see. A signal that is not known keeps them.
+// learn adds the readings of this tick to the trends and the forecasts. Those of a signal that cannot be used do not change.
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
 			if t.p.Signals[i].Forecast.Replaces {
-				s.forecasts[i] = forecastState{} // it begins anew at the number in force: what nobody measured must not count as what was before
+				// It starts again at the last target, because the time without readings is not known.
+				s.forecasts[i] = forecastState{}
 			}
 			continue
 		}
@@ -34,7 +34,7 @@ func (s *State) learn(t *tick) {
 	}
 }
 
-// next is a first-order filter that holds its weights as plain fractions: math.Exp differs between CPU architectures.
+// next returns the trend with a value: a first-order filter with fractional weights, because math.Exp differs between CPU architectures.
 func (r trend) next(value float64, elapsed int64) trend {
 	if !r.known {
 		return trend{true, value, value}
@@ -52,15 +52,15 @@ func (r trend) grows(target float64) bool {
 	return r.known && rise > float64(growth*r.slow) && rise > float64(growth*target)
 }
 
-// veto holds the number while a demand or latency signal grows and the policy listens to utilization: busy fractions fall when a
-// backend hangs, and the queue in front of it is what tells. A policy of demand alone needs no veto, its demand decides.
+// growingDemand keeps the target while a demand or latency signal grows and the policy has a utilization signal. Utilization falls when
+// a backend hangs; the queue in front of it shows that. A policy without utilization signals does not need the rule.
 func (t *tick) growingDemand() {
 	if t.n >= t.lastTarget {
 		return
 	}
 	utilization := false
 	grows := int8(-1)
-	var seen trend
+	var rising trend
 	for i := range t.signals {
 		sig := &t.p.Signals[i]
 		switch {
@@ -69,11 +69,11 @@ func (t *tick) growingDemand() {
 			utilization = true
 		case grows < 0 && t.status[i] == SignalOK:
 			if r := t.s.trends[i].next(t.proposals[i].Value, t.elapsed); r.grows(sig.Target) {
-				grows, seen = i, r
+				grows, rising = i, r
 			}
 		}
 	}
 	if utilization && grows >= 0 {
-		t.set(RuleGrowingDemand, grows, t.lastTarget, seen.fast, seen.slow)
+		t.set(RuleGrowingDemand, grows, t.lastTarget, rising.fast, rising.slow)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hpa is the behavior arithmetic of the HPA controller, written from k8s.io/kubernetes 1.36 pkg/controller/podautoscaler:
-// stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate and the two limits, events and doubles included.
+// hpa is the behavior of the HPA controller, written from k8s.io/kubernetes 1.36 pkg/controller/podautoscaler:
+// stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate and the two limits, with its events and floating-point
+// arithmetic.
 type hpa struct {
 	p               *Policy
 	recommendations []event
@@ -110,8 +111,9 @@ func (h *hpa) downLimit(now time.Time) int32 {
 	return result
 }
 
-// The only difference allowed is the 1e-9 above: the HPA's doubles make ceil(110 * 1.1) 122, where ten percent more is 121.
-func TestBehaviorIsTheHPAsStepForStep(t *testing.T) {
+// The only allowed difference is 1e-9 in the formulas above: with the HPA's floating-point numbers ceil(110 * 1.1) is 122, although ten
+// percent more is 121.
+func TestBehaviorEqualsTheHPA(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := anyPolicy(t, true)
 		p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 15, ScaleUp: drawn.ScaleUp, ScaleDown: drawn.ScaleDown}
@@ -133,7 +135,7 @@ func TestBehaviorIsTheHPAsStepForStep(t *testing.T) {
 	})
 }
 
-func TestAWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
+func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int32{5, windowSize, 1000}).Draw(t, "most")
 		var w window
@@ -167,7 +169,7 @@ func TestAWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 	})
 }
 
-func TestStepsRememberEveryChangeOrItsRange(t *testing.T) {
+func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s steps
 		var all []event

@@ -1,17 +1,17 @@
 package scaling
 
-// idle is scale to zero, for policies with MinReplicas 0.
+// idle scales to and from zero, for policies with minReplicas 0.
 //
-//	number in force   demand                        the rule makes it
-//	0                 active                        at least 1: what is asked
-//	0                 inactive                      0, although a value under its activation may ask for 1
-//	> 0               inactive for CooldownPeriod   0, which the rates step down to
-//	> 0               otherwise                     at least 1
+//	last target   demand                        target
+//	0             active                        at least 1
+//	0             inactive                      0, although a value below its activation may propose 1
+//	> 0           inactive for CooldownPeriod   0, at the rates of scaleDown
+//	> 0           otherwise                     at least 1
 //
-// A panic forbids idling. Missing inputs do too, and stop the cooldown's clock; they wake nobody, a fallback apart, and keep nobody
-// asleep: a formula may fail at zero because the pods' metrics are gone, and the gateway's queue wakes the workload all the same. So
-// does a pod that did not report, while nothing else is active: it may be serving. The cooldown is the evidence of inactivity, so a
-// longer stabilization window does not hold the last replicas beyond it.
+// A panic window, missing signals, and a pod that did not report while nothing else is active prevent scale to zero; the last two also
+// stop the cooldown. Missing signals do not scale up from zero, except by a fallback, and do not prevent that: a formula may fail at
+// zero because the pods' metrics are gone, and the gateway's queue must still scale up the workload. The cooldown shows inactivity, so a
+// longer stabilization window does not keep the last replicas.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
 		return

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// poll at 09:00 saw both of 2 ready pods (mean 2x target); 5 s later two more are Ready, before the next poll.
-func TestAMeanOfTwoReplicasIsNotMultipliedByTheFourThatAreReadyNow(t *testing.T) {
+// A poll at 09:00 reads both of 2 ready pods, with a mean of twice the target. Two more pods are ready 5 s later, before the next poll.
+func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
 	r := Reading{Value: 2, At: now, Coverage: 1, Reported: 2, Measured: 2, Known: true}
@@ -18,8 +18,9 @@ func TestAMeanOfTwoReplicasIsNotMultipliedByTheFourThatAreReadyNow(t *testing.T)
 	}
 }
 
-// 6 busy pods polled, mean 0.9 of target; a node dies: 5 pods are gone (recreated Pending), ready 1. Next tick, no poll yet.
-func TestAMeanStillSpeaksForReplicasWhoseNodeDied(t *testing.T) {
+// 6 busy pods are polled, with a mean of 0.9 of the target. A node fails: 5 pods are pending again and 1 is ready. The next tick is
+// before the next poll.
+func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
 	r := Reading{Value: 0.9, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
@@ -30,8 +31,8 @@ func TestAMeanStillSpeaksForReplicasWhoseNodeDied(t *testing.T) {
 	}
 }
 
-// One reading (mean 0.5 over 6) lowers 6 -> 3; the pods go; before the next poll the same reading lowers 3 -> 2 -> 1.
-func TestOneReadingLowersOnce(t *testing.T) {
+// One reading, a mean of 0.5 over 6 replicas, lowers 6 to 3. It must not lower 3 to 2 and 1 before the next poll.
+func TestSameReadingLowersOnce(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
 	r := Reading{Value: 0.5, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
@@ -46,8 +47,8 @@ func TestOneReadingLowersOnce(t *testing.T) {
 	}
 }
 
-// After a restart with no window: the optional signal that asks for 9 was not polled yet.
-func TestAnOptionalSignalThatNobodyPolledYetLowersNothing(t *testing.T) {
+// After a restart without a window, the optional signal that needs 9 replicas was not polled yet.
+func TestOptionalSignalThatWasNeverPolledDoesNotLower(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute, Optional: true}}, MinReplicas: 1, MaxReplicas: 40}
 	rs := []Reading{{Value: 1, At: now, Coverage: 1, Reported: -1, Known: true}, {Reported: -1, Cause: CauseNever}}

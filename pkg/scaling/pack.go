@@ -2,21 +2,20 @@ package scaling
 
 import "math"
 
-// Packed is a State at rest. A State has room for eight signals, sixteen schedules and three times sixteen numbers of replicas, and
-// most policies in most hours use a tenth of it: who keeps ten thousand of them keeps them packed. The zero Packed is the zero State.
-// Packing and unpacking into the same memory allocate nothing once it is large enough.
+// Packed is a State in a compact encoding. A State has a fixed size for the greatest policy; most policies use a tenth of it, so a
+// caller with thousands of states keeps them packed. The zero Packed is the zero State. Packing and unpacking reuse memory.
 type Packed struct {
 	policy *Policy
 	words  []int64
 }
 
-// packedHead is how many words come before the lists.
+// packedHead is the number of words before the lists.
 const packedHead = 6
 
-// Pack keeps s in the memory of p.
+// Pack encodes s in the memory of p.
 func (p *Packed) Pack(s *State) {
 	w := append(p.words[:0], pair(s.lastTarget, s.extra), s.at, s.activeAt, s.panicUntil, 0, 0)
-	var known, expected int64 // a bit for each signal
+	var known, expected int64 // one bit for each signal
 	for i := range s.trends {
 		if t := &s.trends[i]; t.known {
 			known |= 1 << i
@@ -51,7 +50,7 @@ func (p *Packed) Pack(s *State) {
 	p.policy, p.words = s.policy, w
 }
 
-// Unpack makes s the state that was packed.
+// Unpack sets s to the state that was packed.
 func (p *Packed) Unpack(s *State) {
 	*s = State{policy: p.policy}
 	if len(p.words) == 0 {
@@ -89,7 +88,7 @@ func (p *Packed) Unpack(s *State) {
 	}
 }
 
-// Copy makes p what q is, in the memory of p.
+// Copy sets p to q and reuses the memory of p.
 func (p *Packed) Copy(q *Packed) { p.policy, p.words = q.policy, append(p.words[:0], q.words...) }
 
 func word(v float64) int64        { return int64(math.Float64bits(v)) }

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// At rest between any two ticks, under policies that change, a state loses nothing: it decides what it would have decided.
-func TestAStateAtRestLosesNothing(t *testing.T) {
+// A state that is packed and unpacked between ticks, under changing policies, decides as a state that is not.
+func TestPackedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies := []*Policy{anyPolicy(t, false), anyPolicy(t, false)}
 		var awake, woken State
@@ -40,7 +40,7 @@ func TestAStateAtRestLosesNothing(t *testing.T) {
 	})
 }
 
-// numberFields sets every field of a state to a number of its own, so that one which Pack does not know is missed.
+// numberFields sets every field of a state to a different number, so that the test detects a field that Pack omits.
 func numberFields(v reflect.Value, next *int64) {
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 	*next++
@@ -64,7 +64,7 @@ func numberFields(v reflect.Value, next *int64) {
 	}
 }
 
-func TestAFieldThatIsAddedToTheStateIsPackedToo(t *testing.T) {
+func TestPackKeepsEveryField(t *testing.T) {
 	var s, got State
 	var next int64
 	numberFields(reflect.ValueOf(&s).Elem(), &next)
@@ -77,7 +77,7 @@ func TestAFieldThatIsAddedToTheStateIsPackedToo(t *testing.T) {
 	}
 }
 
-func TestPackingAllocatesNothingAndAQuietStateIsSmall(t *testing.T) {
+func TestPackDoesNotAllocateAndAQuietStateIsSmall(t *testing.T) {
 	p := benchPolicy()
 	p.Schedules = []Schedule{on("launch", time.Hour, 2*time.Hour, 2, -1)}
 	s, now := Seed(p, 6, nine), nine

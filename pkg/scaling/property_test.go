@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyPolicy draws a policy that validation would let through. calm leaves out everything that is written down to lower a number:
-// ceilings.
+// anyPolicy draws a valid policy. calm omits ceilings, which lower a target by configuration.
 func anyPolicy(t *rapid.T, calm bool) *Policy {
 	seconds := func(name string, most int) time.Duration {
 		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Second
@@ -49,7 +48,7 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 	return p
 }
 
-// anyObservation draws what may be seen, absurd things included. calm leaves out a person.
+// anyObservation draws an observation, which may contain absurd values. calm omits operators.
 func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation {
 	n := rapid.Int32Range(-1, 14)
 	o := Observation{Replicas: n.Draw(t, "replicas"), Ready: n.Draw(t, "ready"), Loading: n.Draw(t, "loading"), Pending: n.Draw(t, "pending"), Forecast: rapid.Int32Range(-1, 3).Draw(t, "forecast"),
@@ -73,7 +72,7 @@ func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation
 	return o
 }
 
-// drive ticks a drawn policy through drawn observations, and hands each tick to look.
+// drive ticks a drawn policy with drawn observations, and passes each tick to look.
 func drive(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, now time.Time)) {
 	p := anyPolicy(t, calm)
 	now := nine
@@ -86,7 +85,7 @@ func drive(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, n
 	}
 }
 
-func TestDecisionsStayWithinTheBoundsAndExplainThemselves(t *testing.T) {
+func TestDecisionIsWithinBoundsAndReasonsLeadToIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
 			d, _ := Decide(p, o, s, now)
@@ -97,7 +96,7 @@ func TestDecisionsStayWithinTheBoundsAndExplainThemselves(t *testing.T) {
 
 type failer interface{ Errorf(string, ...any) }
 
-// highest is the most that may come: the policy's maximum, or its follower's where that is less.
+// highest returns the greatest target: maxReplicas of the policy, or of its managed HPA if that is less.
 func highest(p *Policy, o Observation) int32 {
 	if o.HPAMaxReplicas > 0 {
 		return max(min(p.MaxReplicas, o.HPAMaxReplicas), 0)
@@ -105,7 +104,7 @@ func highest(p *Policy, o Observation) int32 {
 	return max(p.MaxReplicas, 0)
 }
 
-// sound is what holds for every decision on anything.
+// sound checks what is true for every decision.
 func sound(t failer, p *Policy, o Observation, d *Decision) {
 	high := highest(p, o)
 	low := min(max(p.MinReplicas, 0), high)
@@ -137,7 +136,7 @@ func sound(t failer, p *Policy, o Observation, d *Decision) {
 	}
 }
 
-func TestTheSameInputsDecideTheSame(t *testing.T) {
+func TestSameInputsGiveTheSameDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
 			d1, s1 := Decide(p, o, s, now)
@@ -153,7 +152,7 @@ func TestTheSameInputsDecideTheSame(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotKnownNeverLowers(t *testing.T) {
+func TestMissingInputsNeverLower(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drive(t, true, func(p *Policy, o Observation, s State, now time.Time) {
 			d, _ := Decide(p, o, s, now)
@@ -171,7 +170,7 @@ func TestWhatIsNotKnownNeverLowers(t *testing.T) {
 			if bad && o.Replicas > 0 && !d.Degraded {
 				t.Fatalf("does not say that inputs are missing")
 			}
-			// Whatever a signal says, losing it must not lower.
+			// A signal that becomes missing must not lower the target, for any value that it had.
 			for i := range o.Readings {
 				if p.Signals[i].Optional {
 					continue
@@ -206,7 +205,7 @@ func TestMoreLoadNeverMeansFewerReplicas(t *testing.T) {
 	})
 }
 
-func TestWithoutTheBindingRuleTheNumberChangesOrTheTieIsNamed(t *testing.T) {
+func TestTargetChangesWithoutTheBindingRuleOrATieIsNamed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drive(t, false, func(p *Policy, o Observation, s State, now time.Time) {
 			d, _ := Decide(p, o, s, now)
@@ -224,8 +223,9 @@ func TestWithoutTheBindingRuleTheNumberChangesOrTheTieIsNamed(t *testing.T) {
 	})
 }
 
-// From any state, when all demand ends, the number falls at EarliestScaleDown and not before. A trend is no window: utilization is left out.
-func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
+// From any state, if all demand ends, the target decreases at EarliestScaleDown and not before. Utilization is left out, because a trend
+// has no known end.
+func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPolicy(t, true)
 		for i := range p.Signals {
@@ -255,7 +255,7 @@ func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
 		for wait := time.Second; wait <= falls; wait += time.Second {
 			now = now.Add(time.Second)
 			e, next := Decide(p, see(quiet, func(int) float64 { return 0 }), s, now)
-			// A floor keeps a workload active, so the cooldown ends later than it would by now.
+			// A floor keeps a workload active, so the cooldown ends later than the decision announced.
 			exact := p.MinReplicas > 0 || len(p.Schedules) == 0
 			if fell := e.Replicas < d.Replicas; fell && wait < falls || !fell && wait == falls && exact {
 				t.Fatalf("%d after %d, %v later, said in %v by %v\n%s", e.Replicas, d.Replicas, wait, falls, d.ScaleDownRule, table(p, &e))
@@ -265,9 +265,9 @@ func TestTheNumberFallsWhenItWasSaidToAndNotBefore(t *testing.T) {
 	})
 }
 
-// Found by TestMoreLoadNeverMeansFewerReplicas. A rule that raises the number to a whole number of replicas also raises the
+// Found by TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of replicas also raises the
 // recommendation that the tolerance is compared with. Before, a smaller load was raised beyond the tolerance and a greater one was not.
-func TestToleranceComparesWithWhatARuleRaisedTheNumberTo(t *testing.T) {
+func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	decide := func(p *Policy, o Observation) int32 {
 		o.Advice, o.Operator = NoAdvice, NoOperator
 		d, _ := Decide(p, o, Seed(p, o.Replicas, nine), nine)
@@ -287,7 +287,7 @@ func TestToleranceComparesWithWhatARuleRaisedTheNumberTo(t *testing.T) {
 	t.Run("loading", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{queue(1), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{Tolerance: 0.1}}
 		for _, load := range []float64{0, 5, 10, 10.5, 10.9, 11, 12} {
-			// 12 are in force, 10 ready and 1 loading are kept, and 11 of 12 is within the tolerance.
+			// The last target is 12, 10 replicas are ready and 1 is loading; 11 of 12 is within the tolerance.
 			o := Observation{Replicas: 12, Ready: 10, Loading: 1, Readings: []Reading{known(load), known(0.5)}}
 			if n := decide(p, o); n != 12 {
 				t.Errorf("load %v: %d replicas, want 12", load, n)
@@ -296,9 +296,9 @@ func TestToleranceComparesWithWhatARuleRaisedTheNumberTo(t *testing.T) {
 	})
 }
 
-// Found by TestTheNumberFallsWhenItWasSaidToAndNotBefore.
-func TestEarliestScaleDownKnowsFullWindowsAndForecastsWithinTheTolerance(t *testing.T) {
-	follow := func(t *testing.T, w *world) {
+// Found by TestTargetDecreasesExactlyAtEarliestScaleDown.
+func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
+	follow := func(t *testing.T, w *scenario) {
 		t.Helper()
 		said, rule, n, first := w.last.EarliestScaleDown, w.last.ScaleDownRule, w.last.Replicas, w.now.Sub(nine)+time.Second
 		w.load(0)
@@ -320,8 +320,8 @@ func TestEarliestScaleDownKnowsFullWindowsAndForecastsWithinTheTolerance(t *test
 	t.Run("a window full of falling proposals", func(t *testing.T) {
 		for n := range 40 {
 			p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 100, ScaleDown: Direction{StabilizationWindow: 2 * time.Minute}}
-			w := newWorld(t, p, 100)
-			w.value = func(w *world, _ int) float64 { return 100 - w.now.Sub(nine).Seconds() }
+			w := newScenario(t, p, 100)
+			w.value = func(w *scenario, _ int) float64 { return 100 - w.now.Sub(nine).Seconds() }
 			w.run(time.Duration(n) * time.Second)
 			if n > 0 {
 				follow(t, w)
@@ -332,7 +332,7 @@ func TestEarliestScaleDownKnowsFullWindowsAndForecastsWithinTheTolerance(t *test
 		sig := queue(1)
 		sig.Forecast = Forecast{Window: 5 * time.Minute, Replaces: true}
 		p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 100, ScaleDown: Direction{Tolerance: 0.1}}
-		w := newWorld(t, p, 11, 9.95)
+		w := newScenario(t, p, 11, 9.95)
 		w.run(time.Hour)
 		w.expect(11, RuleTolerance)
 		follow(t, w)

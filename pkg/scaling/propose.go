@@ -2,20 +2,21 @@ package scaling
 
 import "math"
 
-// staleLimit is how many times its MaxAge a reading may be old and still raise: yesterday's queue must not wake a GPU today.
+// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older one cannot: the queue of yesterday
+// must not start a GPU today.
 const staleLimit = 4
 
-// trust is how much of the tick is known.
+// inputs says how much of a tick's inputs can be used.
 type inputs struct {
-	// degraded: a required signal is not usable, or no signal is at all. Nothing may fall for it.
+	// degraded: a required signal cannot be used, or no signal at all. Signals do not lower the target.
 	degraded bool
-	unusable int32 // required signals that are not usable
-	first    int8  // the first of them, -1 for none
-	// hidden: nothing seen is active, and a pod that did not report may be. A fall to zero would cut off what it serves.
+	unusable int32 // required signals that cannot be used
+	first    int8  // the first of them, -1 if there is none
+	// hidden: no signal is active, and a pod that did not report may be serving. Scale to zero would end its requests.
 	hidden bool
 }
 
-// read examines one signal and asks what it wants.
+// read checks one signal and computes its proposal.
 func (t *tick) read(i int8) {
 	sig, r := &t.p.Signals[i], Reading{}
 	if int(i) < len(t.o.Readings) {
@@ -28,20 +29,20 @@ func (t *tick) read(i int8) {
 		t.proposals[i].Replicas = t.request(sig, &r)
 		t.updateForecast(i)
 		if r.Shared {
-			// A GPU that several pods share is as busy after more of them were added: its activity keeps replicas and adds none.
+			// A GPU that several pods share is as busy after more of them were added, so its activity keeps replicas and adds none.
 			t.proposals[i].Replicas = min(t.proposals[i].Replicas, float64(t.s.lastTarget))
 		}
 		t.rounded[i] = roundUp(t.proposals[i].Replicas)
 	}
 }
 
-// speaks reports whether the reading has a value at all, one that may raise.
+// hasValue reports whether the reading has a value, which can raise the target.
 func (s SignalStatus) hasValue() bool { return s != SignalMissing && s != SignalUnmeasured }
 
-// propose sums up what the signals say: how much of the tick is known, and whether any demand is active.
+// propose determines how many signals can be used and whether any demand is active.
 //
-// At zero replicas the metrics of pods vanish with the pods, and there is nothing to fall from: the tick is degraded only when no
-// signal at all is left that could wake the workload.
+// At zero replicas the metrics of the pods do not exist, and nothing can decrease: the tick is degraded only if no signal is left that
+// could scale up the workload.
 func (t *tick) propose() {
 	t.inputs.first = -1
 	signals, usable, active, quiet, hidden, proven := 0, 0, false, false, false, false
@@ -54,7 +55,7 @@ func (t *tick) propose() {
 		switch {
 		case status == SignalOK:
 			usable++
-		case !sig.Optional || t.neverPolled(i): // optional says that it may be absent, not that nobody has looked yet
+		case !sig.Optional || t.neverPolled(i): // an optional signal may be absent, but it must have been polled
 			if t.inputs.unusable == 0 {
 				t.inputs.first = i
 			}
@@ -75,15 +76,15 @@ func (t *tick) propose() {
 	}
 }
 
-// partly reports whether a signal speaks for some of the pods only.
+// partly reports whether a signal covers some of the pods only.
 func (t *tick) partly(i int8) bool {
 	coverage := t.o.Readings[i].Coverage
 	return coverage > 0 && coverage < 1
 }
 
-// degrade makes the tick one that nothing falls in. The observed replicas count too: where the HPA has not followed the last fall
-// yet, the pods that still stand are kept. What the nodes added to them is added again by its own rules: counted here, it would
-// grow in each tick.
+// degrade marks the tick as degraded and starts from the observed replicas if they exceed the last target: the HPA has not followed the
+// last decrease yet, and these replicas are kept. The replicas that the rules about nodes added do not count, because these rules add
+// them again.
 func (t *tick) degrade() {
 	if t.skips(RuleMissing, -1) {
 		return
@@ -93,8 +94,8 @@ func (t *tick) degrade() {
 	t.n = t.lastTarget
 }
 
-// examine returns how far a reading can be trusted. The age of a reading that is ahead of our clock by more than MaxAhead is not known,
-// because the clock that stamped it is wrong, so it counts as stale.
+// examine returns how far a reading can be used. A reading that is ahead of this clock by more than MaxAhead has no known age, so it
+// counts as stale.
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
@@ -112,32 +113,32 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	return SignalOK
 }
 
-// want is the signal's wish before rounding. A Total is absolute: replicas that are still loading cannot buy more.
+// request returns the number of replicas that a reading proposes, before rounding. A Total is absolute: loading replicas do not raise
+// it.
 //
-// Both speak for the ready replicas that reported. The others are assumed idle where more is asked for and exactly on target
-// where less is, as an HPA does with missing pods, so that neither a rise nor a fall rests on pods nobody has seen: the queues of
-// 5 pods out of 6 are not a queue that got shorter by a sixth. It also stops the overshoot of a mean taken over the 2 old pods and
-// multiplied by the 4 that are ready by now. A coverage of 0 that the policy lets through comes from a source that does not count
-// pods.
+// Both kinds describe the ready replicas that reported. As an HPA does for missing pods, the others count as idle in a proposal to scale
+// up, and as exactly at the target in one to scale down: the queues of 5 of 6 pods are not a queue that is a sixth shorter. This also
+// prevents the overshoot of a mean of 2 replicas that is multiplied by the 4 that are ready by now. A coverage of 0 that the policy
+// accepts is from a source that does not count pods.
 func (t *tick) request(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)
-	seen := ready
+	measured := ready
 	if r.Measured > 0 {
-		seen = float64(min(r.Measured, maxReplicas))
+		measured = float64(min(r.Measured, maxReplicas))
 	}
 	if r.Coverage > 0 && r.Coverage < 1 {
-		seen = float64(seen * r.Coverage)
+		measured = float64(measured * r.Coverage)
 	}
-	unseen := max(float64(ready-seen), 0)
+	unmeasured := max(float64(ready-measured), 0)
 	if sig.Kind == Total {
-		return min(max(ratio, min(ratio+unseen, ready)), maxReplicas)
+		return min(max(ratio, min(ratio+unmeasured, ready)), maxReplicas)
 	}
-	want := float64(seen * ratio)
+	want := float64(measured * ratio)
 	if ratio > 1 {
 		want = max(want, ready)
 	} else {
-		want += unseen
+		want += unmeasured
 	}
 	if sig.Class == Latency {
 		want = t.step(want)
@@ -145,29 +146,29 @@ func (t *tick) request(sig *Signal, r *Reading) float64 {
 	return min(want, maxReplicas)
 }
 
-// step bounds what a latency asks for to a step from the ready replicas: half of them, at least one. A latency is not proportional to the
-// load of a replica: twenty times the target is one overload, and not a need for twenty times the replicas. The next step counts from the
-// replicas that are ready then, so that it waits for those of this step.
+// step limits the proposal of a latency signal to half of the ready replicas, at least one, above or below them. A latency is not
+// proportional to load: twenty times the target is one overload and not a need for twenty times the replicas. The next step counts from
+// the replicas that are ready then, so it waits for those of this step.
 func (t *tick) step(want float64) float64 {
 	ready := float64(t.ready)
 	size := float64(max(1, t.ready/2))
 	return max(ready-size, min(want, ready+size))
 }
 
-// neverPolled reports whether no poll of a signal has answered yet.
+// neverPolled reports whether no poll of a signal has been answered yet.
 func (t *tick) neverPolled(i int8) bool {
 	return int(i) < len(t.o.Readings) && !t.o.Readings[i].Known && t.o.Readings[i].Cause == CauseNever
 }
 
-// roundUp is the least whole number of replicas that serves a wish. A wish that lies above a whole number only by the rounding of
-// doubles (3 x 0.7 / 0.7 is 3.0000000000000004) must not buy a GPU.
+// roundUp returns the smallest whole number that is at least want. It ignores the rounding error of floating-point numbers, so that 3 x
+// 0.7 / 0.7, which is 3.0000000000000004, does not add a GPU.
 func roundUp(want float64) int32 {
 	const noise = 1e-9
 	return int32(min(math.Ceil(float64(want*(1-noise))), maxReplicas))
 }
 
-// combine takes the greatest wish, or what the formula makes of all. A stale or half-covered signal counts only where it raises.
-// With no signals in the policy nothing asks for anything; with none that is known the number stays.
+// combine takes the greatest proposal, or the result of the formula. A signal that is stale or has low coverage counts only if it raises
+// the target. A policy without signals proposes 0; if no signal can be used, the last target is kept.
 func (t *tick) combine() {
 	if t.p.Formula != nil && !t.skips(RuleCombine, -1) {
 		t.formula()
@@ -189,7 +190,7 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether a signal has a say: one that cannot lower has none unless it raises.
+// counts reports whether a signal takes part: one that cannot lower the target takes part only if it raises it.
 func (t *tick) counts(i int8) bool {
 	return t.status[i] == SignalOK || t.status[i].hasValue() && t.rounded[i] > t.lastTarget
 }
@@ -200,15 +201,15 @@ func (t *tick) setRequest(want float64, index int8, value float64) {
 	t.unrounded, t.binding, t.index = want, RuleCombine, index
 }
 
-// formula is apart because the call makes its arguments escape; policies without one must not allocate.
+// formula is a function of its own because the call allocates its arguments, and policies without a formula must not allocate.
 func (t *tick) formula() {
-	asks := append([]Proposal(nil), t.proposals[:t.signals]...)
+	proposals := append([]Proposal(nil), t.proposals[:t.signals]...)
 	for i := range t.signals {
 		if t.without(i) {
-			asks[i] = Proposal{}
+			proposals[i] = Proposal{}
 		}
 	}
-	want, ok := t.p.Formula(asks, t.current, t.ready)
+	want, ok := t.p.Formula(proposals, t.current, t.ready)
 	if !ok || !(want >= 0) || math.IsInf(want, 0) {
 		t.degrade()
 		return
@@ -216,7 +217,7 @@ func (t *tick) formula() {
 	t.setRequest(min(want, maxReplicas), -1, 0)
 }
 
-// missing is law 3: what is not known never lowers. It speaks whenever something required is not known.
+// missing keeps the target while a required signal cannot be used.
 func (t *tick) missing() {
 	if !t.inputs.degraded {
 		return
@@ -231,15 +232,17 @@ func (t *tick) missing() {
 	}
 }
 
-// fallback speaks once a required signal has failed FailureThreshold times in a row. KEDA's four behaviors, under law 3:
+// fallback applies after a required signal has failed FailureThreshold times in a row. It has KEDA's four behaviors, except that none
+// lowers the target:
 //
 //	static                   max(Replicas, current)   KEDA: Replicas
 //	currentReplicas          current                  the same
 //	currentReplicasIfHigher  max(current, Replicas)   the same
 //	currentReplicasIfLower   current                  KEDA: min(current, Replicas)
 //
-// Other signals may ask for more. From zero a static fallback wakes the workload, as in KEDA, once nothing else could. An empty
-// answer while no replica is ready is no failure: else each cold start of one replica would call for the fallback's number.
+// Other signals can still raise the target. At zero replicas a static fallback scales up the workload, as in KEDA, if no other signal
+// could. An answer without data while no replica is ready is not a failure: otherwise each cold start of one replica would apply the
+// fallback.
 func (t *tick) fallback() {
 	f := &t.p.Fallback
 	if !t.inputs.degraded || f.Behavior == FallbackNone {
@@ -260,7 +263,7 @@ func (t *tick) fallback() {
 	}
 }
 
-// report copies what each signal asked for into the decision.
+// report copies the proposals to the decision.
 func (t *tick) report() {
 	t.d.Status = t.status
 	t.d.Proposals = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}

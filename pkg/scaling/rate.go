@@ -2,28 +2,28 @@ package scaling
 
 import "math"
 
-// stepsSize bounds the remembered steps. With more, two neighbors are merged into a range of numbers that lasts at most 1/overhold of
+// stepsSize limits the remembered steps. With more, two neighbors are merged into a range of numbers that lasts at most 1/overhold of
 // the longest period.
 const stepsSize = 16
 
-// steps is the number in force as a function of time. The replicas at the start of a period of an HPA's behavior are looked up in it
-// instead of summed from events; both are the same: current - added + deleted within the period.
+// steps is the last target as a function of time. The replicas at the start of a period are looked up in it. The HPA computes them from
+// its scale events, as current - added + deleted within the period; both results are the same.
 type steps struct {
 	n    int8
 	list [stepsSize]step
 }
 
-// step lasts from at until the next one. low and high differ only if steps were merged: a rise counts from the lowest number and a
-// fall from the highest, so that a merge never allows a greater change.
+// step is valid from at until the next step. low and high differ only if steps were merged: an increase counts from the smallest number
+// and a decrease from the greatest, so that a merge never allows a greater change.
 type step struct {
 	at        int64
 	low, high int32
 }
 
-// last returns the number in force; the newest step is never merged.
+// last returns the last target; the newest step is never merged.
 func (s *steps) last() int32 { return s.list[s.n-1].low }
 
-// push records a new number from at on, and drops the steps that ended more than keep milliseconds ago.
+// push adds a number that is valid from at, and drops the steps that ended more than keep milliseconds ago.
 func (s *steps) push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].at <= at-keep {
@@ -40,8 +40,8 @@ func (s *steps) push(at int64, n int32, keep int64) {
 	s.n++
 }
 
-// merge joins the two neighbors whose range lasts least; end is the end of the last step. Of the 16 steps 7 disjoint pairs lie within
-// the longest period, so the range lasts less than a seventh of it.
+// merge joins the two neighbors whose range is the shortest; end is the end of the last step. Of the 16 steps, 7 disjoint pairs are
+// within the longest period, so the range is shorter than a seventh of it.
 func (s *steps) merge(end int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range stepsSize - 1 {
@@ -59,7 +59,7 @@ func (s *steps) merge(end int64) {
 	s.n--
 }
 
-// before is the index of the step in force at an instant; the oldest one known holds for all time before it.
+// before returns the index of the step that is valid at a time; the oldest step is valid for all times before it.
 func (s *steps) before(at int64) int8 {
 	for i := s.n - 1; i > 0; i-- {
 		if s.list[i].at <= at {
@@ -75,7 +75,7 @@ func (s *steps) shift(by int64) {
 	}
 }
 
-// longest is the longest period of the policy's rates, in milliseconds.
+// longest returns the longest period of the policy's rates, in milliseconds.
 func longest(p *Policy) int64 {
 	var keep int64
 	for _, r := range p.ScaleUp.Rates {
@@ -87,8 +87,9 @@ func longest(p *Policy) int64 {
 	return keep
 }
 
-// rise is how far a rate lets the number go up that stood at start when the period began. A percentage is rounded up, as in an
-// HPA, or 10% would never leave 5; but in integers, where 110 + 10% is 121 and not ceil(121.00000000000001).
+// rise returns the number to which a rate allows an increase from start, the number at the start of the period. A percentage is rounded
+// up, as in an HPA; otherwise 10% would never increase 5. It is computed with integers, because with floating-point numbers 110 + 10%
+// would round up to 122.
 func (r RatePolicy) rise(start int32) int32 {
 	add := max(int64(r.Value), 0)
 	if r.Type == PercentRate {
@@ -97,7 +98,7 @@ func (r RatePolicy) rise(start int32) int32 {
 	return int32(min(int64(start)+add, maxReplicas))
 }
 
-// fall is how far a rate lets the number go down; a percentage is rounded in favor of the fall, as in an HPA.
+// fall returns the number to which a rate allows a decrease; a percentage is rounded toward the greater decrease, as in an HPA.
 func (r RatePolicy) fall(start int32) int32 {
 	take := max(int64(r.Value), 0)
 	if r.Type == PercentRate {
@@ -106,14 +107,14 @@ func (r RatePolicy) fall(start int32) int32 {
 	return int32(max(int64(start)-take, 0))
 }
 
-// limit is the furthest number that a direction's rates allow in this tick.
+// rateLimit is the furthest number that the rates of a direction allow in this tick.
 type rateLimit struct {
 	n     int32
-	rate  int8  // the rate policy that sets it; -1: none does
+	rate  int8  // the rate policy that sets it; -1: none
 	start int32 // replicas at the start of its period
 }
 
-// riseLimit never lies below the number in force: a rate stops a rise, it does not undo one.
+// riseLimit is at least the last target: a rate limits an increase and does not revert one.
 func (t *tick) riseLimit() rateLimit {
 	d := &t.p.ScaleUp
 	if d.Select == Disabled {
@@ -131,10 +132,10 @@ func (t *tick) riseLimit() rateLimit {
 	return best
 }
 
-// fallLimit never lies above the number in force.
+// fallLimit is at most the last target.
 func (t *tick) fallLimit() rateLimit { return t.fallLimitAt(t.at) }
 
-// fallLimitAt is the limit at an instant of this tick or later, if nothing changes until then.
+// fallLimitAt is the limit at a time in or after this tick, if nothing changes until then.
 func (t *tick) fallLimitAt(at int64) rateLimit {
 	d := &t.p.ScaleDown
 	if d.Select == Disabled {
@@ -152,8 +153,8 @@ func (t *tick) fallLimitAt(at int64) rateLimit {
 	return best
 }
 
-// rate bounds the change by the Pods and Percent policies of the direction. From zero at least one replica is allowed: any
-// percentage of zero is zero, and a policy of percentages would never wake.
+// rate limits the change by the Pods and Percent policies of its direction. From zero it allows at least one replica, because any
+// percentage of zero is zero.
 func (t *tick) rate() {
 	switch {
 	case t.n > t.lastTarget && !t.panic:
@@ -171,9 +172,9 @@ func (t *tick) rate() {
 	}
 }
 
-// earliestByRate is the earliest instant, not before another, at which the down rates allow a number below base, and false where they
-// never will. What a rate allows now it may refuse a moment later: after 0, 2, 1 a period that starts at the 0 ends before one that
-// starts at the 2. So each instant at which a period starts at another step is tried with all rates.
+// earliestByRate returns the earliest time, not before from, at which the scale-down rates allow a number below the last target, and
+// false if they never do. A rate may allow a decrease now and not later: after 0, 2, 1 replicas, a period that starts at the 0 ends
+// before one that starts at the 2. So each time at which a period starts at another step is tried with all rates.
 func (t *tick) earliestByRate(from int64) (int64, bool) {
 	if t.fallLimitAt(from).n < t.lastTarget {
 		return from, true

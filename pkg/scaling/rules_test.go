@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// row is one tick of one rule's table: a policy changed, a state after Seed(replicas), an observation, and what must come of it.
+// row is one tick of a rule's table: a changed policy, a state after Seed(replicas), an observation, and the expected decision.
 type row struct {
 	name     string
 	replicas int32 // of the seed and the observation
@@ -22,7 +22,7 @@ type row struct {
 
 const silent = -1
 
-// check runs a table against one rule. The basic policy has one queue of 10 per replica, bounds 0..20, and no windows or rates.
+// check runs a table for one rule. The basic policy has one queue of 10 per replica, bounds 0..20, and no windows or rates.
 func check(t *testing.T, rule Rule, rows []row) {
 	t.Helper()
 	for _, r := range rows {
@@ -198,8 +198,8 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// A latency of twenty times its target asks for a step, and not for twenty times the replicas.
-func TestALatencyAsksForAStep(t *testing.T) {
+// A latency of twenty times its target proposes a step, and not twenty times the replicas.
+func TestLatencyProposesAStep(t *testing.T) {
 	ttft := func(p *Policy) {
 		p.MaxReplicas = 200
 		p.Signals = []Signal{{Name: "ttft", Kind: Mean, Class: Latency, Unit: Seconds, Target: 0.5, MaxAge: time.Minute}}
@@ -227,7 +227,7 @@ func TestALatencyAsksForAStep(t *testing.T) {
 	}
 }
 
-func TestVeto(t *testing.T) {
+func TestGrowingDemand(t *testing.T) {
 	both := func(p *Policy) { p.Signals = []Signal{queue(10), busy(0.7)} }
 	grew := func(s *State) { s.trends[0] = trend{true, 20, 12} }
 	check(t, RuleGrowingDemand, []row{

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// scheduleCache is the calendar's answer for all schedules of a policy, kept until the first of them changes: cron arithmetic in each
-// tick of 10,000 policies would cost more than all rules together.
+// scheduleCache holds which schedules of a policy are open, until the first of them changes. Evaluating cron expressions in each tick of
+// 10,000 policies would cost more than all rules together.
 type scheduleCache struct {
 	from, until int64
-	open, ahead uint16 // bit i: schedule i is open; its floor is raised early
+	open, ahead uint16 // bit i: schedule i is open; its minimum applies early because of Lead
 	change      [MaxSchedules]int64
 }
 
-// never is the stamp of what does not come.
+// never is the time of an event that does not happen.
 const never = math.MaxInt64
 
 func (a *scheduleCache) refresh(p *Policy, now time.Time) {
@@ -42,8 +42,8 @@ func (a *scheduleCache) refresh(p *Policy, now time.Time) {
 	}
 }
 
-// scheduleFloor raises to the greatest floor of the open windows, and of those whose Lead has begun. It waits for no window and no
-// rate: the hour was written down, and what it prepares for comes at once.
+// scheduleFloor raises the target to the greatest minimum of the open schedules, and of those whose Lead has begun. It ignores windows
+// and rates, because the demand that it prepares for starts at a known time.
 func (t *tick) scheduleFloor() {
 	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
@@ -66,10 +66,9 @@ func (t *tick) scheduleFloor() {
 	t.set(RuleScheduleFloor, int8(best), max(t.n, t.floor), float64(t.floor), when)
 }
 
-// scheduleCeiling lowers to the least ceiling of the open windows. It wins over floors and over any backlog: it is written to stop
-// spending, and the reason shows what was asked. It needs no reading and waits for no window, but it takes running replicas away
-// only as fast as the down rates allow: 12 to 0 at 23:00 would cut off every request at once. Where scaleDown is Disabled it stops
-// rises and takes nothing away.
+// scheduleCeiling lowers the target to the smallest maximum of the open schedules. It takes precedence over floors and backlog, because
+// it limits cost. It needs no reading and ignores stabilization windows, but it removes running replicas only at the rates of scaleDown:
+// a step from 12 to 0 at 23:00 would end every request. With scaleDown Disabled it only stops increases.
 func (t *tick) scheduleCeiling() {
 	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
@@ -89,7 +88,7 @@ func (t *tick) scheduleCeiling() {
 	t.set(RuleScheduleCeiling, int8(best), to, float64(ceiling), a.when(best))
 }
 
-// when is the instant at which a schedule changes, as a Reason holds it.
+// when returns the time at which a schedule changes, in the unit of a Reason.
 func (a *scheduleCache) when(i int) float64 {
 	if a.change[i] == never {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The activity of a shared GPU alone never raises a target, whatever it reads and whatever its forecast expects.
+// The activity of a shared GPU alone never raises a target, for any reading and any forecast.
 func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{MinReplicas: 1, MaxReplicas: 64}
@@ -35,8 +35,8 @@ func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 	})
 }
 
-// It holds: a busy shared GPU keeps the replicas for as long as it is busy, and lets them go when it is idle.
-func TestASharedReadingHoldsUntilItIsIdle(t *testing.T) {
+// A busy shared GPU keeps the replicas; an idle one does not.
+func TestSharedGPUKeepsReplicasUntilItIsIdle(t *testing.T) {
 	p := &Policy{MinReplicas: 1, MaxReplicas: 64, Signals: []Signal{{Name: "gpu", Kind: Mean, Target: 0.7, MaxAge: time.Minute}}}
 	now, replicas := nine, int32(4)
 	s := Seed(p, replicas, now)

@@ -2,11 +2,10 @@ package scaling
 
 import (
 	"errors"
-	"math"
 )
 
-// Numbers writes a state as whole numbers, for a recording that begins in the middle. What a policy implies (which schedules are
-// open) is left out: it is found again.
+// Numbers encodes a state as integers, for a recording that starts while the controller runs. It omits the schedule cache, which follows
+// from the policy.
 func (s *State) Numbers() []int64 {
 	flag := func(b bool) int64 {
 		if b {
@@ -16,10 +15,10 @@ func (s *State) Numbers() []int64 {
 	}
 	out := []int64{flag(s.seeded()), s.at, int64(s.lastTarget), int64(s.extra), s.activeAt, s.panicUntil}
 	for _, t := range s.trends {
-		out = append(out, flag(t.known), int64(math.Float64bits(t.fast)), int64(math.Float64bits(t.slow)))
+		out = append(out, flag(t.known), word(t.fast), word(t.slow))
 	}
 	for _, o := range s.forecasts {
-		out = append(out, flag(o.known), int64(math.Float64bits(o.level)), int64(math.Float64bits(o.mean)), int64(math.Float64bits(o.spread)))
+		out = append(out, flag(o.known), word(o.level), word(o.mean), word(o.spread))
 	}
 	for _, w := range []*window{&s.down, &s.up} {
 		out = append(out, int64(w.n))
@@ -34,16 +33,16 @@ func (s *State) Numbers() []int64 {
 	return out
 }
 
-// StateOf is the state that Numbers wrote, under the policy that it belongs to.
+// StateOf decodes the result of Numbers for the policy that the state belongs to.
 func StateOf(p *Policy, numbers []int64) (State, error) {
 	r := reader{left: numbers}
 	seeded := r.next() == 1
 	s := State{policy: p, at: r.next(), lastTarget: int32(r.next()), extra: int32(r.next()), activeAt: r.next(), panicUntil: r.next()}
 	for i := range s.trends {
-		s.trends[i] = trend{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
+		s.trends[i] = trend{r.next() == 1, number(r.next()), number(r.next())}
 	}
 	for i := range s.forecasts {
-		s.forecasts[i] = forecastState{r.next() == 1, math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next())), math.Float64frombits(uint64(r.next()))}
+		s.forecasts[i] = forecastState{r.next() == 1, number(r.next()), number(r.next()), number(r.next())}
 	}
 	for _, w := range []*window{&s.down, &s.up} {
 		w.n = int8(r.count(len(w.list)))
@@ -58,12 +57,12 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 		s.steps.list[i] = step{r.next(), int32(r.next()), int32(r.next())}
 	}
 	if r.bad || len(r.left) > 0 || seeded != s.seeded() || seeded && (s.down.n == 0 || s.up.n == 0) {
-		return State{}, errors.New("these numbers are no state")
+		return State{}, errors.New("the numbers are not an encoded state")
 	}
 	return s, nil
 }
 
-// reader takes numbers from the front; it is bad from the first that is missing on.
+// reader takes integers from the front of a list; bad is true once one was missing.
 type reader struct {
 	left []int64
 	bad  bool

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAStateGoesOnFromItsNumbers: written down and read back at any moment, it decides what it would have decided.
-func TestAStateGoesOnFromItsNumbers(t *testing.T) {
+// A state that is encoded and decoded at any time decides as before.
+func TestDecodedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{
 			Signals: []Signal{{Name: "queue", Target: 5, MaxAge: time.Minute}}, MaxReplicas: 50, CooldownPeriod: time.Minute,

@@ -1,12 +1,12 @@
 package scaling
 
-// hold is the loading rule, two ways in which a mean over the few that are ready says too little.
+// keepLoading keeps replicas that a mean of the few ready ones would remove.
 //
-// A Mean above its target is no reason to fall: with 2 of 6 replicas ready and both busy beyond it, ready*value/target is 3,
-// whatever keeps the other four from being ready.
+// A Mean above its target does not lower the target: with 2 of 6 replicas ready and both overloaded, ready*value/target is 3, for any
+// cause that keeps the other four from being ready.
 //
-// While replicas load, no Mean takes the number below ready + loading. Totals are absolute and may: a policy without a known Mean
-// is left alone. Neither way raises: ready + loading above the number in force is a fall under way.
+// While replicas load, a Mean does not lower the target below ready + loading. A Total can, because it is absolute; a policy without a
+// usable Mean is not affected. The rule never raises the last target: if ready + loading exceeds it, a decrease is in progress.
 func (t *tick) keepLoading() {
 	mean := false
 	for i := range t.signals {
@@ -24,8 +24,8 @@ func (t *tick) keepLoading() {
 	}
 }
 
-// tolerance drops a change smaller than the direction's share of the number in force, compared before rounding as an HPA compares
-// its ratio: 10.4 wanted at 10 is 4%, although it would be an eleventh replica.
+// tolerance ignores a change that is smaller than the direction's share of the last target. As an HPA does, it compares before rounding:
+// 10.4 instead of 10 is 4%, although rounding gives an eleventh replica.
 func (t *tick) tolerance() {
 	if t.lastTarget == 0 || t.n == t.lastTarget {
 		return
@@ -40,9 +40,9 @@ func (t *tick) tolerance() {
 	}
 }
 
-// burst is Knative's panic window: what the signals want has come to Threshold times the ready replicas (one, where none is).
-// Nothing falls until Window has passed without another such tick; stabilize and rate let rises through. The windows remember what
-// was proposed before: a panic that counted as demand would end one down window late.
+// panicWindow starts when the signals need Threshold times the ready replicas (at least one). Until Window has passed since the last
+// such tick, nothing lowers the target, and the rules stabilize and rate do not limit an increase. The stabilization windows remember
+// the recommendation before this rule, because otherwise a burst would count for a scale-down window longer.
 func (t *tick) panicWindow() {
 	t.proposal = t.n
 	if !(t.p.Panic.Threshold > 0) {
@@ -59,23 +59,23 @@ func (t *tick) panicWindow() {
 	}
 }
 
-// stabilize is an HPA's: the number moves up only as far as the least proposal of the up window, down only as far as the greatest
-// of the down window, and between the two it stays. A held proposal is remembered as held: a time without readings is no evidence
-// that less would have done.
+// stabilize does what an HPA does: the target rises only to the smallest recommendation in the scale-up window, falls only to the
+// greatest in the scale-down window, and otherwise stays. A recommendation that another rule raised is remembered as raised, because a
+// time without readings does not show that fewer replicas are enough.
 func (t *tick) stabilize() {
 	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
 	switch {
 	case t.n > t.lastTarget && !t.panic:
 		least := -t.s.up.greatest(t.at-up.Milliseconds(), -t.n)
 		if to := max(t.lastTarget, least); to < t.n {
-			held, _ := t.s.up.last(-to)
-			t.set(RuleStabilize, -1, to, up.Seconds(), seconds(held+up.Milliseconds()))
+			newest, _ := t.s.up.last(-to)
+			t.set(RuleStabilize, -1, to, up.Seconds(), seconds(newest+up.Milliseconds()))
 		}
 	case t.n < t.lastTarget:
 		greatest := t.s.down.greatest(t.at-down.Milliseconds(), t.n)
 		if to := min(t.lastTarget, greatest); to > t.n {
-			held, _ := t.s.down.last(to)
-			t.set(RuleStabilize, -1, to, down.Seconds(), seconds(held+down.Milliseconds()))
+			newest, _ := t.s.down.last(to)
+			t.set(RuleStabilize, -1, to, down.Seconds(), seconds(newest+down.Milliseconds()))
 		}
 	}
 }

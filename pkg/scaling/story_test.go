@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// world drives one policy through time, second by second, with a cluster that follows: replicas take the target at the next tick
-// and become ready after boot.
-type world struct {
+// scenario runs one policy second by second with a cluster that follows it: replicas take the target at the next tick and become ready
+// after boot.
+type scenario struct {
 	t     *testing.T
 	p     *Policy
 	s     State
@@ -16,14 +16,14 @@ type world struct {
 	boot  time.Duration
 	last  Decision
 	o     Observation
-	value func(w *world, i int) float64 // the signals as they would be measured now
-	born  []time.Time                   // of each replica, oldest first
+	value func(w *scenario, i int) float64 // the signals as they would be measured now
+	born  []time.Time                      // of each replica, oldest first
 }
 
 var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC) // a Monday
 
-func newWorld(t *testing.T, p *Policy, replicas int32, values ...float64) *world {
-	w := &world{t: t, p: p, now: nine, s: Seed(p, replicas, nine)}
+func newScenario(t *testing.T, p *Policy, replicas int32, values ...float64) *scenario {
+	w := &scenario{t: t, p: p, now: nine, s: Seed(p, replicas, nine)}
 	w.o = Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
 	for range replicas {
 		w.born = append(w.born, time.Time{})
@@ -32,12 +32,12 @@ func newWorld(t *testing.T, p *Policy, replicas int32, values ...float64) *world
 	return w
 }
 
-func (w *world) load(values ...float64) {
-	w.value = func(_ *world, i int) float64 { return values[i] }
+func (w *scenario) load(values ...float64) {
+	w.value = func(_ *scenario, i int) float64 { return values[i] }
 }
 
 // tick advances by one step.
-func (w *world) tick(step time.Duration) Decision {
+func (w *scenario) tick(step time.Duration) Decision {
 	w.t.Helper()
 	w.now = w.now.Add(step)
 	for int32(len(w.born)) > w.last.Replicas && w.last.Reasons.n > 0 {
@@ -67,7 +67,7 @@ func (w *world) tick(step time.Duration) Decision {
 }
 
 // run ticks each second for d.
-func (w *world) run(d time.Duration) Decision {
+func (w *scenario) run(d time.Duration) Decision {
 	w.t.Helper()
 	for range int(d / time.Second) {
 		w.tick(time.Second)
@@ -75,7 +75,7 @@ func (w *world) run(d time.Duration) Decision {
 	return w.last
 }
 
-func (w *world) expect(n int32, why Rule) {
+func (w *scenario) expect(n int32, why Rule) {
 	w.t.Helper()
 	if w.last.Replicas != n || w.last.Binding != why {
 		w.t.Errorf("%s: %d by %v, want %d by %v\n%s", w.now.Format("15:04:05"), w.last.Replicas, w.last.Binding, n, why, table(w.p, &w.last))
@@ -99,10 +99,10 @@ func busy(target float64) Signal {
 	return Signal{Name: "gpu", Kind: Mean, Class: Utilization, Unit: Percent, Target: target, MaxAge: time.Minute, MinCoverage: 0.8}
 }
 
-func TestAStepInTheQueueIsServedAtOnceAndTakenBackAfterTheWindow(t *testing.T) {
+func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
-	w := newWorld(t, p, 6, 60)
+	w := newScenario(t, p, 6, 60)
 	w.run(time.Minute)
 	w.expect(6, RuleCombine)
 	w.load(87)
@@ -126,12 +126,12 @@ func TestAStepInTheQueueIsServedAtOnceAndTakenBackAfterTheWindow(t *testing.T) {
 	w.expect(6, RuleCombine)
 }
 
-// The overshoot of aibrix#2670: a model takes 5 minutes to load, the queue stays, and each sync doubles what the last one asked for.
-func TestReplicasThatLoadForFiveMinutesAreBoughtOnce(t *testing.T) {
+// The overshoot of aibrix#2670: a model takes 5 minutes to load, the queue is constant, and each sync doubles the last target.
+func TestLoadingReplicasAreNotRequestedTwice(t *testing.T) {
 	unlimited := Direction{}
 	t.Run("a total", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 64, ScaleUp: unlimited}
-		w := newWorld(t, p, 2, 40)
+		w := newScenario(t, p, 2, 40)
 		w.boot = 5 * time.Minute
 		for range 6 * 60 {
 			if w.tick(time.Second); w.last.Replicas != 4 {
@@ -142,10 +142,10 @@ func TestReplicasThatLoadForFiveMinutesAreBoughtOnce(t *testing.T) {
 	t.Run("a mean over the ready", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{busy(0.5)}, MinReplicas: 1, MaxReplicas: 64, ScaleUp: unlimited,
 			ScaleDown: Direction{StabilizationWindow: 5 * time.Minute}}
-		w := newWorld(t, p, 2)
+		w := newScenario(t, p, 2)
 		w.boot = 5 * time.Minute
-		// Work for two whole replicas, spread over those that are ready.
-		w.value = func(w *world, _ int) float64 { return 2 / float64(max(w.o.Ready, 1)) }
+		// Work for two replicas, divided among those that are ready.
+		w.value = func(w *scenario, _ int) float64 { return 2 / float64(max(w.o.Ready, 1)) }
 		for range 20 * 60 {
 			if w.tick(time.Second); w.last.Replicas != 4 {
 				t.Fatalf("%s: bought %d for two replicas' work at 50%%\n%s", w.now.Format("15:04:05"), w.last.Replicas, table(p, &w.last))
@@ -154,7 +154,7 @@ func TestReplicasThatLoadForFiveMinutesAreBoughtOnce(t *testing.T) {
 	})
 	t.Run("a mean that still speaks of the two old ones", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{busy(0.5)}, MinReplicas: 1, MaxReplicas: 64, ScaleUp: unlimited}
-		w := newWorld(t, p, 4)
+		w := newScenario(t, p, 4)
 		w.value = nil
 		w.o.Readings[0] = Reading{Value: 1, At: w.now, Coverage: 0.5, Reported: 2, Known: true}
 		if d := w.tick(time.Second); d.Replicas != 4 {
@@ -163,11 +163,11 @@ func TestReplicasThatLoadForFiveMinutesAreBoughtOnce(t *testing.T) {
 	})
 }
 
-func TestAnIdleNightStepsDownToZeroAndTheFirstRequestWakesIt(t *testing.T) {
+func TestScaleToZeroAtNightAndUpOnTheFirstRequest(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 0, MaxReplicas: 20, CooldownPeriod: 15 * time.Minute,
 		ScaleUp:   Direction{Rates: []RatePolicy{{Pods, 4, 15 * time.Second}}},
 		ScaleDown: Direction{StabilizationWindow: 5 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
-	w := newWorld(t, p, 3, 0)
+	w := newScenario(t, p, 3, 0)
 	w.run(5 * time.Minute)
 	w.expect(2, RuleRate) // 3 left the window
 	w.run(time.Minute)
@@ -188,10 +188,10 @@ func TestAnIdleNightStepsDownToZeroAndTheFirstRequestWakesIt(t *testing.T) {
 	w.expect(7, RuleCombine)
 }
 
-func TestABacklogThatEndsAtOnceNeverFallsFromNToZero(t *testing.T) {
+func TestEndOfABacklogDoesNotScaleToZeroAtOnce(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: time.Minute,
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 2, 30 * time.Second}}}}
-	w := newWorld(t, p, 9, 0)
+	w := newScenario(t, p, 9, 0)
 	w.run(time.Minute)
 	w.expect(7, RuleRate) // the cooldown is over although the window is not: 0 is wanted, two pods may go
 	for _, want := range []int32{5, 3, 1, 0} {
@@ -201,9 +201,9 @@ func TestABacklogThatEndsAtOnceNeverFallsFromNToZero(t *testing.T) {
 	}
 }
 
-func TestPrometheusDiesAtTenReplicasAndComesBack(t *testing.T) {
+func TestOutageOfPrometheusKeepsTheTarget(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 5 * time.Minute}
-	w := newWorld(t, p, 10, 100)
+	w := newScenario(t, p, 10, 100)
 	w.run(time.Minute)
 	w.value = nil // the last sample stays, and grows old
 	w.run(time.Minute)
@@ -226,9 +226,9 @@ func TestPrometheusDiesAtTenReplicasAndComesBack(t *testing.T) {
 	w.expect(2, RuleCombine)
 }
 
-func TestTheCooldownStandsStillWhileNobodyKnows(t *testing.T) {
+func TestMissingSignalsStopTheCooldown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
-	w := newWorld(t, p, 1, 0)
+	w := newScenario(t, p, 1, 0)
 	w.run(9 * time.Minute)
 	w.value = nil
 	w.o.Readings[0] = Reading{Cause: CauseEmpty}
@@ -241,10 +241,10 @@ func TestTheCooldownStandsStillWhileNobodyKnows(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-func TestARestartNeverScalesDown(t *testing.T) {
+func TestRestartDoesNotScaleDown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 15 * time.Minute,
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute}}
-	w := newWorld(t, p, 8, 0)
+	w := newScenario(t, p, 8, 0)
 	w.run(9 * time.Minute)
 	w.s = Seed(p, w.last.Replicas, w.now) // another leader, which knows only what it sees
 	w.run(10*time.Minute - time.Second)
@@ -256,11 +256,11 @@ func TestARestartNeverScalesDown(t *testing.T) {
 	w.expect(1, RuleIdle)
 }
 
-func TestABurstPanicsAndNothingFallsUntilItIsOver(t *testing.T) {
+func TestBurstPreventsScaleDownUntilThePanicWindowEnds(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40,
 		ScaleUp: Direction{StabilizationWindow: time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}},
 		Panic:   Panic{Threshold: 2, Window: 90 * time.Second}}
-	w := newWorld(t, p, 5, 50)
+	w := newScenario(t, p, 5, 50)
 	w.run(2 * time.Minute)
 	w.load(90)
 	w.run(30 * time.Second)
@@ -275,19 +275,19 @@ func TestABurstPanicsAndNothingFallsUntilItIsOver(t *testing.T) {
 	w.expect(1, RuleCombine)
 }
 
-// A chat service as in the policy format: a gateway queue that exists at zero, and three signals of pods that do not. Its fallback
-// of 9 must not take a cold start for an outage.
-func TestAColdStartFromZeroBuysWhatTheGatewayAsksFor(t *testing.T) {
+// A chat service as in the policy format: a gateway queue that exists at zero, and three signals of pods that do not. Its fallback of 9
+// must not apply to a cold start.
+func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 	kv := Signal{Name: "kv", Kind: Mean, Class: Utilization, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8}
 	engine := queue(10)
 	engine.Name = "engine"
 	p := &Policy{Signals: []Signal{queue(10), engine, kv, busy(0.7)}, MaxReplicas: 12, CooldownPeriod: 15 * time.Minute,
 		Fallback:  Fallback{FailureThreshold: 3, Behavior: FallbackStatic, Replicas: 9},
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
-	w := newWorld(t, p, 0)
+	w := newScenario(t, p, 0)
 	w.boot = 4 * time.Minute
 	waiting := 0.0
-	w.value = func(w *world, i int) float64 {
+	w.value = func(w *scenario, i int) float64 {
 		switch {
 		case i == 0:
 			return waiting
@@ -320,11 +320,12 @@ func TestAColdStartFromZeroBuysWhatTheGatewayAsksFor(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-// A spot node with 2 of 6 replicas gets two minutes' notice; successors load for one. Which pod a ReplicaSet ends is its own choice, so
-// a target that falls once they are Ready may end a successor, be short again, and ask again: it must stand until the node is gone.
-func TestSuccessorsStayUntilTheNodeTheyReplaceIsGone(t *testing.T) {
+// A spot node with 2 of 6 replicas has two minutes until its interruption; a replacement loads for one. The ReplicaSet chooses the pod
+// that a decrease removes, so a target that decreases when the replacements are ready may remove one of them. The target must not change
+// until the node is gone.
+func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
-	w := newWorld(t, p, 6, 60)
+	w := newScenario(t, p, 6, 60)
 	w.boot = time.Minute
 	w.run(time.Minute)
 	w.expect(6, RuleCombine)

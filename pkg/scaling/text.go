@@ -237,8 +237,8 @@ func (r Reason) forecastText(p *Policy) string {
 		return "the forecast needs " + replicas(r.A)
 	}
 	f := p.forecastOf(r.Index)
-	return fmt.Sprintf("the forecast of %s needs %s replicas (mean %s over %s plus %s deviations)", p.signalName(r.Index), trim(r.A), trim(r.B),
-		length(f.Window.Seconds()), trim(f.Deviations))
+	return fmt.Sprintf("the forecast of %s needs %s replicas (mean %s over %s plus %s deviations)",
+		p.signalName(r.Index), trim(r.A), trim(r.B), length(f.Window.Seconds()), trim(f.Deviations))
 }
 
 func overrideText(low, high float64) string {
@@ -273,7 +273,8 @@ func (r Reason) teamText(p *Policy) string {
 	}
 	resource := p.Team.Limits[r.Index].Resource
 	if r.B < 0 {
-		return fmt.Sprintf("no scale-up: how many %s a replica requests is not known, and team %s has a limit of %.0f", resource, p.Team.Name, r.A)
+		return fmt.Sprintf("no scale-up: how many %s a replica requests is not known, and team %s has a limit of %.0f",
+			resource, p.Team.Name, r.A)
 	}
 	return fmt.Sprintf("capped at %d: team %s has a limit of %.0f %s, and others use %.0f", r.To, p.Team.Name, r.A, resource, r.B)
 }

@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Every rule, in the words that people read.
-func TestReasonsAsPeopleReadThem(t *testing.T) {
+// Each rule's texts.
+func TestTextOfEachReason(t *testing.T) {
 	zone := berlin(t)
 	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, zone)
 	p := &Policy{

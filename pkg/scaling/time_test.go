@@ -16,7 +16,7 @@ func berlin(t *testing.T) *time.Location {
 	return zone
 }
 
-// hours is a daily window, e.g. 8 to 20.
+// hours returns a daily window, for example from 8 to 20.
 func hours(name string, zone *time.Location, start, end int) calendar.Window {
 	every := func(hour int) calendar.Cron {
 		return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: 1<<32 - 2, Month: 1<<13 - 2, DayOfWeek: 1<<7 - 1}
@@ -24,14 +24,14 @@ func hours(name string, zone *time.Location, start, end int) calendar.Window {
 	return calendar.Window{Name: name, Location: zone, Start: every(start), End: every(end)}
 }
 
-// A chat service over the last night of October in Berlin, which has 25 hours: office 8 to 20 keeps two, night 23 to 6 none.
-func TestADayInBerlinAcrossTheChangeOfTheClock(t *testing.T) {
+// A chat service in the last night of October in Berlin, which has 25 hours: at least two replicas from 8 to 20, none from 23 to 6.
+func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	zone := berlin(t)
 	office := Schedule{Window: hours("office", zone, 8, 20), Min: 2, Max: -1, Lead: 10 * time.Minute}
 	night := Schedule{Window: hours("night", zone, 23, 6), Min: -1, Max: 0}
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 12, CooldownPeriod: 30 * time.Minute, Schedules: []Schedule{office, night},
 		ScaleDown: Direction{StabilizationWindow: 5 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
-	w := newWorld(t, p, 4, 35)
+	w := newScenario(t, p, 4, 35)
 	w.now = time.Date(2026, 10, 24, 22, 59, 0, 0, zone)
 	w.s = Seed(p, 4, w.now)
 	at := func(day, hour, minute int) {
@@ -86,14 +86,15 @@ func TestADayInBerlinAcrossTheChangeOfTheClock(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-// A hung backend: its GPUs go quiet, its queue fills. At 10 a replica, 40 waiting ask for 4, the busy fraction for none.
-func TestAHungBackendIsNotTakenForAnIdleOne(t *testing.T) {
+// A backend hangs: its GPUs are idle and its queue grows. With a target of 10 per replica, 40 waiting requests need 4 replicas, and
+// utilization needs none.
+func TestHungBackendIsNotScaledDown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
-	w := newWorld(t, p, 8, 20, 0.7)
+	w := newScenario(t, p, 8, 20, 0.7)
 	w.run(10 * time.Minute)
 	w.expect(8, RuleCombine)
 	start := w.now
-	w.value = func(w *world, i int) float64 {
+	w.value = func(w *scenario, i int) float64 {
 		if i == 1 {
 			return 0.02
 		}
@@ -102,10 +103,10 @@ func TestAHungBackendIsNotTakenForAnIdleOne(t *testing.T) {
 	w.tick(time.Second)
 	w.expect(3, RuleCombine) // the first seconds are no trend yet: that is what the down window is for
 	p.ScaleDown.StabilizationWindow = time.Minute
-	w = newWorld(t, p, 8, 20, 0.7)
+	w = newScenario(t, p, 8, 20, 0.7)
 	w.run(10 * time.Minute)
 	start = w.now
-	w.value = func(w *world, i int) float64 {
+	w.value = func(w *scenario, i int) float64 {
 		if i == 1 {
 			return 0.02
 		}
@@ -116,12 +117,12 @@ func TestAHungBackendIsNotTakenForAnIdleOne(t *testing.T) {
 			t.Fatalf("after %v: %d\n%s", w.now.Sub(start), w.last.Replicas, table(p, &w.last))
 		}
 	}
-	w.value = func(_ *world, i int) float64 { return []float64{50, 0.02}[i] }
+	w.value = func(_ *scenario, i int) float64 { return []float64{50, 0.02}[i] }
 	w.run(10 * time.Minute)
 	w.expect(5, RuleCombine) // it stands: 50 waiting ask for 5
 }
 
-func TestANoisyQueueIsNoTrend(t *testing.T) {
+func TestNoiseIsNotGrowth(t *testing.T) {
 	r := trend{}
 	noise := uint64(7)
 	for i := range 4000 {
@@ -139,11 +140,11 @@ func TestANoisyQueueIsNoTrend(t *testing.T) {
 	}
 }
 
-func TestAClockThatStepsBackStopsNothing(t *testing.T) {
+func TestClockStepBackDoesNotStopChanges(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
 		ScaleUp:   Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute}}
-	w := newWorld(t, p, 6, 60)
+	w := newScenario(t, p, 6, 60)
 	w.run(time.Minute)
 	w.load(20)
 	w.run(5 * time.Minute)
@@ -167,9 +168,9 @@ func TestAClockThatStepsBackStopsNothing(t *testing.T) {
 	w.expect(8, RuleRate)
 }
 
-func TestACooldownAPanicAndAScheduleKeepTheirLengthWhenTheClockStepsBack(t *testing.T) {
+func TestDurationsDoNotChangeWhenTheClockStepsBack(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
-	w := newWorld(t, p, 1, 0)
+	w := newScenario(t, p, 1, 0)
 	w.run(5 * time.Minute)
 	w.tick(-time.Hour)
 	w.run(5*time.Minute - time.Second)
@@ -178,7 +179,7 @@ func TestACooldownAPanicAndAScheduleKeepTheirLengthWhenTheClockStepsBack(t *test
 	w.expect(0, RuleCombine)
 
 	p = &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, Panic: Panic{Threshold: 2, Window: time.Minute}}
-	w = newWorld(t, p, 4, 80)
+	w = newScenario(t, p, 4, 80)
 	w.tick(time.Second)
 	w.load(10)
 	w.tick(-time.Hour)
@@ -188,15 +189,16 @@ func TestACooldownAPanicAndAScheduleKeepTheirLengthWhenTheClockStepsBack(t *test
 	w.expect(1, RuleCombine)
 
 	p = &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, time.Hour, 5, -1)}}
-	w = newWorld(t, p, 1, 10)
+	w = newScenario(t, p, 1, 10)
 	w.tick(time.Second)
 	w.expect(5, RuleScheduleFloor)
 	w.tick(-time.Minute)
 	w.expect(1, RuleCombine)
 }
 
-// A backend hangs: its queue grows while its GPUs look idle. Whoever raises maxReplicas meanwhile must not lift the veto with it.
-func TestAnEditOfThePolicyKeepsWhatWasLearnedOfItsSignals(t *testing.T) {
+// A backend hangs: its queue grows while its GPUs are idle. An edit of maxReplicas at that time must not turn off the rule of growing
+// demand.
+func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 	waiting := queue(10)
 	waiting.Source = 7
 	for _, c := range []struct {
@@ -212,8 +214,8 @@ func TestAnEditOfThePolicyKeepsWhatWasLearnedOfItsSignals(t *testing.T) {
 		{"another kind of number", func(p *Policy) { s := waiting; s.Class = Latency; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
 	} {
 		first := &Policy{Signals: []Signal{waiting, busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
-		w := newWorld(t, first, 8)
-		w.value = func(w *world, i int) float64 {
+		w := newScenario(t, first, 8)
+		w.value = func(w *scenario, i int) float64 {
 			if w.p.Signals[i].Class == Utilization {
 				return 0.1
 			}
@@ -231,7 +233,7 @@ func TestAnEditOfThePolicyKeepsWhatWasLearnedOfItsSignals(t *testing.T) {
 	}
 }
 
-func TestARestartUnderTheSameWorkloadKeepsTheTrendsAndNothingElse(t *testing.T) {
+func TestRestartKeepsOnlyTrends(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 	s := Seed(p, 8, nine)
 	s.trends[0] = trend{true, 60, 30}
@@ -245,11 +247,11 @@ func TestARestartUnderTheSameWorkloadKeepsTheTrendsAndNothingElse(t *testing.T) 
 	}
 }
 
-// A policy whose signals are told by no source, in another order: what was learned of one must not veto for another.
-func TestAnotherPolicyForgetsTheTrendsOfTheFirst(t *testing.T) {
+// A policy whose signals have no source, in another order: the trend of one signal must not apply to another.
+func TestAnotherPolicyDoesNotKeepTrends(t *testing.T) {
 	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
-	w := newWorld(t, first, 8)
-	w.value = func(w *world, i int) float64 { return []float64{w.now.Sub(nine).Seconds() / 4, 0.1}[i] }
+	w := newScenario(t, first, 8)
+	w.value = func(w *scenario, i int) float64 { return []float64{w.now.Sub(nine).Seconds() / 4, 0.1}[i] }
 	w.run(4 * time.Minute)
 	w.expect(8, RuleGrowingDemand)
 	second := *first
@@ -260,7 +262,7 @@ func TestAnotherPolicyForgetsTheTrendsOfTheFirst(t *testing.T) {
 	w.expect(7, RuleCombine)
 }
 
-func TestAbsurdTimesDecideToo(t *testing.T) {
+func TestAbsurdTimesGiveADecision(t *testing.T) {
 	p := benchPolicy()
 	p.Schedules = []Schedule{on("once", 0, time.Hour, 4, 9)}
 	times := []time.Time{{}, time.Unix(1<<62, 0), time.Unix(-1<<62, 0), nine, time.Unix(math.MaxInt64, 999_999_999), time.Unix(math.MinInt64, 0), nine}
@@ -278,10 +280,10 @@ func TestAbsurdTimesDecideToo(t *testing.T) {
 	}
 }
 
-// Seven replicas, cap 5 by the nodes: what was asked for stays asked for, and comes at once when the cap goes.
-func TestACapThatGoesLetsAllComeAtOnce(t *testing.T) {
+// Seven replicas are needed and the capacity cap is 5. When the cap ends the target is seven at once.
+func TestEndOfACapRaisesAtOnce(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
-	w := newWorld(t, p, 3, 70)
+	w := newScenario(t, p, 3, 70)
 	w.o.Advice.Cap = 5
 	w.run(5 * time.Minute)
 	w.expect(5, RuleCapacity)
@@ -293,10 +295,10 @@ func TestACapThatGoesLetsAllComeAtOnce(t *testing.T) {
 	w.expect(7, RuleCombine)
 }
 
-// With readings missing the number in force is held; the replicas that the nodes added are not part of it.
-func TestASurgeDoesNotGrowByItselfWhileReadingsAreMissing(t *testing.T) {
+// While readings are missing the last target is kept, without the replicas that the rules about nodes added.
+func TestSurgeDoesNotGrowWhileReadingsAreMissing(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40}
-	w := newWorld(t, p, 6, 60)
+	w := newScenario(t, p, 6, 60)
 	w.run(time.Minute)
 	w.value = nil
 	w.o.Readings[0] = Reading{Cause: CauseUnreachable}
@@ -314,9 +316,9 @@ func TestASurgeDoesNotGrowByItselfWhileReadingsAreMissing(t *testing.T) {
 	w.expect(6, RuleCombine)
 }
 
-func TestAfterAnOverrideTheNumberComesBackThroughTheRates(t *testing.T) {
+func TestTargetAfterAnOverrideFollowsTheRates(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40, ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
-	w := newWorld(t, p, 4, 40)
+	w := newScenario(t, p, 4, 40)
 	w.o.Operator = Operator{Min: 12, Max: -1, Until: nine.Add(time.Hour)}
 	w.run(time.Hour - time.Second)
 	w.expect(12, RuleOverride)
@@ -329,9 +331,9 @@ func TestAfterAnOverrideTheNumberComesBackThroughTheRates(t *testing.T) {
 	w.expect(10, RuleRate)
 }
 
-func TestAPauseFreezesAndAfterItTheNumberGoesOnFromThere(t *testing.T) {
+func TestTargetAfterAPauseStartsFromTheCurrentReplicas(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40, ScaleUp: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
-	w := newWorld(t, p, 4, 40)
+	w := newScenario(t, p, 4, 40)
 	w.run(time.Minute)
 	w.o.Operator.Paused = true
 	w.load(90)
@@ -342,7 +344,7 @@ func TestAPauseFreezesAndAfterItTheNumberGoesOnFromThere(t *testing.T) {
 	w.expect(5, RuleRate)
 }
 
-func TestReasonsThatChangedNothingMakeRoomForOthers(t *testing.T) {
+func TestReasonsWithoutAChangeAreDroppedFirst(t *testing.T) {
 	var r Reasons
 	for i := range int32(MaxReasons + 3) {
 		to := i

@@ -2,8 +2,9 @@ package scaling
 
 import "math"
 
-// windowSize is the number of entries of a window. The values of the entries fall strictly, so a window is exact for up to windowSize
-// different values. With more, entries are merged, and a value is held longer than the window by at most 1/overhold of its length.
+// windowSize is the number of entries of a window. The values of the entries are strictly decreasing, so a window is exact for up to
+// windowSize different values. With more, entries are merged, and a value counts for longer than the window, by at most 1/overhold of
+// its length.
 const (
 	windowSize = 16
 	overhold   = 7
@@ -23,7 +24,7 @@ type sample struct {
 	late  int32
 }
 
-// push adds the newest value. inForce is the number that the workload is held at: see leastLate.
+// push adds the newest value. inForce is the last target: see leastLate.
 func (w *window) push(at int64, value, inForce int32) {
 	for w.n > 0 && w.list[w.n-1].value <= value {
 		w.n--
@@ -42,12 +43,12 @@ func (w *window) push(at int64, value, inForce int32) {
 	}
 }
 
-// leastLate returns the index of the entry of a full window that is merged with the one after it: the entry whose value then is held
-// least longer than the window, counted from the time at which it was proposed. It returns that excess in milliseconds.
+// leastLate returns the index of the entry of a full window to merge with the one after it: the entry whose value then counts for the
+// shortest time beyond the window, from the time at which it was proposed. It also returns that excess in milliseconds.
 //
-// The last entry that reaches the number in force is never merged with the first below it, because the announced earliest scale-down
-// is the time at which that entry expires. Of the 17 entries 7 disjoint pairs remain that begin within the window, so the excess is
-// less than a seventh of the window.
+// The last entry that reaches the last target is never merged with the first one below it, because the announced earliest scale-down is
+// the time at which that entry expires. Of the 17 entries, 7 disjoint pairs remain that begin within the window, so the excess is less
+// than a seventh of the window.
 func (w *window) leastLate(newest sample, inForce int32) (int, int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range windowSize {

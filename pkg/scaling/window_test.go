@@ -18,9 +18,9 @@ func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	return n
 }
 
-// Demand falls from 200 to 20 replicas within 30 minutes, with default settings: a reading every 15 seconds, a window of 5 minutes.
-// More different proposals lie in the window than it has entries.
-func TestTargetFollowsALongFallAsClosely(t *testing.T) {
+// Demand decreases from 200 to 20 replicas in 30 minutes, with default settings: a reading every 15 seconds and a window of 5 minutes.
+// The window contains more different recommendations than it has entries.
+func TestTargetFollowsALongDecrease(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		scrape time.Duration
@@ -32,8 +32,8 @@ func TestTargetFollowsALongFallAsClosely(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 400, ScaleDown: Direction{StabilizationWindow: c.window}}
-			w := newWorld(t, p, 200)
-			w.value = func(w *world, _ int) float64 {
+			w := newScenario(t, p, 200)
+			w.value = func(w *scenario, _ int) float64 {
 				past := w.now.Sub(nine).Truncate(c.scrape)
 				return max(200-180*past.Minutes()/30, 20)
 			}
@@ -65,9 +65,8 @@ func TestTargetFollowsALongFallAsClosely(t *testing.T) {
 	}
 }
 
-// Whatever is proposed and whatever number is in force, the window never holds less than an exact one, and never holds a proposal
-// longer than its length and a seventh of it.
-func TestWindowHoldsAtLeastItsLengthAndAtMostASeventhMore(t *testing.T) {
+// For any recommendations and any last target, a recommendation counts for at least the window, and for at most a seventh of it longer.
+func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const length = 5 * time.Minute
 		var w window
@@ -96,8 +95,8 @@ func TestWindowHoldsAtLeastItsLengthAndAtMostASeventhMore(t *testing.T) {
 	})
 }
 
-// The announced end of a hold does not move while lower proposals fill the window.
-func TestMergingDoesNotMoveTheEndOfTheNumberInForce(t *testing.T) {
+// The announced end of the window does not move while lower recommendations fill it.
+func TestMergeDoesNotMoveTheEndOfTheLastTarget(t *testing.T) {
 	for lead := range int32(40) {
 		var w window
 		at := stamp(nine)
@@ -115,9 +114,9 @@ func TestMergingDoesNotMoveTheEndOfTheNumberInForce(t *testing.T) {
 	}
 }
 
-// A launch takes up to 15 steps within a minute, and then 20 minutes are quiet. The steps of the launch must not count as replicas of
-// the quiet time when further steps are remembered: a rate of 100% in 30 minutes would then allow less than it says.
-func TestAQuietTimeKeepsItsReplicasWhenStepsAreMerged(t *testing.T) {
+// A launch takes up to 15 steps in a minute, followed by 20 quiet minutes. The steps of the launch must not count as replicas of the
+// quiet time when further steps are added: a rate of 100% in 30 minutes would then allow too little.
+func TestMergedStepsKeepTheReplicasOfAQuietTime(t *testing.T) {
 	const period = 30 * time.Minute
 	for launch := range int32(15) {
 		var s steps

@@ -2,49 +2,49 @@ package scaling
 
 import "time"
 
-// Key names a policy and, with it, the number that is served: namespace and name.
+// Key is the namespace and the name of a policy. Its metric has the same name.
 type Key struct{ Namespace, Name string }
 
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Target is the object whose replicas a policy decides: any kind with a /scale subresource.
+// Target is the object that is scaled: any kind with a scale subresource.
 type Target struct{ APIVersion, Kind, Name string }
 
 // Mode says what happens with a decision.
 type Mode uint8
 
 const (
-	// Auto decides, serves and acts.
+	// Auto serves the targets and applies changes.
 	Auto Mode = iota
-	// Advisory decides, explains and records; nothing is served and nothing is written.
+	// Advisory decides, explains and records; it serves and writes nothing.
 	Advisory
-	// Hold serves an error on every metric, which makes each HPA stay where it is.
+	// Hold returns an error for every metric, so that each HPA keeps its replicas.
 	Hold
 )
 
-// String returns the word used in PlatformConfig's mode.
+// String returns the value of the PlatformConfig's mode.
 func (m Mode) String() string { return [...]string{"auto", "advisory", "hold"}[m] }
 
-// Workload is one scaled workload as the loop sees it: who it is and the compiled policy that decides for it.
-// It is built by package policy (files and annotations, merged) and never changed afterwards: a new version is a new value.
+// Workload is a scale target with its compiled policy. Package policy builds it from files and annotations. It is immutable; a new
+// version is a new value.
 type Workload struct {
 	Key    Key
 	Target Target
 	Policy *Policy
 	Mode   Mode
-	Group  string // capacity group; empty: no node is ever nudged for this workload
-	Origin string // where the policy was written, for people: "chat.yaml@3f1c", "ScaledObject llama-chat"
-	// Activate lets gpuscaler write /scale 0->1 and 1->0 itself, where no KEDA does it.
+	Group  string // capacity group; empty: no NodePool is changed for this workload
+	Origin string // where the policy is defined, for explanations: "chat.yaml@3f1c", "ScaledObject llama-chat"
+	// Activate allows gpuscaler to scale from 0 to 1 and from 1 to 0 by the scale subresource, if KEDA does not.
 	Activate bool
 }
 
-// Operator is what a person said at 3 a.m. by annotation; it acts within a tick and ends by itself.
+// Operator is a pause or an override that an operator set by annotation. An override ends at Until.
 type Operator struct {
 	Paused   bool      // the target stays at the current replicas
-	Min, Max int32     // override bounds, -1 where unset; they win over the policy's schedules and signals, never over the platform's bounds
-	Until    time.Time // end of the override; Min and Max are ignored from this instant on
+	Min, Max int32     // bounds of the override, -1 if unset; see the package documentation for their precedence
+	Until    time.Time // Min and Max do not apply from this time on
 }
 
-// NoOperator is an Operator that says nothing.
+// NoOperator is the Operator without effect.
 var NoOperator = Operator{Min: -1, Max: -1}

@@ -14,14 +14,14 @@ type Limit struct {
 
 // Amount is how much of one resource a member requests.
 type Amount struct {
-	PerReplica int64 // the last known amount where Known is false; 0: it was never known
-	Known      bool  // false: the amount per replica cannot be read at present
+	PerReplica int64 // the last known amount if Known is false; 0: it was never known
+	Known      bool  // false: the amount per replica is not known
 	Pods       int64 // what the member's existing pods request together
 }
 
 // Member is one workload of the team.
 type Member struct {
-	Key     string   // namespace/name; the tie-breaker
+	Key     string   // namespace/name; orders members with equal shares
 	Want    int32    // target without the limit
 	Min     int32    // replicas of step 1; at most Want counts
 	Running int32    // spec.replicas of the scale target
@@ -31,13 +31,13 @@ type Member struct {
 
 // Share is what one member receives.
 type Share struct {
-	Max    int32 // the most replicas; Want where the limit does not cut
+	Max    int32 // the greatest number of replicas; Want if no limit cuts
 	Limit  int8  // index of the limit that cut; -1: none
 	Others int64 // units of that resource that are not available to the member; -1: its own amount per replica is not known
 }
 
-// most bounds every sum, so that no sum overflows; a limit is clamped below it, so that a clamped sum exceeds every limit.
-const most = math.MaxInt64 / 4
+// maxSum limits every sum, so that none overflows. A limit is clamped below it, so that a clamped sum exceeds every limit.
+const maxSum = math.MaxInt64 / 4
 
 // part is a member while its share is computed.
 type part struct {
@@ -48,17 +48,17 @@ type part struct {
 	dominant float64 // dominant share of one replica
 }
 
-// division is one call of Divide.
+// division holds the state of one call of Divide.
 type division struct {
 	limits []Limit
 	others []int64
 	parts  []part  // ordered by key
 	room   []int64 // what the members may still receive, by limit
-	soft   []int64 // what others hold, by limit: it stops raises only
+	soft   []int64 // what others hold, by limit; it stops raises only
 	stop   []int8  // by part: the limit that stopped it; -1: none
 }
 
-// Divide writes the share of each member to out. others is what no member holds, parallel to limits; out is parallel to members.
+// Divide writes the share of each member to out, which is parallel to members. others is what no member holds, parallel to limits.
 func Divide(limits []Limit, others []int64, members []Member, out []Share) {
 	for i := range members {
 		out[i] = Share{Max: max(members[i].Want, 0), Limit: -1}
@@ -86,7 +86,7 @@ func Divide(limits []Limit, others []int64, members []Member, out []Share) {
 func newDivision(limits []Limit, others []int64, members []Member) *division {
 	d := &division{limits: slices.Clone(limits), others: others, room: make([]int64, len(limits)), soft: make([]int64, len(limits))}
 	for r := range d.limits {
-		d.limits[r].Max = max(0, min(d.limits[r].Max, most-1))
+		d.limits[r].Max = max(0, min(d.limits[r].Max, maxSum-1))
 		d.room[r] = d.limits[r].Max
 	}
 	for i := range members {
@@ -108,10 +108,10 @@ func newDivision(limits []Limit, others []int64, members []Member) *division {
 	return d
 }
 
-// kept is the number of replicas of a member whose amount per replica is not known: it is neither raised nor cut.
+// kept returns the replicas of a member whose amount per replica is not known. It is neither raised nor cut.
 func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
 
-// charge is what n replicas of a member hold of a resource.
+// charge returns what n replicas of a member hold of a resource.
 func (p *part) charge(r int, n int32) int64 {
 	a := &p.Amounts[r]
 	if a.Known {
@@ -120,10 +120,10 @@ func (p *part) charge(r int, n int32) int64 {
 	return max(a.Pods, times(n, max(a.PerReplica, 1)))
 }
 
-// fits reports whether every target fits, beside everything that exists.
+// fits reports whether every target fits beside everything that exists.
 func (d *division) fits() bool {
 	for r := range d.limits {
-		sum := min(max(d.others[r], 0), most)
+		sum := min(max(d.others[r], 0), maxSum)
 		for i := range d.parts {
 			p := &d.parts[i]
 			n := p.Want
@@ -162,10 +162,10 @@ func (d *division) chargeUnknown() {
 	}
 }
 
-// startRaises takes from the room what exists beyond the replicas that the members keep.
+// startRaises subtracts from the room what exists beyond the replicas that the members keep.
 func (d *division) startRaises() {
 	for r := range d.room {
-		d.soft[r] = min(max(d.others[r], 0), most)
+		d.soft[r] = min(max(d.others[r], 0), maxSum)
 		for i := range d.parts {
 			p := &d.parts[i]
 			d.soft[r] = plus(d.soft[r], p.charge(r, max(p.got, p.Running))-p.charge(r, p.got))
@@ -195,10 +195,10 @@ func times(n int32, amount int64) int64 {
 	if n <= 0 || amount <= 0 {
 		return 0
 	}
-	if amount > most/int64(n) {
-		return most
+	if amount > maxSum/int64(n) {
+		return maxSum
 	}
 	return int64(n) * amount
 }
 
-func plus(a, b int64) int64 { return min(a+b, most) }
+func plus(a, b int64) int64 { return min(a+b, maxSum) }

@@ -3,7 +3,8 @@ package teams
 import "math"
 
 // fill gives replicas one by one to the member with the smallest dominant share, until each has upTo(member) or its next replica does
-// not fit. A member that did not fit once is done: the room only becomes smaller. Replicas that surely fit are given together, so that the cost depends on the number of members and not of replicas.
+// not fit. A member whose replica did not fit receives no more, because the room only decreases. Replicas that all fit are given
+// together, so that the cost depends on the number of members and not on the number of replicas.
 func (d *division) fill(upTo func(*part) int32) {
 	open := make([]*part, 0, len(d.parts))
 	for {
@@ -21,7 +22,7 @@ func (d *division) fill(upTo func(*part) int32) {
 	}
 }
 
-// nextFits reports whether one more replica of a member fits, and notes the limit where it does not.
+// nextFits reports whether one more replica of a member fits, and records the limit if it does not.
 func (d *division) nextFits(i int) bool {
 	for r := range d.room {
 		if g := d.parts[i].Amounts[r].PerReplica; g > 0 && g > d.room[r] {
@@ -63,7 +64,7 @@ func (p *part) share() float64 { return p.shareOf(p.got) }
 
 func (p *part) shareOf(n int32) float64 { return float64(n) * p.dominant }
 
-// raiseTogether gives every replica whose member had a share below a level, for the highest level at which all of these fit.
+// raiseTogether gives every replica whose member has a share below a level, for the greatest level at which all of them fit.
 func (d *division) raiseTogether(open []*part, upTo func(*part) int32) {
 	low, high := math.Inf(1), 0.0
 	for _, p := range open {
@@ -101,7 +102,7 @@ func (d *division) fitsAt(level float64, open []*part, upTo func(*part) int32) b
 	return true
 }
 
-// at is the number of replicas that a member has when all with a share below the level were given, at least what it has.
+// at returns the number of replicas of a member after all replicas below a level are given, at least the number that it has.
 func (p *part) at(level float64, upTo int32) int32 {
 	n := int32(min(math.Ceil(level/p.dominant), float64(upTo)))
 	for n > p.got && p.shareOf(n-1) >= level {
