@@ -38,8 +38,8 @@ var bannedWords = map[string]string{
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{
 	"config/metrics.md",
-	"pkg/cluster", "pkg/engine",
-	"pkg/lint", "pkg/scaling",
+	"pkg/cluster",
+	"pkg/lint",
 	"pkg/capacity/annotations_test.go", "pkg/capacity/apiserver_test.go", "pkg/capacity/atrisk_test.go",
 	"pkg/capacity/bench_test.go", "pkg/capacity/claims_test.go", "pkg/capacity/cluster_test.go", "pkg/capacity/day_test.go",
 	"pkg/capacity/downtime_test.go", "pkg/capacity/evidence_test.go", "pkg/capacity/freeze_test.go", "pkg/capacity/fuzz_test.go",
@@ -60,8 +60,8 @@ var bannedIdentifiers = map[string]string{
 	"":             "world hands eyes landing guests guest strays stray squatters squatter seer rival rivals crowd breed told tell",
 	"pkg/cluster":  "tenure survey",
 	"pkg/capacity": "nudge fence lid hold patience turn comeBack marks",
-	"pkg/scaling":  "agenda outlook mayFall",
-	"pkg/engine":   "thought think awake StandDown",
+	"pkg/scaling":  "agenda outlook mayFall veto",
+	"pkg/engine":   "thought think awake StandDown slot board Board",
 	"pkg/policy":   "squeeze held seen bringUp restamp confine",
 	"pkg/replay":   "World child Rival Seer Maker makers",
 }

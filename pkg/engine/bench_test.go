@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// steady is a cluster of n calm workloads in arrays: what the ports cost is not what is measured.
+// steady is a cluster of n workloads without changes in arrays, so that the benchmark does not measure the interfaces.
 type steady struct {
 	workloads []scaling.Workload
 	readings  [3]scaling.Reading
@@ -25,8 +25,10 @@ func newSteady(n int) *steady {
 			Policy: &scaling.Policy{
 				Signals: []scaling.Signal{
 					{Name: "gateway", Target: 10, MaxAge: time.Minute, MinCoverage: 1},
-					{Name: "kv", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8},
-					{Name: "gpu", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.7, MaxAge: time.Minute, MinCoverage: 0.8},
+					{Name: "kv", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.8, MaxAge: time.Minute,
+						MinCoverage: 0.8},
+					{Name: "gpu", Kind: scaling.Mean, Class: scaling.Utilization, Unit: scaling.Percent, Target: 0.7, MaxAge: time.Minute,
+						MinCoverage: 0.8},
 				},
 				MinReplicas: 0, MaxReplicas: 12, CooldownPeriod: 15 * time.Minute,
 				ScaleDown: scaling.Direction{StabilizationWindow: 10 * time.Minute, Rates: []scaling.RatePolicy{{Value: 1, Period: time.Minute}}},

@@ -66,7 +66,7 @@ func (w *fakeCluster) Apply(_ context.Context, c []Change) error {
 	return nil
 }
 
-// after ticks e once a second for d.
+// after ticks e every second for d.
 func (w *fakeCluster) after(e *Engine, d time.Duration) (out Outcome) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(time.Second)
@@ -75,7 +75,7 @@ func (w *fakeCluster) after(e *Engine, d time.Duration) (out Outcome) {
 	return out
 }
 
-func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
+func TestTargetIsServedFromTheFirstTick(t *testing.T) {
 	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
@@ -92,7 +92,7 @@ func TestANumberIsServedFromTheFirstTickAndUnknownNamesAreNot(t *testing.T) {
 	}
 }
 
-func TestADecisionThatGrowsOldIsAnErrorNeverZero(t *testing.T) {
+func TestOldDecisionIsAnErrorAndNotZero(t *testing.T) {
 	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
@@ -105,7 +105,7 @@ func TestADecisionThatGrowsOldIsAnErrorNeverZero(t *testing.T) {
 	}
 }
 
-func TestModesKeepANumberFromBeingServed(t *testing.T) {
+func TestHeldAndAdvisoryTargetsAreNotServed(t *testing.T) {
 	w := newFakeCluster()
 	held, advised := w.add("held", scaling.Hold), w.add("advised", scaling.Advisory)
 	e := New(w, w, w, Options{})
@@ -121,7 +121,7 @@ func TestModesKeepANumberFromBeingServed(t *testing.T) {
 	}
 }
 
-func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
+func TestPanicOfOneWorkloadDoesNotStopTheOthers(t *testing.T) {
 	w := newFakeCluster("bad", "good", "gone")
 	bad, good, gone := w.workloads[0].Key, w.workloads[1].Key, w.workloads[2].Key
 	w.explode = []scaling.Key{bad}
@@ -141,7 +141,7 @@ func TestOneBadWorkloadNeverStopsTheRest(t *testing.T) {
 	}
 }
 
-func TestANewLeaderThatKnowsNothingServesTheCurrentReplicas(t *testing.T) {
+func TestNewLeaderWithoutReadingsServesTheCurrentReplicas(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
@@ -158,7 +158,7 @@ func TestANewLeaderThatKnowsNothingServesTheCurrentReplicas(t *testing.T) {
 	}
 }
 
-func TestAFallWaitsForTheWindowAlsoAfterARestart(t *testing.T) {
+func TestScaleDownWaitsForTheWindowAfterARestart(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat] = View{Replicas: 9, Ready: 9, Operator: scaling.NoOperator}
@@ -178,7 +178,7 @@ func TestAFallWaitsForTheWindowAlsoAfterARestart(t *testing.T) {
 	}
 }
 
-func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
+func TestHistoryAnswersForAnyTime(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	var transitions []int32
@@ -198,14 +198,14 @@ func TestTheHistoryAnswersForAnyMoment(t *testing.T) {
 		t.Error("the hour before the start has an answer")
 	}
 	if fmt.Sprint(transitions) != "[2 6]" {
-		t.Errorf("transitions told: %v, want each once", transitions)
+		t.Errorf("transitions %v, want each once", transitions)
 	}
 	if len(w.applied) != 2 || !w.applied[0].First || w.applied[1].Before != 2 {
 		t.Errorf("changes applied: %+v", w.applied)
 	}
 }
 
-func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
+func TestCopyRecordAndWalkReturnTheSameAsRecordAndOf(t *testing.T) {
 	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
@@ -213,16 +213,16 @@ func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
 	w.backlog[chat] = 50
 	w.after(e, time.Second)
 
-	var glance Record
+	var copied Record
 	record, _ := e.Decisions().Record(chat)
-	if !e.Decisions().CopyRecord(chat, &glance) || len(glance.Without) != 0 || glance.Readings[0].Value != 50 {
-		t.Errorf("glance: %+v", glance)
+	if !e.Decisions().CopyRecord(chat, &copied) || len(copied.Without) != 0 || copied.Readings[0].Value != 50 {
+		t.Errorf("copied: %+v", copied)
 	}
-	if glance.Without = record.Without; !reflect.DeepEqual(glance, record) {
-		t.Errorf("glance %+v, record %+v", glance, record)
+	if copied.Without = record.Without; !reflect.DeepEqual(copied, record) {
+		t.Errorf("copied %+v, record %+v", copied, record)
 	}
-	if e.Decisions().CopyRecord(scaling.Key{Name: "nobody"}, &glance) {
-		t.Error("a glance at a policy that there is not")
+	if e.Decisions().CopyRecord(scaling.Key{Name: "unknown"}, &copied) {
+		t.Error("CopyRecord found an unknown policy")
 	}
 	var newestFirst []int32
 	e.Decisions().History().Walk(chat, func(r *Record) bool { newestFirst = append(newestFirst, r.Decision.Replicas); return true })
@@ -238,7 +238,7 @@ func TestAGlanceAndAWalkTellWhatRecordAndHistoryTell(t *testing.T) {
 
 func note(h *History, r Record) { h.add(&r, &r.Workload) }
 
-func TestTheHistoryOfAFlappingWorkloadIsBounded(t *testing.T) {
+func TestHistoryOfAWorkloadIsBounded(t *testing.T) {
 	h := newHistory()
 	calm, flapping := scaling.Key{Name: "calm"}, scaling.Key{Name: "flapping"}
 	note(h, Record{Workload: scaling.Workload{Key: calm}, At: nine})
@@ -259,7 +259,7 @@ func TestTheHistoryOfAFlappingWorkloadIsBounded(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
+func TestRemovedPolicyIsForgottenAndStartsAgain(t *testing.T) {
 	w := newFakeCluster("chat", "embed")
 	e := New(w, w, w, Options{})
 	e.Tick(context.Background(), nine)
@@ -274,7 +274,7 @@ func TestAPolicyThatGoesIsForgottenAndOneThatComesBackStartsAnew(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
+func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	w := newFakeCluster("stays", "went")
 	e := New(w, w, w, Options{})
 	stays, went, all := w.workloads[0].Key, w.workloads[1].Key, w.workloads
@@ -292,9 +292,9 @@ func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
 		t.Errorf("%d keys with %d records are left, want those of the policy that stays", len(h.byKey), h.total)
 	}
 	if _, ok := h.At(stays, w.now); !ok {
-		t.Error("the record in force of a policy that stands was forgotten")
+		t.Error("the record in force of an existing policy was forgotten")
 	}
-	// Ten thousand names that are made for a job and never come back.
+	// Ten thousand names that are used once, for example of Jobs.
 	for i := range 10_000 {
 		w.workloads = nil
 		key := w.add(fmt.Sprint("job-", i), scaling.Auto)
@@ -307,7 +307,7 @@ func TestAPolicyThatWentADayAgoLeavesNothingInTheHistory(t *testing.T) {
 	}
 }
 
-func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
+func TestMaximumOfTheManagedHPALimitsTheTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.backlog[chat] = 120
@@ -324,25 +324,25 @@ func TestAFollowersMaximumIsTheMostThatIsServedAndSaysSo(t *testing.T) {
 		return r.Decision.Replicas, text
 	}
 	if n, text := bounds(ManagedHPA{}, 10); n != 12 || text != "within minReplicas 1 and maxReplicas 40" {
-		t.Errorf("an HPA that reads something else: %d, %q, want its bounds left out", n, text)
+		t.Errorf("an HPA that reads another metric: %d, %q, want its bounds left out", n, text)
 	}
 	follower := ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "chat"}
 	if n, text := bounds(follower, 10); n != 10 || text != "capped at maxReplicas 10 of the HPA" {
-		t.Errorf("a follower that goes to 10: %d, %q", n, text)
+		t.Errorf("a managed HPA with a maximum of 10: %d, %q", n, text)
 	}
 	if n, text := bounds(follower, -1); n != 12 || text != "within minReplicas 1 and maxReplicas 40" {
-		t.Errorf("a follower whose bounds are not known: %d, %q", n, text)
+		t.Errorf("a managed HPA without known bounds: %d, %q", n, text)
 	}
 }
 
-func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
+func TestResetServesNothingAndStartsFromTheObservedReplicas(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Minute)
 	e.Reset()
 	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUndecided) {
-		t.Errorf("after standing down: %+v, %v, want ErrUndecided", got, err)
+		t.Errorf("after Reset: %+v, %v, want ErrUndecided", got, err)
 	}
 	if _, ok := e.Decisions().History().At(chat, w.now); !ok {
 		t.Error("the history went with the term")
@@ -354,7 +354,7 @@ func TestWhoStandsDownServesNothingAndStartsAnewFromWhatItFinds(t *testing.T) {
 	}
 }
 
-func TestATickReportsEveryWorkloadThatPanicsWithItsStack(t *testing.T) {
+func TestTickReportsEveryPanicWithItsStack(t *testing.T) {
 	w := newFakeCluster("one", "two", "good")
 	w.explode = []scaling.Key{w.workloads[0].Key, w.workloads[1].Key}
 	out := New(w, w, w, Options{}).Tick(context.Background(), nine)

@@ -11,14 +11,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A workload of a capacity group fails in a tick, or is not seen in it. Its last decision keeps its time: it grows old and is no longer
-// served, as that of a workload without a group.
-func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T) {
+// A workload of a capacity group fails in a tick, or is not found in it. Its last decision keeps its time, becomes too old and is not
+// served, like that of a workload without a group.
+func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
 		w := newFakeCluster("chat", "other")
 		chat, other := w.workloads[0].Key, w.workloads[1].Key
 		w.workloads[0].Group, w.workloads[1].Group = group, group
-		g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
+		g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool",
+			Type: capacity.OnDemand}}})
 		e := New(w, w, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})
 		w.after(e, time.Second)
 		decided := w.now
@@ -48,7 +49,7 @@ func TestADecisionOfAGroupedWorkloadIsNotRenewedWithoutAnEvaluation(t *testing.T
 	}
 }
 
-// delayed is a fakeNodes whose writes take a while. It notes what was served when a write that lets nodes launch was done.
+// delayed is a fakeNodes whose writes take time. It records what was served when a write that allows nodes was done.
 type delayed struct {
 	*fakeNodes
 	takes time.Duration
@@ -71,8 +72,8 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// Each morning the zero limit is removed before the target is served: the deadline of one tick is not that of the next.
-func TestEveryTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
+// Each morning the zero limit is removed before the target is served. The deadline of one tick must not apply to the next.
+func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
 	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}
 	e := New(w, w, w, Options{Groups: d, Nodes: d, ApplyTimeout: 10 * time.Second})
@@ -110,8 +111,8 @@ type hanging struct{ *fakeNodes }
 
 func (h hanging) Act(*capacity.Group, []capacity.Action) <-chan struct{} { return make(chan struct{}) }
 
-// An API server that hangs costs each tick its deadline, however many groups wait.
-func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
+// An API server that hangs delays each tick by the deadline, for any number of groups that wait.
+func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	w := newFakeCluster()
 	var groups []capacity.Group
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -146,7 +147,7 @@ func TestAllGroupsOfATickWaitTogetherForNoLongerThanTheDeadline(t *testing.T) {
 	}
 }
 
-func TestAnEngineTicksWithoutPolicies(t *testing.T) {
+func TestTickWithoutPoliciesSucceeds(t *testing.T) {
 	for name, nodes := range map[string]bool{"alone": false, "with nodes": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newFakeCluster()

@@ -13,7 +13,7 @@ func onDemandGroup(name string) capacity.Group {
 	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
 }
 
-func TestTheUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
+func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 	node := func(kind capacity.CapacityType, stage capacity.Stage, gpus, used int64, hourly float64) capacity.Node {
 		return capacity.Node{Type: kind, Stage: stage, GPUs: gpus, Used: used, Hourly: hourly}
 	}
@@ -44,8 +44,8 @@ func TestTheUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 	}
 }
 
-// A mark on a pod is not a change of the group: only a changed NodePool, phase or rule is recorded.
-func TestMarksOnPodsAreNotRecordedAsChangesOfAGroup(t *testing.T) {
+// An annotation of a pod is not a change of the group. Only a changed NodePool, phase or rule is recorded.
+func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
 	group := onDemandGroup("gpu")
@@ -66,8 +66,8 @@ func TestMarksOnPodsAreNotRecordedAsChangesOfAGroup(t *testing.T) {
 	}
 }
 
-// No pool brings a node: the target stops rising one tick after the group says so, and rises when it no longer does.
-func TestACapOfTheNodesHoldsTheTarget(t *testing.T) {
+// No NodePool can launch a node: the target stops rising one tick after the group decided that, and rises when the cap ends.
+func TestCapacityCapLimitsTheTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.workloads[0].Group = "gpu"
@@ -94,7 +94,7 @@ func TestACapOfTheNodesHoldsTheTarget(t *testing.T) {
 }
 
 // A listener fails for one workload of a group: the tick reports it, and the other workloads of the group are published.
-func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
+func TestPanicOfAListenerIsReported(t *testing.T) {
 	w := newFakeCluster("bad", "good")
 	bad, good := w.workloads[0].Key, w.workloads[1].Key
 	w.workloads[0].Group, w.workloads[1].Group = "gpu", "gpu"
@@ -113,8 +113,8 @@ func TestAPanicOfAListenerInAGroupIsReported(t *testing.T) {
 	}
 }
 
-// Until a workload is seen for the first time its record shows the newest policy; after that, the one that decided last.
-func TestARecordShowsThePolicyThatDecidedOrTheNewest(t *testing.T) {
+// Until a workload is found for the first time its record contains the newest policy; after that, the policy of its last decision.
+func TestRecordContainsThePolicyOfTheDecision(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat, view := w.workloads[0].Key, w.views[w.workloads[0].Key]
 	delete(w.views, chat)
@@ -141,8 +141,8 @@ func TestARecordShowsThePolicyThatDecidedOrTheNewest(t *testing.T) {
 	}
 }
 
-// The history counts what it holds, and no reader keeps it locked.
-func TestTheHistoryCountsWhatItHolds(t *testing.T) {
+// The history counts its records, and no reader keeps it locked.
+func TestHistoryCountsItsRecords(t *testing.T) {
 	h := newHistory()
 	key := func(i int) scaling.Key { return scaling.Key{Name: string(rune('a' + i))} }
 	check := func(when string) {

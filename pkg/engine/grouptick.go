@@ -162,9 +162,9 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 }
 
 // notify calls OnGroupTick.
-func (n *nodeTicks) notify(g *groupTick, now time.Time, stray bool) {
+func (n *nodeTicks) notify(g *groupTick, now time.Time, orphaned bool) {
 	if notify := n.engine.options.OnGroupTick; notify != nil {
-		notify(GroupTick{At: now, Group: g.group, Orphaned: stray, Fresh: !g.hasState, Observation: &g.observation, Decision: &g.decision})
+		notify(GroupTick{At: now, Group: g.group, Orphaned: orphaned, Fresh: !g.hasState, Observation: &g.observation, Decision: &g.decision})
 	}
 	g.hasState = true
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fakeNodes is a pool of nodes in memory: what is written to it is seen at once, unless the API server is slow.
+// fakeNodes holds NodePools in memory. A write is observed at once, unless the API server is slow.
 type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView
@@ -36,7 +36,8 @@ func newFakeNodes(groups ...capacity.Group) *fakeNodes {
 		}
 		g.groups = append(g.groups, compiled)
 		for _, p := range group.Pools {
-			g.pools[p.Name] = &capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption}
+			g.pools[p.Name] = &capacity.PoolView{Exists: true, Ready: true,
+				Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption}
 		}
 	}
 	return g
@@ -97,10 +98,11 @@ func (g *fakeNodes) Orphans(groups []*capacity.Group, _ []scaling.Workload) (out
 }
 
 func zeroLimited(name string) capacity.Group {
-	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true, Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
+	return capacity.Group{Name: name, Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true,
+		Pools: []capacity.Pool{{Name: name + "-pool", Type: capacity.OnDemand}}}
 }
 
-// night is a fenced group with one workload that asks for nothing.
+// night returns a group with a zero limit and one workload without demand.
 func night(t *testing.T) (*fakeCluster, *fakeNodes, *Engine, scaling.Key) {
 	t.Helper()
 	w := newFakeCluster("chat")
@@ -127,7 +129,7 @@ func night(t *testing.T) (*fakeCluster, *fakeNodes, *Engine, scaling.Key) {
 	return w, g, e, chat
 }
 
-func TestAFenceIsLiftedBeforeTheTargetThatNeedsItIsServed(t *testing.T) {
+func TestZeroLimitIsRemovedBeforeTheTargetIsServed(t *testing.T) {
 	w, g, e, chat := night(t)
 	w.backlog[chat] = 25
 	w.after(e, time.Second)
@@ -146,7 +148,7 @@ func TestAFenceIsLiftedBeforeTheTargetThatNeedsItIsServed(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatHangsDelaysANumberByASecondAtMost(t *testing.T) {
+func TestHangingAPIServerDelaysATargetByAtMostASecond(t *testing.T) {
 	w, g, e, chat := night(t)
 	g.slow = true
 	w.backlog[chat] = 25
@@ -157,7 +159,7 @@ func TestAnAPIServerThatHangsDelaysANumberByASecondAtMost(t *testing.T) {
 	}
 }
 
-func TestABugInOneGroupStopsNoNumberAndNoOtherGroup(t *testing.T) {
+func TestPanicOfOneGroupDoesNotStopTargetsAndOtherGroups(t *testing.T) {
 	w, g, e, chat := night(t)
 	other := w.add("other", scaling.Auto)
 	w.workloads[1].Group = "more"
@@ -188,7 +190,7 @@ func TestABugInOneGroupStopsNoNumberAndNoOtherGroup(t *testing.T) {
 	}
 }
 
-func TestWhatTheNodesSayIsReadAtTheNextTick(t *testing.T) {
+func TestAdviceIsReadInTheNextTick(t *testing.T) {
 	w, g, e, chat := night(t)
 	delete(w.views, chat)
 	w.views[chat] = View{Replicas: 2, Ready: 2, GPUs: 1, Operator: scaling.NoOperator}
@@ -216,12 +218,12 @@ func TestWhatTheNodesSayIsReadAtTheNextTick(t *testing.T) {
 	}
 }
 
-func TestDemandThatIsNotSeenIsNotZero(t *testing.T) {
+func TestUnknownDemandIsNotZero(t *testing.T) {
 	w, g, e, chat := night(t)
 	delete(w.views, chat)
 	w.after(e, 3*time.Second)
 	if want := `"0" -> (absent)`; len(g.acts) == 0 || !strings.Contains(g.acts[0], want) {
-		t.Errorf("a workload that the cluster does not show leaves its fence: %q", g.acts)
+		t.Errorf("a workload that is not found keeps its zero limit: %q", g.acts)
 	}
 	r, _ := e.Decisions().Group("gpu")
 	if !r.Demand.Unknown {
@@ -229,11 +231,12 @@ func TestDemandThatIsNotSeenIsNotZero(t *testing.T) {
 	}
 }
 
-func TestASchedulesFloorIsKnownBeforehand(t *testing.T) {
+func TestScheduleFloorIsKnownAhead(t *testing.T) {
 	w, g, e, _ := night(t)
 	policy := *w.workloads[0].Policy
 	opens := w.now.Add(30 * time.Minute)
-	policy.Schedules = []scaling.Schedule{{Window: calendar.Window{Name: "office", From: opens, To: opens.Add(8 * time.Hour)}, Min: 2, Max: -1, Lead: 5 * time.Minute}}
+	policy.Schedules = []scaling.Schedule{{Window: calendar.Window{Name: "office", From: opens, To: opens.Add(8 * time.Hour)}, Min: 2,
+		Max: -1, Lead: 5 * time.Minute}}
 	changed := w.workloads[0]
 	changed.Policy = &policy
 	w.workloads = []scaling.Workload{changed}
@@ -252,7 +255,7 @@ func TestASchedulesFloorIsKnownBeforehand(t *testing.T) {
 	}
 }
 
-func TestTheSpanOfAWindow(t *testing.T) {
+func TestSpanOfAWindow(t *testing.T) {
 	hour := func(n int) time.Time { return nine.Add(time.Duration(n) * time.Hour) }
 	for _, c := range []struct {
 		name     string
@@ -280,7 +283,7 @@ func TestTheSpanOfAWindow(t *testing.T) {
 	}
 }
 
-func TestAGroupThatGoesIsPutBackAndALeaderThatStandsDownForgets(t *testing.T) {
+func TestRemovedGroupIsRestoredAndResetForgetsGroups(t *testing.T) {
 	w, g, e, _ := night(t)
 	g.groups = nil
 	w.after(e, 2*time.Second)
@@ -293,11 +296,11 @@ func TestAGroupThatGoesIsPutBackAndALeaderThatStandsDownForgets(t *testing.T) {
 	e.Reset()
 	before := g.observe
 	if names := e.Decisions().Groups(); len(names) != 0 || before != g.observe {
-		t.Error("who stands down looks at nodes")
+		t.Error("nodes are observed after Reset")
 	}
 }
 
-func TestAtShutdownLimitsGoBackAndNothingElse(t *testing.T) {
+func TestShutdownRestoresLimitsOnly(t *testing.T) {
 	w, g, e, _ := night(t)
 	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
 	if len(g.acts) == 0 || !strings.Contains(g.acts[0], `"0" -> (absent)`) || g.pools["gpu-pool"].Limits[0].Ours {
@@ -310,7 +313,7 @@ func TestAtShutdownLimitsGoBackAndNothingElse(t *testing.T) {
 	e.Shutdown(ctx, rounds(ctx, w.now)) // returns although no write is ever applied
 }
 
-func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
+func TestEngineWithoutNodesObservesNone(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
 	e := New(w, w, w, Options{})
@@ -321,7 +324,7 @@ func TestAnEngineWithoutNodesLooksAtNone(t *testing.T) {
 	}
 }
 
-// quiet is a fakeNodes that hands out the same slices each tick, as the cluster does.
+// quiet is a fakeNodes that returns the same slices in each tick, as the cluster does.
 type quiet struct {
 	*fakeNodes
 	pools []capacity.PoolView
@@ -357,7 +360,7 @@ func BenchmarkQuietGroups1000(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/policy")
 }
 
-func TestWhatTheNodesAddStandsOnTopOfAMinimumThatNoSignalAsksFor(t *testing.T) {
+func TestNodeReplicasAreAddedToTheMinimum(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	policy := queuePolicy()
@@ -368,8 +371,10 @@ func TestWhatTheNodesAddStandsOnTopOfAMinimumThatNoSignalAsksFor(t *testing.T) {
 	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.Spot}}})
 	for i := range 3 {
 		name := fmt.Sprint("chat-", i)
-		g.pools["gpu-pool"].Nodes = append(g.pools["gpu-pool"].Nodes, capacity.Node{Name: name, UID: name, Type: capacity.Spot, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Notice: i == 0})
-		g.pods[chat.String()] = append(g.pods[chat.String()], capacity.Pod{UID: name, Name: name, Owner: capacity.OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
+		g.pools["gpu-pool"].Nodes = append(g.pools["gpu-pool"].Nodes, capacity.Node{Name: name, UID: name, Type: capacity.Spot,
+			Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Notice: i == 0})
+		g.pods[chat.String()] = append(g.pods[chat.String()], capacity.Pod{UID: name, Name: name, Owner: capacity.OwnerReplicaSet,
+			GPUs: 1, Node: i, Ready: true})
 	}
 	e := New(w, w, w, Options{Groups: g, Nodes: g})
 	w.after(e, 5*time.Second)

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Ten thousand policies that change every ten minutes fill the memory within half an hour. It stays bounded, the newest records of
-// everybody stand, and Begins says from when on it answers.
-func TestTheMemoryOfTenThousandBusyPoliciesEndsEarlierAndSaysWhere(t *testing.T) {
+// Ten thousand policies that change every ten minutes fill the history within half an hour. It stays bounded, keeps the newest records
+// of every policy, and Begins returns the time from which it answers.
+func TestHistoryOfTenThousandBusyPoliciesIsBounded(t *testing.T) {
 	const policies = 10_000
 	h := newHistory()
-	if _, ok := h.Begins(scaling.Key{Name: "nobody"}); ok {
-		t.Error("what was never decided has no memory")
+	if _, ok := h.Begins(scaling.Key{Name: "unknown"}); ok {
+		t.Error("Begins found a policy without a decision")
 	}
 	origin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	p, at := &scaling.Policy{MinReplicas: 1, MaxReplicas: 5}, origin

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// watched is a telemetry that knows single pods.
+// watched is a telemetry that reports idle pods.
 type watched struct {
 	*fakeCluster
 	idle []string
@@ -20,15 +20,17 @@ func (w watched) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 	return slices.Contains(w.idle, pod)
 }
 
-func TestAScaleInIsToldWhichPodsDoNothing(t *testing.T) {
+func TestIdlePodsArePassedToTheGroup(t *testing.T) {
 	for name, on := range map[string]bool{"where whole nodes are emptied": true, "elsewhere": false} {
 		w := newFakeCluster("chat")
 		w.workloads[0].Group = "gpu"
-		g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", EmptyWholeNodes: on, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
+		g := newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", EmptyWholeNodes: on,
+			Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}})
 		g.pools["gpu-pool"].Nodes = []capacity.Node{{Name: "n", GPUs: 3, Used: 3, Stage: capacity.Usable, Ready: true}}
 		var pods []capacity.Pod
 		for _, pod := range []string{"busy", "idle", "loads"} {
-			pods = append(pods, capacity.Pod{UID: pod, Namespace: "team", Name: pod, Owner: capacity.OwnerReplicaSet, GPUs: 1, Ready: pod != "loads"})
+			pods = append(pods, capacity.Pod{UID: pod, Namespace: "team", Name: pod, Owner: capacity.OwnerReplicaSet, GPUs: 1,
+				Ready: pod != "loads"})
 		}
 		g.pods["team/chat"] = pods
 		e := New(w, watched{w, []string{"idle", "loads"}}, w, Options{Groups: g, Nodes: g, ApplyTimeout: 20 * time.Millisecond})

@@ -15,16 +15,16 @@ func ratePolicy() *scaling.Policy {
 	return p
 }
 
-// lift holds a workload of 12 back for an hour in which one replica would do, and then lets it go.
+// lift keeps a workload of 12 from being served for an hour in which one replica is needed, and then serves it.
 func lift(t *testing.T, from scaling.Mode) {
 	w := newFakeCluster()
 	chat := w.add("chat", from)
 	p := ratePolicy()
 	w.workloads[0].Policy = p
 	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
-	w.backlog[chat] = 10 // wants 1
+	w.backlog[chat] = 10 // needs 1
 	e := New(w, w, w, Options{})
-	w.after(e, time.Hour) // nobody follows: 12 stand
+	w.after(e, time.Hour) // no HPA follows: 12 run
 	w.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
 	w.after(e, time.Second)
 	got, err := e.Decisions().Lookup(chat, w.now)
@@ -32,10 +32,10 @@ func lift(t *testing.T, from scaling.Mode) {
 		t.Errorf("%v lifted with 12 replicas running and a rate of 1 pod a minute: served %d, %v, want >= 11", from, got.Replicas, err)
 	}
 }
-func TestWhenAHoldIsLiftedNothingDropsAtOnce(t *testing.T)            { lift(t, scaling.Hold) }
-func TestWhenAnAdvisoryPolicyGoesLiveNothingDropsAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
+func TestEndOfHoldDoesNotScaleDownAtOnce(t *testing.T)     { lift(t, scaling.Hold) }
+func TestEndOfAdvisoryDoesNotScaleDownAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
 
-// growing is a workload whose backend hangs: its queue grows while its GPUs look idle.
+// growing is a workload whose backend hangs: its queue grows while its GPUs are idle.
 type growing struct{ *fakeCluster }
 
 func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -43,12 +43,13 @@ func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
 	out[1] = scaling.Reading{Value: 0.05, At: g.now, Coverage: 1, Reported: 12, Measured: 12, Known: true}
 }
 
-func TestAHoldThatIsLiftedKeepsTheVetoOfAQueueThatGrows(t *testing.T) {
+func TestEndOfHoldKeepsTheTrendOfAGrowingQueue(t *testing.T) {
 	g := growing{newFakeCluster()}
 	chat := g.add("chat", scaling.Hold)
 	p := ratePolicy()
 	p.ScaleDown.StabilizationWindow = 0
-	p.Signals = append(p.Signals, scaling.Signal{Name: "gpu", Kind: scaling.Mean, Class: scaling.Utilization, Target: 0.7, MaxAge: time.Minute})
+	p.Signals = append(p.Signals, scaling.Signal{Name: "gpu", Kind: scaling.Mean, Class: scaling.Utilization, Target: 0.7,
+		MaxAge: time.Minute})
 	g.workloads[0].Policy = p
 	g.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	e := New(g, g, g, Options{})
@@ -62,7 +63,7 @@ func TestAHoldThatIsLiftedKeepsTheVetoOfAQueueThatGrows(t *testing.T) {
 	}
 }
 
-func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
+func TestAnotherScaleTargetStartsFromItsReplicas(t *testing.T) {
 	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
@@ -80,7 +81,7 @@ func TestAnotherTargetStartsFromItsOwnReplicas(t *testing.T) {
 	}
 }
 
-func TestAHoldActsAlsoWhereTheTargetIsNotSeen(t *testing.T) {
+func TestHoldAppliesToAMissingScaleTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
@@ -93,7 +94,7 @@ func TestAHoldActsAlsoWhereTheTargetIsNotSeen(t *testing.T) {
 	}
 }
 
-func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
+func TestRecreatedScaleTargetStartsFromItsReplicas(t *testing.T) {
 	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
@@ -111,11 +112,11 @@ func TestATargetThatIsMadeAgainStartsFromItsOwnReplicas(t *testing.T) {
 	}
 }
 
-func TestAnHPAThatComesLateStartsFromTheReplicasThatStand(t *testing.T) {
+func TestNewManagedHPAStartsFromTheObservedReplicas(t *testing.T) {
 	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
-	w.backlog[chat] = 10 // wants 1, and the number walks there while nobody follows
+	w.backlog[chat] = 10 // needs 1, and the target decreases to it while no HPA follows
 	unfollowed := View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	w.views[chat] = unfollowed
 	e := New(w, w, w, Options{})
@@ -130,7 +131,7 @@ func TestAnHPAThatComesLateStartsFromTheReplicasThatStand(t *testing.T) {
 	}
 }
 
-func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
+func TestPanicOfOnTransitionAffectsOneWorkload(t *testing.T) {
 	w := newFakeCluster("bad", "good")
 	good := w.workloads[1].Key
 	e := New(w, w, w, Options{OnTransition: func(r Record) {
@@ -144,9 +145,9 @@ func TestAPanicWhileANumberIsToldIsOneWorkloads(t *testing.T) {
 	}
 }
 
-// An idle workload is at 0. A person scales it to 5 for a test: that begins its cooldown, and the window holds the 5 as long as any other
+// An idle workload is at 0. A user scales it to 5 for a test. The cooldown starts then, and the window keeps the 5 like any other
 // number. Without demand it returns to 0 when the cooldown ends, and not at the next tick.
-func TestAWorkloadThatIsScaledFromZeroByHandStaysForItsCooldown(t *testing.T) {
+func TestManualScaleUpFromZeroStartsTheCooldown(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	p := w.workloads[0].Policy

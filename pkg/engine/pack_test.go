@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fill sets every field of a value, whatever it is made of, to something that rapid draws.
+// fill sets every field of a value of any type to a drawn value.
 func fill(t *rapid.T, v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -64,8 +64,8 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// A field that somebody adds to a record is packedDecision in the history, or this fails.
-func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
+// A field that is added to Record must be kept by the history.
+func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	var p packer
 	rapid.Check(t, func(t *rapid.T) {
 		var want Record
@@ -77,7 +77,7 @@ func TestTheHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	})
 }
 
-func TestNumbersThatAreNoneAreKeptAsTheyWere(t *testing.T) {
+func TestHistoryKeepsNaNAndInfinities(t *testing.T) {
 	var p packer
 	r := Record{At: nine, Readings: []scaling.Reading{{Value: math.NaN()}, {Value: math.Inf(1)}, {}}}
 	c := p.pack(&r, &r.Workload)
@@ -87,7 +87,7 @@ func TestNumbersThatAreNoneAreKeptAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestRecordsOfOneVersionShareItAndThoseOfAnotherDoNot(t *testing.T) {
+func TestRecordsShareTheWorkloadOfTheirVersion(t *testing.T) {
 	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	chat := w.workloads[0].Key
@@ -126,8 +126,8 @@ func BenchmarkPackRecord(b *testing.B) {
 	b.ReportMetric(float64(len(c.data)), "bytes")
 }
 
-// The same for the newest decision, which the board keeps without the room for reasons that it does not have.
-func TestTheBoardKeepsEveryFieldOfADecision(t *testing.T) {
+// A field that is added to Decision must be kept by the store.
+func TestStoreKeepsEveryFieldOfADecision(t *testing.T) {
 	var k packedDecision
 	rapid.Check(t, func(t *rapid.T) {
 		var want scaling.Decision

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
+func TestUnknownPolicyHasNoRecord(t *testing.T) {
 	w := newFakeCluster("chat")
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
@@ -28,9 +28,10 @@ func TestAPolicyThatIsNotKnownHasNoRecord(t *testing.T) {
 	}
 }
 
-func TestPoliciesAreListedByNamespaceAndThenByName(t *testing.T) {
+func TestKeysAreSortedByNamespaceAndName(t *testing.T) {
 	w := newFakeCluster()
-	for _, k := range []scaling.Key{{Namespace: "b", Name: "a"}, {Namespace: "a", Name: "c"}, {Namespace: "c", Name: "b"}, {Namespace: "a", Name: "a"}} {
+	for _, k := range []scaling.Key{{Namespace: "b", Name: "a"}, {Namespace: "a", Name: "c"}, {Namespace: "c",
+		Name: "b"}, {Namespace: "a", Name: "a"}} {
 		w.workloads = append(w.workloads, scaling.Workload{Key: k, Policy: queuePolicy()})
 	}
 	e := New(w, w, w, Options{})
@@ -41,7 +42,7 @@ func TestPoliciesAreListedByNamespaceAndThenByName(t *testing.T) {
 	}
 }
 
-// calls counts what is handed to the cluster.
+// calls counts the calls of Apply.
 type calls struct {
 	*fakeCluster
 	sizes []int
@@ -52,7 +53,7 @@ func (c *calls) Apply(ctx context.Context, changes []Change) error {
 	return c.fakeCluster.Apply(ctx, changes)
 }
 
-func TestATickWithoutNewsCallsNobody(t *testing.T) {
+func TestTickWithoutAChangeCallsNoListener(t *testing.T) {
 	w := newFakeCluster("chat", "embed")
 	c := &calls{fakeCluster: w}
 	e := New(w, w, c, Options{})
@@ -64,8 +65,8 @@ func TestATickWithoutNewsCallsNobody(t *testing.T) {
 	}
 }
 
-// The numbers without a rule are those of the same tick, with all that it went on from: 3 were in force, not the 2 that run.
-func TestWhatATickWouldHaveDoneWithoutARuleGoesOnFromTheSameState(t *testing.T) {
+// A counterfactual starts from the same state as the decision: the last target is 3, not the 2 replicas that run.
+func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	w := newFakeCluster("chat")
 	p := queuePolicy()
 	p.ScaleUp.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 1, Period: time.Minute}}
@@ -81,12 +82,13 @@ func TestWhatATickWouldHaveDoneWithoutARuleGoesOnFromTheSameState(t *testing.T) 
 		without[c.Rule] = c.Replicas
 	}
 	if r.Decision.Replicas != 4 || without[scaling.RuleRate] != 9 || without[scaling.RuleCombine] != 3 {
-		t.Errorf("%d; without the rate %d, without the signal %d; want 4, 9 and 3", r.Decision.Replicas, without[scaling.RuleRate], without[scaling.RuleCombine])
+		t.Errorf("%d; without the rate %d, without the signal %d; want 4, 9 and 3", r.Decision.Replicas,
+			without[scaling.RuleRate], without[scaling.RuleCombine])
 	}
 }
 
-// A replay needs to know which decisions of a group went on from nothing: the first, and the first after one that failed.
-func TestWhetherADecisionOfAGroupWentOnFromAnother(t *testing.T) {
+// A recording contains which decisions of a group started from the zero state: the first one, and the first after a failure.
+func TestGroupTickReportsAFreshState(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
 	g := newFakeNodes(onDemandGroup("gpu"))
@@ -102,8 +104,8 @@ func TestWhetherADecisionOfAGroupWentOnFromAnother(t *testing.T) {
 	}
 }
 
-// A clock that steps back by days does not keep the records of policies that are gone until it has caught up.
-func TestAClockThatStepsBackForgetsPoliciesThatAreGone(t *testing.T) {
+// After a clock step back by days, the records of removed policies are dropped before the clock has caught up.
+func TestHistoryDropsRemovedPoliciesAfterAClockStepBack(t *testing.T) {
 	h := newHistory()
 	none := func(scaling.Key) bool { return false }
 	h.forget(nine.AddDate(0, 0, 9), none)

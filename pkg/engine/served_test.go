@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// identified is a cluster that knows between ticks which object is the target.
+// identified is a cluster that returns the UID of the scale target between ticks.
 type identified struct {
 	*fakeCluster
 	uids map[scaling.Key]string // absent: the object does not exist
@@ -33,7 +33,7 @@ func (w *fakeCluster) edited(change func(*scaling.Workload)) {
 	w.workloads = []scaling.Workload{next}
 }
 
-func TestTheTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
+func TestTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
@@ -54,7 +54,7 @@ func TestTheTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	}
 }
 
-func TestASuccessorStartsFromItsOwnReplicasAndNeverReadsItsPredecessorsTarget(t *testing.T) {
+func TestRecreatedWorkloadIsNotServedTheFormerTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
@@ -78,7 +78,7 @@ func TestASuccessorStartsFromItsOwnReplicasAndNeverReadsItsPredecessorsTarget(t 
 	}
 }
 
-func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *testing.T) {
+func TestPanickingWorkloadIsServedWithinEditedBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*scaling.Workload)
 		want int32
@@ -122,7 +122,7 @@ func TestAPanickingWorkloadServesNothingOutsideTheBoundsOfAnEditedPolicy(t *test
 	}
 }
 
-func TestAPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
+func TestPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	v := found("a", 0)
@@ -138,7 +138,7 @@ func TestAPausedWorkloadIsNotRaisedToAnEditedMinimum(t *testing.T) {
 	}
 }
 
-func TestAnUnseenWorkloadServesNothingAfterAnEdit(t *testing.T) {
+func TestMissingWorkloadIsNotServedAfterAnEdit(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.views[chat], w.backlog[chat] = found("a", 24), 240
@@ -152,7 +152,7 @@ func TestAnUnseenWorkloadServesNothingAfterAnEdit(t *testing.T) {
 	}
 }
 
-func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
+func TestDecisionFromTheFutureIsNotServed(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
@@ -162,7 +162,7 @@ func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
 			t.Errorf("the clock stepped back %s: %+v, %v, want ErrFuture", back, got, err)
 		}
 	}
-	// The clock steps back an hour and the workload panics from then on: for an hour the decision would not have grown old.
+	// The clock steps back an hour and the workload panics from then on. Without a check the decision would be served for that hour.
 	w.now, w.explode = w.now.Add(-time.Hour), []scaling.Key{chat}
 	// When the clock reads the same again, the decision is an hour old.
 	for range 3660 {
@@ -174,8 +174,9 @@ func TestADecisionFromTheFutureIsNotServed(t *testing.T) {
 	}
 }
 
-// An unseen spell across a backward clock step has no known length: the replicas in force afterwards are the ones that are found.
-func TestATargetThatReturnsAfterABackwardClockStepStartsFromItsOwnReplicas(t *testing.T) {
+// A scale target was not found during a backward clock step. That time has no known length, so the next decision starts from the
+// observed replicas.
+func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	w.workloads[0].Policy = ratePolicy()
@@ -192,7 +193,7 @@ func TestATargetThatReturnsAfterABackwardClockStepStartsFromItsOwnReplicas(t *te
 	}
 }
 
-// refusing is a cluster that does not show a target, and says why.
+// refusing is a cluster that does not return a scale target, with a cause.
 type refusing struct {
 	*fakeCluster
 	why string
@@ -205,7 +206,7 @@ func (c refusing) View(w *scaling.Workload) (View, bool) {
 
 func (c refusing) Refusal(*scaling.Workload) string { return c.why }
 
-func TestATargetThatIsRefusedIsNotServedAndSaysWhy(t *testing.T) {
+func TestRefusedScaleTargetIsNotServed(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
 	c := &refusing{fakeCluster: w}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// buffered is a fakeNodes on which a CapacityBuffer of ours stands.
+// buffered is a fakeNodes with a CapacityBuffer of ours.
 type buffered struct {
 	*fakeNodes
 	replicas int32
@@ -31,21 +31,25 @@ func (b *buffered) Act(g *capacity.Group, actions []capacity.Action) <-chan stru
 	return b.fakeNodes.Act(g, actions)
 }
 
-// Nodes that a buffer holds cost money for as long as it stands.
-func TestABufferDoesNotOutliveUs(t *testing.T) {
+// Nodes for a CapacityBuffer cost money as long as it exists.
+func TestShutdownDeletesCapacityBuffers(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
-	b := &buffered{newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Buffer: true, Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}}), 0}
+	b := &buffered{newFakeNodes(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Buffer: true,
+		Pools: []capacity.Pool{{Name: "gpu-pool", Type: capacity.OnDemand}}}), 0}
 	e := New(w, w, w, Options{Groups: b, Nodes: b, ApplyTimeout: 20 * time.Millisecond})
 	w.after(e, time.Second)
 	b.replicas, b.acts = 3, nil
 	e.Shutdown(t.Context(), rounds(t.Context(), w.now))
-	if b.replicas != 0 || !slices.ContainsFunc(b.acts, func(a string) bool { return strings.HasPrefix(a, "team/chat CapacityBuffer: 0 replicas") }) {
+	if b.replicas != 0 || !slices.ContainsFunc(b.acts, func(a string) bool {
+		return strings.HasPrefix(a,
+			"team/chat CapacityBuffer: 0 replicas")
+	}) {
 		t.Errorf("%d replicas are left: %q", b.replicas, b.acts)
 	}
 }
 
-// rounds delivers a round each 100 ms of simulated time, from now on, until ctx ends.
+// rounds delivers a round every 100 ms of simulated time until ctx ends.
 func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	c := make(chan time.Time)
 	go func() {
@@ -59,7 +63,7 @@ func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	return c
 }
 
-// deaf is a fakeNodes that loses the first writes: the API server answers with a conflict.
+// deaf is a fakeNodes that loses the first writes: the API server returns a conflict.
 type deaf struct {
 	*fakeNodes
 	lose  int

@@ -41,7 +41,7 @@ func (w *fakeTeam) join(name string, mode scaling.Mode) scaling.Key {
 	return key
 }
 
-// setLimit puts a new version of every policy into force, as a changed PlatformConfig does.
+// setLimit replaces every policy by a version with another limit, as a changed PlatformConfig does.
 func (w *fakeTeam) setLimit(limit int64) {
 	w.team = &scaling.Team{Name: "chat", Namespaces: []string{"team"}, Limits: []scaling.ResourceLimit{{Resource: gpu, Max: limit}}}
 	w.workloads = slices.Clone(w.workloads)
@@ -102,8 +102,8 @@ func (w *fakeTeam) view(i int, change func(*View)) {
 	w.views[w.workloads[i].Key] = v
 }
 
-// Two policies that each ask for 40 replicas share a limit of 4 GPUs.
-func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
+// Two policies that each need 40 replicas share a limit of 4 GPUs.
+func TestTargetsOfATeamStayWithinItsLimit(t *testing.T) {
 	w := newFakeTeam(4, "a", "b")
 	e := New(w, w, w, Options{})
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 400, 400
@@ -141,7 +141,7 @@ func TestATeamsTargetsStayWithinItsLimit(t *testing.T) {
 	w.expect(t, e, "also while every signal is missing", 5, 5)
 }
 
-func TestARaiseOfATeamWaitsForWhatStillRuns(t *testing.T) {
+func TestScaleUpWaitsForRunningReplicasOfTheTeam(t *testing.T) {
 	w := newFakeTeam(8, "a", "b")
 	a, b := w.workloads[0].Key, w.workloads[1].Key
 	e := New(w, w, w, Options{})
@@ -175,7 +175,7 @@ func TestARaiseOfATeamWaitsForWhatStillRuns(t *testing.T) {
 	w.expect(t, e, "until they end", 3, 3)
 }
 
-func TestAPersonsNumberIsCutLastAndHoldsWithinTheLimit(t *testing.T) {
+func TestOverrideIsCutLast(t *testing.T) {
 	w := newFakeTeam(10, "a", "b")
 	a := w.workloads[0].Key
 	e := New(w, w, w, Options{})
@@ -200,7 +200,7 @@ func TestAPersonsNumberIsCutLastAndHoldsWithinTheLimit(t *testing.T) {
 	w.expect(t, e, "and yields to a lowered limit", 1, 4)
 }
 
-func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
+func TestUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 	w := newFakeTeam(10, "a", "b")
 	a, b := w.workloads[0].Key, w.workloads[1].Key
 	delete(w.requests, a)
@@ -210,7 +210,8 @@ func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 	w.expect(t, e, "two replicas of an unknown amount count as two", 2, 8)
 	r, _ := e.Decisions().Record(a)
 	reasons := r.Decision.Reasons.All()
-	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); !strings.Contains(text, "how many nvidia.com/gpu a replica requests is not known") {
+	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); !strings.Contains(text,
+		"how many nvidia.com/gpu a replica requests is not known") {
 		t.Errorf("the reason is %q", text)
 	}
 	w.requests[a] = 4
@@ -224,7 +225,7 @@ func TestAnUnknownAmountIsNotRaisedAndNotZero(t *testing.T) {
 	w.expect(t, e, "a lowered limit cuts what is known", 2, 0)
 }
 
-func TestWhatIsNotServedStopsRaisesOnly(t *testing.T) {
+func TestWorkloadsThatAreNotServedStopRaisesOnly(t *testing.T) {
 	w := newFakeTeam(10, "a")
 	advised := w.join("advised", scaling.Advisory)
 	w.view(1, func(v *View) { v.Replicas, v.Ready = 6, 6 })
@@ -241,7 +242,7 @@ func TestWhatIsNotServedStopsRaisesOnly(t *testing.T) {
 	w.expect(t, e, "more of them remove nothing", 4, -1)
 }
 
-func TestAMemberWithoutADecisionKeepsItsShare(t *testing.T) {
+func TestMemberWithoutADecisionKeepsItsShare(t *testing.T) {
 	w := newFakeTeam(10, "a", "b")
 	a, b := w.workloads[0].Key, w.workloads[1].Key
 	w.backlog[a] = 400
@@ -266,10 +267,10 @@ func TestAMemberWithoutADecisionKeepsItsShare(t *testing.T) {
 	w.unmanaged = 0
 	delete(w.views, a)
 	w.tick(e)
-	w.expect(t, e, "it is deleted: what it had goes to b", -1, 10)
+	w.expect(t, e, "it is deleted: b receives its share", -1, 10)
 }
 
-func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
+func TestPanicInTheDivisionServesNoTargetThatIgnoresTheLimit(t *testing.T) {
 	w := newFakeTeam(6, "a", "b")
 	w.join("c", scaling.Auto)
 	alone := w.add("alone", scaling.Auto)
@@ -281,7 +282,7 @@ func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
 		w.backlog[w.workloads[i].Key] = 400
 	}
 	out := w.tick(e)
-	w.expect(t, e, "the team's targets stay, a workload without a team goes on", 2, 2, 2, 40)
+	w.expect(t, e, "the targets of the team are kept, a workload without a team is decided", 2, 2, 2, 40)
 	if len(out.Errors) != 1 || !strings.Contains(out.Errors[0].Error(), "team chat: divide limits: panic") {
 		t.Errorf("errors %v", out.Errors)
 	}
@@ -300,8 +301,8 @@ func TestAPanicWhileALimitIsDividedServesNoTargetThatIgnoresIt(t *testing.T) {
 	}
 }
 
-// Over arbitrary loads, views and changes of the limit: the targets never exceed the limit, the order of the policies has no effect,
-// and while the limit suffices every decision is the one that is made without a limit.
+// For any loads, views and changes of the limit, the targets do not exceed the limit and the order of the policies has no effect. While
+// the limit is large enough, every decision is the same as without a limit.
 func TestTeamLimitProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "workloads")
@@ -378,7 +379,7 @@ func TestTeamLimitProperties(t *testing.T) {
 	})
 }
 
-// sorted yields the keys in one order.
+// sorted returns the keys in order.
 func sorted(all []scaling.Workload) func(func(scaling.Key) bool) {
 	return func(yield func(scaling.Key) bool) {
 		for i := range all {

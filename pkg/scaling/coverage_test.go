@@ -12,7 +12,8 @@ import (
 func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const target = 10.0
-		sig := Signal{Name: "queue", Kind: Total, Class: Demand, Target: target, MaxAge: time.Minute, MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")}
+		sig := Signal{Name: "queue", Kind: Total, Class: Demand, Target: target, MaxAge: time.Minute,
+			MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")}
 		p := &Policy{Signals: []Signal{sig}, MinReplicas: 0, MaxReplicas: 100}
 		pods := rapid.IntRange(1, 12).Draw(t, "pods")
 		whole, seen, answered := 0.0, 0.0, 0
@@ -54,7 +55,8 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 
 // One of six pods does not answer its scrapes; the queues of the others are empty for an hour.
 func TestPodThatDoesNotReportPreventsScaleToZero(t *testing.T) {
-	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}}, MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
+	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}},
+		MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}
 	now, s := nine, Seed(p, 6, nine)
 	see := func(pods int32, coverage float64) Decision {
 		var d Decision
@@ -79,6 +81,6 @@ func TestPodThatDoesNotReportPreventsScaleToZero(t *testing.T) {
 		t.Errorf("%d, and all have reported nothing for a cooldown", d.Replicas)
 	}
 	if d := see(1, 5.0/6); d.Replicas != 0 {
-		t.Errorf("%d: a pod that is about to end wakes nobody", d.Replicas)
+		t.Errorf("%d: a pod that is about to end does not scale up from zero", d.Replicas)
 	}
 }

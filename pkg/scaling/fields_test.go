@@ -34,7 +34,8 @@ func TestFieldsOfADecision(t *testing.T) {
 			o.Operator = Operator{Min: -1, Max: 8, Until: nine.Add(time.Hour)}
 		}}, 6, 6, 0, 2},
 		{row{name: "paused", replicas: 6, values: []float64{90}, see: func(o *Observation) { o.Operator.Paused = true }}, 9, 6, 0, 0},
-		{row{name: "the managed HPA's maximum", replicas: 6, values: []float64{60}, see: func(o *Observation) { o.HPAMaxReplicas = 7 }}, 6, 6, 0, 1},
+		{row{name: "the managed HPA's maximum", replicas: 6, values: []float64{60},
+			see: func(o *Observation) { o.HPAMaxReplicas = 7 }}, 6, 6, 0, 1},
 		{row{name: "a team limit cuts the surge first", replicas: 6, values: []float64{60}, see: func(o *Observation) {
 			o.Advice, o.Limit = Advice{Cap: -1, Surge: 2}, TeamLimit{Limited: true, Max: 7}
 		}}, 6, 7, 1, 0},

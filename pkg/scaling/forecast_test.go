@@ -182,7 +182,8 @@ func TestReplacingForecastServesTheFirstBurstAfterANightAtZero(t *testing.T) {
 func TestReplacingForecastStartsAtTheLastTargetAfterAnOutage(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}
-	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20, Fallback: Fallback{FailureThreshold: 3, Behavior: FallbackStatic, Replicas: 20}}
+	p := &Policy{Signals: []Signal{sig}, MinReplicas: 1, MaxReplicas: 20, Fallback: Fallback{FailureThreshold: 3,
+		Behavior: FallbackStatic, Replicas: 20}}
 	w := newScenario(t, p, 4, 40)
 	w.run(10 * time.Minute)
 	w.load(math.NaN())

@@ -41,7 +41,8 @@ func (t *tape) policy() *Policy {
 		}
 	}
 	for range t.byte() % (MaxSignals + 2) {
-		p.Signals = append(p.Signals, Signal{Kind: Kind(t.byte() % 2), Class: Class(t.byte() % 3), Target: t.float(), Activation: t.float(), Optional: t.byte()%2 == 0,
+		p.Signals = append(p.Signals, Signal{Kind: Kind(t.byte() % 2), Class: Class(t.byte() % 3), Target: t.float(),
+			Activation: t.float(), Optional: t.byte()%2 == 0,
 			MaxAge: t.duration(), MinCoverage: t.float()})
 	}
 	for range t.byte() % 4 {
@@ -58,13 +59,15 @@ func (t *tape) policy() *Policy {
 }
 
 func (t *tape) observation(now time.Time) Observation {
-	o := Observation{Replicas: t.int32(), Ready: t.int32(), Loading: t.int32(), Pending: t.int32(), Forecast: t.int32(), Advice: Advice{t.int32(), t.int32(), t.int32()},
+	o := Observation{Replicas: t.int32(), Ready: t.int32(), Loading: t.int32(), Pending: t.int32(), Forecast: t.int32(),
+		Advice:   Advice{t.int32(), t.int32(), t.int32()},
 		Operator: Operator{Paused: t.byte()%8 == 1, Min: t.int32(), Max: t.int32(), Until: now.Add(t.duration())}}
 	if t.byte()%4 == 1 {
 		o.HPAMaxReplicas = t.int32()
 	}
 	for range t.byte() % (MaxSignals + 2) {
-		o.Readings = append(o.Readings, Reading{Value: t.float(), At: now.Add(t.duration()), Coverage: t.float(), Failures: t.int32(), Known: t.byte()%8 > 0})
+		o.Readings = append(o.Readings, Reading{Value: t.float(), At: now.Add(t.duration()), Coverage: t.float(), Failures: t.int32(),
+			Known: t.byte()%8 > 0})
 	}
 	return o
 }
@@ -73,7 +76,7 @@ func (t *tape) observation(now time.Time) Observation {
 // bounds, the reasons lead to it, two calls agree, and missing inputs do not lower it.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{}, int64(0))
-	f.Add([]byte("a policy, or not; what matters is that no byte of it makes the brain stumble, at whatever time it is asked"), int64(-1))
+	f.Add([]byte("any bytes are a policy and its observations; Decide must not fail for any of them, at any time of the day"), int64(-1))
 	seed := make([]byte, 600)
 	for i := range seed {
 		seed[i] = byte(i * 37)

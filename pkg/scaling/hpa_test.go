@@ -200,7 +200,8 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 			}
 			got := s.list[s.before(stamp(at))]
 			if !at.Before(all[0].at) && (got.low < least || got.high > most) {
-				t.Fatalf("%v ago it was %d, within a seventh of the period %d..%d, remembered as %d..%d", now.Sub(at), want, least, most, got.low, got.high)
+				t.Fatalf("%v ago it was %d, within a seventh of the period %d..%d, remembered as %d..%d",
+					now.Sub(at), want, least, most, got.low, got.high)
 			}
 			if got.low > want || got.high < want || len(all) <= stepsSize && got.low != got.high {
 				t.Fatalf("%v ago it was %d, remembered as %d..%d", now.Sub(at), want, got.low, got.high)

@@ -8,11 +8,14 @@ import (
 // A poll at 09:00 reads both of 2 ready pods, with a mean of twice the target. Two more pods are ready 5 s later, before the next poll.
 func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
+	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
+		MaxReplicas: 40}
 	r := Reading{Value: 2, At: now, Coverage: 1, Reported: 2, Measured: 2, Known: true}
 	_, s := Decide(p, Observation{Replicas: 2, Ready: 2, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, State{}, now)
-	_, s = Decide(p, Observation{Replicas: 4, Ready: 2, Loading: 2, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, s, now.Add(2*time.Second))
-	d, _ := Decide(p, Observation{Replicas: 4, Ready: 4, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, s, now.Add(5*time.Second))
+	_, s = Decide(p, Observation{Replicas: 4, Ready: 2, Loading: 2, Readings: []Reading{r}, Advice: NoAdvice,
+		Operator: NoOperator}, s, now.Add(2*time.Second))
+	d, _ := Decide(p, Observation{Replicas: 4, Ready: 4, Readings: []Reading{r}, Advice: NoAdvice,
+		Operator: NoOperator}, s, now.Add(5*time.Second))
 	if d.Replicas != 4 {
 		t.Errorf("four ready, reading of 2 pods: %d, want 4", d.Replicas)
 	}
@@ -22,10 +25,12 @@ func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 // before the next poll.
 func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
+	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
+		MaxReplicas: 40}
 	r := Reading{Value: 0.9, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
 	_, s := Decide(p, Observation{Replicas: 6, Ready: 6, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, State{}, now)
-	d, _ := Decide(p, Observation{Replicas: 6, Ready: 1, Pending: 5, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}, s, now.Add(time.Second))
+	d, _ := Decide(p, Observation{Replicas: 6, Ready: 1, Pending: 5, Readings: []Reading{r}, Advice: NoAdvice,
+		Operator: NoOperator}, s, now.Add(time.Second))
 	if d.Replicas < 6 {
 		t.Errorf("5 of 6 pods pend, load did not change: %d, want 6", d.Replicas)
 	}
@@ -34,7 +39,8 @@ func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 // One reading, a mean of 0.5 over 6 replicas, lowers 6 to 3. It must not lower 3 to 2 and 1 before the next poll.
 func TestSameReadingLowersOnce(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1, MaxReplicas: 40}
+	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
+		MaxReplicas: 40}
 	r := Reading{Value: 0.5, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
 	o := Observation{Replicas: 6, Ready: 6, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}
 	d, s := Decide(p, o, State{}, now)
@@ -50,7 +56,8 @@ func TestSameReadingLowersOnce(t *testing.T) {
 // After a restart without a window, the optional signal that needs 9 replicas was not polled yet.
 func TestOptionalSignalThatWasNeverPolledDoesNotLower(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute, Optional: true}}, MinReplicas: 1, MaxReplicas: 40}
+	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute,
+		Optional: true}}, MinReplicas: 1, MaxReplicas: 40}
 	rs := []Reading{{Value: 1, At: now, Coverage: 1, Reported: -1, Known: true}, {Reported: -1, Cause: CauseNever}}
 	d, _ := Decide(p, Observation{Replicas: 9, Ready: 9, Readings: rs, Advice: NoAdvice, Operator: NoOperator}, State{}, now)
 	if d.Replicas != 9 {

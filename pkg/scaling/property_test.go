@@ -16,16 +16,20 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 	p := &Policy{
 		Activation: Activation(rapid.IntRange(0, 1).Draw(t, "activation")), MinReplicas: int32(rapid.IntRange(0, 3).Draw(t, "min")),
 		CooldownPeriod: seconds("cooldown", 90),
-		Fallback: Fallback{FailureThreshold: int32(rapid.IntRange(0, 3).Draw(t, "threshold")), Behavior: FallbackBehavior(rapid.IntRange(0, 4).Draw(t, "behavior")),
+		Fallback: Fallback{FailureThreshold: int32(rapid.IntRange(0, 3).Draw(t, "threshold")),
+			Behavior: FallbackBehavior(rapid.IntRange(0, 4).Draw(t, "behavior")),
 			Replicas: int32(rapid.IntRange(0, 12).Draw(t, "fallback"))},
 		Panic: Panic{Threshold: float64(rapid.IntRange(0, 3).Draw(t, "panic")), Window: seconds("panicWindow", 60)},
 	}
 	p.MaxReplicas = p.MinReplicas + int32(rapid.IntRange(0, 30).Draw(t, "span"))
 	for i := range rapid.IntRange(0, MaxSignals).Draw(t, "signals") {
-		p.Signals = append(p.Signals, Signal{Name: string(rune('a' + i)), Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")), Class: Class(rapid.IntRange(0, 2).Draw(t, "class")),
-			Target: rapid.Float64Range(0.1, 20).Draw(t, "target"), Activation: float64(rapid.IntRange(0, 2).Draw(t, "active")), Optional: rapid.IntRange(0, 4).Draw(t, "optional") == 0,
-			Forecast: Forecast{Window: rapid.SampledFrom([]time.Duration{0, 0, time.Second, 5 * time.Minute}).Draw(t, "forecastWindow"), Deviations: float64(rapid.IntRange(0, 3).Draw(t, "deviations")), Replaces: rapid.Bool().Draw(t, "forecastReplaces")},
-			MaxAge:   30 * time.Second, MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")})
+		p.Signals = append(p.Signals, Signal{Name: string(rune('a' + i)), Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")),
+			Class:  Class(rapid.IntRange(0, 2).Draw(t, "class")),
+			Target: rapid.Float64Range(0.1, 20).Draw(t, "target"), Activation: float64(rapid.IntRange(0, 2).Draw(t, "active")),
+			Optional: rapid.IntRange(0, 4).Draw(t, "optional") == 0,
+			Forecast: Forecast{Window: rapid.SampledFrom([]time.Duration{0, 0, time.Second, 5 * time.Minute}).Draw(t, "forecastWindow"),
+				Deviations: float64(rapid.IntRange(0, 3).Draw(t, "deviations")), Replaces: rapid.Bool().Draw(t, "forecastReplaces")},
+			MaxAge: 30 * time.Second, MinCoverage: rapid.SampledFrom([]float64{0, 0.5, 0.8}).Draw(t, "minCoverage")})
 	}
 	for i, d := range []*Direction{&p.ScaleUp, &p.ScaleDown} {
 		name := []string{"up", "down"}[i]
@@ -33,7 +37,8 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 		d.Tolerance = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, name+"Tolerance")
 		d.Select = SelectPolicy(rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, name+"Select"))
 		for range rapid.IntRange(0, 3).Draw(t, name+"Rates") {
-			d.Rates = append(d.Rates, RatePolicy{RateType(rapid.IntRange(0, 1).Draw(t, "type")), int32(rapid.SampledFrom([]int{1, 2, 5, 10, 50, 100}).Draw(t, "value")), time.Second + seconds("period", 60)})
+			d.Rates = append(d.Rates, RatePolicy{RateType(rapid.IntRange(0, 1).Draw(t, "type")),
+				int32(rapid.SampledFrom([]int{1, 2, 5, 10, 50, 100}).Draw(t, "value")), time.Second + seconds("period", 60)})
 		}
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "schedules") {
@@ -51,23 +56,28 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 // anyObservation draws an observation, which may contain absurd values. calm omits operators.
 func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation {
 	n := rapid.Int32Range(-1, 14)
-	o := Observation{Replicas: n.Draw(t, "replicas"), Ready: n.Draw(t, "ready"), Loading: n.Draw(t, "loading"), Pending: n.Draw(t, "pending"), Forecast: rapid.Int32Range(-1, 3).Draw(t, "forecast"),
+	o := Observation{Replicas: n.Draw(t, "replicas"), Ready: n.Draw(t, "ready"), Loading: n.Draw(t, "loading"),
+		Pending: n.Draw(t, "pending"), Forecast: rapid.Int32Range(-1, 3).Draw(t, "forecast"),
 		Advice: NoAdvice, Operator: NoOperator}
 	for range len(p.Signals) - rapid.IntRange(0, 9).Draw(t, "short")/9 {
-		r := Reading{Value: rapid.OneOf(rapid.Float64Range(0, 100), rapid.SampledFrom([]float64{0, 0, math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, math.MaxFloat64})).Draw(t, "value"),
+		r := Reading{Value: rapid.OneOf(rapid.Float64Range(0, 100), rapid.SampledFrom([]float64{0,
+			0, math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, math.MaxFloat64})).Draw(t, "value"),
 			Coverage: rapid.SampledFrom([]float64{1, 1, 1, 1, 0.9, 0.5, 0, math.NaN(), -1, 7}).Draw(t, "coverage"),
 			Failures: rapid.Int32Range(0, 4).Draw(t, "failures"), Known: rapid.IntRange(0, 9).Draw(t, "known") > 0}
-		r.At = now.Add(-time.Duration(rapid.SampledFrom([]int{0, 1, 10, 29, 30, 31, 119, 121, -5, -31, 1 << 30, -1 << 30}).Draw(t, "age")) * time.Second)
+		r.At = now.Add(-time.Duration(rapid.SampledFrom([]int{0, 1, 10, 29, 30, 31, 119,
+			121, -5, -31, 1 << 30, -1 << 30}).Draw(t, "age")) * time.Second)
 		o.Readings = append(o.Readings, r)
 	}
 	some := rapid.Int32Range(-1, 12)
-	o.Advice = Advice{Cap: some.Draw(t, "cap"), AtRisk: rapid.Int32Range(-1, 4).Draw(t, "risk"), Surge: rapid.Int32Range(-1, 2).Draw(t, "surge")}
+	o.Advice = Advice{Cap: some.Draw(t, "cap"), AtRisk: rapid.Int32Range(-1, 4).Draw(t, "risk"),
+		Surge: rapid.Int32Range(-1, 2).Draw(t, "surge")}
 	o.HPAMaxReplicas = rapid.SampledFrom([]int32{0, 0, 0, 0, -1, 1, 4, 9, 1 << 30}).Draw(t, "ceiling")
 	if calm {
 		return o
 	}
 	if rapid.IntRange(0, 3).Draw(t, "operator") == 0 {
-		o.Operator = Operator{Paused: rapid.IntRange(0, 3).Draw(t, "paused") == 0, Min: some.Draw(t, "opMin"), Max: some.Draw(t, "opMax"), Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute)}
+		o.Operator = Operator{Paused: rapid.IntRange(0, 3).Draw(t, "paused") == 0, Min: some.Draw(t, "opMin"), Max: some.Draw(t, "opMax"),
+			Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute)}
 	}
 	return o
 }
@@ -314,7 +324,8 @@ func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
 			said = nine.Add(first)
 		}
 		if said.Before(w.now.Add(-time.Second)) || said.After(w.now) {
-			t.Errorf("the target fell at %s, the announced earliest scale-down was %s by %v", w.now.Format("15:04:05"), said.Format("15:04:05"), rule)
+			t.Errorf("the target fell at %s, the announced earliest scale-down was %s by %v",
+				w.now.Format("15:04:05"), said.Format("15:04:05"), rule)
 		}
 	}
 	t.Run("a window full of falling proposals", func(t *testing.T) {

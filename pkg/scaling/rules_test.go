@@ -20,7 +20,7 @@ type row struct {
 	a, b     float64
 }
 
-const silent = -1
+const noReason = -1
 
 // check runs a table for one rule. The basic policy has one queue of 10 per replica, bounds 0..20, and no windows or rates.
 func check(t *testing.T, rule Rule, rows []row) {
@@ -45,7 +45,7 @@ func check(t *testing.T, rule Rule, rows []row) {
 					t.Errorf("%+v, want %d -> %d with %v and %v", reason, r.from, r.to, r.a, r.b)
 				}
 			}
-			if found != (r.from != silent) {
+			if found != (r.from != noReason) {
 				t.Errorf("%v spoke: %v\n%s", rule, found, table(p, &d))
 			}
 		})
@@ -85,26 +85,31 @@ func twoSignals(p *Policy) {
 func TestCombine(t *testing.T) {
 	check(t, RuleCombine, []row{
 		{name: "a total is value over target, rounded up", replicas: 6, values: []float64{87}, want: 9, from: 6, to: 9, a: 8.7, b: 87},
-		{name: "a total on the dot", replicas: 6, values: []float64{90}, want: 9, from: 6, to: 9, a: 9, b: 90},
-		{name: "the greatest wins", replicas: 6, values: []float64{20, 0.91}, policy: twoSignals, want: 7, from: 6, to: 7, a: 6.825, b: 0.91},
-		{name: "no signals at all ask for nothing", replicas: 6, policy: func(p *Policy) { p.Signals = nil; p.MinReplicas = 2 }, want: 2, from: 6, to: 0},
-		{name: "a stale signal that raises", replicas: 6, values: []float64{87}, see: func(o *Observation) { o.Readings[0].At = nine.Add(-2 * time.Minute) },
+		{name: "a total that is a whole number", replicas: 6, values: []float64{90}, want: 9, from: 6, to: 9, a: 9, b: 90},
+		{name: "the greatest proposal", replicas: 6, values: []float64{20, 0.91}, policy: twoSignals, want: 7, from: 6, to: 7, a: 6.825, b: 0.91},
+		{name: "a policy without signals", replicas: 6, policy: func(p *Policy) { p.Signals = nil; p.MinReplicas = 2 }, want: 2, from: 6, to: 0},
+		{name: "a stale signal that raises", replicas: 6, values: []float64{87},
+			see:  func(o *Observation) { o.Readings[0].At = nine.Add(-2 * time.Minute) },
 			want: 9, from: 6, to: 9, a: 8.7, b: 87},
-		{name: "a stale signal that would lower", replicas: 6, values: []float64{20}, see: func(o *Observation) { o.Readings[0].At = nine.Add(-2 * time.Minute) },
-			want: 6, from: silent},
-		{name: "rounding of doubles buys nothing", replicas: 3, values: []float64{0.7}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
-			want: 3, from: 3, to: 3, a: 3, b: 0.7},
-		{name: "pods that did not report count as on target in a fall", replicas: 10, values: []float64{0.35}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
-			see: func(o *Observation) { o.Readings[0].Coverage = 0.9 }, want: 6, from: 10, to: 6, a: 5.5, b: 0.35},
-		{name: "and as idle in a rise, which never becomes a fall", replicas: 10, values: []float64{0.707}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
-			see: func(o *Observation) { o.Readings[0].Coverage = 0.8 }, want: 10, from: 10, to: 10, a: 10, b: 0.707},
-		{name: "the queue of a pod that did not report counts as on target in a fall", replicas: 6, values: []float64{47.5},
+		{name: "a stale signal that would lower", replicas: 6, values: []float64{20},
+			see:  func(o *Observation) { o.Readings[0].At = nine.Add(-2 * time.Minute) },
+			want: 6, from: noReason},
+		{name: "a rounding error adds no replica", replicas: 3, values: []float64{0.7},
+			policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
+			want:   3, from: 3, to: 3, a: 3, b: 0.7},
+		{name: "pods that did not report count as at the target in a decrease", replicas: 10, values: []float64{0.35},
+			policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
+			see:    func(o *Observation) { o.Readings[0].Coverage = 0.9 }, want: 6, from: 10, to: 6, a: 5.5, b: 0.35},
+		{name: "pods that did not report count as idle in an increase", replicas: 10, values: []float64{0.707},
+			policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} },
+			see:    func(o *Observation) { o.Readings[0].Coverage = 0.8 }, want: 10, from: 10, to: 10, a: 10, b: 0.707},
+		{name: "the queue of a pod that did not report counts as at the target in a decrease", replicas: 6, values: []float64{47.5},
 			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 6, from: 6, to: 6, a: 5.75, b: 47.5},
-		{name: "which still may be one", replicas: 10, values: []float64{30},
+		{name: "a decrease with a pod that did not report", replicas: 10, values: []float64{30},
 			see: func(o *Observation) { o.Readings[0].Coverage = 0.9 }, want: 4, from: 10, to: 4, a: 4, b: 30},
-		{name: "and as empty in a rise", replicas: 6, values: []float64{87},
+		{name: "the queue of a pod that did not report counts as empty in an increase", replicas: 6, values: []float64{87},
 			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 9, from: 6, to: 9, a: 8.7, b: 87},
-		{name: "so that it neither raises nor lowers alone", replicas: 6, values: []float64{57},
+		{name: "a pod that did not report neither raises nor lowers alone", replicas: 6, values: []float64{57},
 			see: func(o *Observation) { o.Readings[0].Coverage = 5.0 / 6 }, want: 6, from: 6, to: 6, a: 6, b: 57},
 		{name: "a formula", replicas: 6, values: []float64{87, 0.5}, policy: func(p *Policy) {
 			twoSignals(p)
@@ -112,10 +117,10 @@ func TestCombine(t *testing.T) {
 		}, want: 7, from: 6, to: 7, a: 6.225},
 		{name: "a formula that fails", replicas: 6, values: []float64{20}, policy: func(p *Policy) {
 			p.Formula = func([]Proposal, int32, int32) (float64, bool) { return 1, false }
-		}, want: 6, from: silent},
+		}, want: 6, from: noReason},
 		{name: "a formula that gives NaN", replicas: 6, values: []float64{20}, policy: func(p *Policy) {
 			p.Formula = func([]Proposal, int32, int32) (float64, bool) { return math.NaN(), true }
-		}, want: 6, from: silent},
+		}, want: 6, from: noReason},
 	})
 }
 
@@ -126,13 +131,14 @@ func TestMissing(t *testing.T) {
 	optional := func(p *Policy) { twoSignals(p); p.Signals[0].Optional = true }
 	thin := func(p *Policy) { p.Signals = []Signal{busy(0.7)} }
 	check(t, RuleMissing, []row{
-		{name: "all is known", replicas: 6, values: []float64{20}, want: 2, from: silent},
-		{name: "a required one is gone: no fall", replicas: 6, values: []float64{0, 0.2}, policy: twoSignals, see: gone(0),
+		{name: "all signals are known", replicas: 6, values: []float64{20}, want: 2, from: noReason},
+		{name: "a required signal is missing: no decrease", replicas: 6, values: []float64{0, 0.2}, policy: twoSignals, see: gone(0),
 			want: 6, from: 2, to: 6, a: 1, b: float64(SignalMissing)},
-		{name: "a required one is gone: the others raise", replicas: 6, values: []float64{0, 1.6}, policy: twoSignals, see: gone(0),
+		{name: "a required signal is missing: the others raise", replicas: 6, values: []float64{0, 1.6}, policy: twoSignals, see: gone(0),
 			want: 12, from: 12, to: 12, a: 1, b: float64(SignalMissing)},
-		{name: "an optional one is gone", replicas: 6, values: []float64{0, 0.4}, policy: optional, see: gone(0), want: 3, from: silent},
-		{name: "every one is gone, all optional", replicas: 6, values: []float64{0}, policy: func(p *Policy) { p.Signals[0].Optional = true }, see: gone(0),
+		{name: "an optional signal is missing", replicas: 6, values: []float64{0, 0.4}, policy: optional, see: gone(0), want: 3, from: noReason},
+		{name: "all signals are missing, all optional", replicas: 6, values: []float64{0},
+			policy: func(p *Policy) { p.Signals[0].Optional = true }, see: gone(0),
 			want: 6, from: 6, to: 6},
 		{name: "fewer readings than signals", replicas: 6, policy: twoSignals, want: 6, from: 6, to: 6, a: 2, b: float64(SignalMissing)},
 		{name: "NaN", replicas: 6, values: []float64{math.NaN()}, want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
@@ -140,29 +146,39 @@ func TestMissing(t *testing.T) {
 		{name: "negative", replicas: 6, values: []float64{-1}, want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
 		{name: "from next week", replicas: 6, values: []float64{0}, see: func(o *Observation) { o.Readings[0].At = nine.Add(7 * 24 * time.Hour) },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
-		{name: "from two minutes ahead", replicas: 6, values: []float64{0}, see: func(o *Observation) { o.Readings[0].At = nine.Add(2 * time.Minute) },
+		{name: "from two minutes ahead", replicas: 6, values: []float64{0},
+			see:  func(o *Observation) { o.Readings[0].At = nine.Add(2 * time.Minute) },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalStale)},
-		{name: "from half a minute ahead", replicas: 6, values: []float64{20}, see: func(o *Observation) { o.Readings[0].At = nine.Add(30 * time.Second) },
+		{name: "from half a minute ahead", replicas: 6, values: []float64{20},
+			see:  func(o *Observation) { o.Readings[0].At = nine.Add(30 * time.Second) },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalStale)},
-		{name: "from two seconds ahead: clocks differ", replicas: 6, values: []float64{20}, see: func(o *Observation) { o.Readings[0].At = nine.Add(2 * time.Second) },
-			want: 2, from: silent},
-		{name: "too old to raise", replicas: 6, values: []float64{999}, see: func(o *Observation) { o.Readings[0].At = nine.Add(-4*time.Minute - time.Second) },
+		{name: "from two seconds ahead: clocks differ", replicas: 6, values: []float64{20},
+			see:  func(o *Observation) { o.Readings[0].At = nine.Add(2 * time.Second) },
+			want: 2, from: noReason},
+		{name: "too old to raise", replicas: 6, values: []float64{999},
+			see:  func(o *Observation) { o.Readings[0].At = nine.Add(-4*time.Minute - time.Second) },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
-		{name: "half the pods reported: no fall", replicas: 6, values: []float64{0.1}, policy: thin, see: func(o *Observation) { o.Readings[0].Coverage = 0.5 },
+		{name: "half of the pods reported: no decrease", replicas: 6, values: []float64{0.1}, policy: thin,
+			see:  func(o *Observation) { o.Readings[0].Coverage = 0.5 },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalLowCoverage)},
-		{name: "half the pods reported: up by what they carry", replicas: 6, values: []float64{2.1}, policy: thin, see: func(o *Observation) { o.Readings[0].Coverage = 0.5 },
+		{name: "half of the pods reported: an increase by their load", replicas: 6, values: []float64{2.1}, policy: thin,
+			see:  func(o *Observation) { o.Readings[0].Coverage = 0.5 },
 			want: 9, from: 9, to: 9, a: 1, b: float64(SignalLowCoverage)},
-		{name: "coverage is NaN", replicas: 6, values: []float64{0.1}, policy: thin, see: func(o *Observation) { o.Readings[0].Coverage = math.NaN() },
+		{name: "coverage is NaN", replicas: 6, values: []float64{0.1}, policy: thin,
+			see:  func(o *Observation) { o.Readings[0].Coverage = math.NaN() },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalLowCoverage)},
 		{name: "a mean with no ready replica", replicas: 6, values: []float64{0.1}, policy: thin, see: func(o *Observation) { o.Ready = 0 },
 			want: 6, from: 6, to: 6, a: 1, b: float64(SignalUnmeasured)},
-		{name: "at zero the pods' own metrics are no loss", replicas: 0, values: []float64{0, 0}, policy: twoSignals, see: gone(1), want: 0, from: silent},
-		{name: "at zero with nothing left to wake it", replicas: 0, values: []float64{0, 0}, policy: twoSignals,
+		{name: "at zero the metrics of pods are not missing", replicas: 0, values: []float64{0, 0}, policy: twoSignals, see: gone(1),
+			want: 0, from: noReason},
+		{name: "at zero without any usable signal", replicas: 0, values: []float64{0, 0}, policy: twoSignals,
 			see: func(o *Observation) { o.Readings = nil }, want: 0, from: 0, to: 0, a: 2, b: float64(SignalMissing)},
-		{name: "the HPA has not followed the last fall", replicas: 6, values: []float64{math.NaN()}, recall: func(s *State) { s.lastTarget = 4 },
-			want: 6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
-		{name: "the HPA has not followed the last rise", replicas: 6, values: []float64{math.NaN()}, recall: func(s *State) { s.lastTarget = 9 },
-			want: 9, from: 9, to: 9, a: 1, b: float64(SignalMissing)},
+		{name: "the HPA has not followed the last decrease", replicas: 6, values: []float64{math.NaN()},
+			recall: func(s *State) { s.lastTarget = 4 },
+			want:   6, from: 6, to: 6, a: 1, b: float64(SignalMissing)},
+		{name: "the HPA has not followed the last increase", replicas: 6, values: []float64{math.NaN()},
+			recall: func(s *State) { s.lastTarget = 9 },
+			want:   9, from: 9, to: 9, a: 1, b: float64(SignalMissing)},
 	})
 }
 
@@ -174,27 +190,34 @@ func TestFallback(t *testing.T) {
 		return func(o *Observation) { o.Readings = []Reading{{Cause: CauseUnreachable, Failures: n}} }
 	}
 	check(t, RuleFallback, []row{
-		{name: "none", replicas: 6, policy: with(FallbackNone, 9), see: failed(3), want: 6, from: silent},
+		{name: "none", replicas: 6, policy: with(FallbackNone, 9), see: failed(3), want: 6, from: noReason},
 		{name: "a threshold of 0 is 1", replicas: 6, policy: func(p *Policy) { p.Fallback.Behavior, p.Fallback.Replicas = FallbackStatic, 9 },
-			see: failed(0), want: 6, from: silent},
+			see: failed(0), want: 6, from: noReason},
 		{name: "at zero while another signal can wake the workload", replicas: 0, values: []float64{0, 0},
 			policy: func(p *Policy) { twoSignals(p); with(FallbackStatic, 2)(p) },
-			see:    func(o *Observation) { o.Readings[1] = Reading{Failures: 3} }, want: 0, from: silent},
-		{name: "before the threshold", replicas: 6, policy: with(FallbackStatic, 9), see: failed(2), want: 6, from: silent},
+			see:    func(o *Observation) { o.Readings[1] = Reading{Failures: 3} }, want: 0, from: noReason},
+		{name: "before the threshold", replicas: 6, policy: with(FallbackStatic, 9), see: failed(2), want: 6, from: noReason},
 		{name: "static above", replicas: 6, policy: with(FallbackStatic, 9), see: failed(3), want: 9, from: 6, to: 9, a: 3, b: 9},
-		{name: "static below is law 3's", replicas: 6, policy: with(FallbackStatic, 2), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 2},
+		{name: "static below the current replicas", replicas: 6, policy: with(FallbackStatic, 2), see: failed(3), want: 6,
+			from: 6, to: 6, a: 3, b: 2},
 		{name: "currentReplicas", replicas: 6, policy: with(FallbackCurrentReplicas, 9), see: failed(4), want: 6, from: 6, to: 6, a: 4, b: 9},
-		{name: "currentReplicasIfHigher, higher", replicas: 6, policy: with(FallbackCurrentReplicasIfHigher, 4), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 4},
-		{name: "currentReplicasIfHigher, lower", replicas: 6, policy: with(FallbackCurrentReplicasIfHigher, 9), see: failed(3), want: 9, from: 6, to: 9, a: 3, b: 9},
-		{name: "currentReplicasIfLower, lower is law 3's", replicas: 6, policy: with(FallbackCurrentReplicasIfLower, 2), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 2},
-		{name: "currentReplicasIfLower, higher", replicas: 6, policy: with(FallbackCurrentReplicasIfLower, 9), see: failed(3), want: 6, from: 6, to: 6, a: 3, b: 9},
-		{name: "at zero it wakes, as in KEDA", replicas: 0, policy: with(FallbackStatic, 2), see: failed(3), want: 2, from: 0, to: 2, a: 3, b: 2},
-		{name: "a cold start is no failure", replicas: 1, policy: with(FallbackStatic, 9), see: func(o *Observation) {
+		{name: "currentReplicasIfHigher, higher", replicas: 6, policy: with(FallbackCurrentReplicasIfHigher, 4), see: failed(3), want: 6,
+			from: 6, to: 6, a: 3, b: 4},
+		{name: "currentReplicasIfHigher, lower", replicas: 6, policy: with(FallbackCurrentReplicasIfHigher, 9), see: failed(3), want: 9,
+			from: 6, to: 9, a: 3, b: 9},
+		{name: "currentReplicasIfLower, lower", replicas: 6, policy: with(FallbackCurrentReplicasIfLower, 2), see: failed(3), want: 6,
+			from: 6, to: 6, a: 3, b: 2},
+		{name: "currentReplicasIfLower, higher", replicas: 6, policy: with(FallbackCurrentReplicasIfLower, 9), see: failed(3), want: 6,
+			from: 6, to: 6, a: 3, b: 9},
+		{name: "at zero it scales up, as in KEDA", replicas: 0, policy: with(FallbackStatic, 2), see: failed(3), want: 2,
+			from: 0, to: 2, a: 3, b: 2},
+		{name: "a cold start is not a failure", replicas: 1, policy: with(FallbackStatic, 9), see: func(o *Observation) {
 			o.Ready, o.Loading, o.Readings = 0, 1, []Reading{{Cause: CauseEmpty, Failures: 30}}
-		}, want: 1, from: silent},
+		}, want: 1, from: noReason},
 		{name: "beyond the bounds", replicas: 6, policy: with(FallbackStatic, 99), see: failed(3), want: 20, from: 6, to: 99, a: 3, b: 99},
-		{name: "a known signal asks for more", replicas: 6, values: []float64{0, 4}, policy: func(p *Policy) { twoSignals(p); with(FallbackStatic, 9)(p) },
-			see: func(o *Observation) { o.Readings[0] = Reading{Failures: 3} }, want: 20, from: 30, to: 30, a: 3, b: 9},
+		{name: "a known signal needs more", replicas: 6, values: []float64{0, 4},
+			policy: func(p *Policy) { twoSignals(p); with(FallbackStatic, 9)(p) },
+			see:    func(o *Observation) { o.Readings[0] = Reading{Failures: 3} }, want: 20, from: 30, to: 30, a: 3, b: 9},
 	})
 }
 
@@ -231,13 +254,17 @@ func TestGrowingDemand(t *testing.T) {
 	both := func(p *Policy) { p.Signals = []Signal{queue(10), busy(0.7)} }
 	grew := func(s *State) { s.trends[0] = trend{true, 20, 12} }
 	check(t, RuleGrowingDemand, []row{
-		{name: "the queue grows while the GPUs look idle", replicas: 6, values: []float64{20, 0.1}, policy: both, recall: grew, want: 6, from: 2, to: 6, a: 20, b: 12.044199},
-		{name: "the queue stands", replicas: 6, values: []float64{20, 0.1}, policy: both, recall: func(s *State) { s.trends[0] = trend{true, 20, 19} }, want: 2, from: silent},
-		{name: "the queue grows from nothing to nothing", replicas: 6, values: []float64{0.9, 0.1}, policy: both, recall: func(s *State) { s.trends[0] = trend{true, 0.9, 0.1} }, want: 1, from: silent},
-		{name: "never seen before", replicas: 6, values: []float64{20, 0.1}, policy: both, want: 2, from: silent},
-		{name: "demand alone decides for itself", replicas: 6, values: []float64{20}, recall: grew, want: 2, from: silent},
-		{name: "a rise needs no veto", replicas: 6, values: []float64{80, 0.1}, policy: both, recall: grew, want: 8, from: silent},
-		{name: "utilization does not veto itself", replicas: 6, values: []float64{0.2}, policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} }, recall: grew, want: 2, from: silent},
+		{name: "the queue grows while the GPUs look idle", replicas: 6, values: []float64{20, 0.1}, policy: both, recall: grew, want: 6,
+			from: 2, to: 6, a: 20, b: 12.044199},
+		{name: "the queue is constant", replicas: 6, values: []float64{20, 0.1}, policy: both,
+			recall: func(s *State) { s.trends[0] = trend{true, 20, 19} }, want: 2, from: noReason},
+		{name: "an almost empty queue grows", replicas: 6, values: []float64{0.9, 0.1}, policy: both,
+			recall: func(s *State) { s.trends[0] = trend{true, 0.9, 0.1} }, want: 1, from: noReason},
+		{name: "no trend yet", replicas: 6, values: []float64{20, 0.1}, policy: both, want: 2, from: noReason},
+		{name: "a policy of demand alone", replicas: 6, values: []float64{20}, recall: grew, want: 2, from: noReason},
+		{name: "an increase", replicas: 6, values: []float64{80, 0.1}, policy: both, recall: grew, want: 8, from: noReason},
+		{name: "a policy of utilization alone", replicas: 6, values: []float64{0.2},
+			policy: func(p *Policy) { p.Signals = []Signal{busy(0.7)} }, recall: grew, want: 2, from: noReason},
 		{name: "latency counts like demand", replicas: 6, values: []float64{0.2, 0.1}, policy: func(p *Policy) {
 			both(p)
 			p.Signals[0] = Signal{Kind: Mean, Class: Latency, Target: 1, MaxAge: time.Minute}
@@ -251,13 +278,17 @@ func TestLoading(t *testing.T) {
 		return func(o *Observation) { o.Ready, o.Loading = ready, loading }
 	}
 	check(t, RuleLoading, []row{
-		{name: "a mean over 2 of 6 takes none of the others back", replicas: 6, values: []float64{0.5}, policy: mean, see: load(2, 4), want: 6, from: 2, to: 6, a: 4, b: 2},
-		{name: "pending ones may go", replicas: 6, values: []float64{0.5}, policy: mean, see: load(2, 1), want: 3, from: 2, to: 3, a: 1, b: 2},
-		{name: "it never raises", replicas: 3, values: []float64{0.1}, policy: mean, see: load(2, 4), want: 3, from: 1, to: 3, a: 4, b: 2},
-		{name: "a total may take them back", replicas: 6, values: []float64{20}, see: load(2, 4), want: 2, from: silent},
-		{name: "none is bought twice", replicas: 6, values: []float64{1}, policy: mean, see: load(3, 3), want: 6, from: 6, to: 6, a: 3, b: 3},
-		{name: "all that are ready are busy, the others crash", replicas: 6, values: []float64{0.7}, policy: mean, see: load(2, 0), want: 6, from: 3, to: 6, a: 0, b: 2},
-		{name: "on target the ready ones do", replicas: 6, values: []float64{0.5}, policy: mean, see: load(2, 0), want: 2, from: silent},
-		{name: "nothing loads", replicas: 6, values: []float64{0.25}, policy: mean, want: 3, from: silent},
+		{name: "a mean of 2 of 6 replicas does not remove loading ones", replicas: 6, values: []float64{0.5}, policy: mean,
+			see: load(2, 4), want: 6, from: 2, to: 6, a: 4, b: 2},
+		{name: "pending replicas can be removed", replicas: 6, values: []float64{0.5}, policy: mean, see: load(2, 1), want: 3,
+			from: 2, to: 3, a: 1, b: 2},
+		{name: "does not raise", replicas: 3, values: []float64{0.1}, policy: mean, see: load(2, 4), want: 3, from: 1, to: 3, a: 4, b: 2},
+		{name: "a total can remove them", replicas: 6, values: []float64{20}, see: load(2, 4), want: 2, from: noReason},
+		{name: "loading replicas are not requested twice", replicas: 6, values: []float64{1}, policy: mean, see: load(3, 3), want: 6,
+			from: 6, to: 6, a: 3, b: 3},
+		{name: "all that are ready are busy, the others crash", replicas: 6, values: []float64{0.7}, policy: mean, see: load(2, 0),
+			want: 6, from: 3, to: 6, a: 0, b: 2},
+		{name: "ready replicas at the target", replicas: 6, values: []float64{0.5}, policy: mean, see: load(2, 0), want: 2, from: noReason},
+		{name: "no replica is loading", replicas: 6, values: []float64{0.25}, policy: mean, want: 3, from: noReason},
 	})
 }

@@ -12,8 +12,10 @@ func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{MinReplicas: 1, MaxReplicas: 64}
 		for range rapid.IntRange(1, 3).Draw(t, "signals") {
-			p.Signals = append(p.Signals, Signal{Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")), Class: Class(rapid.IntRange(0, 2).Draw(t, "class")), Target: 0.7, MaxAge: time.Minute,
-				Forecast: Forecast{Window: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "forecast"), Deviations: 2, Replaces: rapid.Bool().Draw(t, "replaces")}})
+			p.Signals = append(p.Signals, Signal{Kind: Kind(rapid.IntRange(0, 1).Draw(t, "kind")),
+				Class: Class(rapid.IntRange(0, 2).Draw(t, "class")), Target: 0.7, MaxAge: time.Minute,
+				Forecast: Forecast{Window: rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "forecast"), Deviations: 2,
+					Replaces: rapid.Bool().Draw(t, "replaces")}})
 		}
 		p.Panic = Panic{Threshold: float64(rapid.IntRange(0, 2).Draw(t, "panic")), Window: time.Minute}
 		now := nine
@@ -23,7 +25,8 @@ func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 			now = now.Add(15 * time.Second)
 			o := Observation{Replicas: replicas, Ready: rapid.Int32Range(0, replicas).Draw(t, "ready"), Advice: NoAdvice, Operator: NoOperator}
 			for range p.Signals {
-				o.Readings = append(o.Readings, Reading{Value: rapid.Float64Range(0, 20).Draw(t, "value"), At: now, Coverage: 1, Known: true, Shared: true})
+				o.Readings = append(o.Readings, Reading{Value: rapid.Float64Range(0, 20).Draw(t, "value"), At: now, Coverage: 1, Known: true,
+					Shared: true})
 			}
 			before := replicas
 			var d Decision
@@ -47,7 +50,8 @@ func TestSharedGPUKeepsReplicasUntilItIsIdle(t *testing.T) {
 		now = now.Add(time.Minute)
 		var d Decision
 		d, s = Decide(p, Observation{Replicas: replicas, Ready: replicas, Advice: NoAdvice, Operator: NoOperator,
-			Readings: []Reading{{Value: step.value, At: now, Coverage: 1, Reported: replicas, Measured: replicas, Known: true, Shared: true}}}, s, now)
+			Readings: []Reading{{Value: step.value, At: now, Coverage: 1, Reported: replicas, Measured: replicas, Known: true,
+				Shared: true}}}, s, now)
 		if replicas = d.Replicas; replicas != step.want {
 			t.Fatalf("at %g: %d, want %d\n%s", step.value, replicas, step.want, table(p, &d))
 		}

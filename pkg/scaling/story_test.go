@@ -177,7 +177,7 @@ func TestScaleToZeroAtNightAndUpOnTheFirstRequest(t *testing.T) {
 	if want := nine.Add(15 * time.Minute); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleIdle {
 		t.Errorf("may fall at %v by %v, want %v by the cooldown", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
-	w.tick(time.Second) // 09:15:00, nobody came
+	w.tick(time.Second) // 09:15:00, without a request
 	w.expect(0, RuleCombine)
 	w.run(time.Hour)
 	w.expect(0, RuleCombine)
@@ -193,7 +193,7 @@ func TestEndOfABacklogDoesNotScaleToZeroAtOnce(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 2, 30 * time.Second}}}}
 	w := newScenario(t, p, 9, 0)
 	w.run(time.Minute)
-	w.expect(7, RuleRate) // the cooldown is over although the window is not: 0 is wanted, two pods may go
+	w.expect(7, RuleRate) // the cooldown is over although the window is not: 0 are needed, the rate allows two pods
 	for _, want := range []int32{5, 3, 1, 0} {
 		if w.run(30 * time.Second); w.last.Replicas != want {
 			t.Errorf("%s: %d, want %d", w.now.Format("15:04:05"), w.last.Replicas, want)

@@ -11,16 +11,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each rule's texts.
 func TestTextOfEachReason(t *testing.T) {
 	zone := berlin(t)
 	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, zone)
 	p := &Policy{
-		Signals: []Signal{{Name: "gateway", Target: 10, Forecast: Forecast{Window: 5 * time.Minute, Deviations: 2.5}}, {Name: "kv", Unit: Percent, Target: 0.8}, {Name: "ttft", Unit: Seconds, Target: 0.25}},
-		ScaleUp: Direction{Rates: []RatePolicy{{PercentRate, 100, 15 * time.Second}}}, ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
-		Schedules: []Schedule{{Window: calendar.Window{Name: "office", Location: zone, Start: calendar.Cron{Minute: 1}}}, {Window: calendar.Window{Name: "launch"}}},
+		Signals: []Signal{{Name: "gateway", Target: 10, Forecast: Forecast{Window: 5 * time.Minute, Deviations: 2.5}}, {Name: "kv",
+			Unit: Percent, Target: 0.8}, {Name: "ttft", Unit: Seconds, Target: 0.25}},
+		ScaleUp:   Direction{Rates: []RatePolicy{{PercentRate, 100, 15 * time.Second}}},
+		ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
+		Schedules: []Schedule{{Window: calendar.Window{Name: "office", Location: zone,
+			Start: calendar.Cron{Minute: 1}}}, {Window: calendar.Window{Name: "launch"}}},
 	}
 	team := &Policy{Team: &Team{Name: "chat", Limits: []ResourceLimit{{"nvidia.com/gpu", 16}}}}
 	formula := &Policy{Formula: func([]Proposal, int32, int32) (float64, bool) { return 0, true }}
@@ -93,6 +96,6 @@ func golden(t *testing.T, file, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s (go test -update writes it anew)\n--- want\n%s--- got\n%s", file, want, got)
+		t.Errorf("%s (go test -update rewrites it)\n--- want\n%s--- got\n%s", file, want, got)
 	}
 }

@@ -119,7 +119,7 @@ func TestHungBackendIsNotScaledDown(t *testing.T) {
 	}
 	w.value = func(_ *scenario, i int) float64 { return []float64{50, 0.02}[i] }
 	w.run(10 * time.Minute)
-	w.expect(5, RuleCombine) // it stands: 50 waiting ask for 5
+	w.expect(5, RuleCombine) // constant: 50 waiting requests need 5
 }
 
 func TestNoiseIsNotGrowth(t *testing.T) {
@@ -213,7 +213,8 @@ func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 		{"another query under the same name", func(p *Policy) { s := waiting; s.Source = 8; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
 		{"another kind of number", func(p *Policy) { s := waiting; s.Class = Latency; p.Signals = []Signal{s, busy(0.7)} }, 7, RuleCombine},
 	} {
-		first := &Policy{Signals: []Signal{waiting, busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
+		first := &Policy{Signals: []Signal{waiting, busy(0.7)}, MinReplicas: 1, MaxReplicas: 20,
+			Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
 		w := newScenario(t, first, 8)
 		w.value = func(w *scenario, i int) float64 {
 			if w.p.Signals[i].Class == Utilization {
@@ -249,7 +250,8 @@ func TestRestartKeepsOnlyTrends(t *testing.T) {
 
 // A policy whose signals have no source, in another order: the trend of one signal must not apply to another.
 func TestAnotherPolicyDoesNotKeepTrends(t *testing.T) {
-	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
+	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20,
+		Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
 	w := newScenario(t, first, 8)
 	w.value = func(w *scenario, i int) float64 { return []float64{w.now.Sub(nine).Seconds() / 4, 0.1}[i] }
 	w.run(4 * time.Minute)
@@ -265,7 +267,8 @@ func TestAnotherPolicyDoesNotKeepTrends(t *testing.T) {
 func TestAbsurdTimesGiveADecision(t *testing.T) {
 	p := benchPolicy()
 	p.Schedules = []Schedule{on("once", 0, time.Hour, 4, 9)}
-	times := []time.Time{{}, time.Unix(1<<62, 0), time.Unix(-1<<62, 0), nine, time.Unix(math.MaxInt64, 999_999_999), time.Unix(math.MinInt64, 0), nine}
+	times := []time.Time{{}, time.Unix(1<<62, 0), time.Unix(-1<<62, 0), nine, time.Unix(math.MaxInt64,
+		999_999_999), time.Unix(math.MinInt64, 0), nine}
 	for _, first := range times {
 		s := Seed(p, 6, first)
 		for _, now := range times {
@@ -282,7 +285,8 @@ func TestAbsurdTimesGiveADecision(t *testing.T) {
 
 // Seven replicas are needed and the capacity cap is 5. When the cap ends the target is seven at once.
 func TestEndOfACapRaisesAtOnce(t *testing.T) {
-	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20, ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
+		ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
 	w := newScenario(t, p, 3, 70)
 	w.o.Advice.Cap = 5
 	w.run(5 * time.Minute)
@@ -310,14 +314,15 @@ func TestSurgeDoesNotGrowWhileReadingsAreMissing(t *testing.T) {
 	}
 	w.o.Advice.AtRisk, w.o.Advice.Surge = 0, 0
 	w.tick(time.Second)
-	w.expect(9, RuleSurge) // nobody knows whether fewer will do
+	w.expect(9, RuleSurge) // it is not known whether fewer are enough
 	w.load(60)
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)
 }
 
 func TestTargetAfterAnOverrideFollowsTheRates(t *testing.T) {
-	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40, ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40,
+		ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
 	w := newScenario(t, p, 4, 40)
 	w.o.Operator = Operator{Min: 12, Max: -1, Until: nine.Add(time.Hour)}
 	w.run(time.Hour - time.Second)
@@ -332,7 +337,8 @@ func TestTargetAfterAnOverrideFollowsTheRates(t *testing.T) {
 }
 
 func TestTargetAfterAPauseStartsFromTheCurrentReplicas(t *testing.T) {
-	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40, ScaleUp: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
+	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40,
+		ScaleUp: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
 	w := newScenario(t, p, 4, 40)
 	w.run(time.Minute)
 	w.o.Operator.Paused = true

@@ -131,7 +131,8 @@ func TestMergedStepsKeepTheReplicasOfAQuietTime(t *testing.T) {
 			s.push(stamp(at), launch+1+n, period.Milliseconds())
 			at = at.Add(4 * time.Second)
 			if got := s.list[s.before(stamp(quiet))]; got.low != launch || got.high != launch {
-				t.Fatalf("%d steps before the quiet time and %d after it: it had %d replicas, remembered as %d..%d", launch, n+1, launch, got.low, got.high)
+				t.Fatalf("%d steps before the quiet time and %d after it: it had %d replicas, remembered as %d..%d",
+					launch, n+1, launch, got.low, got.high)
 			}
 		}
 	}

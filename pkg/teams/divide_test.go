@@ -74,7 +74,8 @@ func TestDivideInOrder(t *testing.T) {
 
 func TestDivideNamesTheLimitAndWhatOthersHold(t *testing.T) {
 	two := func(a, b int64) []Amount { return []Amount{{PerReplica: a, Known: true}, {PerReplica: b, Known: true}} }
-	members := []Member{{Key: "a", Want: 9, Amounts: two(1, 0)}, {Key: "b", Want: 9, Amounts: two(0, 1)}, {Key: "c", Want: 1, Running: 1, Amounts: two(0, 2)}}
+	members := []Member{{Key: "a", Want: 9, Amounts: two(1, 0)}, {Key: "b", Want: 9, Amounts: two(0, 1)}, {Key: "c", Want: 1,
+		Running: 1, Amounts: two(0, 2)}}
 	out := make([]Share, 3)
 	Divide([]Limit{{gpu, 20}, {"nvidia.com/mig-1g.10gb", 6}}, []int64{0, 1}, members, out)
 	if want := []Share{{9, -1, 0}, {3, 1, 3}, {1, -1, 0}}; !slices.Equal(out, want) {
@@ -85,7 +86,8 @@ func TestDivideNamesTheLimitAndWhatOthersHold(t *testing.T) {
 	if want := (Share{1, 1, -1}); out[0] != want {
 		t.Errorf("the second amount is unknown: %+v, want %+v", out[0], want)
 	}
-	if got := maxima(divide(4, 0, Member{Key: "a", Want: 4, Amounts: gpus(1 << 61)}, Member{Key: "b", Want: 9, Amounts: gpus(1)})); !slices.Equal(got, []int32{0, 4}) {
+	if got := maxima(divide(4, 0, Member{Key: "a", Want: 4, Amounts: gpus(1 << 61)}, Member{Key: "b", Want: 9,
+		Amounts: gpus(1)})); !slices.Equal(got, []int32{0, 4}) {
 		t.Errorf("a huge amount: maxima %v, want 0 and 4", got)
 	}
 	if got, want := divide(4, 0, Member{Key: "a", Want: 3, Running: 1, Amounts: []Amount{{}}})[0], (Share{1, 0, -1}); got != want {
@@ -104,7 +106,8 @@ func drawTeam(t *rapid.T, unknown bool) (limits []Limit, others []int64, members
 			*n = rapid.Int32Range(0, 30).Draw(t, "replicas")
 		}
 		for range limits {
-			a := Amount{PerReplica: rapid.Int64Range(0, 4).Draw(t, "amount"), Known: !unknown || rapid.Bool().Draw(t, "known"), Pods: rapid.Int64Range(0, 9).Draw(t, "pods")}
+			a := Amount{PerReplica: rapid.Int64Range(0, 4).Draw(t, "amount"), Known: !unknown || rapid.Bool().Draw(t, "known"),
+				Pods: rapid.Int64Range(0, 9).Draw(t, "pods")}
 			m.Amounts = append(m.Amounts, a)
 		}
 		members = append(members, m)
@@ -258,7 +261,8 @@ func TestDivideGivesWhatOneReplicaAtATimeGives(t *testing.T) {
 func BenchmarkDivideTenThousand(b *testing.B) {
 	members, out := make([]Member, 10_000), make([]Share, 10_000)
 	for i := range members {
-		members[i] = Member{Key: "team/" + strings.Repeat("x", i%7) + fmt.Sprint(i), Want: 100_000, Min: 1, Running: int32(i % 50), Amounts: gpus(int64(1 + i%8))}
+		members[i] = Member{Key: "team/" + strings.Repeat("x", i%7) + fmt.Sprint(i), Want: 100_000, Min: 1, Running: int32(i % 50),
+			Amounts: gpus(int64(1 + i%8))}
 	}
 	for b.Loop() {
 		Divide([]Limit{{gpu, 1_000_000}}, []int64{10}, members, out)
