@@ -98,7 +98,7 @@ schedules:
 		return nil
 	}
 	stack.Eventually(t, 2*time.Minute, "gpuscaler deletes the buffer", none)
-	if log := suite.Log(); !strings.Contains(log, "the autoscaler's gate is off") || !strings.Contains(log,
+	if log := suite.Log(); !strings.Contains(log, "its feature gate is probably off") || !strings.Contains(log,
 		"FEATURE_GATES=CapacityBuffer=true") {
 		t.Error("the log does not report that the gate is off and how to enable it")
 	}
