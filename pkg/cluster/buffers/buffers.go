@@ -31,7 +31,7 @@ const (
 	managedByLabel = "app.kubernetes.io/managed-by"
 	// responseTimeout is how long an autoscaler may take to set a condition on a buffer. If it sets none, its feature gate is off.
 	responseTimeout = time.Minute
-	// retryInterval is how long no further buffer is written then. The gate may be turned on meanwhile.
+	// retryInterval is how long no further buffer is written after one without a response. The gate may be turned on meanwhile.
 	retryInterval = time.Hour
 	// maxReplicas limits the value of another owner's buffer.
 	maxReplicas = 1 << 30
@@ -115,7 +115,7 @@ type Cache struct {
 	buffers       map[string]*Buffer // by namespace/name
 	mayWrite      bool               // the last answer of the API server
 	missingLogged bool               // a warning about the missing right was logged
-	ignoredSince  time.Time          // when no autoscaler had responded to a buffer in time; zero if one does or it is not known
+	ignoredSince  time.Time          // when a buffer had no response in time, so that no further one is written; zero: none is ignored
 }
 
 // Options connect a Cache with the rest of the controller.
@@ -181,8 +181,8 @@ func (c *Cache) replicas(w *scaling.Workload) int32 {
 	return b.replicas
 }
 
-// OthersHold reports whether a CapacityBuffer of another owner holds nodes and gpuscaler has no buffer for the workloads. With a buffer of
-// its own the cause is not known; that buffer is reported by its group for as long as it exists.
+// OthersHold reports whether a CapacityBuffer of another owner holds nodes and gpuscaler has no buffer for the workloads. If gpuscaler has
+// one, it is not known which of the two holds a node; the group reports its own buffer for as long as it exists.
 func (c *Cache) OthersHold(workloads []*scaling.Workload) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -61,7 +61,7 @@ func (w *Writer) Write(t Task) {
 	}
 }
 
-// write returns what it did, or tried: "written" or "removed". It is empty if there was nothing to do.
+// write returns what it did or tried to do: "written" or "removed". The result is empty if there was nothing to do.
 func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	client, name := w.Client.Resource(Resource).Namespace(t.Namespace), namePrefix+t.Policy
 	done = "written"

@@ -98,17 +98,17 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	node("silent", false, 3*time.Minute, false)
 	node("repaired", false, 30*time.Minute, false)
 	node("tainted", true, time.Hour, true)
-	made("by kubectl", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
+	made("deleted by a user", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
 	node("ready", false, -time.Minute, false) // drained
-	made("by kubectl", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
+	made("deleted by a user", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "ready" })
 	node("ready", true, time.Hour, false)
 	made("by node repair", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "repaired" })
 	made("silent, then gone", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "silent" })
 	made("tainted, then gone", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "tainted" })
 	made("without its node", func(f *karpenter.NodeClaim) { f.Deleted, f.Node = now, "gone" })
 	made("consolidated", func(f *karpenter.NodeClaim) { f.Deleted, f.Voluntary = now, true })
-	made("aged", func(f *karpenter.NodeClaim) { f.Deleted, f.ExpireAfter = now, time.Hour })
-	made("never up", func(f *karpenter.NodeClaim) { f.Deleted, f.Initialized = now, false })
+	made("expired", func(f *karpenter.NodeClaim) { f.Deleted, f.ExpireAfter = now, time.Hour })
+	made("not initialized", func(f *karpenter.NodeClaim) { f.Deleted, f.Initialized = now, false })
 	refused := made("refused-x", func(f *karpenter.NodeClaim) { f.Launched, f.Initialized = false, false })
 	event := func(claim, uid, reason string) {
 		e, err := karpenter.TrimClaimEvent(&corev1.Event{Reason: reason, EventTime: metav1.NewMicroTime(now),
@@ -120,20 +120,20 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	}
 	n.DeleteNodeClaim(refused)
 	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)
-	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)      // a repeated Event counts once
-	event("l40s-spot-abcde", "before we looked", karpenter.InsufficientCapacity) // its NodePool is known by the name only
+	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)     // a repeated Event counts once
+	event("l40s-spot-abcde", "an unread claim", karpenter.InsufficientCapacity) // its NodePool is known by the name only
 	n.DeleteNodeClaim(made("broken", func(f *karpenter.NodeClaim) { f.Launched, f.Initialized = false, false }))
-	made("noticed", func(*karpenter.NodeClaim) {})
-	event("noticed", "uid-noticed", "SpotInterrupted")
-	made("noticed, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
-	event("noticed, then deleted", "uid-noticed, then deleted", "SpotInterrupted")
-	made("noticed, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
+	made("interrupted", func(*karpenter.NodeClaim) {})
+	event("interrupted", "uid-interrupted", "SpotInterrupted")
+	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
+	event("interrupted, then deleted", "uid-interrupted, then deleted", "SpotInterrupted")
+	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
 	// The watches of NodeClaims and Events are not ordered.
-	late := made("deleted, then noticed", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
+	late := made("deleted, then interrupted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
 	n.DeleteNodeClaim(late)
-	event("deleted, then noticed", string(late.UID), "SpotInterrupted")
-	made("consolidated and noticed", func(f *karpenter.NodeClaim) { f.Deleted, f.Voluntary = now, true })
-	event("consolidated and noticed", "uid-consolidated and noticed", "InstanceTerminating")
+	event("deleted, then interrupted", string(late.UID), "SpotInterrupted")
+	made("consolidated and interrupted", func(f *karpenter.NodeClaim) { f.Deleted, f.Voluntary = now, true })
+	event("consolidated and interrupted", "uid-consolidated and interrupted", "InstanceTerminating")
 
 	o := capacity.Observation{}
 	n.Observe(spotGroup(t), nil, &o)
@@ -145,17 +145,17 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 		losses = append(losses, l.UID)
 	}
 	slices.Sort(failures)
-	if want := []string{"before we looked true", "uid-broken false", "uid-refused-x true"}; !slices.Equal(failures, want) {
+	if want := []string{"an unread claim true", "uid-broken false", "uid-refused-x true"}; !slices.Equal(failures, want) {
 		t.Errorf("failures %q, want %q", failures, want)
 	}
 	slices.Sort(losses)
-	want := []string{"uid-deleted, then noticed", "uid-noticed, then deleted", "uid-silent, then gone", "uid-tainted, then gone",
+	want := []string{"uid-deleted, then interrupted", "uid-interrupted, then deleted", "uid-silent, then gone", "uid-tainted, then gone",
 		"uid-without its node"}
 	if !slices.Equal(losses, want) {
 		t.Errorf("losses %q, want %q", losses, want)
 	}
 	for _, node := range o.Pools[0].Nodes {
-		if node.Notice != strings.Contains(node.UID, "noticed") && node.UID != "uid-tainted, then gone" {
+		if node.Notice != strings.Contains(node.UID, "interrupted") && node.UID != "uid-tainted, then gone" {
 			t.Errorf("%s has notice: %t", node.UID, node.Notice)
 		}
 	}
