@@ -40,14 +40,6 @@ var notYet = []string{
 	"config/metrics.md",
 	"pkg/cluster",
 	"pkg/lint",
-	"pkg/capacity/annotations_test.go", "pkg/capacity/apiserver_test.go", "pkg/capacity/atrisk_test.go",
-	"pkg/capacity/bench_test.go", "pkg/capacity/claims_test.go", "pkg/capacity/cluster_test.go", "pkg/capacity/day_test.go",
-	"pkg/capacity/downtime_test.go", "pkg/capacity/evidence_test.go", "pkg/capacity/freeze_test.go", "pkg/capacity/fuzz_test.go",
-	"pkg/capacity/hindered_test.go", "pkg/capacity/inspect_test.go", "pkg/capacity/invariants_test.go",
-	"pkg/capacity/karpenter_test.go", "pkg/capacity/limits_test.go", "pkg/capacity/losses_test.go", "pkg/capacity/model_test.go",
-	"pkg/capacity/move_test.go", "pkg/capacity/movebatch_test.go", "pkg/capacity/moveends_test.go", "pkg/capacity/override_test.go",
-	"pkg/capacity/phases_test.go", "pkg/capacity/record_test.go", "pkg/capacity/replicas_test.go", "pkg/capacity/room_test.go",
-	"pkg/capacity/story_test.go", "pkg/capacity/workload_test.go", "pkg/capacity/writes_test.go", "pkg/capacity/zerolimit_test.go",
 }
 
 // allowed are the places where a banned word is right, each with its reason. At most ten.

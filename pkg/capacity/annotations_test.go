@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestLoadingPodsAreShieldedUntilTheyAreReady(t *testing.T) {
+func TestLoadingPodsAreNotDisruptedUntilReady(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.StartupShield, g.LeadTime = true, 20*time.Minute })
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -26,11 +26,11 @@ func TestLoadingPodsAreShieldedUntilTheyAreReady(t *testing.T) {
 	own.shield, own.ready, own.bound = Annotation{"true", false}, false, c.now
 	c.run(30 * time.Second)
 	if own.shield != (Annotation{"true", false}) {
-		t.Errorf("somebody's own annotation became %+v", own.shield)
+		t.Errorf("the annotation of another manager became %+v", own.shield)
 	}
 }
 
-func TestScaleInTakesIdlePodsAndThoseOnDemandAndThoseThatFreeANode(t *testing.T) {
+func TestScaleInDeletesIdleOnDemandAndNodeFreeingPodsFirst(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.EmptyWholeNodes = true })
 	c.pools[0].gpus = 2
 	chat := c.add("team-chat/llama", 1)
@@ -63,7 +63,7 @@ func TestScaleInTakesIdlePodsAndThoseOnDemandAndThoseThatFreeANode(t *testing.T)
 	}
 }
 
-func TestTheOrderInWhichPodsGo(t *testing.T) {
+func TestDeletionCostOrder(t *testing.T) {
 	names := []string{"doomed", "idle, on demand", "idle, lonely", "idle", "on demand, lonely", "on demand", "lonely", "none of these"}
 	for reserve, packing := range map[string]bool{"packing": true, "packing with a reserve": true, "only a reserve": false} {
 		g, o := pairOf(t, func(g *Group) { g.EmptyWholeNodes = packing })

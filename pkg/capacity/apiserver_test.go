@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// observe is what the cluster room would hand over.
+// observe returns what package cluster would observe.
 func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
@@ -39,7 +39,7 @@ func (c *cluster) observe() Observation {
 				kind = Reserved
 			}
 			v.Nodes = append(v.Nodes, Node{Name: n.name, UID: n.name, Type: kind, Stage: stage, Ready: n.usable, GPUs: p.gpus, Used: c.used(n),
-				Created: n.created, Hourly: p.hourly, Notice: n.notice, BlockingPods: n.squatters})
+				Created: n.created, Hourly: p.hourly, Notice: n.notice, BlockingPods: n.blockingPods})
 			v.Usage += p.gpus
 		}
 		p.seen = p.version
@@ -123,10 +123,10 @@ func (c *cluster) patch(a NodePoolPatch) {
 	pool.apply(c, a)
 }
 
-// admit fails the test for a patch that the chart's admission policy refuses.
+// admit fails the test for a patch that the chart's admission policy rejects.
 func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	if pool.consent&consentAny == 0 {
-		c.t.Errorf("%s: a patch of %s, which hands nothing over: %s", c.clock(), pool.Name, a.Text())
+		c.t.Errorf("%s: a patch of %s without consent: %s", c.clock(), pool.Name, a.Text())
 	}
 	for _, change := range slices.Concat(a.Changes, a.Overrides) {
 		if pool.consent&change.Field.Consent() == 0 && !pool.fields[change.Name()].Value.same(change.To) {
@@ -135,12 +135,12 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	}
 }
 
-// apply is the server-side apply of all that we hold: what it leaves out is ours no longer, and nobody's is gone.
+// apply is the server-side apply of all overrides. A field without another owner that it leaves out must have been restored.
 func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	for name, f := range p.fields {
 		restored := slices.ContainsFunc(a.Changes, func(r Change) bool { return r.Restore && r.Name() == name })
 		if f.Ours && !restored && !slices.ContainsFunc(a.Overrides, func(h Change) bool { return h.Name() == name }) {
-			c.t.Errorf("%s: an apply gives up %s of %s, which nobody restored", c.clock(), name, p.Name)
+			c.t.Errorf("%s: an apply gives up %s of %s without a restore", c.clock(), name, p.Name)
 		}
 	}
 	for _, h := range a.Overrides {
@@ -162,7 +162,7 @@ func (c *cluster) mark(a PodAnnotation) {
 	}
 }
 
-// edit is somebody else's hand on a NodePool.
+// edit changes a field of a NodePool as another manager.
 func (c *cluster) edit(pool int, field string, v Value) {
 	c.pools[pool].fields[field] = FieldView{Value: v, Owner: "kubectl-edit"}
 	c.pools[pool].version++

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
+func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 8
@@ -19,7 +19,7 @@ func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
 	doomed := chat.pods[0]
 	c.run(5 * time.Minute)
 	if chat.ready() < 9 || doomed.cost.Value != "-100" {
-		t.Errorf("%d ready before the node goes, its pod at cost %q", chat.ready(), doomed.cost.Value)
+		t.Errorf("%d ready before the node is deleted, its pod at cost %q", chat.ready(), doomed.cost.Value)
 	}
 	c.lose(c.pools[0].nodes[0])
 	c.step()
@@ -42,7 +42,7 @@ func TestNoticesAndBurstsOfLossesAskForSuccessors(t *testing.T) {
 	}
 }
 
-func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
+func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		ages []time.Duration // of the losses
 		lead time.Duration
@@ -63,7 +63,7 @@ func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
 		for i, age := range c.ages {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{string(rune('a' + i)), now.Add(-age)})
 		}
-		// Two workloads on ten spot nodes: the greater one has the greater part of what stands by.
+		// Two workloads on ten spot nodes: the larger one has the larger part of the reserve.
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true}, {Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
 		for i := range 10 {
 			name := string(rune('a' + i))
@@ -73,12 +73,12 @@ func TestWhatStandsByIsWhatOneColdStartIsExpectedToLose(t *testing.T) {
 		}
 		d, s := Decide(g, o, State{}, now)
 		if a, b := d.Advice[0].AtRisk, d.Advice[1].AtRisk; s.Reserve.Size != c.want || a+b < c.want || a+b > c.want+1 || a < b {
-			t.Errorf("%s: %d stand by, %d and %d, want %d", name, s.Reserve.Size, a, b, c.want)
+			t.Errorf("%s: reserve %d, %d and %d, want %d", name, s.Reserve.Size, a, b, c.want)
 		}
 	}
 }
 
-func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
+func TestReserveCountsTheReplicasOfANode(t *testing.T) {
 	lost := func(n int) (all []Loss) {
 		for i := range n {
 			all = append(all, Loss{fmt.Sprint("lost-", i), midnight.Add(-time.Minute)})
@@ -88,20 +88,20 @@ func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes, each int   // spot nodes of 8, and replicas on each
 		gpus        int64 // of a replica
-		jobs        int   // nodes more, each full of somebody's Job
+		jobs        int   // further nodes, each full of an unmanaged Job
 		replaced    int   // of the nodes: those that Karpenter replaces by itself
 		needs       int32
 		lost, want  int32
 	}{
-		"one replica fills a node":                   {10, 1, 8, 0, 0, 10, 2, 2},
-		"eight on each":                              {10, 8, 1, 0, 0, 80, 2, 16},
-		"two of four each":                           {10, 2, 4, 0, 0, 20, 3, 6},
-		"half of the market carries Jobs":            {5, 8, 1, 5, 0, 40, 2, 8},
-		"two nodes gone of two that are left":        {2, 8, 1, 0, 0, 32, 2, 8},
-		"half of what stands is what stands by":      {12, 1, 8, 0, 0, 6, 12, 3},
-		"nothing of it is needed any more":           {4, 1, 8, 0, 0, 0, 4, 0},
-		"what stands by is needed when a node falls": {3, 1, 8, 0, 0, 2, 2, 1},
-		"Karpenter rolls most of them":               {20, 1, 8, 0, 16, 20, 2, 2},
+		"one replica fills a node":                    {10, 1, 8, 0, 0, 10, 2, 2},
+		"eight on each":                               {10, 8, 1, 0, 0, 80, 2, 16},
+		"two of four each":                            {10, 2, 4, 0, 0, 20, 3, 6},
+		"half of the market carries Jobs":             {5, 8, 1, 5, 0, 40, 2, 8},
+		"two nodes gone of two that are left":         {2, 8, 1, 0, 0, 32, 2, 8},
+		"at most half of the replicas is the reserve": {12, 1, 8, 0, 0, 6, 12, 3},
+		"nothing of it is needed any more":            {4, 1, 8, 0, 0, 0, 4, 0},
+		"the reserve is used when a node is lost":     {3, 1, 8, 0, 0, 2, 2, 1},
+		"Karpenter rolls most of them":                {20, 1, 8, 0, 16, 20, 2, 2},
 	} {
 		g, o := pairOf(t, nil)
 		w := Workload{Key: "team/a", Uncapped: c.needs, Current: c.needs, GPUs: c.gpus, Known: true}
@@ -122,12 +122,12 @@ func TestANodeThatGoesTakesAsManyReplicasAsItCarries(t *testing.T) {
 		}
 		o.Workloads, o.Pools[0].Losses = []Workload{w}, lost(int(c.lost))
 		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
-			t.Errorf("%s: %d stand by, want %d", name, d.Advice[0].AtRisk, c.want)
+			t.Errorf("%s: reserve %d, want %d", name, d.Advice[0].AtRisk, c.want)
 		}
 	}
 }
 
-func TestAReserveFallsACalmColdStartAfterItWasNeededLast(t *testing.T) {
+func TestReserveFallsSlowly(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 12
@@ -141,11 +141,11 @@ func TestAReserveFallsACalmColdStartAfterItWasNeededLast(t *testing.T) {
 		c.step()
 	}
 	if stood := c.now.Sub(began); stood < burstWindow+reserveDecay-2*time.Second || stood > burstWindow+reserveDecay+2*time.Second || c.s.Reserve.Size != 2 {
-		t.Errorf("%d stand by after %v; three were needed until %v", c.s.Reserve.Size, stood, burstWindow)
+		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, stood, burstWindow)
 	}
 }
 
-func TestOnlyNodesThatAreTakenPutReplicasAtRisk(t *testing.T) {
+func TestVoluntaryDisruptionIsNoRisk(t *testing.T) {
 	g, err := NewGroup(Group{Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestOnlyNodesThatAreTakenPutReplicasAtRisk(t *testing.T) {
 	}{
 		"all is well":                    {Node{}, 0},
 		"the provider gave notice":       {Node{Notice: true}, 1},
-		"it goes, and nobody asked":      {Node{Deleting: true}, 1},
+		"deleted by the provider":        {Node{Deleting: true}, 1},
 		"Karpenter consolidates it":      {Node{Deleting: true, Voluntary: true}, 0},
 		"Karpenter has chosen it anyway": {Node{Notice: true, Deleting: true, Voluntary: true}, 0},
 	} {

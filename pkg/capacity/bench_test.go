@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// benchGroup is a group with 100 nodes of 8 GPUs, 60 on spot and 40 on demand, and 4 workloads with 200 replicas each.
+// benchGroup returns a group with 100 nodes of 8 GPUs, 60 on spot and 40 on demand, and 4 workloads with 200 replicas each.
 func benchGroup(t testing.TB, name string) (*Group, Observation) {
 	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}, ConsolidationFreeze: true, ZeroLimit: true, OnDemandBase: 320})
 	if err != nil {
@@ -63,7 +63,7 @@ func BenchmarkAHundredGroupsOfAHundredNodes(b *testing.B) {
 	b.ReportMetric(float64(unsafe.Sizeof(State{})), "state-bytes")
 }
 
-// settle ticks until what the group wants is applied.
+// settle ticks until the overrides of the group are applied.
 func settle(s *State, g *Group, o *Observation, d *Decision, now *time.Time) {
 	for range 200 {
 		*now = now.Add(time.Second)
@@ -97,7 +97,7 @@ func applyTo(v *PoolView, p *NodePoolPatch) {
 	}
 }
 
-func TestAQuietTickAllocatesNothing(t *testing.T) {
+func TestQuietTickAllocatesNothing(t *testing.T) {
 	g, o := benchGroup(t, "group")
 	var s State
 	var d Decision

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// GPUs that pods claim by dynamic resource allocation are not counted. Until they are, no limit of ours may stand in their way.
-func TestAPodThatClaimsGPUsIsNeverStarvedByAZeroLimit(t *testing.T) {
+// GPUs that pods claim by dynamic resource allocation are not counted yet, so no limit may depend on demand meanwhile.
+func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
 	c.run(10 * time.Minute)
@@ -36,14 +36,14 @@ func TestAPodThatClaimsGPUsIsNeverStarvedByAZeroLimit(t *testing.T) {
 	}
 }
 
-// A workload whose template claims GPUs wants nodes before its first pod exists.
-func TestAWorkloadThatClaimsGPUsMakesDemandUnknownWhileItHasReplicas(t *testing.T) {
+// A workload whose template claims GPUs needs nodes before its first pod exists.
+func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
 	chat := c.add("team-chat/llama", 0)
 	chat.claims = true
 	c.run(10 * time.Minute)
 	if c.limit(0) != 0 {
-		t.Fatalf("no replica is wanted: limit %d\n%s", c.limit(0), c.why())
+		t.Fatalf("no replica is requested: limit %d\n%s", c.limit(0), c.why())
 	}
 	chat.want, chat.quota = 1, true // the pod itself does not exist yet
 	c.run(2 * time.Second)

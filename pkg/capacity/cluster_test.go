@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// cluster is a tiny Karpenter, kube-scheduler, ReplicaSet controller and API server around one group, second by second.
+// cluster simulates Karpenter, kube-scheduler, the ReplicaSet controller and the API server for one group, second by second.
 type cluster struct {
 	t     failer
 	g     *Group
@@ -75,14 +75,14 @@ type simNode struct {
 	changed        time.Time
 	notice         bool
 	reserved       bool // in a capacity reservation of its pool
-	squatters      int32
+	blockingPods   int32
 	pool           *simPool
 	heir, replaces *simNode
 }
 
 type simLoad struct {
 	key         string
-	want        int32 // what scaling wants before the nodes have their say
+	want        int32 // target of scaling before the advice
 	current     int32
 	extra       int32
 	gpus        int64
@@ -115,7 +115,8 @@ type simPod struct {
 
 var midnight = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // a Monday
 
-// newCluster is a group with a spot pool of weight 80 and an on-demand pool of weight 20, one GPU a node, everything handed over.
+// newCluster returns a group with a spot NodePool of weight 80 and an on-demand NodePool of weight 20, one GPU per node and consent for
+// every field.
 func newCluster(t failer, change func(g *Group)) *cluster {
 	g := Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 4, ConsolidationFreeze: true,
 		Pools: []Pool{{"l40s-spot", Spot}, {"l40s-ondemand", OnDemand}}}
@@ -161,7 +162,7 @@ func (c *cluster) spec(pool int) string {
 	return strings.Join(keys, "\n")
 }
 
-// run goes on for d, a second at a time.
+// run simulates d, one second at a time.
 func (c *cluster) run(d time.Duration) {
 	c.t.Helper()
 	for range int(d / time.Second) {
@@ -169,7 +170,7 @@ func (c *cluster) run(d time.Duration) {
 	}
 }
 
-// until goes on until something holds, at most for d.
+// until simulates until a condition is true, at most for d.
 func (c *cluster) until(d time.Duration, what string, holds func() bool) {
 	c.t.Helper()
 	for range int(d / time.Second) {
@@ -190,7 +191,7 @@ func (c *cluster) why() (s string) {
 		s += fmt.Sprintf("\t%s: %d nodes, weight %s, limit %s, budgets %s\n", p.Name, len(p.nodes), p.fields["weight"].Value, p.fields["limits[nvidia.com/gpu]"].Value, p.fields["disruption.budgets"].Value)
 	}
 	for _, l := range c.loads {
-		s += fmt.Sprintf("\t%s: wants %d, has %d pods, %d ready\n", l.key, l.want, len(l.pods), l.ready())
+		s += fmt.Sprintf("\t%s: %d requested, %d pods, %d ready\n", l.key, l.want, len(l.pods), l.ready())
 	}
 	return s
 }
@@ -252,7 +253,7 @@ func decided(s State, g *Group, o Observation, now time.Time, releasing bool) (d
 	return d, s
 }
 
-// replicaSets is HPA and ReplicaSet controller: the target follows scaling's number and the nodes' advice, as scaling reads it.
+// replicaSets simulates the HPA and the ReplicaSet controller: the target is that of scaling with the advice of the last tick.
 func (c *cluster) replicaSets() {
 	for _, l := range c.loads {
 		if !l.paused {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares with a file of testdata, or writes it.
+// golden compares a text with a file of testdata, or writes the file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := "testdata/" + name
@@ -24,26 +24,26 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s (go test -update writes it anew)\n got:\n%s\nwant:\n%s", file, got, want)
+		t.Errorf("%s (go test -update writes it)\n got:\n%s\nwant:\n%s", file, got, want)
 	}
 }
 
-// diary writes down what changes, as people would read it.
-type diary struct {
+// changeLog records what changes, as the texts of actions and reasons.
+type changeLog struct {
 	strings.Builder
 	c    *cluster
 	last string
 }
 
-func (d *diary) run(length time.Duration) {
+func (d *changeLog) run(length time.Duration) {
 	for range int(length / time.Second) {
 		d.c.step()
 		d.note()
 	}
 }
 
-// note adds the reasons of a tick that acted, and the phase and findings where they changed.
-func (d *diary) note() {
+// note adds the reasons of a tick with actions, and the phase and the findings when they change.
+func (d *changeLog) note() {
 	c := d.c
 	var b strings.Builder
 	for _, a := range c.d.Actions {
@@ -66,22 +66,21 @@ func (d *diary) note() {
 	}
 }
 
-// The mission's own sentence: night, no GPU node; the window nears and capacity is there before it opens; a burst scales out on spot;
-// spot is denied and on-demand takes over; spot returns, and nodes move back at the set pace with no ready replica missing; in the
-// evening consolidation is released, and there is no GPU node again.
-func TestADayFromNoNodeToNoNode(t *testing.T) {
+// A day: no GPU node at night; capacity before the window opens; a burst on spot; a fallback while spot has no capacity; a return at the
+// configured pace without a missing ready replica; in the evening consolidation continues, and no GPU node is left.
+func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime, g.StartupShield = true, 10*time.Minute, true })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	eight := office(c, chat)
 	c.ahead[0].GPUs, c.ahead[0].Replicas = 2, 2
-	d := &diary{c: c}
+	d := &changeLog{c: c}
 
-	d.run(6 * time.Minute) // night: nobody wants anything, the fence comes
+	d.run(6 * time.Minute) // night: no demand, the limit becomes 0
 	c.now = eight.Add(-15 * time.Minute)
 	d.run(5 * time.Minute)
 	if c.limit(0) != 16 {
-		t.Errorf("%s: the fence stands 10 minutes before the window\n%s", c.clock(), c.why())
+		t.Errorf("%s: the limit is 0 ten minutes before the window\n%s", c.clock(), c.why())
 	}
 	chat.want = 2 // the floor rises by the lead time
 	d.run(10 * time.Minute)
@@ -114,7 +113,7 @@ func TestADayFromNoNodeToNoNode(t *testing.T) {
 	}
 	d.run(10 * time.Minute)
 	if c.limit(0) != 0 {
-		t.Errorf("%s: no fence at night", c.clock())
+		t.Errorf("%s: no zero limit at night", c.clock())
 	}
 	c.releasing = true
 	d.run(10 * time.Second)

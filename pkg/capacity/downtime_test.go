@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Who puts a value back while nobody leads means it as much as one who does so while somebody does.
-func TestAnEditWhileNoLeaderIsRespected(t *testing.T) {
-	c, _, before := fencedCluster(t)
+// An edit while no leader runs counts like an edit while one runs.
+func TestEditWithoutLeaderStays(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
 	c.silent = true
 	c.run(time.Minute)
 	c.edit(0, "limits[nvidia.com/gpu]", `16`)
@@ -32,9 +32,9 @@ func TestAnEditWhileNoLeaderIsRespected(t *testing.T) {
 	c.untouched(before)
 }
 
-// A leader that dies between putting a value back and saying so leaves its record behind; the next one cleans up at once.
-func TestARestoreThatDiedHalfWayLeavesNoRecord(t *testing.T) {
-	c, chat, before := fencedCluster(t)
+// A leader that crashes between restoring a value and removing the record leaves the record; the next leader removes it at once.
+func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
+	c, chat, before := zeroLimitCluster(t)
 	c.silent = true
 	for pool := range c.pools {
 		c.edit(pool, "limits[nvidia.com/gpu]", `16`)
@@ -48,8 +48,8 @@ func TestARestoreThatDiedHalfWayLeavesNoRecord(t *testing.T) {
 	c.untouched(before)
 }
 
-// A PlatformConfig that misspells every NodePool says nothing about what may come.
-func TestPoolsThatDoNotExistCapNobody(t *testing.T) {
+// A PlatformConfig with wrong names for every NodePool does not cap targets.
+func TestMissingNodePoolsCapNoTarget(t *testing.T) {
 	for name, w := range map[string]struct {
 		gone, shut [2]bool
 		capped     bool
@@ -78,8 +78,8 @@ func TestPoolsThatDoNotExistCapNobody(t *testing.T) {
 	}
 }
 
-// A limit of ours stands on what is known to run and wait: where that is unknown, spot opens again.
-func TestAHardFallbackClosesNothingWhileDemandIsUnknown(t *testing.T) {
+// An overridden limit depends on known demand: while demand is unknown, spot has no limit.
+func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 4
@@ -111,7 +111,7 @@ func TestAHardFallbackClosesNothingWhileDemandIsUnknown(t *testing.T) {
 	}
 }
 
-func TestAProbeClosesNothingWhileDemandIsUnknown(t *testing.T) {
+func TestProbeSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
@@ -133,8 +133,8 @@ func TestAProbeClosesNothingWhileDemandIsUnknown(t *testing.T) {
 	}
 }
 
-// Readings that never come back must not keep a group on demand for good.
-func TestAFallbackEndsAlsoWhereDemandStaysUnknown(t *testing.T) {
+// Readings that stay missing must not keep a group on demand for ever.
+func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -158,8 +158,8 @@ func TestAFallbackEndsAlsoWhereDemandStaysUnknown(t *testing.T) {
 	c.untouched(before)
 }
 
-// Where on-demand brings nothing either, a closed spot pool helps nobody: it opens, as the last resort, for as long as pods wait.
-func TestAHardFallbackOpensSpotWhereOnDemandBringsNothing(t *testing.T) {
+// While on-demand provides no node either, the limit on spot is removed for as long as pods wait.
+func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 	for name, shut := range map[string]func(c *cluster, shut bool){
 		"refused":   func(c *cluster, shut bool) { c.pools[1].denied = shut },
 		"not ready": func(c *cluster, shut bool) { c.pools[1].ready = !shut },
@@ -193,7 +193,7 @@ func TestAHardFallbackOpensSpotWhereOnDemandBringsNothing(t *testing.T) {
 		chat.want = 4
 		c.run(4 * time.Minute)
 		if c.d.Phase == Fallback && c.limit(0) == 16 {
-			t.Errorf("%s: nobody waits any more, and spot is open\n%s", name, c.why())
+			t.Errorf("%s: no pod waits any more, and spot has no limit\n%s", name, c.why())
 		}
 		c.releasing = true
 		c.run(time.Minute)
@@ -201,8 +201,8 @@ func TestAHardFallbackOpensSpotWhereOnDemandBringsNothing(t *testing.T) {
 	}
 }
 
-// Both markets refuse for half an hour. The cap lets go for a try now and then, which takes no refusal back: spot stays open throughout.
-func TestAHardFallbackLeavesSpotOpenForAsLongAsNobodyBringsAnything(t *testing.T) {
+// Both markets refuse for half an hour. The target cap ends for retries, which does not change the refusals: spot has no limit throughout.
+func TestSpotStaysUnlimitedWhileBothNodePoolsRefuse(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 4

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// pairOf is a group with a pool each, everything handed over, nothing running.
+// pairOf returns a group with one NodePool of each type, consent for every field, and no node.
 func pairOf(t *testing.T, change func(g *Group)) (*Group, Observation) {
 	g := Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}}
 	if change != nil {
@@ -22,7 +22,7 @@ func pairOf(t *testing.T, change func(g *Group)) (*Group, Observation) {
 	return group, o
 }
 
-func TestWhatProvesThatSpotFails(t *testing.T) {
+func TestEvidenceThatSpotFails(t *testing.T) {
 	now := midnight.Add(time.Hour)
 	refused := func(uid string, age time.Duration) Failure {
 		return Failure{UID: uid, At: now.Add(-age), Capacity: true}
@@ -50,11 +50,11 @@ func TestWhatProvesThatSpotFails(t *testing.T) {
 	}{
 		"three refusals and pods that wait":             {three, nil, nil, nil, time.Minute, CauseRefused},
 		"pods have not waited long":                     {three, nil, nil, nil, 59 * time.Second, CauseNone},
-		"nobody waits":                                  {three, nil, nil, nil, 0, CauseNone},
-		"nobody waits, for on-demand took them":         {three, nil, nil, launched(2, time.Minute), 0, CauseRefused},
+		"no pod waits":                                  {three, nil, nil, nil, 0, CauseNone},
+		"no pod waits, because on-demand runs them":     {three, nil, nil, launched(2, time.Minute), 0, CauseRefused},
 		"on-demand grew an hour ago":                    {three, nil, nil, launched(2, time.Hour), 0, CauseNone},
 		"two refusals":                                  {three[:2], nil, nil, nil, time.Hour, CauseNone},
-		"one refusal, told three times":                 {[]Failure{three[0], three[0], three[0]}, nil, nil, nil, time.Hour, CauseNone},
+		"one refusal, reported three times":             {[]Failure{three[0], three[0], three[0]}, nil, nil, nil, time.Hour, CauseNone},
 		"not for lack of capacity":                      {[]Failure{{"a", now, false}, {"b", now, false}, {"c", now, false}}, nil, nil, nil, time.Hour, CauseNone},
 		"three of seven launches":                       {three, nil, launched(4, time.Minute), nil, time.Hour, CauseNone},
 		"three of six launches":                         {three, nil, launched(3, time.Minute), nil, time.Hour, CauseRefused},
@@ -94,7 +94,7 @@ func manyFailures(now time.Time, n int) (all []Failure) {
 	return all
 }
 
-func TestTheNodeThatIsEmptiedIsTheLeastUsedThatIsFreeToGo(t *testing.T) {
+func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 	node := func(name string, gpus, used int64) Node {
 		return Node{Name: name, UID: name, Type: OnDemand, Stage: Usable, Ready: true, GPUs: gpus, Used: used, Created: midnight.Add(-time.Hour)}
 	}
@@ -102,13 +102,13 @@ func TestTheNodeThatIsEmptiedIsTheLeastUsedThatIsFreeToGo(t *testing.T) {
 	doomed.Deleting = true
 	for name, c := range map[string]struct {
 		base  int64
-		nodes []Node // a movable pod of 1 stands on each for each unit that is used, but none on a node named shared
+		nodes []Node // each has a movable pod for each unit in use, but none on a node named shared
 		want  string
 	}{
 		"the least used":                         {0, []Node{node("a", 8, 3), node("b", 8, 2)}, "b"},
 		"of equals the first by name":            {0, []Node{node("b", 8, 2), node("a", 8, 2)}, "a"},
 		"a Job shares it":                        {0, []Node{node("shared", 8, 1), node("z", 8, 4)}, "z"},
-		"it goes already":                        {0, []Node{doomed, node("z", 8, 4)}, "z"},
+		"it is being deleted":                    {0, []Node{doomed, node("z", 8, 4)}, "z"},
 		"what it leaves would be less than base": {1, []Node{node("a-big", 8, 1), node("b-small", 1, 1)}, "b-small"},
 		"all of it is base":                      {16, []Node{node("a", 8, 1), node("b", 8, 1)}, ""},
 		"nothing runs there that can be moved":   {0, []Node{node("shared", 8, 8)}, ""},

@@ -60,7 +60,7 @@ func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 	}
 }
 
-func TestPathsThatAreNoFieldAreRefused(t *testing.T) {
+func TestOtherPathsAreNoField(t *testing.T) {
 	for _, pointer := range []string{"", "/", "weight", "/spec", "/spec/limits", "/spec/limits/", "/spec/limits/a/b", "/spec/template", "limits[cpu]"} {
 		var s State
 		if f, ok := s.fieldAt(pointer); ok {
@@ -70,7 +70,7 @@ func TestPathsThatAreNoFieldAreRefused(t *testing.T) {
 }
 
 // The record names fields by the pointers of the same table.
-func TestTheRecordNamesFieldsByTheirPointers(t *testing.T) {
+func TestRecordNamesFieldsByJSONPointer(t *testing.T) {
 	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}}})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func office(c *cluster, l *simLoad) time.Time {
 	return eight
 }
 
-func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
+func TestFreezeStartsBeforeAWindowAndEndsInTwoSteps(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.LeadTime = 10 * time.Minute })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -49,7 +49,7 @@ func TestConsolidationStopsAheadOfAWindowAndIsReleasedInTwoSteps(t *testing.T) {
 	}
 }
 
-func TestEmptyNodesAreNotHeldForDemandThatHasArrived(t *testing.T) {
+func TestArrivedDemandKeepsNoEmptyNode(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	c.now = time.Date(2026, 11, 23, 7, 40, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func TestEmptyNodesAreNotHeldForDemandThatHasArrived(t *testing.T) {
 	}
 }
 
-func TestAHoldEndsByItselfWhenWeDie(t *testing.T) {
+func TestFreezeEndsByItselfAfterACrash(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	eight := office(c, chat)
@@ -79,8 +79,8 @@ func TestAHoldEndsByItselfWhenWeDie(t *testing.T) {
 	}
 }
 
-// A dated cron fires again next year: whoever starts clears it, with a record or without.
-func TestLeftoversOfADeadControllerAreClearedAtStart(t *testing.T) {
+// A cron expression with a date is due again next year: a controller that starts removes the entry, with or without a record.
+func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 	for _, record := range []bool{true, false} {
 		c := newCluster(t, nil)
 		before := c.specs()
@@ -93,7 +93,7 @@ func TestLeftoversOfADeadControllerAreClearedAtStart(t *testing.T) {
 		if !record {
 			for i, p := range c.pools {
 				p.record = ""
-				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `) // nobody remembers whose it was
+				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `) // the record with the owner is gone
 			}
 		}
 		c.silent = false
@@ -102,7 +102,7 @@ func TestLeftoversOfADeadControllerAreClearedAtStart(t *testing.T) {
 	}
 }
 
-func TestNothingIsProbedWhileKnownDemandArrives(t *testing.T) {
+func TestNoProbeWhileKnownDemandArrives(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -116,7 +116,7 @@ func TestNothingIsProbedWhileKnownDemandArrives(t *testing.T) {
 	c.until(time.Minute, "spot is probed", c.in(Probing))
 }
 
-func TestEntriesOfAHoldAreKnownByTheirWholeShape(t *testing.T) {
+func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
 	h := freeze{Start: stamp(midnight), Empty: stamp(midnight.Add(15 * time.Minute)), InUse: stamp(midnight.Add(time.Hour))}
 	entries := strings.NewReplacer("E,U]", `{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"},`+
 		`{"duration":"60m","nodes":"0","reasons":["Underutilized"],"schedule":"0 0 23 11 *"}]`)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tape reads a group and what is seen of it from bytes; at its end all is zero.
+// tape reads a group and its observation from bytes; after the last byte every value is zero.
 type tape struct{ rest []byte }
 
 func (t *tape) byte() byte {
@@ -99,11 +99,11 @@ func (t *tape) observation(pools int, now time.Time) Observation {
 	return o
 }
 
-// FuzzDecide hands Decide groups that no validation has seen and observations that no cluster would make: nothing stumbles, two calls
-// agree, only what is handed over is written, and each field once.
+// FuzzDecide calls Decide with groups that no validation accepted and with impossible observations: it does not panic, two calls return
+// the same, and only fields with consent are written, each once.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{}, int64(0))
-	f.Add([]byte("a group, or not; what matters is that no byte of it makes the brain stumble, at whatever time it is asked, and that it stays a guest"), int64(-1))
+	f.Add([]byte("bytes that are no valid group, to start from text: Decide must not panic for any of them, at any time, and must not write without consent"), int64(-1))
 	seed := make([]byte, 3000)
 	for i := range seed {
 		seed[i] = byte(i*i*7 + i*31)
@@ -123,15 +123,15 @@ func FuzzDecide(f *testing.F) {
 			if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings, again.Plan), fmt.Sprint(d.Actions, d.Advice, d.Reasons, d.Findings, d.Plan); a != b {
 				t.Errorf("two answers:\n%s\n%s", a, b)
 			}
-			guest(t, g, &o, &d)
+			checkDecision(t, g, &o, &d)
 			s = next
 			now = now.Add(tape.duration() % 1e14)
 		}
 	})
 }
 
-// guest is what holds for every decision on anything.
-func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
+// checkDecision checks what must be true for every decision.
+func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 	if len(d.Advice) != len(o.Workloads) || g.Advisory && slices.ContainsFunc(d.Advice, func(a Advice) bool { return a != NoAdvice }) {
 		t.Errorf("advice %+v", d.Advice)
 	}
@@ -160,7 +160,7 @@ func guest(t *testing.T, g *Group, o *Observation, d *Decision) {
 	}
 }
 
-// FuzzRecord reads what somebody may have written into the annotation: what is read is bounded, and written again it reads the same.
+// FuzzRecord reads arbitrary text from the annotation: what is read is bounded, and a second encoding reads the same.
 func FuzzRecord(f *testing.F) {
 	f.Add("")
 	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"freeze":{"start":1,"empty":2,"inUse":3},"fields":[{"path":"/spec/weight","on":true,"original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
@@ -192,7 +192,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzBudgets puts a hold into any text and takes it out again.
+// FuzzBudgets adds a freeze to any text and removes it again.
 func FuzzBudgets(f *testing.F) {
 	f.Add(`[{"nodes":"10%"}]`, int64(1795392000000), int64(15), int64(60))
 	f.Add(`[]`, int64(0), int64(0), int64(1))

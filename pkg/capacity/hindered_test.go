@@ -6,27 +6,27 @@ import (
 	"testing"
 )
 
-// Whatever stays on demand is named with its number and what is in the way; what belongs there, and what a surge moves, is not.
-func TestWhatStaysOnDemandIsReportedByWhatIsInTheWay(t *testing.T) {
+// Pods that stay on demand are reported with their number and the reason, without pods that require on-demand or that a surge moves.
+func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 	theirs := Annotation{Value: "true"}
 	for name, c := range map[string]struct {
 		pod     Pod
 		foreign bool
 		want    string
 	}{
-		"a Deployment's moves":                      {Pod{Owner: OwnerReplicaSet}, false, ""},
-		"also with do-not-disrupt":                  {Pod{Owner: OwnerReplicaSet, DoNotDisrupt: theirs}, false, ""},
-		"one that was made for on-demand":           {Pod{Owner: OwnerStatefulSet, Pinned: true}, false, ""},
-		"a Job that was made for on-demand":         {Pod{Pinned: true}, true, ""},
-		"one whose labels tell nothing":             {Pod{Owner: OwnerReplicaSet, Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
-		"a StatefulSet's":                           {Pod{Owner: OwnerStatefulSet}, false, "team/a by owner"},
-		"a LeaderWorkerSet's":                       {Pod{Owner: OwnerLeaderWorkerSet}, false, "team/a by owner"},
-		"a StatefulSet's with do-not-disrupt":       {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: theirs}, false, "team/a by mark"},
-		"a StatefulSet's that loads and has ours":   {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: Annotation{"30m", true}}, false, "team/a by owner"},
-		"a bare pod":                                {Pod{}, false, "team/a bare"},
-		"of no policy":                              {Pod{Owner: OwnerReplicaSet}, true, " foreign"},
-		"of no policy, whose labels tell nothing":   {Pod{Pinned: true, UnknownLabels: true}, true, " foreign"},
-		"a bare pod whose labels tell nothing, too": {Pod{Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
+		"a Deployment's moves":                    {Pod{Owner: OwnerReplicaSet}, false, ""},
+		"also with do-not-disrupt":                {Pod{Owner: OwnerReplicaSet, DoNotDisrupt: theirs}, false, ""},
+		"one that was made for on-demand":         {Pod{Owner: OwnerStatefulSet, Pinned: true}, false, ""},
+		"a Job that was made for on-demand":       {Pod{Pinned: true}, true, ""},
+		"one with unknown labels":                 {Pod{Owner: OwnerReplicaSet, Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
+		"a StatefulSet's":                         {Pod{Owner: OwnerStatefulSet}, false, "team/a by owner"},
+		"a LeaderWorkerSet's":                     {Pod{Owner: OwnerLeaderWorkerSet}, false, "team/a by owner"},
+		"a StatefulSet's with do-not-disrupt":     {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: theirs}, false, "team/a by mark"},
+		"a StatefulSet's that loads and has ours": {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: Annotation{"30m", true}}, false, "team/a by owner"},
+		"a bare pod":                              {Pod{}, false, "team/a bare"},
+		"of no policy":                            {Pod{Owner: OwnerReplicaSet}, true, " foreign"},
+		"of no policy, with unknown labels":       {Pod{Pinned: true, UnknownLabels: true}, true, " foreign"},
+		"a bare pod with unknown labels, too":     {Pod{Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
 	} {
 		g, o := pairOf(t, nil)
 		var pods []Pod

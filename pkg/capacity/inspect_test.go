@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestWhatIsHeldIsShownUntilItIsBack(t *testing.T) {
+func TestOverridesAreListedUntilRestored(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	var s State
 	if held := s.Overrides(nil); len(held) != 0 {
@@ -14,17 +14,17 @@ func TestWhatIsHeldIsShownUntilItIsBack(t *testing.T) {
 	c.run(10 * time.Minute)
 	held := c.s.Overrides(nil)
 	if len(held) != 2 {
-		t.Fatalf("behind a fence: %+v", held)
+		t.Fatalf("with a zero limit: %+v", held)
 	}
 	n := held[0]
 	if n.Pool != "l40s-spot" || n.Name() != "limits[nvidia.com/gpu]" || n.Value != `"0"` || n.Original != "16" || n.Owner != "kubectl" ||
 		n.Rule != RuleZeroLimit || n.Releasing || n.Since.IsZero() || !n.Until.IsZero() {
-		t.Errorf("the fence is shown as %+v", n)
+		t.Errorf("the zero limit is shown as %+v", n)
 	}
 	c.ahead = []Span{{From: c.now.Add(30 * time.Second), Until: c.now.Add(time.Hour), GPUs: 2}}
 	c.run(time.Minute)
 	held = c.s.Overrides(nil)
 	if len(held) != 2 || held[0].Field != FieldBudgets || held[0].Until.Before(c.now) {
-		t.Errorf("ahead of a peak, fences gone: %+v", held)
+		t.Errorf("before a peak, zero limits removed: %+v", held)
 	}
 }

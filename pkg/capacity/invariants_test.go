@@ -11,7 +11,7 @@ func (c *cluster) compare(again *Decision) {
 	}
 }
 
-// invariants hold in every tick of every story.
+// invariants checks what must be true in every tick of every test.
 func (c *cluster) invariants(o *Observation) {
 	c.t.Helper()
 	written := map[string]bool{}
@@ -37,8 +37,7 @@ func (c *cluster) invariants(o *Observation) {
 	c.watch()
 }
 
-// watch follows a move: as long as no node went under it and nobody changed what is wanted, the replicas that were ready when it began
-// are ready throughout.
+// watch checks a move: while no node is lost and demand does not change, the replicas that were ready at its start stay ready.
 func (c *cluster) watch() {
 	c.t.Helper()
 	m := &c.s.Move
@@ -67,7 +66,7 @@ type moved struct {
 	want           int32
 }
 
-// sound tells whether a change is one that a guest may make.
+// sound fails the test for a change that must not be made.
 func (c *cluster) sound(o *Observation, pool string, change Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
@@ -80,7 +79,7 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 	case change.Restore || change.Field < FieldLimit:
 	case change.Rule == RuleZeroLimit:
 		if c.d.Demand.Total() > 0 || c.d.Demand.Unknown {
-			c.t.Errorf("%s: a fence with a demand of %+v", c.clock(), c.d.Demand)
+			c.t.Errorf("%s: a zero limit with a demand of %+v", c.clock(), c.d.Demand)
 		}
 	case change.Rule == RuleSchedule:
 	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.ShortSince != 0 && stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():

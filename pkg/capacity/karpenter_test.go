@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// provision is one loop of Karpenter's provisioner: pending pods that no node on its way covers, by weight.
+// provision simulates one loop of Karpenter's provisioner: it launches nodes for pending pods without one on its way, by weight.
 func (c *cluster) provision() {
 	free := map[*simNode]int64{}
 	for _, pool := range c.pools {
@@ -48,7 +48,7 @@ func (c *cluster) byWeight() []*simPool {
 
 func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.number(); return n }
 
-// fits reports whether one node more stays below every limit, as Karpenter 1.15 checks it; instead is the node that it replaces.
+// fits reports whether one more node stays below every limit, as Karpenter 1.15 checks it; instead is the node that it replaces.
 func (p *simPool) fits(instead *simNode) bool {
 	nodes := int64(len(p.nodes))
 	if instead != nil && instead.pool == p {
@@ -63,12 +63,12 @@ func (p *simPool) fits(instead *simNode) bool {
 	return true
 }
 
-// size is what one node of the pool has of a resource.
+// size returns how much of a resource one node of the NodePool has.
 func (p *simPool) size(resource string) int64 {
 	return map[string]int64{"nvidia.com/gpu": p.gpus, "cpu": 8, "memory": 64 << 30, "nodes": 1}[resource]
 }
 
-// launch makes a node for a pod in the first pool that takes it; a refusal is remembered for three minutes.
+// launch creates a node for a pod in the first NodePool that accepts it; a refusal is remembered for three minutes.
 func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 	for _, pool := range c.byWeight() {
 		if pool.gone || !pool.ready || pool.gpus < p.gpus || !pool.fits(instead) || c.now.Before(pool.until) || p.pinned && pool.Type == Spot {
@@ -113,7 +113,7 @@ func (c *cluster) consolidate() {
 				n.replaces = nil
 				continue
 			}
-			if !n.usable || c.now.Sub(n.changed) < wait || n.replaces != nil || n.squatters > 0 {
+			if !n.usable || c.now.Sub(n.changed) < wait || n.replaces != nil || n.blockingPods > 0 {
 				continue
 			}
 			if c.used(n) == 0 {
@@ -144,7 +144,7 @@ func (p *simPool) remove(n *simNode) {
 	}
 }
 
-// evict takes a node away with its pods; their controllers make others.
+// evict removes a node with its pods; their controllers create others.
 func (c *cluster) evict(n *simNode) {
 	c.disturbed++
 	for _, l := range c.loads {
@@ -158,7 +158,7 @@ func (c *cluster) evict(n *simNode) {
 	n.pool.remove(n)
 }
 
-// lose is an interruption.
+// lose interrupts a node.
 func (c *cluster) lose(n *simNode) {
 	n.pool.losses = append(n.pool.losses, Loss{UID: n.name, At: c.now})
 	c.evict(n)

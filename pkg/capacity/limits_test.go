@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestABaseOfOneUnitIsOneWholeNode(t *testing.T) {
+func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 1 })
 	for _, p := range c.pools {
 		p.gpus = 8
@@ -30,8 +30,8 @@ func TestABaseOfOneUnitIsOneWholeNode(t *testing.T) {
 	}
 }
 
-// Who gives on-demand the greater weight wants it first: moving replicas to spot would bring them back to on-demand.
-func TestWhoPutsOnDemandFirstIsNotMoved(t *testing.T) {
+// An owner who gives on-demand the greater weight prefers it: replicas that moved to spot would return to on-demand.
+func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[1].fields["weight"] = FieldView{Value: "90", Owner: "kubectl"}
 	c.pools[1].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`}
@@ -45,7 +45,7 @@ func TestWhoPutsOnDemandFirstIsNotMoved(t *testing.T) {
 	c.untouched(before)
 }
 
-func TestOnDemandComesFirstByTheWeightThatMayBeWritten(t *testing.T) {
+func TestPreferOnDemandUsesTheWritableWeight(t *testing.T) {
 	for name, w := range map[string]struct {
 		spot, onDemand       Value
 		consents             [2]Fields
@@ -78,7 +78,7 @@ func TestOnDemandComesFirstByTheWeightThatMayBeWritten(t *testing.T) {
 	}
 }
 
-func TestALimitThatCannotBeComparedIsLeftAlone(t *testing.T) {
+func TestUnreadableLimitIsNotOverridden(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = time.Minute })
 	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1.5e3"`}
 	before := c.specs()
@@ -89,7 +89,7 @@ func TestALimitThatCannotBeComparedIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestALidFollowsWhatRunsUpAtOnceAndDownWithHysteresis(t *testing.T) {
+func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 20 * time.Minute })
 	var jobs []*simPod
 	for range 4 {
@@ -140,7 +140,7 @@ func TestConsentIsAListOfWords(t *testing.T) {
 	}
 }
 
-func TestAGroupThatCannotBeHeldIsRefused(t *testing.T) {
+func TestGroupBeyondTheBoundsIsRefused(t *testing.T) {
 	good := Group{Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}}
 	many := good
 	many.Schedules = []Schedule{{Limits: []Limit{{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}}}
@@ -156,7 +156,7 @@ func TestAGroupThatCannotBeHeldIsRefused(t *testing.T) {
 	}
 }
 
-func TestALidThatWouldFollowEveryNodeIsWrittenEveryTwoMinutesAtMost(t *testing.T) {
+func TestLimitCapIsLoweredEveryTwoMinutesAtMost(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 20 * time.Minute })
 	p := c.pools[1]
 	p.fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`}
@@ -166,7 +166,7 @@ func TestALidThatWouldFollowEveryNodeIsWrittenEveryTwoMinutesAtMost(t *testing.T
 	all := p.nodes
 	c.run(5 * time.Minute)
 	writes := c.writes
-	for i := range 60 { // a node comes and goes
+	for i := range 60 { // a node is added and removed
 		p.nodes = all[:2+i%2]
 		c.run(20 * time.Second)
 	}
@@ -175,7 +175,7 @@ func TestALidThatWouldFollowEveryNodeIsWrittenEveryTwoMinutesAtMost(t *testing.T
 	}
 }
 
-func TestAProbeBelowALidEndsWithPatience(t *testing.T) {
+func TestProbeFailsWhenTheSpotWaitTimeoutExpires(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 2 * time.Minute })
 	c.run(3 * time.Minute)
 	chat := c.add("team-chat/llama", 1)

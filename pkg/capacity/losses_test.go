@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Four nodes were lost within minutes. Successors are kept ready for replicas on spot nodes that the market may take, for no others.
-func TestReplicasAreKeptReadyOnlyForSpotNodesThatMayBeTaken(t *testing.T) {
+// Four nodes were lost within minutes. The reserve covers replicas on spot nodes, and no others.
+func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Node)
 		risk   bool
@@ -44,7 +44,7 @@ func TestReplicasAreKeptReadyOnlyForSpotNodesThatMayBeTaken(t *testing.T) {
 	}
 }
 
-func TestALossCountsOnceAndForAnHour(t *testing.T) {
+func TestLossCountsOnceAndForAnHour(t *testing.T) {
 	earlier := Loss{"b", midnight.Add(-50 * time.Minute)}
 	for name, c := range map[string]struct {
 		losses []Loss
@@ -76,8 +76,8 @@ func TestALossCountsOnceAndForAnHour(t *testing.T) {
 	}
 }
 
-// Each cap in a row lasts twice as long, up to half an hour, spread by a fifth.
-func TestACapLastsTwiceAsLongEachTime(t *testing.T) {
+// Each consecutive cap lasts twice as long, up to half an hour, with a jitter of a fifth.
+func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 	g, o := pairOf(t, nil)
 	waits := []Pod{{UID: "1", GPUs: 1, Pool: -1, Pending: true}}
 	o.Workloads = []Workload{{Key: "a/b", Uncapped: 9, Current: 9, GPUs: 1, Known: true, Pods: waits}}
@@ -119,9 +119,9 @@ func TestACapLastsTwiceAsLongEachTime(t *testing.T) {
 	}
 }
 
-// Spot refused three launches. Whether pods still wait or on-demand took them, spot has failed; which of the two pools comes first in
-// the group does not matter.
-func TestOnDemandThatGrewAfterRefusalsIsEvidence(t *testing.T) {
+// Spot refused three launches. Spot has failed if pods still wait, and also if on-demand runs them; the order of the two NodePools in the
+// group does not matter.
+func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 	for _, first := range []CapacityType{Spot, OnDemand} {
 		for age, fails := range map[time.Duration]bool{
 			time.Minute:                       true,
@@ -156,7 +156,7 @@ func TestOnDemandThatGrewAfterRefusalsIsEvidence(t *testing.T) {
 	}
 }
 
-func TestHowManyLossesProveThatSpotFails(t *testing.T) {
+func TestLossesThatProveThatSpotFails(t *testing.T) {
 	for _, c := range []struct {
 		lost, left int
 		fails      bool
@@ -174,7 +174,7 @@ func TestHowManyLossesProveThatSpotFails(t *testing.T) {
 	}
 }
 
-func TestHowAProbeEnds(t *testing.T) {
+func TestEndsOfAProbe(t *testing.T) {
 	spotNode := func(stage Stage, age time.Duration) []Node {
 		return []Node{{UID: "spot", Type: Spot, Stage: stage, Ready: stage == Usable, GPUs: 1, Created: midnight.Add(-age)}}
 	}

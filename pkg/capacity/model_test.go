@@ -10,13 +10,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// anyGroup draws what a platform team may write.
+// anyGroup draws a valid configuration of a group.
 func anyGroup(t *rapid.T) func(g *Group) {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	return func(g *Group) {
-		g.ZeroLimit, g.ConsolidationFreeze, g.StartupShield, g.EmptyWholeNodes = flag("fence"), flag("hold"), flag("shield"), flag("packing")
+		g.ZeroLimit, g.ConsolidationFreeze, g.StartupShield, g.EmptyWholeNodes = flag("zero limit"), flag("freeze"), flag("shield"), flag("packing")
 		g.OnDemandBase = rapid.SampledFrom([]int64{0, 0, 1, 3}).Draw(t, "base")
-		g.SpotWaitTimeout = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "patience")) * time.Second
+		g.SpotWaitTimeout = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "spot wait timeout")) * time.Second
 		g.Fallback = FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback"))
 		g.ReturnNodesPerHour = rapid.SampledFrom([]int64{0, 4, 60}).Draw(t, "pace")
 		g.LeadTime = time.Duration(rapid.IntRange(0, 10).Draw(t, "lead")) * time.Minute
@@ -29,7 +29,7 @@ func anyGroup(t *rapid.T) func(g *Group) {
 	}
 }
 
-// model is a cluster and what people wrote in it.
+// model is a cluster with the values that users wrote to its NodePools.
 type model struct {
 	*cluster
 	rt     *rapid.T
@@ -52,7 +52,7 @@ func newModel(t *rapid.T) *model {
 	return m
 }
 
-// happen is one event of any kind.
+// happen causes one random event.
 func (m *model) happen() {
 	t := m.rt
 	pool := rapid.IntRange(0, 1).Draw(t, "pool")
@@ -77,7 +77,7 @@ func (m *model) happen() {
 	case "kill":
 		m.s = State{}
 	case "edit":
-		m.someoneEdits(pool)
+		m.userEdits(pool)
 	case "consent":
 		p.consent ^= Fields(rapid.IntRange(1, 15).Draw(t, "fields"))
 		p.version++
@@ -89,7 +89,7 @@ func (m *model) happen() {
 		}
 	case "pause":
 		l.paused = !l.paused
-		m.disturbed++ // the surge of a moment ago stays or goes with it
+		m.disturbed++ // the recent surge stays or ends with it
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
 		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2, Workload: l.key, Replicas: 2}}
@@ -104,13 +104,13 @@ func (m *model) happen() {
 	case "gone":
 		if len(p.nodes) == 0 {
 			p.gone = !p.gone
-			m.remake(pool)
+			m.recreate(pool)
 		}
 	}
 }
 
-// someoneEdits writes a value that no rule of ours would make at the time: an equal one is no edit.
-func (m *model) someoneEdits(pool int) {
+// userEdits writes a value that no rule requests at the time: an equal one is no edit.
+func (m *model) userEdits(pool int) {
 	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt, "field")
 	values := map[string][]Value{
 		"weight": {"33", "44", "100", ""}, "limits[nvidia.com/gpu]": {"21", `"23"`, "", `"2k"`},
@@ -124,8 +124,8 @@ func (m *model) someoneEdits(pool int) {
 	m.people[pool][name] = v
 }
 
-// remake is what a NodePool that was deleted and made again looks like: as people wrote it, without anything of ours.
-func (m *model) remake(pool int) {
+// recreate replaces a deleted NodePool: it has the values that users wrote and no override.
+func (m *model) recreate(pool int) {
 	p := m.pools[pool]
 	p.record, p.version = "", p.version+1
 	for name, v := range m.people[pool] {
@@ -133,8 +133,8 @@ func (m *model) remake(pool int) {
 	}
 }
 
-// calm ends every trouble, lists every field as the owners' consent again and releases the group: the NodePools must then hold what
-// people wrote last, and nothing of ours.
+// calm ends every failure, restores the consent for every field and releases the group: the NodePools must then have the values that
+// users wrote last, and no override.
 func (m *model) calm() {
 	m.deaf, m.lag, m.known, m.releasing = false, 0, true, true
 	for _, p := range m.pools {
@@ -160,9 +160,9 @@ func (m *model) calm() {
 	}
 }
 
-// Whatever happens in whatever order: no limit below what runs but a fence or a schedule, one writer for a field, nothing that was
-// not handed over, no ready replica missing in a return, and at the end everything as people wrote it.
-func TestEveryPathLeadsBack(t *testing.T) {
+// In every order of events: no limit below the usage except a zero limit or a schedule, one writer for each field, no write without
+// consent, no ready replica missing during a return, and after a release every value as users wrote it.
+func TestEveryHistoryCanBeReleased(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
 		for range rapid.IntRange(1, 25).Draw(t, "events") {
@@ -173,8 +173,8 @@ func TestEveryPathLeadsBack(t *testing.T) {
 	})
 }
 
-// The same with a crash after every tick that wrote something: the records alone must lead back.
-func TestEveryPathLeadsBackThoughWeDieAfterEachWrite(t *testing.T) {
+// The same with a crash after every tick with a write: the records must be sufficient for the release.
+func TestEveryHistoryCanBeReleasedWithACrashAfterEachWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
 		for range rapid.IntRange(1, 12).Draw(t, "events") {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// returning is a cluster with two replicas on demand, on the way back to spot, one move begun.
+// returning returns a cluster with two replicas on demand that return to spot, after the start of one move.
 func returning(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
@@ -17,7 +17,7 @@ func returning(t *testing.T) (*cluster, *simLoad) {
 	return c, chat
 }
 
-func TestTheTargetFallsOnlyOnceTheMarkIsSeen(t *testing.T) {
+func TestTargetFallsAfterTheAnnotationIsObserved(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -40,7 +40,7 @@ func TestTheTargetFallsOnlyOnceTheMarkIsSeen(t *testing.T) {
 	}
 }
 
-func TestNoMoveBeginsWhilePodsWaitOrDemandArrivesOrIsNotKnown(t *testing.T) {
+func TestNoMoveWhilePodsWaitOrDemandArrivesOrIsUnknown(t *testing.T) {
 	for name, trouble := range map[string]func(c *cluster, l *simLoad){
 		"another workload's pods wait": func(c *cluster, _ *simLoad) {
 			c.pools[0].ready, c.pools[1].ready = false, false
@@ -67,12 +67,12 @@ func TestNoMoveBeginsWhilePodsWaitOrDemandArrivesOrIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestAMoveEndsWhereItsGroundIsGone(t *testing.T) {
+func TestMoveEndsWithoutItsPreconditions(t *testing.T) {
 	for name, event := range map[string]func(c *cluster, l *simLoad){
-		"the policy goes":       func(c *cluster, _ *simLoad) { c.loads = nil },
+		"the policy is deleted": func(c *cluster, _ *simLoad) { c.loads = nil },
 		"a person pauses it":    func(_ *cluster, l *simLoad) { l.paused = true },
 		"its readings are lost": func(_ *cluster, l *simLoad) { l.unknown = true },
-		"somebody marks the pod": func(_ *cluster, l *simLoad) {
+		"another manager annotates the pod": func(_ *cluster, l *simLoad) {
 			l.pods[0].cost, l.pods[1].cost = Annotation{"5", false}, Annotation{"5", false}
 		},
 		"spot is refused once more": func(c *cluster, _ *simLoad) {
@@ -92,14 +92,14 @@ func TestAMoveEndsWhereItsGroundIsGone(t *testing.T) {
 	}
 }
 
-func TestANodeOnItsWayIsNoShortageAndAClaimWithoutAnAnswerIs(t *testing.T) {
+func TestBootingNodeIsNoShortageButRequestedClaimIs(t *testing.T) {
 	old := midnight.Add(-time.Hour)
 	for name, n := range map[string]struct {
 		node Node
 		want int64
 	}{
 		"it boots":                        {Node{Stage: Launched, GPUs: 8, Created: midnight}, 0},
-		"nobody has answered yet":         {Node{Stage: Requested, GPUs: 8, Created: midnight}, 8},
+		"it has no instance yet":          {Node{Stage: Requested, GPUs: 8, Created: midnight}, 8},
 		"it boots for an hour":            {Node{Stage: Launched, GPUs: 8, Created: old}, 8},
 		"it is ready, and free":           {Node{Stage: Usable, Ready: true, GPUs: 8, Created: old}, 0},
 		"it is not ready":                 {Node{Stage: Usable, GPUs: 8, Created: old}, 8},

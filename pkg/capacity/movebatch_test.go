@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// surges lets time pass and writes down how wide the batches were, until something holds.
+// surges simulates until a condition is true, and returns the widths of the batches.
 func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() bool) (widths []int32) {
 	c.t.Helper()
 	c.until(d, what, func() bool {
@@ -19,7 +19,7 @@ func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() 
 	return widths
 }
 
-// scarce is a group whose sixteen replicas came up on demand, while spot had nothing.
+// scarce returns a group whose sixteen replicas run on demand because spot had no capacity.
 func scarce(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 600 })
 	for _, p := range c.pools {
@@ -34,7 +34,7 @@ func scarce(t *testing.T) (*cluster, *simLoad) {
 	return c, chat
 }
 
-func TestABatchIsTwiceAsWideAfterEachThatArrivedUpToAQuarter(t *testing.T) {
+func TestBatchWidthDoublesUpToAQuarter(t *testing.T) {
 	c, chat := scarce(t)
 	widths := c.surges(chat, 3*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
 	if want := []int32{1, 2, 4, 4, 4, 1}; !slices.Equal(widths, want) {
@@ -45,7 +45,7 @@ func TestABatchIsTwiceAsWideAfterEachThatArrivedUpToAQuarter(t *testing.T) {
 	}
 }
 
-func TestAFullMarketIsAskedAgainWithOneAndNobodyFallsBack(t *testing.T) {
+func TestFullMarketIsRetriedWithOneReplicaWithoutFallback(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(time.Hour, "four are on spot", func() bool { return c.nodes(0) >= 4 && c.s.Move.Step == noMove })
 	c.pools[0].denied = true
@@ -61,7 +61,7 @@ func TestAFullMarketIsAskedAgainWithOneAndNobodyFallsBack(t *testing.T) {
 		t.Errorf("%v, %d on demand, then %d\n%s", c.phases[phases-1:], on, c.nodes(1), c.why())
 	}
 	if r := c.reason(RuleReturn); r == nil || r.Until.IsZero() {
-		t.Errorf("%+v says when the next batch comes", r)
+		t.Errorf("%+v gives the time of the next batch", r)
 	}
 	c.pools[0].denied = false
 	c.until(4*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
@@ -70,7 +70,7 @@ func TestAFullMarketIsAskedAgainWithOneAndNobodyFallsBack(t *testing.T) {
 	}
 }
 
-func TestWhatLandsOnDemandInABatchGoesAgainAndTheOthersStay(t *testing.T) {
+func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
 	spot, onDemand := c.nodes(0), c.nodes(1)
@@ -84,12 +84,12 @@ func TestWhatLandsOnDemandInABatchGoesAgainAndTheOthersStay(t *testing.T) {
 	}
 }
 
-// room leaves a spot pool room for so many nodes more.
+// room limits a spot NodePool to so many more nodes.
 func (c *cluster) room(n int) {
 	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: Value(strconv.Itoa(c.nodes(0) + n)), Owner: "kubectl"}
 }
 
-// onSpot is which of a workload's pods have a spot node.
+// onSpot returns the pods of a workload on spot nodes.
 func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	for _, p := range l.pods {
 		if p.node != nil && p.node.pool.Type == Spot {
@@ -99,9 +99,9 @@ func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	return uids
 }
 
-// While a batch waits, demand rises: the replicas that come on demand for that are no part of it, and say nothing of those that still
-// load on spot.
-func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
+// Demand grows while a batch waits: the replicas that start on demand for it are no part of the batch, and do not end the wait for those
+// that load on spot.
+func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
 			c, chat := scarce(t)
@@ -132,8 +132,8 @@ func TestABatchTakesNoMoreBackThanItBeganAndWaitsForWhatLoads(t *testing.T) {
 	}
 }
 
-// A successor's node is lost, and the pod in its stead finds room on a node that was there: the batch ends with what came, at once.
-func TestABatchThatLostASuccessorDoesNotWaitForIt(t *testing.T) {
+// The node of a successor is lost, and its replacement runs on an existing node: the batch ends at once with what arrived.
+func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
 	spot, began := c.nodes(0), c.s.Move.Since
@@ -146,8 +146,8 @@ func TestABatchThatLostASuccessorDoesNotWaitForIt(t *testing.T) {
 	}
 }
 
-// Demand rises by what a batch would give back: nothing goes, and the next batch is not kept waiting.
-func TestABatchThatDemandGrewIntoIsOverWithinMinutes(t *testing.T) {
+// Demand grows by the size of a batch: no pod is deleted, and the next batch does not wait.
+func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == shrinking && c.s.Move.Count == 4 })
 	chat.want = 20
@@ -157,8 +157,8 @@ func TestABatchThatDemandGrewIntoIsOverWithinMinutes(t *testing.T) {
 	}
 }
 
-// A model that loads for longer than a batch waits, on spot that has room: each batch is in vain, and the next one waits for longer.
-func TestSuccessorsThatAreNeverReadyInTimeAreAskedForMoreAndMoreSeldom(t *testing.T) {
+// A model loads for longer than a batch waits: no batch succeeds, and each one waits longer than the previous one.
+func TestBatchesWithoutReadySuccessorsBecomeRare(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == Returning && c.s.Move.Step == noMove })
 	c.load = 40 * time.Minute
@@ -170,6 +170,6 @@ func TestSuccessorsThatAreNeverReadyInTimeAreAskedForMoreAndMoreSeldom(t *testin
 		}
 	}
 	if share := float64(surging) / (12 * 3600); share > 0.6 || surging == 0 {
-		t.Errorf("a surge stands for %.0f%% of the time\n%s", 100*share, c.why())
+		t.Errorf("a surge lasts for %.0f%% of the time\n%s", 100*share, c.why())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// inBatch is a workload of four on demand whose first replicas are on their way to spot.
+// inBatch returns a workload of four replicas on demand with a move of the first ones in progress.
 func inBatch(t *testing.T, m move) (*Group, Observation, State) {
 	g, o := pairOf(t, func(g *Group) { g.LeadTime = 5 * time.Minute })
 	w := Workload{Key: "team/a", Uncapped: 4 + m.Count, Extra: m.Count, Current: 4 + m.Count, GPUs: 1, Known: true}
@@ -28,14 +28,14 @@ func inBatch(t *testing.T, m move) (*Group, Observation, State) {
 	return g, o, s
 }
 
-// batchOf is a batch of replicas, by the UIDs of the pods that go, whose step began some time before midnight.
+// batchOf returns a move of the pods with some UIDs, whose step began some time before midnight.
 func batchOf(step moveStep, age time.Duration, victims ...string) move {
 	m := move{Step: step, Since: stamp(midnight.Add(-age)), Count: int32(len(victims))}
 	copy(m.Victims[:], victims)
 	return m
 }
 
-func TestHowLongABatchWaitsForItsSuccessors(t *testing.T) {
+func TestSuccessorTimeout(t *testing.T) {
 	for age, waits := range map[time.Duration]bool{
 		0:                                true,
 		successorTimeout:                 true,
@@ -51,7 +51,7 @@ func TestHowLongABatchWaitsForItsSuccessors(t *testing.T) {
 	}
 }
 
-func TestHowLongMarkedReplicasMayTakeToGo(t *testing.T) {
+func TestShrinkTimeout(t *testing.T) {
 	for age, waits := range map[time.Duration]bool{0: true, shrinkTimeout: true, shrinkTimeout + time.Millisecond: false, 2 * shrinkTimeout: false} {
 		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
 		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three are needed: the fourth is about to go
@@ -62,7 +62,7 @@ func TestHowLongMarkedReplicasMayTakeToGo(t *testing.T) {
 }
 
 // Demand that grew into the surge ends a batch, but not in its first minute: the target has just fallen then.
-func TestDemandThatGrewEndsABatchAfterAMinute(t *testing.T) {
+func TestDemandGrowthEndsABatchAfterAMinute(t *testing.T) {
 	for age, waits := range map[time.Duration]bool{0: true, growthDelay: true, growthDelay + time.Millisecond: false} {
 		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
 		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 4, 0
@@ -72,8 +72,8 @@ func TestDemandThatGrewEndsABatchAfterAMinute(t *testing.T) {
 	}
 }
 
-// Only a batch that arrived whole makes the next one wider.
-func TestABatchThatArrivedInPartDoesNotWidenTheNext(t *testing.T) {
+// Only a batch that arrived completely makes the next one wider.
+func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		refused bool
 		width   uint8
@@ -99,8 +99,8 @@ func TestABatchThatArrivedInPartDoesNotWidenTheNext(t *testing.T) {
 	}
 }
 
-// The base stays on demand: a batch takes no more nodes than there are above it.
-func TestABatchLeavesTheBase(t *testing.T) {
+// The base stays on demand: a batch empties at most the nodes above it.
+func TestBatchLeavesTheBase(t *testing.T) {
 	for base, want := range map[int64]int32{0: 4, 1: 3, 3: 1, 4: 0} {
 		g, o, s := inBatch(t, move{})
 		withBase := *g
@@ -120,8 +120,8 @@ func TestABatchLeavesTheBase(t *testing.T) {
 	}
 }
 
-// A batch that was given up waits like the move to another node, and spot's failures are not counted for it.
-func TestABatchThatWasGivenUpIsTriedAgainAtThePace(t *testing.T) {
+// After an abandoned batch the next one waits as if it emptied another node, and it is no failure of spot.
+func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	g, o, s := inBatch(t, batchOf(surging, successorTimeout+6*time.Minute, "od-0"))
 	s.Pace = pace{Width: 4}
 	_, s = Decide(g, o, s, midnight)
@@ -141,8 +141,8 @@ func TestABatchThatWasGivenUpIsTriedAgainAtThePace(t *testing.T) {
 	}
 }
 
-// What a batch rests on is gone: nothing more is asked for.
-func TestABatchEndsWithoutItsWorkload(t *testing.T) {
+// A batch whose workload is gone or unknown requests no surge.
+func TestBatchEndsWithoutItsWorkload(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Observation)
 		waits  bool

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-func TestSomebodyElsesEditWinsAndIsWhatReleaseRestores(t *testing.T) {
-	c, _, _ := fencedCluster(t)
+func TestForeignEditStaysAndIsRestoredAtRelease(t *testing.T) {
+	c, _, _ := zeroLimitCluster(t)
 	c.edit(0, "limits[nvidia.com/gpu]", `"8"`)
 	want := c.specs()
 	c.run(9 * time.Minute)
@@ -25,12 +25,12 @@ func TestSomebodyElsesEditWinsAndIsWhatReleaseRestores(t *testing.T) {
 	}
 }
 
-// Argo CD puts the original back before our cache has shown our own write.
-func TestAnEditFasterThanOurCacheWins(t *testing.T) {
+// Argo CD restores the original before the cache shows our write.
+func TestEditFasterThanTheCacheStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	before := c.pools[0].fields["limits[nvidia.com/gpu]"].Value
 	c.add("team-chat/llama", 1)
-	c.until(20*time.Minute, "the fence stands", func() bool { return c.limit(0) == 0 })
+	c.until(20*time.Minute, "the limit is 0", func() bool { return c.limit(0) == 0 })
 	c.edit(0, "limits[nvidia.com/gpu]", before)
 	c.run(5 * time.Second)
 	if c.limit(0) == 0 || c.reason(RuleForeignEdit) == nil {
@@ -38,11 +38,11 @@ func TestAnEditFasterThanOurCacheWins(t *testing.T) {
 	}
 }
 
-// Flux puts its own value back every ten minutes or so.
-func TestAfterTheThirdOverwriteWeBackOffAlsoAcrossARestart(t *testing.T) {
-	c, _, before := fencedCluster(t)
+// Flux restores its own value about every ten minutes.
+func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
 	for range 3 {
-		c.until(11*time.Minute, "the fence stands", func() bool { return c.limit(0) == 0 })
+		c.until(11*time.Minute, "the limit is 0", func() bool { return c.limit(0) == 0 })
 		c.run(3 * time.Second)
 		c.edit(0, "limits[nvidia.com/gpu]", `16`)
 		c.run(2 * time.Second)
@@ -71,7 +71,7 @@ func TestAfterTheThirdOverwriteWeBackOffAlsoAcrossARestart(t *testing.T) {
 	}
 }
 
-func TestWhoEditsTheBudgetsAroundOurEntriesKeepsBoth(t *testing.T) {
+func TestEditOfBudgetsAroundTheFreezeKeepsBoth(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	eight := office(c, chat)
@@ -89,8 +89,8 @@ func TestWhoEditsTheBudgetsAroundOurEntriesKeepsBoth(t *testing.T) {
 	}
 }
 
-func TestAnEditWhileWeReleaseStays(t *testing.T) {
-	c, _, _ := fencedCluster(t)
+func TestEditDuringReleaseStays(t *testing.T) {
+	c, _, _ := zeroLimitCluster(t)
 	c.deaf, c.releasing = true, true // our writes do not arrive
 	c.run(3 * time.Second)
 	c.edit(0, "limits[nvidia.com/gpu]", `"4"`)
@@ -101,7 +101,7 @@ func TestAnEditWhileWeReleaseStays(t *testing.T) {
 	}
 }
 
-func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
+func TestFailedWritesAreRepeatedAfterAnInterval(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
 	c.run(zeroLimitDelay)
@@ -121,7 +121,7 @@ func TestWritesThatFailAreTriedAgainAndNotInEveryTick(t *testing.T) {
 	}
 }
 
-func TestNothingIsTouchedThatWasNotHandedOver(t *testing.T) {
+func TestFieldsWithoutConsentAreNotWritten(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout, g.Fallback = true, time.Minute, Hard })
 	for _, p := range c.pools {
 		p.consent = 0
@@ -142,7 +142,7 @@ func TestNothingIsTouchedThatWasNotHandedOver(t *testing.T) {
 }
 
 func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
-	c, _, before := fencedCluster(t)
+	c, _, before := zeroLimitCluster(t)
 	c.pools[0].consent |= ConsentRestore
 	c.run(5 * time.Second)
 	if c.spec(0) != before[0] || c.pools[0].record != "" || c.limit(1) != 0 {
@@ -155,11 +155,11 @@ func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
 	}
 }
 
-// The API server refuses every write without consent. The value stays and is reported, and is restored once its owner lists it again.
-func TestAnOverrideWithoutConsentStaysAndIsReportedUntilItIsListedAgain(t *testing.T) {
+// The API server rejects every write without consent. The value stays, is reported, and is restored when its owner lists it again.
+func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 	for name, consent := range map[string]Fields{"nothing": 0, "another field": ConsentWeight, "restore alone": ConsentRestore} {
 		t.Run(name, func(t *testing.T) {
-			c, chat, before := fencedCluster(t)
+			c, chat, before := zeroLimitCluster(t)
 			c.pools[0].consent = consent
 			chat.want = 2
 			writes := c.writes
@@ -188,8 +188,8 @@ func TestAnOverrideWithoutConsentStaysAndIsReportedUntilItIsListedAgain(t *testi
 	}
 }
 
-func TestAnOwnerWhoTakesConsentBackAndSetsAValueKeepsIt(t *testing.T) {
-	c, _, _ := fencedCluster(t)
+func TestEditAfterWithdrawnConsentStays(t *testing.T) {
+	c, _, _ := zeroLimitCluster(t)
 	c.pools[0].consent = 0
 	c.edit(0, "limits[nvidia.com/gpu]", "7")
 	c.run(10 * time.Minute)
@@ -198,7 +198,7 @@ func TestAnOwnerWhoTakesConsentBackAndSetsAValueKeepsIt(t *testing.T) {
 	}
 }
 
-func TestWhatTheCRDDoesNotHaveIsReported(t *testing.T) {
+func TestUnsupportedFieldIsReported(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
@@ -214,8 +214,8 @@ func TestWhatTheCRDDoesNotHaveIsReported(t *testing.T) {
 	}
 }
 
-func TestAdvisoryPlansAndTouchesNothingAndPutsBackWhatAutoLeft(t *testing.T) {
-	c, chat, before := fencedCluster(t)
+func TestAdvisoryGroupPlansAndRestores(t *testing.T) {
+	c, chat, before := zeroLimitCluster(t)
 	advisory := *c.g
 	advisory.Advisory = true
 	c.g = &advisory
@@ -236,7 +236,7 @@ func TestAdvisoryPlansAndTouchesNothingAndPutsBackWhatAutoLeft(t *testing.T) {
 	}
 }
 
-func TestAKillInAnySecondOfTheStoryLosesNoOriginal(t *testing.T) {
+func TestCrashAtAnyTimeLosesNoOriginal(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback, g.SpotWaitTimeout, g.ZeroLimit = Hard, 3*time.Minute, true })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -271,8 +271,8 @@ func TestAKillInAnySecondOfTheStoryLosesNoOriginal(t *testing.T) {
 	}
 }
 
-func TestAPoolThatLeftEveryGroupIsPutBackFromItsRecordAlone(t *testing.T) {
-	c, _, before := fencedCluster(t)
+func TestNodePoolWithoutGroupIsRestoredFromItsRecord(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
 	g, ok := Orphan(c.g.Pools[1].Name, c.pools[1].record)
 	if !ok || g.Resource != "nvidia.com/gpu" {
 		t.Fatalf("%+v, %v", g, ok)
@@ -287,8 +287,8 @@ func TestAPoolThatLeftEveryGroupIsPutBackFromItsRecordAlone(t *testing.T) {
 	}
 }
 
-func TestAnotherVersionOfTheGroupKeepsItsNudges(t *testing.T) {
-	c, _, before := fencedCluster(t)
+func TestNewVersionOfTheGroupKeepsOverrides(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
 	next := *c.g
 	next.Pools = []Pool{c.g.Pools[1], c.g.Pools[0]} // another order, another resource first
 	c.g, c.pools[0], c.pools[1] = &next, c.pools[1], c.pools[0]
@@ -302,7 +302,7 @@ func TestAnotherVersionOfTheGroupKeepsItsNudges(t *testing.T) {
 	c.untouched([]string{before[1], before[0]})
 }
 
-// startFrom is a new leader whose caches show an old view for five seconds; its writes carry the old version and are refused.
+// startFrom starts a new leader whose caches show an old observation for five seconds; its writes have the old version and are refused.
 func (c *cluster) startFrom(old Observation) {
 	c.s, c.shown, c.lag = State{}, old, 5
 	for _, p := range c.pools {
@@ -310,8 +310,8 @@ func (c *cluster) startFrom(old Observation) {
 	}
 }
 
-// The new leader's first view is older than the last write of the leader before it.
-func TestALeaderThatStartsFromAnOldViewFindsTheOriginals(t *testing.T) {
+// The first observation of the new leader is older than the last write of the previous one.
+func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 1 })
 	before := c.specs()
 	c.run(time.Minute)
@@ -329,7 +329,7 @@ func TestALeaderThatStartsFromAnOldViewFindsTheOriginals(t *testing.T) {
 	c.run(time.Minute)
 	c.untouched(before)
 
-	// And once more with nudges that the old view shows in another shape.
+	// The same with overrides that the old observation shows with other values.
 	c.releasing = false
 	c.run(3 * time.Minute)
 	c.lag = 1000
@@ -347,9 +347,9 @@ func TestALeaderThatStartsFromAnOldViewFindsTheOriginals(t *testing.T) {
 	c.untouched(before)
 }
 
-// The value is back, but the second half of a restore, the end of our ownership, has not happened yet.
-func TestAFieldThatIsBackAndStillOursIsNotTakenForNobodys(t *testing.T) {
-	c, _, before := fencedCluster(t)
+// The value is restored, but gpuscaler still owns the field: the second half of the restore is missing.
+func TestRestoredFieldIsWrittenAgainWhileOwned(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
 	c.sticky = 3
 	c.releasing = true
 	writes := c.writes

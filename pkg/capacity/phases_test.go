@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A hard fallback closes spot while on-demand takes the pods. It opens spot only if on-demand takes none either.
-func TestAHardFallbackOpensSpotOnlyIfOnDemandTakesNone(t *testing.T) {
+// A hard fallback limits spot while on-demand accepts pods. It removes the limit only if on-demand accepts none either.
+func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		waits  time.Duration
 		change func(*PoolView)
@@ -46,9 +46,9 @@ func TestAHardFallbackOpensSpotOnlyIfOnDemandTakesNone(t *testing.T) {
 	}
 }
 
-// An owner takes consent back, sets a value, and hands the field over again: that is no edit against us, so nothing is left alone.
-func TestAFieldThatIsHandedOverAgainIsOverriddenAtOnce(t *testing.T) {
-	c, _, _ := fencedCluster(t)
+// An owner withdraws consent, sets a value, and lists the field again: that is no edit of an override, so there is no wait.
+func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
+	c, _, _ := zeroLimitCluster(t)
 	consent := c.pools[0].consent
 	c.pools[0].consent = 0
 	c.edit(0, "limits[nvidia.com/gpu]", "7")
@@ -65,8 +65,8 @@ func TestAFieldThatIsHandedOverAgainIsOverriddenAtOnce(t *testing.T) {
 	}
 }
 
-// Replicas that Karpenter put on demand by itself, without a failure of spot, are not moved before a quarter of an hour.
-func TestReplicasOnDemandWithoutAFailureWaitBeforeTheyMove(t *testing.T) {
+// Replicas that Karpenter itself started on demand, without a failure of spot, move after 15 minutes at the earliest.
+func TestReturnWithoutAFailureWaits(t *testing.T) {
 	for _, c := range []struct {
 		cause Cause
 		age   time.Duration
@@ -88,7 +88,7 @@ func TestReplicasOnDemandWithoutAFailureWaitBeforeTheyMove(t *testing.T) {
 }
 
 // While replicas return, the entry in the list of budgets lasts an hour and is renewed five minutes before its end, not in every tick.
-func TestAHoldIsRenewedShortlyBeforeItsEnd(t *testing.T) {
+func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	g, o := pairOf(t, nil)
 	var s State
 	var d Decision
@@ -136,8 +136,8 @@ func TestAHoldIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// Another rule wants the value that is in force: the override is shown and recorded with that rule.
-func TestAnOverrideNamesTheRuleThatWantsItNow(t *testing.T) {
+// Another rule requests the value that is in force: the override is shown and recorded with that rule.
+func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	w := newWriter(t)
 	w.want(0, FieldLimit, 4)
 	var d Decision
@@ -160,7 +160,7 @@ func TestAnOverrideNamesTheRuleThatWantsItNow(t *testing.T) {
 	}
 }
 
-func TestLimitsArePendingUntilTheirOwnersValueIsSeen(t *testing.T) {
+func TestLimitsArePendingUntilTheOwnersValueIsObserved(t *testing.T) {
 	w := newWriter(t)
 	if w.s.LimitsPending() {
 		t.Error("pending before any override")
@@ -184,7 +184,7 @@ func TestLimitsArePendingUntilTheirOwnersValueIsSeen(t *testing.T) {
 }
 
 // A group that starts its nodes hours ahead renews its entries: if the controller dies, none lasts for more than two hours.
-func TestAnEntryEndsWithinTwoHours(t *testing.T) {
+func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze, g.LeadTime = true, 6*time.Hour })
 	from := midnight.Add(6 * time.Hour)
 	o.Ahead = []Span{{From: from, Until: from.Add(8 * time.Hour), GPUs: 4}}
@@ -206,29 +206,29 @@ func TestAnEntryEndsWithinTwoHours(t *testing.T) {
 	}
 }
 
-// A new leader goes on with the entries of the one before: it writes nothing, and they end when they would have.
-func TestANewLeaderGoesOnWithAHold(t *testing.T) {
+// A new leader continues with the entries of the previous one: it writes nothing, and their ends do not change.
+func TestNewLeaderContinuesAFreeze(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	eight := office(c, chat)
 	c.now = eight.Add(-90 * time.Second)
 	c.run(10 * time.Second)
-	writes, hold := c.writes, c.s.Pools[0].Freeze
+	writes, entries := c.writes, c.s.Pools[0].Freeze
 	for range 3 {
 		c.s = State{}
 		c.run(time.Minute)
 	}
-	if c.writes != writes || c.s.Pools[0].Freeze != hold || hold.InUse == 0 {
-		t.Errorf("%d writes, %+v; before %+v", c.writes-writes, c.s.Pools[0].Freeze, hold)
+	if c.writes != writes || c.s.Pools[0].Freeze != entries || entries.InUse == 0 {
+		t.Errorf("%d writes, %+v; before %+v", c.writes-writes, c.s.Pools[0].Freeze, entries)
 	}
 	c.now = eight.Add(freezeInUse)
 	c.run(2 * time.Second)
 	c.untouched(before)
 }
 
-// The failures of spot are forgotten once it has held for two hours.
-func TestSpotsFailuresAreForgottenAfterTwoHours(t *testing.T) {
+// The level of failures is reset after spot was used for two hours.
+func TestSpotLevelIsResetAfterTwoHours(t *testing.T) {
 	for age, level := range map[time.Duration]uint8{levelReset: 3, levelReset + time.Millisecond: 0} {
 		g, o := pairOf(t, nil)
 		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}

@@ -8,8 +8,8 @@ import (
 
 const everyField = fieldSet(1<<numFields - 1)
 
-// A crash between the writes of two NodePools leaves them different; in any order the newest counts.
-func TestTheNewestRecordTellsThePhase(t *testing.T) {
+// A crash between the writes of two NodePools leaves different records: the newest counts in every order.
+func TestNewestRecordSetsThePhase(t *testing.T) {
 	g, _ := pairOf(t, nil)
 	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`
 	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},"fields":[{"path":"/spec/weight","on":true,"original":"20","value":"81"}]}`
@@ -28,7 +28,7 @@ func TestTheNewestRecordTellsThePhase(t *testing.T) {
 	}
 }
 
-func TestARecordThatNobodyOfUsWroteIsNotRead(t *testing.T) {
+func TestForeignRecordIsNotRead(t *testing.T) {
 	g, _ := pairOf(t, nil)
 	for name, text := range map[string]string{
 		"no JSON":                     `weight=20`,
@@ -54,7 +54,7 @@ func TestARecordThatNobodyOfUsWroteIsNotRead(t *testing.T) {
 	}
 }
 
-func TestAStampFromAnotherClockIsBroughtNear(t *testing.T) {
+func TestStampsOfAnotherClockAreClipped(t *testing.T) {
 	s := State{memory: memory{At: stamp(midnight)}}
 	for at, want := range map[int64]int64{
 		0:                                 0,
@@ -68,7 +68,7 @@ func TestAStampFromAnotherClockIsBroughtNear(t *testing.T) {
 	}
 }
 
-func TestAtShutdownNoLimitOfOursStays(t *testing.T) {
+func TestShutdownRestoresEveryLimit(t *testing.T) {
 	c := newCluster(t, func(g *Group) {
 		g.Fallback = Hard
 		g.Schedules = []Schedule{{Window: windowOf(midnight, 10*time.Hour), Pools: []int{1}, Limits: []Limit{{"cpu", 64}}, Weight: 30}}
@@ -92,7 +92,7 @@ func TestAtShutdownNoLimitOfOursStays(t *testing.T) {
 	if c.limit(0) != 16 || c.pools[1].fields["limits[cpu]"].Value != `"400"` || c.pools[1].fields["weight"].Value != "81" {
 		t.Errorf("after a shutdown:\n%s\n%s", c.spec(0), c.spec(1))
 	}
-	c.s = State{} // the next leader goes on
+	c.s = State{} // the next leader continues
 	c.run(3 * time.Second)
 	if c.d.Phase != Fallback || c.limit(0) != 1 {
 		t.Errorf("%v, limit %d", c.d.Phase, c.limit(0))

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// grouped is a workload whose replicas are groups of two pods with a GPU each, every pod on a node of its own, as a LeaderWorkerSet makes
-// them.
+// grouped is a workload whose replicas have two pods with one GPU each, every pod on its own node, as a LeaderWorkerSet creates them.
 type grouped struct {
 	g *Group
 	o Observation
@@ -23,7 +22,7 @@ func newGrouped(t *testing.T, kind CapacityType) *grouped {
 	return &grouped{g, Observation{Pools: []PoolView{v}, Workloads: []Workload{w}}}
 }
 
-// add adds a group of which so many pods have a node; the others wait for one.
+// add adds a replica of which so many pods have a node; the others are pending.
 func (x *grouped) add(onNodes int) {
 	v, w := &x.o.Pools[0], &x.o.Workloads[0]
 	for i := range 2 {
@@ -39,7 +38,7 @@ func (x *grouped) add(onNodes int) {
 	w.Uncapped = w.Current
 }
 
-// decide goes on for a time and returns the last decision.
+// decide simulates some time and returns the last decision.
 func (x *grouped) decide(d time.Duration) (out Decision) {
 	var s State
 	for now := midnight; !now.After(midnight.Add(d)); now = now.Add(time.Second) {
@@ -48,7 +47,7 @@ func (x *grouped) decide(d time.Duration) (out Decision) {
 	return out
 }
 
-func TestTheCapCountsReplicasAndNotTheirPods(t *testing.T) {
+func TestTargetCapCountsReplicasNotPods(t *testing.T) {
 	x := newGrouped(t, OnDemand)
 	for range 4 {
 		x.add(2)
@@ -73,20 +72,20 @@ func TestTheCapCountsReplicasAndNotTheirPods(t *testing.T) {
 	}
 }
 
-func TestAGroupAtRiskAsksForOneSuccessor(t *testing.T) {
+func TestMultiPodReplicaAtRiskAddsOneSuccessor(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(x *grouped)
 		want   int32
 	}{
 		"both of its nodes go":              {func(x *grouped) { x.o.Pools[0].Nodes[0].Notice, x.o.Pools[0].Nodes[1].Notice = true, true }, 1},
-		"one of its nodes goes":             {func(x *grouped) { x.o.Pools[0].Nodes[1].Notice = true }, 1},
-		"a node of each of two groups goes": {func(x *grouped) { x.o.Pools[0].Nodes[1].Notice, x.o.Pools[0].Nodes[2].Notice = true, true }, 2},
+		"one of its nodes has a notice":     {func(x *grouped) { x.o.Pools[0].Nodes[1].Notice = true }, 1},
+		"nodes of two replicas with notice": {func(x *grouped) { x.o.Pools[0].Nodes[1].Notice, x.o.Pools[0].Nodes[2].Notice = true, true }, 2},
 		"its other pod is not ready":        {func(x *grouped) { x.o.Pools[0].Nodes[0].Notice, x.o.Workloads[0].Pods[1].Ready = true, false }, 0},
 		"its other pod does not exist": {func(x *grouped) {
 			x.o.Pools[0].Nodes[7].Notice = true
 			x.o.Workloads[0].Pods = append(x.o.Workloads[0].Pods[:6:6], x.o.Workloads[0].Pods[7])
 		}, 0},
-		"no node goes":                          {func(*grouped) {}, 0},
+		"no node has a notice":                  {func(*grouped) {}, 0},
 		"two nodes were lost in five minutes":   {func(x *grouped) { x.lose(2) }, 2}, // each may be of another group
 		"three nodes were lost in five minutes": {func(x *grouped) { x.lose(3) }, 2}, // half of those that are needed, at most
 	} {
@@ -107,8 +106,8 @@ func (x *grouped) lose(nodes int) {
 	}
 }
 
-// A hold ends when the replicas that were announced are ready: half of a group serves nothing.
-func TestAnnouncedDemandHasArrivedWithWholeGroups(t *testing.T) {
+// A freeze for known demand ends when complete replicas are ready.
+func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	for ready, want := range map[int]bool{4: false, 5: false, 6: true} {
 		x := newGrouped(t, OnDemand)
 		x.g.ConsolidationFreeze = true
@@ -127,8 +126,8 @@ func TestAnnouncedDemandHasArrivedWithWholeGroups(t *testing.T) {
 	}
 }
 
-// One node need not hold a whole replica of several pods.
-func TestRoomIsForPodsAndNotForWholeReplicas(t *testing.T) {
+// One node does not need space for all pods of a replica.
+func TestNodeSizeIsThatOfPodsNotReplicas(t *testing.T) {
 	x := newGrouped(t, OnDemand)
 	x.o.Workloads[0].GPUs, x.o.Workloads[0].Size, x.o.Workloads[0].PodGPUs = 32, 4, 8
 	x.o.Pools[0].Limits[0].Value = `"16"`

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// An on-demand NodePool that launches into a capacity reservation first (In [reserved, on-demand]) is the on-demand side. What runs in the
-// reservation is paid for already: it stays.
-func TestReplicasReturnFromOnDemandAndStayInAReservation(t *testing.T) {
+// An on-demand NodePool that uses a capacity reservation first (In [reserved, on-demand]) is the on-demand side. Replicas in the
+// reservation stay, because it is paid for in any case.
+func TestReservedReplicasDoNotReturn(t *testing.T) {
 	for name, kind := range map[string]CapacityType{"nodePools: {spot, on-demand}": OnDemand, "nodePools: {spot, reserved}": Reserved} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, func(g *Group) { g.Pools[1].Type, g.ReturnNodesPerHour = kind, 30 })

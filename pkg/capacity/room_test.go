@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// atLimit is a cluster whose spot pool has room for four nodes below one of its owner's limits.
+// atLimit returns a cluster whose spot NodePool can have four nodes below one of its owner's limits.
 func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*cluster, *simLoad) {
 	c := newCluster(t, change)
 	name := FieldLimit.Name(resource)
@@ -17,7 +17,7 @@ func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*
 
 var fourNodes = map[string]Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
 
-// play counts the moves that a cluster begins in a time, and the most nodes that exist at once.
+// play simulates some time and counts the moves and the greatest number of nodes.
 func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 	was := false
 	for range int(d / time.Second) {
@@ -35,7 +35,7 @@ func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 	return surges, nodes, frozen
 }
 
-func TestASpotPoolAtItsOwnersLimitEndsTheReturnAndIsNamed(t *testing.T) {
+func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 	for resource, limit := range fourNodes {
 		t.Run(resource, func(t *testing.T) {
 			c, chat := atLimit(t, resource, limit, nil)
@@ -58,8 +58,8 @@ func TestASpotPoolAtItsOwnersLimitEndsTheReturnAndIsNamed(t *testing.T) {
 	}
 }
 
-// Room for one of two: one returns, and no more than that is asked of spot.
-func TestNoMoreReturnThanThereIsRoomFor(t *testing.T) {
+// Spot has space for one of two replicas: one returns, and nothing more is requested of spot.
+func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c, chat := atLimit(t, "nvidia.com/gpu", "5", func(g *Group) { g.ReturnNodesPerHour = 30 })
 	c.pools[0].denied = true
 	chat.want = 6
@@ -72,8 +72,8 @@ func TestNoMoreReturnThanThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// Waiting for spot helps nobody where the owner lets no spot node come: on-demand is open at once, and spot has not failed.
-func TestNobodyWaitsForASpotPoolAtItsOwnersLimit(t *testing.T) {
+// At the owner's limit no pod waits for spot: on-demand has no cap, and spot has not failed.
+func TestNoSpotWaitAtTheOwnersLimit(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
 		c.run(3 * time.Minute) // demand is known for long enough
@@ -88,8 +88,8 @@ func TestNobodyWaitsForASpotPoolAtItsOwnersLimit(t *testing.T) {
 	}
 }
 
-// A probe needs room for one node.
-func TestASpotPoolAtItsOwnersLimitIsNotProbed(t *testing.T) {
+// A probe needs space for one node.
+func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	c, chat := atLimit(t, "cpu", `"35"`, nil)
 	chat.want = 4
 	c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
@@ -112,8 +112,8 @@ func TestASpotPoolAtItsOwnersLimitIsNotProbed(t *testing.T) {
 	}
 }
 
-// The cap names the limit that stops the pods, whichever it is.
-func TestEveryLimitOfTheOwnerCapsTheTargetsAndIsNamed(t *testing.T) {
+// The target cap names the limit that stops the pods.
+func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, nil)
 		c.pools[1].fields["limits[cpu]"] = FieldView{Value: `"16"`, Owner: "kubectl"}
@@ -129,7 +129,7 @@ func TestEveryLimitOfTheOwnerCapsTheTargetsAndIsNamed(t *testing.T) {
 	}
 }
 
-func TestAQuantityIsReadAsKubernetesReadsIt(t *testing.T) {
+func TestQuantitiesAreReadAsKubernetesReadsThem(t *testing.T) {
 	for text, want := range map[Value]float64{
 		`8`: 8, `"8"`: 8, `"0"`: 0, `"-1"`: -1, `"1000m"`: 1, `"1k"`: 1000, `"1.5Gi"`: 1.5 * (1 << 30), `"1e3"`: 1000, `"1E3"`: 1000, `"2E"`: 2e18, `"5Ei"`: 5 * (1 << 60), `1e3`: 1000,
 		`"500u"`: 0.0005, `"64Mi"`: 64 << 20,

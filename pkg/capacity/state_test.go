@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// fill puts another value into every number, flag and text below v, and returns how many there were.
+// fill sets every number, flag and text below v to a different value, and returns their number.
 func fill(v reflect.Value, n int) int {
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 	switch v.Kind() {
@@ -38,8 +38,8 @@ func fill(v reflect.Value, n int) int {
 	return n + 1
 }
 
-// TestAStateIsWrittenWhole fails for a field that the snapshot forgets.
-func TestAStateIsWrittenWhole(t *testing.T) {
+// TestSnapshotContainsTheWholeState fails for a field that the snapshot forgets.
+func TestSnapshotContainsTheWholeState(t *testing.T) {
 	g, err := NewGroup(Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []Pool{{Name: "spot", Type: Spot}}})
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestAStateIsWrittenWhole(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoState(t *testing.T) {
+func TestOtherJSONIsNoState(t *testing.T) {
 	for _, text := range []string{"", "{}", "[]", "[1]", "null"} {
 		if _, err := DecodeState(nil, json.RawMessage(text)); err == nil {
 			t.Errorf("%q is taken for a state", text)

@@ -15,7 +15,7 @@ func (c *cluster) whole(l *simLoad) func() bool {
 
 func (c *cluster) in(p Phase) func() bool { return func() bool { return c.d.Phase == p } }
 
-// limit is the limit that stands on a pool, -1 for none.
+// limit returns the limit of a NodePool, -1 for none.
 func (c *cluster) limit(pool int) int64 {
 	n, ok := c.pools[pool].fields["limits[nvidia.com/gpu]"].Value.number()
 	if !ok {
@@ -42,7 +42,7 @@ func (c *cluster) finding(k FindingKind) *Finding {
 	return nil
 }
 
-// untouched fails where a NodePool is not what people wrote, or carries anything of ours.
+// untouched fails for a NodePool that differs from what users wrote, or has an override.
 func (c *cluster) untouched(want []string) {
 	c.t.Helper()
 	for i, p := range c.pools {
@@ -64,7 +64,7 @@ func (c *cluster) specs() (all []string) {
 	return all
 }
 
-func TestSpotIsDeniedOnDemandTakesOverAndReplicasReturnOneByOne(t *testing.T) {
+func TestFallbackAndReturnOneByOne(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -93,7 +93,7 @@ func TestSpotIsDeniedOnDemandTakesOverAndReplicasReturnOneByOne(t *testing.T) {
 	c.until(10*time.Minute, "the probe holds", c.in(Returning))
 	moves := []int64{c.s.Spot.Moved}
 	for on := c.nodes(1); on > 0; on = c.nodes(1) {
-		c.until(25*time.Minute, "a node goes", func() bool { return c.nodes(1) < on })
+		c.until(25*time.Minute, "a node is removed", func() bool { return c.nodes(1) < on })
 		if moved := c.s.Spot.Moved; moved != moves[len(moves)-1] {
 			moves = append(moves, moved)
 		}
@@ -114,7 +114,7 @@ func TestSpotIsDeniedOnDemandTakesOverAndReplicasReturnOneByOne(t *testing.T) {
 	}
 }
 
-func TestAHardFallbackClosesSpotAtWhatRunsThere(t *testing.T) {
+func TestHardFallbackLimitsSpotToItsSize(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -141,7 +141,7 @@ func TestAHardFallbackClosesSpotAtWhatRunsThere(t *testing.T) {
 	}
 }
 
-func TestKarpentersOwnDeletionsAreNoLosses(t *testing.T) {
+func TestKarpenterDeletionsAreNoLosses(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 6
@@ -153,7 +153,7 @@ func TestKarpentersOwnDeletionsAreNoLosses(t *testing.T) {
 	}
 }
 
-func TestOneRefusalIsNoScarcity(t *testing.T) {
+func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -168,7 +168,7 @@ func TestOneRefusalIsNoScarcity(t *testing.T) {
 	}
 }
 
-func TestAProbeThatIsInterruptedIsAFailedProbe(t *testing.T) {
+func TestInterruptedProbeFails(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -176,7 +176,7 @@ func TestAProbeThatIsInterruptedIsAFailedProbe(t *testing.T) {
 	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
 	c.pools[0].denied = false
 	c.until(20*time.Minute, "spot is probed", c.in(Probing))
-	c.until(5*time.Minute, "a spot node comes", func() bool { return c.nodes(0) == 1 && c.pools[0].nodes[0].usable })
+	c.until(5*time.Minute, "a spot node is usable", func() bool { return c.nodes(0) == 1 && c.pools[0].nodes[0].usable })
 	c.lose(c.pools[0].nodes[0])
 	c.step()
 	if c.d.Phase != Fallback || c.s.Spot.Level != 2 {
@@ -184,7 +184,7 @@ func TestAProbeThatIsInterruptedIsAFailedProbe(t *testing.T) {
 	}
 }
 
-func TestAReturnLeavesJobsStatefulSetsAndPausedWorkloadsWhereTheyAre(t *testing.T) {
+func TestReturnMovesNoJobStatefulSetOrPausedWorkload(t *testing.T) {
 	c := newCluster(t, nil)
 	stateful, paused := c.add("team/db", 1), c.add("team/paused", 1)
 	stateful.owner, stateful.want = OwnerStatefulSet, 1
@@ -208,7 +208,7 @@ func TestAReturnLeavesJobsStatefulSetsAndPausedWorkloadsWhereTheyAre(t *testing.
 	}
 }
 
-func TestDemandThatGrowsIntoASurgeKeepsItsReplica(t *testing.T) {
+func TestGrowingDemandKeepsTheSurge(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -230,7 +230,7 @@ func TestDemandThatGrowsIntoASurgeKeepsItsReplica(t *testing.T) {
 	}
 }
 
-func TestATargetWithBigNodesIsEmptiedNodeByNode(t *testing.T) {
+func TestLargeNodesAreEmptiedOneByOne(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 1 })
 	chat := c.add("team-chat/llama", 1)
 	for _, p := range c.pools {
@@ -256,7 +256,7 @@ func TestATargetWithBigNodesIsEmptiedNodeByNode(t *testing.T) {
 	}
 }
 
-func TestTheBaseStaysOnDemandAndTheRestGoesToSpot(t *testing.T) {
+func TestBaseRunsOnDemandAndTheRestOnSpot(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 2 })
 	before := c.specs()
 	c.run(3 * time.Minute) // until demand is trusted
@@ -286,7 +286,7 @@ func TestTheBaseStaysOnDemandAndTheRestGoesToSpot(t *testing.T) {
 	c.untouched(before)
 }
 
-func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
+func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	before := c.specs()
 	c.run(3 * time.Minute)
@@ -296,7 +296,7 @@ func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.boot = 6 * time.Minute
-	c.run(15 * time.Minute) // a cold start takes longer than the patience, and is none of its business
+	c.run(15 * time.Minute) // a cold start is longer than the spot wait timeout, and does not count
 	if chat.ready() != 2 || c.nodes(0) != 2 || len(c.phases) != 1 {
 		t.Errorf("%d ready, %d on spot, %v", chat.ready(), c.nodes(0), c.phases)
 	}
@@ -309,7 +309,7 @@ func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
 		t.Errorf("waited %v", waited)
 	}
 	if c.limit(1) != 16 || c.d.Actions == nil {
-		t.Errorf("limit %d after patience", c.limit(1))
+		t.Errorf("limit %d after the spot wait timeout", c.limit(1))
 	}
 	c.until(10*time.Minute, "three are ready", c.whole(chat))
 	c.pools[0].denied = false
@@ -317,7 +317,7 @@ func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
 	c.known = false
 	c.run(2 * time.Second)
 	if c.limit(1) != 16 {
-		t.Errorf("demand cannot be known, and a limit of %d stands", c.limit(1))
+		t.Errorf("demand is unknown, and the limit is %d", c.limit(1))
 	}
 	c.known = true
 	c.run(5 * time.Minute)
@@ -334,7 +334,7 @@ func TestPodsWaitForSpotAsLongAsTheGroupSaysAndNoLonger(t *testing.T) {
 	}
 }
 
-func TestWithoutConsentPatienceIsReportedAndNotPlayed(t *testing.T) {
+func TestSpotWaitTimeoutWithoutConsentIsReported(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout, g.OnDemandBase = 4*time.Minute, 1 })
 	c.pools[1].consent = ConsentWeight
 	chat := c.add("team-chat/llama", 1)

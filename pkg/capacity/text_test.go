@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Every rule, finding and action, in the words that people read.
-func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
+// Every rule, finding and action as messages show them.
+func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	zone := berlin(t)
 	g := &Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"l40s-spot", Spot}, {"l40s-ondemand", OnDemand}}}
 	at := time.Date(2026, 11, 23, 9, 19, 0, 0, time.UTC)
@@ -92,7 +92,7 @@ func TestReasonsFindingsAndActionsAsPeopleReadThem(t *testing.T) {
 	golden(t, "words.golden", b.String())
 }
 
-func TestEveryRuleAndFindingHasWords(t *testing.T) {
+func TestEveryRuleAndFindingHasAText(t *testing.T) {
 	g := &Group{Name: "chat"}
 	for r := RuleNone + 1; r < numRules; r++ {
 		if r.String() == "" || (Reason{Rule: r, Pool: -1}).Text(g) == "" {

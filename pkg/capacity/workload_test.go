@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-func TestTargetsStopAskingForWhatNoPoolBringsAndOnePodStaysPending(t *testing.T) {
+func TestTargetCapLeavesOnePendingReplica(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
@@ -31,7 +31,7 @@ func TestTargetsStopAskingForWhatNoPoolBringsAndOnePodStaysPending(t *testing.T)
 	}
 }
 
-func TestALimitAndAQuotaCapToo(t *testing.T) {
+func TestOwnersLimitAndQuotaCapTargets(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "2"}
 	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1"`}
@@ -51,7 +51,7 @@ func TestALimitAndAQuotaCapToo(t *testing.T) {
 	}
 }
 
-func TestPatienceIsNoConstraint(t *testing.T) {
+func TestSpotWaitTimeoutCapsNoTarget(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
 	chat := c.add("team-chat/llama", 1)
 	c.run(3 * time.Minute)
@@ -63,10 +63,7 @@ func TestPatienceIsNoConstraint(t *testing.T) {
 	}
 }
 
-// A node that goes takes all of its replicas, and only what is ours of it; what stands by is not exposed once more.
-// Evidence that goes and comes back within a cold start moves nobody: a replica that is dropped and asked for again is a cold start.
-// Which pod a ReplicaSet takes first: one whose node goes anyway, then idle ones, on-demand nodes, and what completes an empty node.
-func TestABufferHoldsNodesForTheReplicasThatAreNotAskedForYet(t *testing.T) {
+func TestBufferKeepsNodesForFutureReplicas(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Buffer, g.LeadTime = true, 10*time.Minute })
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 1
@@ -99,13 +96,13 @@ func TestABufferHoldsNodesForTheReplicasThatAreNotAskedForYet(t *testing.T) {
 	}
 }
 
-// cronAt is "minute hour * * *".
+// cronAt returns the cron expression "minute hour * * *".
 func cronAt(minute, hour int) calendar.Cron {
 	const star = 1 << 63
 	return calendar.Cron{Minute: 1 << minute, Hour: 1 << hour, DayOfMonth: star | 1<<32 - 2, Month: star | 1<<13 - 2, DayOfWeek: star | 1<<7 - 1}
 }
 
-func TestAWindowChangesLimitsWeightAndDisruptionAndEverythingReturnsWithIt(t *testing.T) {
+func TestWindowOverridesFieldsAndRestoresThem(t *testing.T) {
 	night := calendar.Window{Name: "night", Start: cronAt(0, 22), End: cronAt(0, 6)}
 	late := calendar.Window{Name: "late", Start: cronAt(0, 23), End: cronAt(0, 1)}
 	c := newCluster(t, func(g *Group) {
@@ -137,7 +134,7 @@ func TestAWindowChangesLimitsWeightAndDisruptionAndEverythingReturnsWithIt(t *te
 	c.untouched(before)
 }
 
-func TestAScheduledLimitBelowALidWinsAndOneAboveDoesNot(t *testing.T) {
+func TestSmallerOfScheduledLimitAndLimitCapApplies(t *testing.T) {
 	always := calendar.Window{Name: "always", From: midnight}
 	c := newCluster(t, func(g *Group) {
 		g.SpotWaitTimeout = 10 * time.Minute
@@ -152,11 +149,11 @@ func TestAScheduledLimitBelowALidWinsAndOneAboveDoesNot(t *testing.T) {
 	c.known = false
 	c.run(3 * time.Second)
 	if c.limit(1) != 3 {
-		t.Errorf("limit %d without the lid", c.limit(1))
+		t.Errorf("limit %d without the limit cap", c.limit(1))
 	}
 }
 
-func TestWhatKeepsEmptyNodesIsReportedWithItsPrice(t *testing.T) {
+func TestKeptEmptyNodesAreReportedWithTheirPrice(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
@@ -169,7 +166,7 @@ func TestWhatKeepsEmptyNodesIsReportedWithItsPrice(t *testing.T) {
 	}
 	c.pools[0].fields["disruption.consolidateAfter"] = FieldView{Value: `"60s"`}
 	c.pools[0].fields["disruption.budgets"] = FieldView{Value: `[{"nodes":"10%"},{"nodes":"0","reasons":["Empty"]}]`}
-	c.pools[0].nodes[0].squatters = 2
+	c.pools[0].nodes[0].blockingPods = 2
 	c.run(time.Minute)
 	if a, b := c.finding(FindZeroBudget), c.finding(FindBlockingPods); a == nil || a.Count != 2 || b == nil || b.Count != 1 {
 		t.Errorf("%+v", c.d.Findings)
@@ -181,7 +178,7 @@ func TestWhatKeepsEmptyNodesIsReportedWithItsPrice(t *testing.T) {
 	}
 }
 
-func TestAMixedPoolIsObservedOnly(t *testing.T) {
+func TestMixedNodePoolIsOnlyObserved(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Pools = []Pool{{"mixed", Mixed}}; g.SpotWaitTimeout, g.OnDemandBase = time.Minute, 2 })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -196,7 +193,7 @@ func TestAMixedPoolIsObservedOnly(t *testing.T) {
 	}
 }
 
-func TestAClockThatStepsBackEndsNoHoldAndForgetsNothing(t *testing.T) {
+func TestClockStepBackKeepsFreezesAndWaits(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
@@ -221,8 +218,8 @@ func TestAClockThatStepsBackEndsNoHoldAndForgetsNothing(t *testing.T) {
 	c.untouched(before)
 }
 
-// The whole ask is tried again although the refusals of before are still fresh; only a new one caps again, for longer.
-func TestACapIsLiftedForATryAndOnlyNewRefusalsBringItBack(t *testing.T) {
+// The full target is retried although the earlier refusals are recent; only a new refusal caps again, for longer.
+func TestTargetCapIsRetriedAndReturnsAfterNewRefusals(t *testing.T) {
 	g, o := pairOf(t, nil)
 	var s State
 	now := midnight

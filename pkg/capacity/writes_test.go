@@ -16,7 +16,7 @@ func usable(name string, kind CapacityType) Node {
 	return Node{Name: name, UID: name, Type: kind, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight.Add(-2 * time.Hour)}
 }
 
-// writer writes one field of the on-demand NodePool of a pair, as a rule would, and shows the result in the next observation.
+// writer overrides one field of the on-demand NodePool of a pair, as a rule does, and shows the result in the next observation.
 type writer struct {
 	t *testing.T
 	g *Group
@@ -29,7 +29,7 @@ func newWriter(t *testing.T) *writer {
 	return &writer{t: t, g: g, o: o}
 }
 
-// want has a rule want a number for the field at a time after midnight, or nothing for n < 0. It returns the change that is written.
+// want requests a number for the field at a time after midnight, or no value for n < 0. It returns the change that is written.
 func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodePoolPatch, ok bool) {
 	w.t.Helper()
 	var d Decision
@@ -59,7 +59,7 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 }
 
 // A limit that falls with every node would be written with every node.
-func TestAFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
+func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		field   Field
@@ -87,17 +87,17 @@ func TestAFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	w := newWriter(t)
 	w.want(0, FieldLimit, 4)
 	if c, _, ok := w.want(time.Second, FieldLimit, -1); !ok || !c.Restore {
-		t.Fatalf("a limit that no rule wants is not restored: %+v", c)
+		t.Fatalf("a limit that no rule requests is not restored: %+v", c)
 	}
 	// The restore is not seen yet.
 	w.o.Pools[1].Limits = []LimitView{{Resource: w.g.Resource, FieldView: FieldView{Value: `"4"`, Ours: true}}}
 	if c, _, ok := w.want(2*time.Second, FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
-		t.Errorf("a limit that is wanted again while it is restored: written %v, %+v", ok, c)
+		t.Errorf("a limit that is requested again while it is restored: written %v, %+v", ok, c)
 	}
 }
 
-// Another version of the group limited CPU. Its NodePool carries more limits of its owner than a group has slots.
-func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testing.T) {
+// Another version of the group limited CPU. Its NodePool has more limits than a group can override.
+func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	g, o := pairOf(t, nil)
 	o.Pools[1].Limits = []LimitView{{Resource: g.Resource, FieldView: FieldView{Value: "16", Owner: "kubectl"}}}
 	for _, name := range []string{"memory", "pods", "ephemeral-storage", "hugepages-2Mi", "nodes"} {
@@ -126,8 +126,8 @@ func TestALimitOfAnotherVersionOfTheGroupIsRestoredBesideManyOfTheOwner(t *testi
 	}
 }
 
-// kubectl edit kept the entries of an earlier hold in a list that its user owns now.
-func TestEntriesOfAnEarlierHoldAreNotTheOwnersBudgets(t *testing.T) {
+// kubectl edit kept the entries of an earlier freeze in a list that its user owns now.
+func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
 	day := stamp(midnight.Add(-72 * time.Hour))
 	old, ok := freeze{day, day + time.Hour.Milliseconds(), day + time.Hour.Milliseconds()}.with(`[{"nodes":"2"}]`)

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// fencedCluster is one at night: nothing runs, and the fence stands.
-func fencedCluster(t *testing.T) (*cluster, *simLoad, []string) {
+// zeroLimitCluster returns a cluster without pods, with the zero limit in force.
+func zeroLimitCluster(t *testing.T) (*cluster, *simLoad, []string) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	c.run(zeroLimitDelay)
 	if c.limit(0) != 16 || c.reason(RuleNoZeroLimit) == nil {
-		t.Errorf("a fence after %v: limit %d", zeroLimitDelay, c.limit(0))
+		t.Errorf("a zero limit after %v: limit %d", zeroLimitDelay, c.limit(0))
 	}
 	c.run(2 * time.Second)
 	if c.limit(0) != 0 || c.limit(1) != 0 {
-		t.Errorf("no fence: %d, %d\n%s", c.limit(0), c.limit(1), c.why())
+		t.Errorf("no zero limit: %d, %d\n%s", c.limit(0), c.limit(1), c.why())
 	}
 	return c, chat, before
 }
 
-func TestTheFenceStandsWhileNobodyWantsAnythingAndGoesBeforeTheTargetRises(t *testing.T) {
-	c, chat, before := fencedCluster(t)
+func TestZeroLimitIsRemovedBeforeTheTargetRises(t *testing.T) {
+	c, chat, before := zeroLimitCluster(t)
 	c.run(time.Hour)
 	if c.writes != 2 {
 		t.Errorf("%d writes in a quiet hour", c.writes)
@@ -46,7 +46,7 @@ func TestTheFenceStandsWhileNobodyWantsAnythingAndGoesBeforeTheTargetRises(t *te
 	c.until(5*time.Minute, "the replica is ready", c.whole(chat))
 }
 
-func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
+func TestEveryDoubtRemovesTheZeroLimit(t *testing.T) {
 	for name, doubt := range map[string]struct {
 		do    func(c *cluster, l *simLoad)
 		after time.Duration
@@ -55,7 +55,7 @@ func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
 		"a Job without a policy pends": {func(c *cluster, _ *simLoad) {
 			c.other = append(c.other, &simPod{uid: "job", gpus: 8, since: c.now})
 		}, 2 * time.Second, LiftedByPendingPod},
-		"a pod pends that nobody can place": {func(c *cluster, _ *simLoad) {
+		"a pod of unknown placement pends": {func(c *cluster, _ *simLoad) {
 			c.other = append(c.other, &simPod{uid: "odd", gpus: 1, since: c.now, unsure: true})
 		}, 61 * time.Second, LiftedByPendingPod},
 		"signals are lost":      {func(_ *cluster, l *simLoad) { l.unknown = true }, 2 * time.Second, LiftedByUnknownDemand},
@@ -64,7 +64,7 @@ func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
 			c.ahead = []Span{{From: c.now.Add(6*time.Minute + 2*time.Second), Until: c.now.Add(time.Hour), GPUs: 2, Workload: l.key, Replicas: 2}}
 		}, 4 * time.Second, LiftedByKnownDemand},
 	} {
-		c, chat, _ := fencedCluster(t)
+		c, chat, _ := zeroLimitCluster(t)
 		c.pools[0].denied, c.pools[1].denied = true, true
 		doubt.do(c, chat)
 		c.run(doubt.after - 2*time.Second)
@@ -73,7 +73,7 @@ func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
 		}
 		c.run(2 * time.Second)
 		if c.limit(0) != 16 || c.limit(1) != 16 {
-			t.Errorf("%s: the fence stands\n%s", name, c.why())
+			t.Errorf("%s: the limit is 0\n%s", name, c.why())
 		}
 		if r := c.reason(RuleNoZeroLimit); r == nil || LiftReason(r.A) != doubt.lift {
 			t.Errorf("%s: %+v", name, r)
@@ -81,8 +81,8 @@ func TestAnythingInDoubtLiftsTheFence(t *testing.T) {
 	}
 }
 
-func TestARestartKeepsTheFenceAndOneWithoutARecordLiftsIt(t *testing.T) {
-	c, _, before := fencedCluster(t)
+func TestRestartKeepsTheZeroLimitOfItsRecord(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
 	writes := c.writes
 	c.s = State{}
 	c.run(10 * time.Minute)
@@ -91,7 +91,7 @@ func TestARestartKeepsTheFenceAndOneWithoutARecordLiftsIt(t *testing.T) {
 	}
 	c.s = State{}
 	for _, p := range c.pools {
-		p.record = "" // somebody tidied up the annotations
+		p.record = "" // a user removed the annotations
 	}
 	c.run(30 * time.Second)
 	for i := range c.pools {
@@ -99,10 +99,10 @@ func TestARestartKeepsTheFenceAndOneWithoutARecordLiftsIt(t *testing.T) {
 			t.Errorf("limit %d, record %q", c.limit(i), c.pools[i].record)
 		}
 	}
-	_ = before // what nobody remembers cannot come back
+	_ = before // the original is unknown without a record
 }
 
-func TestAJobInThePoolIsNeverFenced(t *testing.T) {
+func TestJobPreventsTheZeroLimit(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
 	job := &simPod{uid: "job", name: "job", gpus: 1, since: c.now}
