@@ -31,45 +31,30 @@ type entry struct {
 	conflict  string           // the policy that decides for the target instead; empty if this one does
 }
 
-// choosePlatform finds the PlatformConfig and puts it into force if it is valid.
+// choosePlatform puts the PlatformConfig of the files into force if there is exactly one and it is valid. Otherwise the last valid
+// version stays in force.
 func (s *Store) choosePlatform() {
 	all := s.documents(spec.KindPlatformConfig)
-	was := &s.config
 	s.missing = nil
-	switch {
-	case len(all) == 0 && was.lastValid == nil && !s.platformUnreadable(), len(all) == 0 && was.lastValid != nil &&
-		s.lastValidPlatform.IsEmpty() && !s.mayExist(was.lastValid.File):
-		*was = entry{}
-		s.platform, s.lastValidPlatform = noPlatform, noPlatform
-		return
-	case len(all) == 0:
-		if was.doc = nil; was.lastValid != nil && !s.mayExist(was.lastValid.File) {
-			s.missing = was.missing()
+	switch len(all) {
+	case 0:
+		if s.withoutPlatform() {
+			return
 		}
-	case len(all) > 1:
-		was.doc = nil
+	case 1:
+		if s.acceptPlatform(all[0]) {
+			return
+		}
+	default:
+		s.config.doc = nil
 		for i, d := range all {
 			other := all[(i+1)%len(all)]
 			d.restore()
 			d.Reject(decode.Root.Key("kind"), fmt.Sprintf("there is another PlatformConfig in %s:%d: neither is used", other.File,
 				other.LineOffset+1), "one PlatformConfig in a cluster")
 		}
-	case was.lastValid == all[0] && !was.lastValid.Failed(): // it failed only because there were two of them
-		was.doc, s.platform = all[0], s.lastValidPlatform
-		return
-	default:
-		was.doc = all[0]
-		was.doc.restore()
-		if was.lastValid != nil && !s.lastValidPlatform.IsEmpty() && was.doc.isEmpty() {
-			was.doc.Reject(decode.Spec, "is empty, and the version in force is not: "+was.lastValid.origin()+" stays in force", keepsNothing)
-		} else if p := compile.Platform(&was.doc.Collector, was.doc.key.Name, was.doc.origin(), was.doc.platformSpec); p != nil {
-			was.lastValid = was.doc
-			s.lastValidPlatform = p.ReuseEqual(s.lastValidPlatform)
-			s.platform = s.lastValidPlatform
-			return
-		}
 	}
-	if s.platform = s.lastValidPlatform; was.lastValid == nil {
+	if s.platform = s.lastValidPlatform; s.config.lastValid == nil {
 		s.platform = unknownPlatform
 	}
 	if slices.ContainsFunc(all, (*document).setsHold) && s.platform.Mode != scaling.Hold {
@@ -78,6 +63,43 @@ func (s *Store) choosePlatform() {
 		stop.Mode = scaling.Hold
 		s.platform = &stop
 	}
+}
+
+// withoutPlatform handles files without a PlatformConfig. It returns true if none was in force, or an empty one: then none is in force.
+func (s *Store) withoutPlatform() bool {
+	config := &s.config
+	removed := config.lastValid != nil && !s.mayExist(config.lastValid.File)
+	if config.lastValid == nil && !s.platformUnreadable() || removed && s.lastValidPlatform.IsEmpty() {
+		*config = entry{}
+		s.platform, s.lastValidPlatform = noPlatform, noPlatform
+		return true
+	}
+	if config.doc = nil; removed {
+		s.missing = config.missing()
+	}
+	return false
+}
+
+// acceptPlatform puts the only PlatformConfig of the files into force. It returns false if the document is refused.
+func (s *Store) acceptPlatform(d *document) bool {
+	config := &s.config
+	config.doc = d
+	if config.lastValid == d && !d.Failed() { // it fails while there are two of them
+		s.platform = s.lastValidPlatform
+		return true
+	}
+	d.restore()
+	if config.lastValid != nil && !s.lastValidPlatform.IsEmpty() && d.isEmpty() {
+		d.Reject(decode.Spec, "is empty, and the version in force is not: "+config.lastValid.origin()+" stays in force", keepsNothing)
+		return false
+	}
+	p := compile.Platform(&d.Collector, d.key.Name, d.origin(), d.platformSpec)
+	if p == nil {
+		return false
+	}
+	config.lastValid, s.lastValidPlatform = d, p.ReuseEqual(s.lastValidPlatform)
+	s.platform = s.lastValidPlatform
+	return true
 }
 
 // keepsNothing is how a PlatformConfig is removed on purpose.
