@@ -38,7 +38,8 @@ The exit code is 1 if no settings meet the SLO on both parts.`,
 	}
 	f := c.Flags()
 	o.register(f)
-	f.Float64Var(&o.heldOut, "held-out", 0.3, "share of the traffic, at its end, that the search does not use")
+	f.Float64Var(&o.heldOut, "held-out", 0.3, "share of the traffic, at its end, that the search does not use: the first half of it "+
+		"chooses the settings, the second half is for the report")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.StringVar(&o.file, "file", "", "output file for the tuned policy; empty: not written")
 	return c
@@ -58,12 +59,12 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if len(cases) > 1 {
 		return errors.New("--requests: tune accepts one workload")
 	}
-	searched, held, err := o.split(ctx, cases[0])
+	parts, err := o.split(ctx, cases[0])
 	if err != nil {
 		return err
 	}
 	bar := newProgress(notes)
-	r, err := tune.Search(ctx, searched, held, func(runs, of int, best evaluate.Run) {
+	r, err := tune.Search(ctx, parts, func(runs, of int, best evaluate.Run) {
 		bar.report(fmt.Sprintf("%d settings tried; best: %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1,
 			float64(runs)/float64(of)))
 	})
@@ -85,22 +86,27 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return err
 }
 
-// split opens the traffic twice: the part that is searched, and the end that is held out.
-func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (searched, held evaluate.Case, err error) {
-	from := o.trace.options.From
-	cut := from + time.Duration(float64(whole.Traffic.Duration)*(1-o.heldOut))
-	searched, held = whole, whole
-	first, last := o.trace, o.trace
+// split opens the traffic three times: the part that is searched, and the two halves of the rest, for the choice and for the report.
+func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (p tune.Parts, err error) {
 	_, files, err := o.recordings()
 	if err != nil {
-		return
+		return p, err
 	}
-	first.options.To, last.options.From = cut, cut
-	if searched.Traffic, err = first.open(ctx, files[0]); err != nil {
-		return
+	begin, length := o.trace.options.From, float64(whole.Traffic.Duration)
+	at := func(share float64) time.Duration { return begin + time.Duration(length*share) }
+	first, second := at(1-o.heldOut), at(1-o.heldOut/2)
+	for _, part := range []struct {
+		c        *evaluate.Case
+		from, to time.Duration
+	}{{&p.Search, begin, first}, {&p.Choose, first, second}, {&p.Report, second, o.trace.options.To}} {
+		source := o.trace
+		source.options.From, source.options.To = part.from, part.to
+		*part.c = whole
+		if part.c.Traffic, err = source.open(ctx, files[0]); err != nil {
+			return p, err
+		}
 	}
-	held.Traffic, err = last.open(ctx, files[0])
-	return
+	return p, nil
 }
 
 // write copies the policy file to --file with the new values.

@@ -52,7 +52,7 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 	}
 	if p.MinReplicas == 0 {
 		out = append(out, Knob{Name: "cooldownPeriod, s", Path: []string{"cooldownPeriod"}, Value: p.CooldownPeriod.Seconds(),
-			Tries: []float64{3600, 1800, 900, 600, 300, 120, 60}, Whole: true, Write: func(v float64) string { return seconds(v) + "s" },
+			Tries: []float64{28800, 14400, 7200, 3600, 1800, 900, 600, 300, 120, 60}, Whole: true, Write: func(v float64) string { return seconds(v) + "s" },
 			set: func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(math.Round(v)) * time.Second }})
 	}
 	return out

@@ -50,7 +50,8 @@ const (
 	halvings             = 3
 )
 
-// Climb starts with the given settings and returns the best settings found, which are never worse than the given ones.
+// Climb starts with the given settings and returns the cheapest settings found that meet the SLO. They are never worse than the given ones.
+// If no settings meet the SLO, it returns the cheapest ones with at most 10% more late requests than the fewest.
 func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) {
 	s.known, s.order, s.best = map[string]*Tried{}, nil, nil
 	var population []*Tried
@@ -71,7 +72,26 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 	if err := s.trim(ctx); err != nil {
 		return Tried{}, err
 	}
+	if !s.best.Run.MeetsSLO {
+		return *s.cheapestMiss(), nil
+	}
 	return *s.best, nil
+}
+
+// missTolerance is how many more late requests than the fewest are accepted for a lower cost if no setting meets the SLO.
+const missTolerance = 1.1
+
+// cheapestMiss returns the cheapest setting with almost the fewest late requests. If no setting meets the SLO, the last few of these
+// requests are not worth any price.
+func (s *Search) cheapestMiss() *Tried {
+	out := s.best
+	late := missTolerance * (1 - s.best.Run.OnTime)
+	for _, key := range s.order {
+		if t := s.known[key]; 1-t.Run.OnTime <= late && t.Run.Cost < out.Run.Cost {
+			out = t
+		}
+	}
+	return out
 }
 
 // combine runs all combinations of the tries if there are at most maxGridRuns, and returns the best of them. With one or two
@@ -116,7 +136,7 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 		ran := len(s.order)
 		idle++
 		ranked := s.byWorth(population)
-		if least := s.worth(ranked[0]); s.worth(ranked[size-1]) < least*(1+convergedShare) {
+		if s.converged(ranked) || idle > 2 { // restart around the best settings
 			if population, err = s.try(ctx, s.spread(random, ranked[:1], size)); len(s.order) > ran {
 				idle = 0
 			}
@@ -124,13 +144,16 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 		}
 		mutants := make([]*Tried, size)
 		for i, parent := range population {
+			if s.best.Run.MeetsSLO && s.farMiss(parent) { // a member on the wrong side continues from the best settings
+				parent = s.best
+			}
 			mutants[i] = s.mutate(random, parent, ranked[random.IntN(2)], population[random.IntN(size)], population[random.IntN(size)])
 		}
 		if mutants, err = s.try(ctx, mutants); err != nil {
 			break
 		}
 		for i, mutate := range mutants {
-			if s.worth(mutate) <= s.worth(population[i]) {
+			if s.replaces(mutate, population[i]) {
 				population[i] = mutate
 			}
 		}
@@ -139,6 +162,12 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 		}
 	}
 	return err
+}
+
+// converged reports whether all members of a ranked population have almost the same worth.
+func (s *Search) converged(ranked []*Tried) bool {
+	first, last := ranked[0], ranked[len(ranked)-1]
+	return s.farMiss(first) == s.farMiss(last) && s.worth(last) < s.worth(first)*(1+convergedShare)
 }
 
 // spread adds settings until the population has the given size. A new member keeps about half of the knobs of the first member,
@@ -222,6 +251,15 @@ func (s *Search) trim(ctx context.Context) error {
 	return nil
 }
 
+// replaces reports whether a mutant takes the place of a member of the population. A setting that misses the SLO never replaces one that
+// meets it: otherwise a population can move to cheap settings from which no single step meets the SLO.
+func (s *Search) replaces(mutant, member *Tried) bool {
+	if member.Run.MeetsSLO && !mutant.Run.MeetsSLO {
+		return false
+	}
+	return s.worth(mutant) <= s.worth(member)
+}
+
 // worth estimates what a run would cost if just enough requests were on time; less is better. On the shared traces, twice as many
 // late requests save about 7% of the cost. The correction is limited to 0.25..2 times the allowed late requests, because other
 // runs say little about the cost at the SLO.
@@ -234,10 +272,21 @@ func (s *Search) worth(t *Tried) float64 {
 	return t.Run.Cost * math.Pow(max(late, 0.25), gain)
 }
 
-// byWorth returns a copy of the list, sorted by worth.
+// farMiss reports whether a run has more than twice the allowed late requests: then worth is not a useful estimate.
+func (s *Search) farMiss(t *Tried) bool { return 1-t.Run.OnTime > 2*max(1-s.Share, 1e-6) }
+
+// byWorth returns a copy of the list, sorted by worth. Settings that miss the SLO by far follow all others.
 func (s *Search) byWorth(list []*Tried) []*Tried {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *Tried) int { return cmp.Compare(s.worth(a), s.worth(b)) })
+	slices.SortStableFunc(list, func(a, b *Tried) int {
+		if far := s.farMiss(a); far != s.farMiss(b) {
+			if far {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(s.worth(a), s.worth(b))
+	})
 	return list
 }
 

@@ -68,13 +68,15 @@ func TestSearchIsNeverWorseThanItsStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, _ := s.Play(context.Background(), start)
-		if better(&first, &best.Run) {
+		if worse := better(&first, &best.Run); worse && (first.MeetsSLO || 1-best.Run.OnTime > missTolerance*(1-first.OnTime)) {
 			t.Fatalf("%v is worse than the start", best)
 		}
 		if most := said + populationPerKnob*knobs + minPopulation; asked > most {
 			t.Fatalf("%d runs, of %d at the most", asked, most)
 		}
-		if ranked := s.Ranked(); better(&ranked[0].Run, &best.Run) || better(&best.Run, &ranked[0].Run) || len(ranked) != asked {
+		ranked := s.Ranked()
+		differs := better(&ranked[0].Run, &best.Run) || better(&best.Run, &ranked[0].Run)
+		if best.Run.MeetsSLO && differs || len(ranked) != asked {
 			t.Fatalf("ranked first of %d: %v; the best of %d: %v", len(ranked), ranked[0], asked, best)
 		}
 	})
@@ -206,4 +208,52 @@ func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// cliff returns a cost function with a cheap region that misses the SLO by a factor of three: there, one of the knobs is below 6. Elsewhere
+// the cost increases with each knob. The cheapest settings that meet the SLO are all 6 and cost 4.
+func cliff(_ context.Context, x []float64) (Run, error) {
+	r := Run{Cost: 4}
+	r.OnTime, r.MeetsSLO = 0.99, true
+	for _, v := range x {
+		if r.Cost += 3 * (v - 6); v < 6 {
+			r.OnTime, r.MeetsSLO = 0.97, false
+		}
+	}
+	if !r.MeetsSLO {
+		r.Cost = 1
+	}
+	return r, nil
+}
+
+// A population that leaves the side that meets the SLO does not find it again: the result is then near the start, which costs 436.
+func TestSearchKeepsSettingsThatMeetTheSLO(t *testing.T) {
+	tries := []float64{30, 20, 15, 10, 8, 6, 4, 2, 0}
+	s := &Search{Share: 0.99, Play: cliff}
+	for range 6 {
+		s.Tries = append(s.Tries, tries)
+	}
+	best, err := s.Climb(context.Background(), slices.Repeat([]float64{0}, 6), slices.Repeat([]float64{30}, 6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !best.Run.MeetsSLO || best.Run.Cost > 25 {
+		t.Errorf("%v costs %v, want at most 25", best.Settings, best.Run.Cost)
+	}
+}
+
+// No setting meets the SLO. The last 2% of the late requests cost ten times as much as the rest.
+func TestSearchWithoutASolutionDoesNotPayAnyPrice(t *testing.T) {
+	s := &Search{Share: 0.99, Tries: [][]float64{{100, 50, 20, 10, 5, 1}}, Play: func(_ context.Context, x []float64) (Run, error) {
+		r := Run{Cost: x[0]}
+		r.OnTime = 0.9 + 0.001*min(x[0], 20) + 0.00002*x[0]
+		return r, nil
+	}}
+	best, err := s.Climb(context.Background(), []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if best.Run.Cost > 20 || best.Run.OnTime < 0.9 {
+		t.Errorf("%v costs %v at %v on time", best.Settings, best.Run.Cost, best.Run.OnTime)
+	}
 }

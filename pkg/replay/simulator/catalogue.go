@@ -108,7 +108,7 @@ func Baselines() []Baseline {
 			Name: "keda", Words: "KEDA: queue trigger counting requests in flight, cron triggers for floors, pollingInterval 30 s, from and to zero",
 			Knobs: []Knob{
 				{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}, Per: PerSlot},
-				{Name: "cooldownPeriod, s", Default: 300, Tries: []float64{3600, 1800, 900, 300, 60}}, downWindow,
+				{Name: "cooldownPeriod, s", Default: 300, Tries: []float64{28800, 7200, 3600, 1800, 900, 300, 60}}, downWindow,
 			},
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
 				spec := hpaOf(b, s[2])

@@ -1,5 +1,7 @@
-// Package tune searches the parameters of a policy on recorded traffic for the cheapest settings that meet the SLO on the
-// searched part and on a later held-out part. Settings that only fit the searched part are rejected.
+// Package tune searches the parameters of a policy on recorded traffic for the cheapest settings that meet the SLO.
+//
+// The traffic has three parts. The search uses the first. Of its results, the choice takes the first settings that also meet the SLO on
+// the second. The report runs the chosen settings on the third, which is used once: its result is what to expect of later traffic.
 package tune
 
 import (
@@ -9,11 +11,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// maxChecked limits how many settings are checked on the held-out part, because among very many settings one meets the SLO there
-// by chance.
+// maxChecked limits how many settings are checked on the second part, because among very many settings one meets the SLO there by
+// chance.
 const maxChecked = 20
 
-// If settings miss the SLO on the held-out part, the next ones have at most nextLateShare of their late requests on the searched part. The
+// If settings miss the SLO on the second part, the next ones have at most nextLateShare of their late requests on the searched part. The
 // cheapest twenty of a search are almost the same settings and would fail together. Once no request is late on the searched part, the
 // next settings cost at least nextCostFactor times as much there.
 const nextLateShare, nextCostFactor = 0.9, 1.05
@@ -22,14 +24,16 @@ const nextLateShare, nextCostFactor = 0.9, 1.05
 type Result struct {
 	Policy  string  `json:"policy"`
 	Tried   int     `json:"settingsTried"`
-	Checked int     `json:"settingsCheckedOnHeldOut"`
-	Found   bool    `json:"found"` // settings that meet the SLO on both parts were found
+	Checked int     `json:"settingsChecked"` // on the second part
+	Chosen  bool    `json:"chosen"`          // settings meet the SLO on the first two parts
+	Found   bool    `json:"found"`           // the chosen settings meet it on the third part too
 	Changes []Knob  `json:"knobs"`
 	Search  Part    `json:"searched"`
-	HeldOut Part    `json:"heldOut"`
+	Choose  Part    `json:"choice"`
+	Report  Part    `json:"report"`
 	SLO     float64 `json:"sloShare"`
 	Wait    float64 `json:"sloWaitSeconds"`
-	Checks  []Check `json:"checks"` // checks on the held-out part, in order
+	Checks  []Check `json:"checks"` // on the second part, in order
 	knobs   []evaluate.Knob
 	best    []float64
 }
@@ -41,14 +45,17 @@ type Knob struct {
 	After  string `json:"after"`
 }
 
-// Check is a setting that meets the SLO on the searched part, with its result on the held-out part.
+// Check is a setting that meets the SLO on the first part, with its result on the second.
 type Check struct {
 	SearchedCost   float64 `json:"searchedCost"`   // $
 	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests
-	HeldOutCost    float64 `json:"heldOutCost"`
-	HeldOutOnTime  float64 `json:"heldOutOnTime"`
-	Meets          bool    `json:"meetsSLO"` // also on the held-out part
+	ChoiceCost     float64 `json:"choiceCost"`
+	ChoiceOnTime   float64 `json:"choiceOnTime"`
+	Meets          bool    `json:"meetsSLO"` // also on the second part
 }
+
+// Parts are the three parts of the traffic, in the order of time, with the same policy.
+type Parts struct{ Search, Choose, Report evaluate.Case }
 
 // Part holds the runs of the policy on one part of the traffic.
 type Part struct {
@@ -57,20 +64,22 @@ type Part struct {
 	After   evaluate.Run `json:"after"` // equal to before if no settings were found
 }
 
-// Search returns the settings found. Both cases contain the same policy. The result depends only on the cases, not on the number
-// of cores.
-func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
-	knobs := evaluate.Knobs(searched.Policy)
-	out := &Result{Policy: searched.Policy.Workload.Key.String(), SLO: searched.SLO.Share, Wait: searched.SLO.Wait.Seconds(), knobs: knobs, best: evaluate.Values(knobs)}
-	for _, c := range []*evaluate.Case{&searched, &heldOut} {
+// Search returns the settings found. The result depends only on the parts, not on the number of cores.
+func Search(ctx context.Context, p Parts, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
+	knobs, slo := evaluate.Knobs(p.Search.Policy), p.Search.SLO
+	out := &Result{
+		Policy: p.Search.Policy.Workload.Key.String(), SLO: slo.Share, Wait: slo.Wait.Seconds(),
+		knobs: knobs, best: evaluate.Values(knobs),
+	}
+	for _, c := range []*evaluate.Case{&p.Search, &p.Choose, &p.Report} {
 		drawn, err := c.Traffic.Drawn(0)
 		if err != nil {
 			return nil, err
 		}
 		c.Traffic = drawn
 	}
-	out.Search.Traffic, out.HeldOut.Traffic = describe(searched), describe(heldOut)
-	s, check := searched.SearchPolicy(knobs), heldOut.SearchPolicy(knobs)
+	out.Search.Traffic, out.Choose.Traffic, out.Report.Traffic = describe(p.Search), describe(p.Choose), describe(p.Report)
+	s, check := p.Search.SearchPolicy(knobs), p.Choose.SearchPolicy(knobs)
 	s.Progress = progress
 	if _, err := s.Climb(ctx, evaluate.Values(knobs), evaluate.Generous(knobs)); err != nil {
 		return nil, err
@@ -79,11 +88,40 @@ func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(
 	if out.Search.Before, err = s.Play(ctx, out.best); err != nil {
 		return nil, err
 	}
-	if out.HeldOut.Before, err = check.Play(ctx, out.best); err != nil {
+	if out.Choose.Before, err = check.Play(ctx, out.best); err != nil {
 		return nil, err
 	}
-	out.Search.After, out.HeldOut.After = out.Search.Before, out.HeldOut.Before
-	ranked := s.Ranked()
+	out.Search.After, out.Choose.After = out.Search.Before, out.Choose.Before
+	if err := out.choose(ctx, s.Ranked(), check); err != nil {
+		return nil, err
+	}
+	if err := out.report(ctx, p.Report.SearchPolicy(knobs)); err != nil {
+		return nil, err
+	}
+	for i, k := range knobs {
+		out.Changes = append(out.Changes, Knob{k.Name, k.Write(k.Value), k.Write(out.best[i])})
+	}
+	return out, nil
+}
+
+// report runs the settings before and after on the third part. If the chosen settings miss the SLO there, no others are tried: a result
+// that is selected on this part would say nothing about later traffic.
+func (out *Result) report(ctx context.Context, third *evaluate.Search) (err error) {
+	if out.Report.Before, err = third.Play(ctx, evaluate.Values(out.knobs)); err != nil {
+		return err
+	}
+	out.Report.After = out.Report.Before
+	if out.Chosen {
+		if out.Report.After, err = third.Play(ctx, out.best); err != nil {
+			return err
+		}
+		out.Found = out.Report.After.MeetsSLO
+	}
+	return nil
+}
+
+// choose checks the ranked settings on the second part until some meet the SLO there.
+func (out *Result) choose(ctx context.Context, ranked []evaluate.Tried, check *evaluate.Search) error {
 	out.Tried = len(ranked)
 	late, cost := 1-out.SLO, 0.0 // maximum late requests and minimum cost of the next settings on the searched part
 	for _, t := range ranked {
@@ -95,22 +133,19 @@ func Search(ctx context.Context, searched, heldOut evaluate.Case, progress func(
 		}
 		run, err := check.Play(ctx, t.Settings)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out.Checked++
 		out.Checks = append(out.Checks, Check{t.Run.Cost, t.Run.OnTime, run.Cost, run.OnTime, run.MeetsSLO})
 		if run.MeetsSLO {
-			out.Found, out.best, out.Search.After, out.HeldOut.After = true, t.Settings, t.Run, run
+			out.Chosen, out.best, out.Search.After, out.Choose.After = true, t.Settings, t.Run, run
 			break
 		}
 		if late = nextLateShare * (1 - t.Run.OnTime); late == 0 {
 			cost = nextCostFactor * t.Run.Cost
 		}
 	}
-	for i, k := range knobs {
-		out.Changes = append(out.Changes, Knob{k.Name, k.Write(k.Value), k.Write(out.best[i])})
-	}
-	return out, nil
+	return nil
 }
 
 func describe(c evaluate.Case) string {

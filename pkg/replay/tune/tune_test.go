@@ -70,14 +70,18 @@ func part(t testing.TB, c *policy.Compiled, seed uint64) evaluate.Case {
 		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]simulator.Measure{"load": simulator.InSystem}}
 }
 
+func parts(t testing.TB, c *policy.Compiled) Parts {
+	return Parts{part(t, c, 1), part(t, c, 2), part(t, c, 3)}
+}
+
 func TestWrittenPolicyHasTheSettingsFound(t *testing.T) {
 	c := load(t, generous)
-	r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
+	r, err := Search(context.Background(), parts(t, c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Found || !r.Search.After.MeetsSLO || !r.HeldOut.After.MeetsSLO || r.HeldOut.After.Cost >= 0.9*r.HeldOut.Before.Cost {
-		t.Fatalf("found %v: %v to %v on the held-out part", r.Found, r.HeldOut.Before.Cost, r.HeldOut.After.Cost)
+	if !r.Found || !r.Search.After.MeetsSLO || !r.Choose.After.MeetsSLO || r.Report.After.Cost >= 0.9*r.Report.Before.Cost {
+		t.Fatalf("found %v: %v to %v on the report part", r.Found, r.Report.Before.Cost, r.Report.After.Cost)
 	}
 	text, err := r.Rewrite([]byte(generous))
 	if err != nil {
@@ -89,16 +93,16 @@ func TestWrittenPolicyHasTheSettingsFound(t *testing.T) {
 		}
 	}
 	tuned := load(t, string(text))
-	again := part(t, tuned, 2)
+	again := part(t, tuned, 3)
 	report, err := evaluate.Workload(context.Background(), again, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run := report.Runs[0]; run.Cost != r.HeldOut.After.Cost || run.OnTime != r.HeldOut.After.OnTime {
-		t.Errorf("the file costs %v at %v on time, the search found %v at %v:\n%s", run.Cost, run.OnTime, r.HeldOut.After.Cost, r.HeldOut.After.OnTime, text)
+	if run := report.Runs[0]; run.Cost != r.Report.After.Cost || run.OnTime != r.Report.After.OnTime {
+		t.Errorf("the file costs %v at %v on time, the report has %v at %v:\n%s", run.Cost, run.OnTime, r.Report.After.Cost, r.Report.After.OnTime, text)
 	}
 	var words bytes.Buffer
-	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "held out") {
+	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "report") {
 		t.Errorf("%s, %v", words.String(), err)
 	}
 }
@@ -107,7 +111,7 @@ func TestSameCasesGiveTheSameResult(t *testing.T) {
 	c := load(t, generous)
 	var texts [2][]byte
 	for i := range texts {
-		r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
+		r, err := Search(context.Background(), parts(t, c), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +126,7 @@ func TestSameCasesGiveTheSameResult(t *testing.T) {
 
 func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 	c := load(t, strings.Replace(generous, "maxReplicas: 10", "maxReplicas: 1", 1))
-	r, err := Search(context.Background(), part(t, c, 1), part(t, c, 2), nil)
+	r, err := Search(context.Background(), parts(t, c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,14 +139,14 @@ func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 // Settings that only fit the searched part are rejected, and each next check has fewer late requests on the searched part.
 func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	c := load(t, generous)
-	held := part(t, c, 2)
+	p3 := parts(t, c)
 	p, _ := trace.Preset("bursty") // harder than the searched traffic
 	p.Duration, p.Seed, p.Rate = 15*time.Minute, 2, 1.5
 	var err error
-	if held.Traffic, err = trace.Generate(p); err != nil {
+	if p3.Choose.Traffic, err = trace.Generate(p); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Search(context.Background(), part(t, c, 1), held, nil)
+	r, err := Search(context.Background(), p3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,4 +164,30 @@ func TestEachCheckHasFewerLateRequests(t *testing.T) {
 		t.Errorf("%v\n%s", err, words.String())
 	}
 	t.Logf("\n%s", words.String())
+}
+
+// The third part is harder than the first two. The chosen settings miss the SLO there, and no other settings are tried on it.
+func TestReportPartIsUsedOnce(t *testing.T) {
+	c := load(t, generous)
+	p := parts(t, c)
+	harder, _ := trace.Preset("bursty")
+	harder.Duration, harder.Seed, harder.Rate = 15*time.Minute, 2, 4
+	var err error
+	if p.Report.Traffic, err = trace.Generate(harder); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Search(context.Background(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Chosen || r.Found || !r.Choose.After.MeetsSLO || r.Report.After.MeetsSLO {
+		t.Fatalf("chosen %t, found %t, on time %v", r.Chosen, r.Found, r.Report.After.OnTime)
+	}
+	if last := r.Checks[len(r.Checks)-1]; !last.Meets || last.ChoiceCost != r.Choose.After.Cost {
+		t.Errorf("the settings of the report are not those of the last check %+v", last)
+	}
+	text, err := r.Rewrite([]byte(generous))
+	if err != nil || !bytes.Equal(text, []byte(generous)) {
+		t.Errorf("the policy changed (%v):\n%s", err, text)
+	}
 }
