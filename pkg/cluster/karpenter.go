@@ -62,6 +62,7 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	}
 	changed := func() { n.Changed() }
 	n.claims = deviceclaims.New(changed)
+	c.cache.SetClaims(n.claims.MayBeGPUs)
 	n.buffers = buffers.New(buffers.Options{
 		Allowed: n.allowed, Requested: n.requestsBuffers, Changed: changed, Log: c.log,
 	})

@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -32,6 +33,15 @@ type Cache struct {
 	version uint64                     // is incremented at each change of a target or a pod
 
 	unmanaged map[unmanagedKey]unmanagedSum
+	gpuClaims func(namespace string, claims []gpupods.ClaimRef) bool // see SetClaims
+}
+
+// SetClaims sets the function that reports whether one of some ResourceClaims may be for GPUs. Without it any claim may be. It is called
+// with the lock of the Cache, and must not call it.
+func (c *Cache) SetClaims(mayBeGPUs func(namespace string, claims []gpupods.ClaimRef) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gpuClaims = mayBeGPUs
 }
 
 // entry is a scale target with the objects around it. It exists as soon as any object names it: an HPA can be read before the

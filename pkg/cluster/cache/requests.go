@@ -1,12 +1,15 @@
 package cache
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together. known is
-// false if the workload was not read or its pod template cannot be decoded.
+// false if the workload was not read, its pod template cannot be decoded, or its pods may claim GPUs by dynamic resource allocation: a
+// claim of GPUs is not counted. Each pod with such a claim counts as at least one unit.
 func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -15,17 +18,31 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 		return 0, false, 0
 	}
 	for _, p := range e.pods {
-		pods += p.request(resource)
+		pods += c.podRequest(p, resource)
 	}
-	return gpupods.CountOf(e.target.Extended, resource), !e.target.Unreadable, pods
+	known = !e.target.Unreadable && !c.mayClaim(w.Key.Namespace, e.target.Claims, resource)
+	return gpupods.CountOf(e.target.Extended, resource), known, pods
 }
 
-// request returns how much of a resource a pod requests, 0 for an ended pod.
-func (p *Pod) request(resource string) int64 {
+// podRequest returns how much of a resource a pod requests, 0 for an ended pod. A pod that may claim GPUs requests at least one. The
+// caller holds the lock.
+func (c *Cache) podRequest(p *Pod, resource string) int64 {
 	if p.phase == ended || p.gpu == nil {
 		return 0
 	}
-	return gpupods.CountOf(p.gpu.Extended, resource)
+	n := gpupods.CountOf(p.gpu.Extended, resource)
+	if c.mayClaim(p.Namespace, p.gpu.Claims, resource) {
+		n = max(n, 1)
+	}
+	return n
+}
+
+// mayClaim reports whether a resource is GPUs and one of the claims may be for GPUs. The caller holds the lock.
+func (c *Cache) mayClaim(namespace string, claims []gpupods.ClaimRef, resource string) bool {
+	if len(claims) == 0 || !gpupods.IsGPU(corev1.ResourceName(resource)) {
+		return false
+	}
+	return c.gpuClaims == nil || c.gpuClaims(namespace, claims)
 }
 
 type unmanagedKey struct {
@@ -59,13 +76,17 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 			}
 		}
 	}
-	s := unmanagedSum{version: c.version, workloads: workloads}
+	s, claims := unmanagedSum{version: c.version, workloads: workloads}, false
 	for _, namespace := range team.Namespaces {
 		for _, p := range c.gpuPods[namespace] {
 			if !managed[p] {
-				s.sum += p.request(resource)
+				s.sum += c.podRequest(p, resource)
+				claims = claims || len(p.gpu.Claims) > 0
 			}
 		}
+	}
+	if claims {
+		return s.sum // it also depends on claims and device classes, which do not change the version
 	}
 	if len(c.unmanaged) >= maxUnmanagedSums {
 		clear(c.unmanaged) // sums of teams that do not exist any more

@@ -68,3 +68,48 @@ func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 		t.Error("a LeaderWorkerSet counts as unreadable")
 	}
 }
+
+// GPUs that a pod claims by dynamic resource allocation are not counted. The workload's amount is then unknown, and a pod without a
+// policy counts as at least one unit.
+func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
+	template := "gpus"
+	claiming := func(spec *corev1.PodSpec) {
+		spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimTemplateName: &template}}
+	}
+	c := New(0)
+	chat := fixture.Deployment("chat", 2, "0")
+	claiming(&chat.Spec.Template.Spec)
+	c.PutTarget(fixture.Must[*Target](TrimDeployment(chat)))
+	for _, p := range []*corev1.Pod{
+		fixture.Pod("chat", 1, "ready"), fixture.Pod("chat", 2, "ready"), fixture.Pod("notebook", 1, "ready"), fixture.Pod("notebook", 2, "terminating"),
+	} {
+		claiming(&p.Spec)
+		c.PutPod(fixture.Must[*Pod](TrimPod(p)))
+	}
+	const gpu = "nvidia.com/gpu"
+	w, team := fixture.Workload("chat"), &scaling.Team{Namespaces: []string{"team"}}
+	managed := []*scaling.Workload{w}
+	for _, step := range []struct {
+		when                 string
+		gpus                 func(string, []gpupods.ClaimRef) bool
+		resource             string
+		known                bool
+		pods, unmanaged, all int64
+	}{
+		{"no claim is known", nil, gpu, false, 2, 1, 3},
+		{"the claims are for GPUs", func(string, []gpupods.ClaimRef) bool { return true }, gpu, false, 2, 1, 3},
+		{"another resource", func(string, []gpupods.ClaimRef) bool { return true }, "example.com/fpga", true, 0, 0, 0},
+		{"the claims are for network devices", func(string, []gpupods.ClaimRef) bool { return false }, gpu, true, 0, 0, 0},
+	} {
+		c.SetClaims(step.gpus)
+		if _, known, pods := c.Request(w, step.resource); known != step.known || pods != step.pods {
+			t.Errorf("%s: known %v, pods %d, want %v and %d", step.when, known, pods, step.known, step.pods)
+		}
+		if n := c.Unmanaged(team, managed, step.resource); n != step.unmanaged {
+			t.Errorf("%s: pods without a policy request %d, want %d", step.when, n, step.unmanaged)
+		}
+		if n := c.Unmanaged(team, nil, step.resource); n != step.all {
+			t.Errorf("%s: all pods request %d, want %d", step.when, n, step.all)
+		}
+	}
+}
