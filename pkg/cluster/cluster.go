@@ -204,7 +204,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		running.Go(func() { c.nodes.Run(ctx, c.typed, c.crds.Checked(), c.options.DiscoveryPeriod) })
 	}
 
-	// Targets before pods: a pod finds its target at once, and a target that comes later searches all pods of its namespace.
+	// Targets before pods: a pod finds its target at once, and a target that is read later searches all pods of its namespace.
 	for _, start := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {
 		if err := start(ctx, &running); err != nil {
 			if ctx.Err() != nil {

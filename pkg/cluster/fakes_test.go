@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -38,19 +37,6 @@ func eventually(t *testing.T, what string, cond func() bool) {
 type fixed []scaling.Workload
 
 func (f fixed) Current() []scaling.Workload { return f }
-
-// served hands out numbers as the board does.
-type served map[string]any // an int32, or an error
-
-func (s served) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
-	switch v := s[k.Name].(type) {
-	case int:
-		return engine.Served{Replicas: int32(v)}, nil
-	case error:
-		return engine.Served{}, v
-	}
-	return engine.Served{}, engine.ErrUnknown
-}
 
 // sentEvent is an Event that was sent.
 type sentEvent struct {

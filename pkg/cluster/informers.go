@@ -64,7 +64,7 @@ func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error
 	)})
 }
 
-// addKinds adds the kinds that come with a CRD.
+// addKinds adds the kinds with a CRD.
 func (c *Cluster) addKinds() {
 	c.crds.Add(
 		&informer.Kind{GVK: cache.LeaderWorkerSetKind, Trim: cache.TrimLeaderWorkerSet, Handler: c.targetHandler()},

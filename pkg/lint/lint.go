@@ -1,9 +1,8 @@
-// Package lint judges whether what a policy reads is there, means what its author thinks, and reaches the pods it speaks of: before the
-// policy goes live, by the label sets and names that a Prometheus server holds. What objects in the cluster do wrong is judged where
-// they are read (cluster.Lint, cluster.LintNodePools), since the controller judges them all day; what is judged here needs questions
-// that nobody should ask a server every few seconds, so it is a room of its own, which the controller does not reach.
+// Package lint checks whether the metrics that policies, ScaledObjects and HPAs read exist on a Prometheus server, mean what their author
+// intends, and belong to the right pods, before a policy is in force. It needs queries that the controller must not send every few
+// seconds, so only `gpuscaler lint` uses it. Checks of Kubernetes objects are in the sub-package objects, which the controller also uses.
 //
-// Every finding says what, why it hurts, and the fix. Nothing is found on suspicion: what is not known is not judged.
+// Each finding has what is wrong, its effect and the fix. A fact that is not known is not checked.
 package lint
 
 import (
@@ -11,48 +10,48 @@ import (
 	"slices"
 )
 
-// Severity orders findings.
+// Severity is the severity of a finding.
 type Severity string
 
-// The severities. Errors mean that something will not work as written.
+// The severities. An error means that something does not work as written.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 	Info    Severity = "info"
 )
 
-// Finding is one thing that somebody should know.
+// Finding is a result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	Check    string   `json:"check"` // stable: runbooks and pipelines may match it
+	Check    string   `json:"check"` // does not change: runbooks and pipelines can match it
 	About    string   `json:"about"` // "ScalingPolicy team-chat/llama signal queue"
-	What     string   `json:"what"`
-	Why      string   `json:"why"`
-	Fix      string   `json:"fix,omitempty"` // empty where there is nothing to mend
+	What     string   `json:"what"`  // what is wrong
+	Why      string   `json:"why"`   // what it does
+	Fix      string   `json:"fix,omitempty"`
 }
 
-// The checks on a Prometheus server and on what is asked of it.
+// Checks of a Prometheus server and of queries.
 const (
 	ServerSilent    = "PrometheusUnreachable"
 	NoGPUMetrics    = "NoGPUMetrics"
-	NoPodLabels     = "NoPodLabels"     // DCGM does not say which pod holds a GPU
-	ExporterIsPod   = "ExporterIsPod"   // the pod label is the exporter's
-	FreeGPUs        = "NoPodOnAnyGPU"   // labels are there, and empty
-	UtilOnly        = "GPUUtilOnly"     // no profiling metrics
-	UtilOnMIG       = "GPUUtilOnMIG"    // GPU_UTIL is a false zero there
-	NotPromQL       = "NotPromQL"       // a query that no server reads
-	MetricMissing   = "MetricMissing"   // nobody serves it
-	MetricGone      = "MetricGone"      // it was there this week
-	Renamed         = "RenamedMetric"   // it is served under another name
-	NothingMatches  = "NothingMatches"  // the metric is there, and no series has these labels
-	ExportedLabel   = "WrongPodLabel"   // pod is the exporter, the workload is in exported_pod
-	CounterAsGauge  = "CounterAsGauge"  // it only ever rises
-	GaugeAsCounter  = "GaugeAsCounter"  // rate() of what goes up and down
-	UtilAlone       = "GPUUtilAlone"    // the duty cycle decides alone
-	MemoryAsLoad    = "MemoryAsLoad"    // memory never falls
-	EmptyAtZero     = "EmptyAtZero"     // it ends with the last pod
-	NotInNamespace  = "NoPodReports"    // the metric is served, by no pod of the workload's namespace
-	AnswerNotJoined = "AnswerNotJoined" // a query's answer has no label by which workloads are found
+	NoPodLabels     = "NoPodLabels"     // DCGM does not report which pod uses a GPU
+	ExporterIsPod   = "ExporterIsPod"   // the pod label is the exporter's pod
+	FreeGPUs        = "NoPodOnAnyGPU"   // the pod labels are empty
+	UtilOnly        = "GPUUtilOnly"     // there is no profiling metric
+	UtilOnMIG       = "GPUUtilOnMIG"    // GPU_UTIL is a wrong zero on MIG
+	NotPromQL       = "NotPromQL"       // the query cannot be parsed
+	MetricMissing   = "MetricMissing"   // the metric has no series
+	MetricGone      = "MetricGone"      // the metric had series within the last week
+	Renamed         = "RenamedMetric"   // the metric exists under another name
+	NothingMatches  = "NothingMatches"  // the metric exists, and no series has these labels
+	ExportedLabel   = "WrongPodLabel"   // pod is the exporter, and the workload's pod is in exported_pod
+	CounterAsGauge  = "CounterAsGauge"  // the value only increases
+	GaugeAsCounter  = "GaugeAsCounter"  // rate() of a value that also decreases
+	UtilAlone       = "GPUUtilAlone"    // GPU utilization is the only signal
+	MemoryAsLoad    = "MemoryAsLoad"    // the memory in use never decreases
+	EmptyAtZero     = "EmptyAtZero"     // the signals have no series without pods
+	NotInNamespace  = "NoPodReports"    // no pod of the workload's namespace has the metric
+	AnswerNotJoined = "AnswerNotJoined" // the result of a query has no label of the workload
 	NotInAnswer     = "WorkloadNotInAnswer"
 	NoPodOnSeries   = "SeriesWithoutPod"
 	SharedGPU       = "SharedGPU" // a GPU that several pods use does not raise a target
@@ -60,7 +59,7 @@ const (
 	NoNodeMetrics   = "NoKarpenterMetrics"
 )
 
-// Sort puts the worst first.
+// Sort sorts findings by severity, the most severe first, then by object and check.
 func Sort(all []Finding) {
 	rank := func(s Severity) int { return slices.Index([]Severity{Error, Warning, Info}, s) }
 	slices.SortStableFunc(all, func(a, b Finding) int {
@@ -68,17 +67,17 @@ func Sort(all []Finding) {
 	})
 }
 
-// Fresh makes warnings of what a new installation passes through, in place: metrics that nobody has served yet, since no pod runs that
-// would, or nothing scrapes it. What is served under another name, or without the labels that it needs, is wrong on the first day too.
+// Fresh changes the errors about missing metrics to warnings, in place. On a new installation no pod that has them may run yet. A metric
+// with another name or without the needed labels stays an error.
 func Fresh(all []Finding) {
 	for i := range all {
 		if f := &all[i]; f.Severity == Error && (f.Check == MetricMissing || f.Check == NoGPUMetrics) {
-			f.Severity, f.Why = Warning, f.Why+"; to be expected until the pods that serve it run and are scraped"
+			f.Severity, f.Why = Warning, f.Why+"; this is expected until pods with the metric run and are scraped"
 		}
 	}
 }
 
-// Errors counts the findings that mean that something will not work.
+// Errors returns the number of findings with the severity Error.
 func Errors(all []Finding) (n int) {
 	for i := range all {
 		if all[i].Severity == Error {
@@ -88,7 +87,7 @@ func Errors(all []Finding) (n int) {
 	return n
 }
 
-// list gathers findings, each once.
+// list contains findings, each once.
 type list struct{ all []Finding }
 
 func (l *list) add(f Finding) {

@@ -23,8 +23,8 @@ var (
 	now   = begin.Add(30 * time.Minute)
 )
 
-// judge lints subjects against a server that holds the series, one a line in the notation of Prometheus' own tests.
-func judge(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
+// findingsOf checks subjects against a server with the series, one per line in the notation of Prometheus' own tests.
+func findingsOf(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
 	t.Helper()
 	web := promtest.Serve(t, begin, series)
 	web.Kinds = kinds
@@ -38,13 +38,13 @@ func judge(t *testing.T, series string, kinds map[string]string, subjects ...Sub
 	}
 	for _, f := range found {
 		if f.What == "" || f.Why == "" || f.Fix == "" || f.About == "" || f.Check == "" {
-			t.Errorf("says not all of what, why and the fix: %+v", f)
+			t.Errorf("incomplete: %+v", f)
 		}
 	}
 	return found
 }
 
-// checks are the findings' names but for the hints about a report's companions.
+// checks returns the checks of the findings without those of the severity Info.
 func checks(found []Finding) (out []string) {
 	for _, f := range found {
 		if f.Severity != Info && !slices.Contains(out, f.Check) {
@@ -54,7 +54,7 @@ func checks(found []Finding) (out []string) {
 	return out
 }
 
-// healthy is what a stock DCGM exporter without honorLabels serves for a chat's GPU and a free one, and the chat's vLLM.
+// healthy contains the series of a default DCGM exporter without honorLabels for one GPU in use and a free one, and of vLLM.
 const healthy = `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 0.5x40
 DCGM_FI_DEV_GPU_UTIL{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 90x40
@@ -72,58 +72,55 @@ func query(q string) Subject {
 	return Subject{About: "ScaledObject chat/llama", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Query: q}, {Name: "other", Wakes: true}}}
 }
 
-func TestAHealthyServerAndAPolicyThatFitsItHaveNoFinding(t *testing.T) {
-	found := judge(t, healthy, nil, query(`sum(gateway_queue{inference_pool="llama"})`), query(`sum(rate(vllm:generation_tokens_total{namespace="chat"}[2m]))`),
+func TestCorrectServerAndPoliciesHaveNoFinding(t *testing.T) {
+	found := findingsOf(t, healthy, nil, query(`sum(gateway_queue{inference_pool="llama"})`), query(`sum(rate(vllm:generation_tokens_total{namespace="chat"}[2m]))`),
 		Subject{About: "p", Namespace: "chat", Signals: []Signal{{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}, {Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "gw", Query: "gateway_queue"}}})
 	if len(found) > 0 {
 		t.Errorf("found %+v", found)
 	}
 }
 
-func TestEachMistakeInAQueryIsFound(t *testing.T) {
+func TestChecksOfQueries(t *testing.T) {
 	gauge := map[string]string{"vllm:num_requests_waiting": "gauge", "vllm:generation_tokens_total": "counter"}
 	for name, c := range map[string]struct {
 		query string
 		want  []string
-		says  string
+		text  string // part of the finding
 	}{
-		"a name that nobody serves":              {`sum(http_queue_depth)`, []string{MetricMissing}, "check the name"},
+		"a metric that does not exist":           {`sum(http_queue_depth)`, []string{MetricMissing}, "check the name"},
 		"an engine's old name":                   {`max(vllm:gpu_cache_usage_perc{namespace="chat"})`, []string{Renamed}, "read vllm:kv_cache_usage_perc"},
 		"an underscore for a colon":              {`max(vllm_num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
-		"Ray's prefix where there is no Ray":     {`max(ray_vllm:num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
+		"Ray's prefix without Ray":               {`max(ray_vllm:num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
 		"the lower case of old exporters":        {`avg(dcgm_fi_prof_gr_engine_active)`, []string{Renamed}, "read DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
 		"SM_ACTIVE on a stock exporter":          {`avg(DCGM_FI_PROF_SM_ACTIVE)`, []string{MetricMissing}, "add DCGM_FI_PROF_SM_ACTIVE to the exporter's counters"},
 		"pod where exported_pod is meant":        {`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{pod=~"llama-.*"})`, []string{ExportedLabel}, "match exported_pod"},
 		"namespace where exported_namespace is":  {`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="chat"})`, []string{ExportedLabel}, "match exported_namespace"},
 		"a matcher that matches nothing":         {`sum(vllm:num_requests_waiting{model_name="llama-4"})`, []string{NothingMatches}, `model_name="m"`},
 		"matchers that match nothing together":   {`sum(DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",exported_pod="llama-0"})`, []string{NothingMatches}, "none matches all of"},
-		"a counter as a level":                   {`sum(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "read rate(vllm:generation_tokens_total[2m])"},
-		"a counter as a level, deep inside":      {`sum(vllm:generation_tokens_total) / on() count(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "it only ever rises"},
-		"how many counters there are is a level": {`count(vllm:generation_tokens_total)`, nil, ""},
-		"a level as a counter":                   {`sum(rate(vllm:num_requests_waiting[5m]))`, []string{GaugeAsCounter}, "read it as it is"},
-		"memory as a load":                       {`avg(DCGM_FI_DEV_FB_USED{exported_namespace="chat"})`, []string{MemoryAsLoad}, "never gives it back"},
+		"a counter as a gauge":                   {`sum(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "read rate(vllm:generation_tokens_total[2m])"},
+		"a counter as a gauge in a larger query": {`sum(vllm:generation_tokens_total) / on() count(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "it only increases"},
+		"the number of counters is a gauge":      {`count(vllm:generation_tokens_total)`, nil, ""},
+		"a gauge as a counter":                   {`sum(rate(vllm:num_requests_waiting[5m]))`, []string{GaugeAsCounter}, "read it without rate()"},
+		"memory as a load":                       {`avg(DCGM_FI_DEV_FB_USED{exported_namespace="chat"})`, []string{MemoryAsLoad}, "never release it"},
 		"a new name or the old one":              {`max(vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)`, nil, ""},
 		"neither of two names":                   {`max(http_queue or http_backlog)`, []string{MetricMissing}, "http_backlog"},
-		"what is asked whether it is absent":     {`sum(gateway_queue) * on() absent(maintenance)`, nil, ""},
-		"what is taken away":                     {`sum by (inference_pool) (gateway_queue unless on() drained)`, nil, ""},
-		"no PromQL":                              {`sum(gateway_queue{`, []string{NotPromQL}, "mend the query"},
+		"the operand of absent()":                {`sum(gateway_queue) * on() absent(maintenance)`, nil, ""},
+		"the operand of unless":                  {`sum by (inference_pool) (gateway_queue unless on() drained)`, nil, ""},
+		"no PromQL":                              {`sum(gateway_queue{`, []string{NotPromQL}, "correct the query"},
 		"two metrics, one of them wrong":         {`sum(gateway_queue) + sum(gateway_inflight)`, []string{MetricMissing}, "gateway_inflight"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := judge(t, healthy, gauge, query(c.query))
+			found := findingsOf(t, healthy, gauge, query(c.query))
 			text := fmt.Sprintf("%+v", found)
-			if c.says == "never gives it back" {
-				c.says = "never give it back"
-			}
-			if got := checks(found); !slices.Equal(got, c.want) || !strings.Contains(text, c.says) {
-				t.Errorf("found %s, want %v and %q", text, c.want, c.says)
+			if got := checks(found); !slices.Equal(got, c.want) || !strings.Contains(text, c.text) {
+				t.Errorf("found %s, want %v and %q", text, c.want, c.text)
 			}
 		})
 	}
 }
 
-func TestWhatComesFromPodsCannotWakeAWorkloadFromZero(t *testing.T) {
-	asks := func(min int32, signals ...Signal) Subject {
+func TestSignalsOfPodsCannotActivateAWorkloadFromZero(t *testing.T) {
+	subject := func(min int32, signals ...Signal) Subject {
 		return Subject{About: "p", Namespace: "chat", MinReplicas: min, Signals: signals}
 	}
 	queue, gateway := Signal{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}, Signal{Name: "gw", Query: "sum(gateway_queue)"}
@@ -132,31 +129,31 @@ func TestWhatComesFromPodsCannotWakeAWorkloadFromZero(t *testing.T) {
 		of   Subject
 		want []string
 	}{
-		"an engine's queue":                  {asks(0, queue), []string{EmptyAtZero}},
-		"a query over pods":                  {asks(0, running), []string{EmptyAtZero}},
-		"with a gateway's":                   {asks(0, queue, gateway), nil},
-		"with a schedule":                    {asks(0, queue, Signal{Name: "schedule", Schedule: true}), nil},
-		"that keeps one":                     {asks(1, queue), nil},
-		"the duty cycle decides alone":       {asks(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
-		"the dcgm type alone, by a schedule": {asks(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, Signal{Name: "schedule", Schedule: true}), []string{UtilAlone}},
-		"the duty cycle beside a queue":      {asks(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
+		"an engine's queue":                  {subject(0, queue), []string{EmptyAtZero}},
+		"a query over pods":                  {subject(0, running), []string{EmptyAtZero}},
+		"with a gateway's":                   {subject(0, queue, gateway), nil},
+		"with a schedule":                    {subject(0, queue, Signal{Name: "schedule", Schedule: true}), nil},
+		"with minReplicas 1":                 {subject(1, queue), nil},
+		"GPU utilization alone":              {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
+		"the type dcgm alone and a schedule": {subject(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, Signal{Name: "schedule", Schedule: true}), []string{UtilAlone}},
+		"GPU utilization and a queue":        {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
 		"a namespace without pods":           {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace}},
 		"a namespace without a GPU's pod":    {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace}},
-		"an engine's metric under old names": {asks(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil},
-		"an engine that is read directly":    {asks(1, Signal{Name: "q", Direct: true, Names: []string{"sglang:num_queue_reqs"}}), nil},
-		"read directly, and zero":            {asks(0, Signal{Name: "q", Direct: true, Names: []string{"vllm:num_requests_waiting"}}), []string{EmptyAtZero}},
-		"an engine that is not there":        {asks(1, Signal{Name: "q", Names: []string{"sglang:num_queue_reqs", "sglang_num_queue_reqs"}}), []string{MetricMissing}},
+		"an engine's metric under old names": {subject(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil},
+		"an engine that is read directly":    {subject(1, Signal{Name: "q", Direct: true, Names: []string{"sglang:num_queue_reqs"}}), nil},
+		"read directly, and zero":            {subject(0, Signal{Name: "q", Direct: true, Names: []string{"vllm:num_requests_waiting"}}), []string{EmptyAtZero}},
+		"an engine without series":           {subject(1, Signal{Name: "q", Names: []string{"sglang:num_queue_reqs", "sglang_num_queue_reqs"}}), []string{MetricMissing}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if found := judge(t, healthy, nil, c.of); !slices.Equal(checks(found), c.want) {
+			if found := findingsOf(t, healthy, nil, c.of); !slices.Equal(checks(found), c.want) {
 				t.Errorf("found %+v, want %v", found, c.want)
 			}
 		})
 	}
 }
 
-// One query serves many workloads: each finds its series by labels of the answer.
-func TestAQueryForManyWorkloadsMustSayWhoseEachSeriesIs(t *testing.T) {
+// One query has the values of many workloads: each finds its series by labels of the result.
+func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 	join := func(namespace, workload, value string) *Join {
 		return &Join{NamespaceLabel: namespace, Namespace: "chat", WorkloadLabel: workload, Value: value}
 	}
@@ -166,47 +163,47 @@ func TestAQueryForManyWorkloadsMustSayWhoseEachSeriesIs(t *testing.T) {
 		join  *Join
 		want  []string
 	}{
-		"as it should be":         {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "llama"), nil},
-		"one that drops a label":  {"sum by (inference_pool) (queue)", join("namespace", "inference_pool", "llama"), []string{AnswerNotJoined}},
-		"one that names another":  {"sum by (namespace, inference_pool) (queue)", join("namespace", "model", "llama"), []string{AnswerNotJoined}},
-		"no series of the target": {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "mistral"), []string{NotInAnswer}},
-		"an answer without any":   {"sum by (inference_pool) (queue > 5)", join("namespace", "inference_pool", "llama"), nil},
-		"for the PlatformConfig":  {"sum by (namespace, inference_pool) (queue)", &Join{NamespaceLabel: "namespace", WorkloadLabel: "inference_pool"}, nil},
+		"correct":                     {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "llama"), nil},
+		"a query that drops a label":  {"sum by (inference_pool) (queue)", join("namespace", "inference_pool", "llama"), []string{AnswerNotJoined}},
+		"a signal with another label": {"sum by (namespace, inference_pool) (queue)", join("namespace", "model", "llama"), []string{AnswerNotJoined}},
+		"no series of the target":     {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "mistral"), []string{NotInAnswer}},
+		"an empty result":             {"sum by (inference_pool) (queue > 5)", join("namespace", "inference_pool", "llama"), nil},
+		"for the PlatformConfig":      {"sum by (namespace, inference_pool) (queue)", &Join{NamespaceLabel: "namespace", WorkloadLabel: "inference_pool"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := query(c.query)
 			of.Signals[0].Join = c.join
-			if found := judge(t, series, nil, of); !slices.Equal(checks(found), c.want) {
+			if found := findingsOf(t, series, nil, of); !slices.Equal(checks(found), c.want) {
 				t.Errorf("found %+v, want %v", found, c.want)
 			}
 		})
 	}
 }
 
-// A workload that went to zero on the evening before: what its pods served is gone, and that is no mistake.
-func TestAMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
-	found := judge(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil, query(`sum(vllm:num_requests_running)`))
+// The workload was scaled to zero: the metrics of its pods ended, which is not an error.
+func TestMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
+	found := findingsOf(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil, query(`sum(vllm:num_requests_running)`))
 	if got := checks(found); !slices.Equal(got, []string{MetricGone}) || found[0].Severity != Warning {
 		t.Errorf("found %+v", found)
 	}
 }
 
-func TestASeriesWithoutAPodCannotBeMatched(t *testing.T) {
-	found := judge(t, healthy+"tgi_queue_size{instance=\"10.0.0.1:80\"} 1x40\n", nil, Subject{About: "p", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Names: []string{"tgi_queue_size"}}}})
+func TestSeriesWithoutAPodLabelIsFound(t *testing.T) {
+	found := findingsOf(t, healthy+"tgi_queue_size{instance=\"10.0.0.1:80\"} 1x40\n", nil, Subject{About: "p", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Names: []string{"tgi_queue_size"}}}})
 	if got := checks(found); !slices.Equal(got, []string{NoPodOnSeries}) {
 		t.Errorf("found %+v", found)
 	}
 }
 
-// The label sets of real exporters, as people posted them.
+// The label sets are those of real exporters.
 func TestRecordedLabelSets(t *testing.T) {
 	held := `,namespace="chat",pod="llama-0"}`
 	for name, c := range map[string]struct {
 		series string
 		want   []string
 	}{
-		"nothing at all":          {`up 1x40`, []string{NoGPUMetrics}},
-		"honorLabels, held":       {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"` + held + ` 0.5x40`, nil},
+		"no GPU metric":           {`up 1x40`, []string{NoGPUMetrics}},
+		"honorLabels, in use":     {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"` + held + ` 0.5x40`, nil},
 		"only the exporter's pod": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"} 0.5x40`, []string{ExporterIsPod}},
 		"no pod label":            {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0.5x40`, []string{NoPodLabels}},
 		"only GPU_UTIL":           {`DCGM_FI_DEV_GPU_UTIL{UUID="a"` + held + ` 50x40`, []string{UtilOnly}},
@@ -214,21 +211,21 @@ func TestRecordedLabelSets(t *testing.T) {
 		"old namespace":           {`dcgm_fi_prof_gr_engine_active{uuid="a",pod_namespace="chat",pod_name="llama-0",namespace="gpu",pod="exp"} 0.5x40`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if found := judge(t, c.series, nil); !slices.Equal(checks(found), c.want) {
+			if found := findingsOf(t, c.series, nil); !slices.Equal(checks(found), c.want) {
 				t.Errorf("found %+v, want %v", found, c.want)
 			}
 		})
 	}
 }
 
-// Without a pod that asks for GPUs, free GPUs look the same as an exporter that cannot tell.
-func TestNoPodOnAnyGPUIsAMistakeWhileAPodHoldsOne(t *testing.T) {
-	const free, asks = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\",pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
-	if found := judge(t, free, nil); found[0].Check != NoPodLabels || found[0].Severity != Warning {
+// Without a pod that requests GPUs, free GPUs look the same as an exporter that cannot report pods.
+func TestMissingPodLabelIsAnErrorOnlyWhileAPodRequestsGPUs(t *testing.T) {
+	const free, requests = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\",pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
+	if found := findingsOf(t, free, nil); found[0].Check != NoPodLabels || found[0].Severity != Warning {
 		t.Errorf("free GPUs: %+v", found)
 	}
-	if found := judge(t, free+asks, nil); found[0].Check != NoPodLabels || found[0].Severity != Error {
-		t.Errorf("a pod holds one: %+v", found)
+	if found := findingsOf(t, free+requests, nil); found[0].Check != NoPodLabels || found[0].Severity != Error {
+		t.Errorf("a pod requests one: %+v", found)
 	}
 }
 
@@ -243,19 +240,19 @@ func TestRealExpositionSamples(t *testing.T) {
 		"vllm_v1_docs.prom":                        {NoGPUMetrics},
 	} {
 		t.Run(file, func(t *testing.T) {
-			if found := judge(t, scraped(t, filepath.Join(folder, file)), nil); !slices.Equal(checks(found), want) {
+			if found := findingsOf(t, scraped(t, filepath.Join(folder, file)), nil); !slices.Equal(checks(found), want) {
 				t.Errorf("found %+v, want %v", found, want)
 			}
 		})
 	}
 	vllm := scraped(t, filepath.Join(folder, "vllm_v1_docs.prom"))
-	found := judge(t, vllm, nil, query("sum(vllm:num_requests_running)"), query("sum(vllm:generation_tokens_total)"))
+	found := findingsOf(t, vllm, nil, query("sum(vllm:num_requests_running)"), query("sum(vllm:generation_tokens_total)"))
 	if got := checks(found); !slices.Equal(got, []string{NoGPUMetrics, CounterAsGauge}) {
 		t.Errorf("vLLM V1: %+v", found)
 	}
 }
 
-// samples is the folder of recorded exposition text.
+// samples returns the folder of recorded metrics pages.
 func samples(t *testing.T) string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -272,7 +269,7 @@ func samples(t *testing.T) string {
 
 var sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?) (\S+)`)
 
-// scraped turns a page into series that say the same for half an hour.
+// scraped converts a metrics page to series with constant values for half an hour.
 func scraped(t *testing.T, file string) string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -290,12 +287,12 @@ func scraped(t *testing.T, file string) string {
 		}
 	}
 	if len(out) == 0 {
-		t.Fatalf("%s holds no series", file)
+		t.Fatalf("%s has no series", file)
 	}
 	return strings.Join(out, "\n")
 }
 
-// The policies that the project ships read what they say they read.
+// The examples of the project have a query or metrics for each signal.
 func TestSubjectsOfPolicies(t *testing.T) {
 	store := store.New(store.Options{})
 	store.Load("../../config/examples")
@@ -306,7 +303,7 @@ func TestSubjectsOfPolicies(t *testing.T) {
 	for _, s := range all {
 		for _, g := range s.Signals {
 			if !g.Wakes && !g.Schedule && g.Query == "" && len(g.Names) == 0 {
-				t.Errorf("nothing is known of %s", s.about(&g))
+				t.Errorf("%s has neither a query nor metrics", s.about(&g))
 			}
 			if slices.ContainsFunc(g.Names, func(n string) bool { return strings.HasSuffix(n, "_seconds") }) {
 				t.Errorf("a histogram has no series of its own name: %v", g.Names)
@@ -315,7 +312,7 @@ func TestSubjectsOfPolicies(t *testing.T) {
 	}
 }
 
-func TestTheWorstIsToldFirst(t *testing.T) {
+func TestSortPutsErrorsFirst(t *testing.T) {
 	all := []Finding{{Severity: Info, Check: "c"}, {Severity: Error, Check: "b", About: "y"}, {Severity: Warning, Check: "a"}, {Severity: Error, Check: "a", About: "z"}}
 	Sort(all)
 	var got []string
@@ -327,8 +324,8 @@ func TestTheWorstIsToldFirst(t *testing.T) {
 	}
 }
 
-// Two pods report one GPU at this moment; a third held another GPU until its pod was replaced.
-func TestASharedGPUIsNamed(t *testing.T) {
+// Two pods report one GPU at this moment.
+func TestSharedGPUIsFound(t *testing.T) {
 	gpu := func(uuid, namespace, pod, values string) string {
 		return `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="` + uuid + `",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="` + namespace + `",exported_pod="` + pod + `"} ` + values + "\n"
 	}
@@ -337,13 +334,13 @@ func TestASharedGPUIsNamed(t *testing.T) {
 		series string
 		shared bool
 	}{
-		"two pods of two workloads":   {gpu("a", "chat", "llama-0", "0.5x40") + gpu("a", "batch", "job-0", "0.5x40"), true},
-		"a virtual GPU":               {strings.Replace(gpu("a", "chat", "llama-0", "0.5x40"), `UUID`, `vgpu="2",UUID`, 1), true},
-		"a GPU for each":              {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "chat", "llama-1", "0.5x40"), false},
-		"a GPU of a pod that is gone": {gpu("a", "chat", "llama-0", "0.5x25 stale") + gpu("a", "chat", "llama-1", "_x26 0.5x13"), false},
-		"others share":                {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "batch", "job-0", "0.5x40") + gpu("b", "batch", "job-1", "0.5x40"), false},
+		"two pods of two workloads": {gpu("a", "chat", "llama-0", "0.5x40") + gpu("a", "batch", "job-0", "0.5x40"), true},
+		"a virtual GPU":             {strings.Replace(gpu("a", "chat", "llama-0", "0.5x40"), `UUID`, `vgpu="2",UUID`, 1), true},
+		"a GPU for each":            {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "chat", "llama-1", "0.5x40"), false},
+		"a GPU of a deleted pod":    {gpu("a", "chat", "llama-0", "0.5x25 stale") + gpu("a", "chat", "llama-1", "_x26 0.5x13"), false},
+		"other pods share a GPU":    {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "batch", "job-0", "0.5x40") + gpu("b", "batch", "job-1", "0.5x40"), false},
 	} {
-		found := judge(t, c.series+"DCGM_FI_DEV_GPU_UTIL{UUID=\"a\"} 1x40\n", nil, signal)
+		found := findingsOf(t, c.series+"DCGM_FI_DEV_GPU_UTIL{UUID=\"a\"} 1x40\n", nil, signal)
 		if got := slices.Contains(checks(found), SharedGPU); got != c.shared {
 			t.Errorf("%s: %v, want shared %t", name, checks(found), c.shared)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// isActivity tells what says how busy a GPU is.
+// isActivity reports whether a metric is the activity of a GPU.
 func isActivity(name string) bool {
 	for _, n := range exposition.DCGMNames(exposition.Activity) {
 		if strings.EqualFold(n, name) {
@@ -21,7 +21,7 @@ func isActivity(name string) bool {
 	return strings.EqualFold(name, "nv_gpu_utilization")
 }
 
-// fromPods tells the metrics that end with the last pod.
+// fromPods reports whether a metric has series only while pods of the workload run.
 func fromPods(name string) bool {
 	low := strings.ToLower(name)
 	if strings.HasPrefix(low, "dcgm_") {
@@ -35,22 +35,25 @@ func fromPods(name string) bool {
 	return false
 }
 
-// engines are the prefixes of what model servers serve about themselves.
-var engines = []string{"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "num_requests_", "gpu_cache_usage_perc", "kv_cache_usage_perc"}
+// engines are the prefixes of the metrics of model servers.
+var engines = []string{
+	"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "num_requests_",
+	"gpu_cache_usage_perc", "kv_cache_usage_perc",
+}
 
-// pods judges what is read pod by pod.
-func (s *survey) pods(ctx context.Context, of *Subject, g *Signal) error {
+// pods checks a signal that is read from each pod.
+func (c *check) pods(ctx context.Context, of *Subject, g *Signal) error {
 	if len(g.Names) == 0 {
 		return nil
 	}
 	about := of.about(g)
 	if g.GPU {
-		return s.gpuPods(ctx, of, g)
+		return c.gpuPods(ctx, of, g)
 	}
-	if there, err := s.present(ctx, about, g.Names); err != nil || !there {
+	if exists, err := c.present(ctx, about, g.Names); err != nil || !exists {
 		return err
 	}
-	sets, err := s.look(ctx, s.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(g.Names, "|"))))
+	sets, err := c.recent(ctx, c.selector(anyOf(g.Names)))
 	if err != nil {
 		return err
 	}
@@ -65,16 +68,25 @@ func (s *survey) pods(ctx context.Context, of *Subject, g *Signal) error {
 	}
 	switch {
 	case owned == 0:
-		s.add(Finding{Error, NoPodOnSeries, about, fmt.Sprintf("no series of %s says which pod it is of", g.Names[0]), "it cannot be matched to the workload's pods: the signal has no reading", "scrape by PodMonitor or keep the pod and namespace labels; labels of one series: " + example(sets)})
+		c.add(Finding{Error, NoPodOnSeries, about, fmt.Sprintf("no series of %s has the label of a pod", g.Names[0]),
+			"the series cannot be matched to the workload's pods: the signal has no value",
+			"scrape with a PodMonitor or keep the pod and namespace labels; labels of one series: " + example(sets)})
 	case here == 0:
-		s.add(Finding{Warning, NotInNamespace, about, fmt.Sprintf("%s is served by other namespaces' pods, and by none in %s", g.Names[0], of.Namespace), "there is no reading as long as none of its pods is scraped", "nothing, if the workload is at zero; else scrape its pods, and see that they allow it (NetworkPolicy)"})
+		c.add(Finding{Warning, NotInNamespace, about, fmt.Sprintf("pods of other namespaces have %s, and no pod in %s has it", g.Names[0], of.Namespace),
+			"the signal has no value while none of the workload's pods is scraped",
+			"none if the workload has no replica; otherwise scrape its pods, and check that a NetworkPolicy allows it"})
 	}
 	return nil
 }
 
-// gpuPods judges a dcgm signal: does any pod of the namespace hold a GPU that reports. What is wrong for all is said once, by gpus.
-func (s *survey) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
-	sets, err := s.look(ctx, s.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(g.Names, "|"))))
+// anyOf matches the metrics with one of the names.
+func anyOf(names []string) *labels.Matcher {
+	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(names, "|"))
+}
+
+// gpuPods checks a dcgm signal: whether a pod of the namespace uses a GPU with metrics. gpus reports once what is wrong for all pods.
+func (c *check) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
+	sets, err := c.recent(ctx, c.selector(anyOf(g.Names)))
 	if err != nil {
 		return err
 	}
@@ -86,12 +98,13 @@ func (s *survey) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
 		}
 	}
 	if here {
-		if err := s.sharedGPUs(ctx, of, g); err != nil {
+		if err := c.sharedGPUs(ctx, of, g); err != nil {
 			return err
 		}
 	}
 	if owned && !here {
-		s.add(Finding{Warning, NotInNamespace, of.about(g), fmt.Sprintf("no pod of %s holds a GPU that reports", of.Namespace), "there is no reading as long as that is so", "nothing, if the workload is at zero; else see whether the exporter runs on its nodes"})
+		c.add(Finding{Warning, NotInNamespace, of.about(g), fmt.Sprintf("no pod of %s uses a GPU with metrics", of.Namespace),
+			"the signal has no value until a pod does", "none if the workload has no replica; otherwise check that the exporter runs on its nodes"})
 	}
 	return nil
 }

@@ -10,44 +10,51 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// present tells whether one of the spellings of a metric is served at present, and why not.
-func (s *survey) present(ctx context.Context, about string, names []string) (bool, error) {
-	week := false
+// present reports whether a metric has series at present under one of its names. If it has none it adds a finding.
+func (c *check) present(ctx context.Context, about string, names []string) (bool, error) {
+	inWeek := false
 	for _, name := range names {
-		w, err := s.served(ctx, name)
+		w, err := c.served(ctx, name)
 		if err != nil {
 			return false, err
 		}
 		if w == atPresent {
 			return true, nil
 		}
-		week = week || w == thisWeek
+		inWeek = inWeek || w == thisWeek
 	}
 	for _, name := range names {
 		for _, other := range spellings(name) {
-			w, err := s.served(ctx, other)
+			w, err := c.served(ctx, other)
 			if err != nil {
 				return false, err
 			}
 			if w == atPresent && !slices.Contains(names, other) {
-				s.add(Finding{Error, Renamed, about, fmt.Sprintf("%s is not served; %s is", name, other), "the engine renamed it, or a relabeling did: the signal has no reading", "read " + other})
+				c.add(Finding{Error, Renamed, about, fmt.Sprintf("%s does not exist, and %s does", name, other),
+					"the engine or a relabeling renamed it: the signal has no value", "read " + other})
 				return false, nil
 			}
 		}
 	}
-	if week {
-		s.add(Finding{Warning, MetricGone, about, fmt.Sprintf("%s is not served at present; it was within the last week", names[0]), "what comes from pods ends with the last one: as long as none runs there is no reading", "nothing, if the workload is at zero; else see whether its pods are scraped"})
+	if inWeek {
+		c.add(Finding{Warning, MetricGone, about, fmt.Sprintf("%s has no series at present; it had series within the last week", names[0]),
+			"a metric of pods ends with the last pod: the signal has no value while none runs",
+			"none if the workload has no replica; otherwise check that its pods are scraped"})
 		return false, nil
 	}
-	s.add(Finding{Error, MetricMissing, about, fmt.Sprintf("nobody serves %s, nor did within the last week", names[0]), missingWhy(names[0]), missingFix(names[0])})
+	c.add(Finding{Error, MetricMissing, about, fmt.Sprintf("%s has no series, and had none within the last week", names[0]),
+		missingWhy(names[0]), missingFix(names[0])})
 	return false, nil
 }
 
+// noValue is the effect of a signal without a value.
+const noValue = "the signal has no value: it never raises the target, and the target cannot decrease"
+
 func missingWhy(name string) string {
 	if strings.EqualFold(name, smActive) {
-		return "SM_ACTIVE is commented out in the exporter's default counters: the signal has no reading"
+		return "SM_ACTIVE is commented out in the exporter's default counters: the signal has no value"
 	}
-	return "the signal has no reading: it never raises, and it holds every fall"
+	return noValue
 }
 
 func missingFix(name string) string {
@@ -62,34 +69,38 @@ func missingFix(name string) string {
 	return "check the name, and that its exporter is scraped by this server"
 }
 
-// unmatched says why no series of a metric that is served has the labels.
-func (s *survey) unmatched(ctx context.Context, about, name string, v *parser.VectorSelector) error {
-	sets, err := s.look(ctx, s.selector(named(name)))
+// unmatched adds a finding with the reason why no series of an existing metric has the labels.
+func (c *check) unmatched(ctx context.Context, about, name string, v *parser.VectorSelector) error {
+	sets, err := c.recent(ctx, c.selector(named(name)))
 	if err != nil {
 		return err
 	}
 	var wrong []string
 	for _, m := range v.LabelMatchers {
-		if m.Name == model.MetricNameLabel || slices.ContainsFunc(sets, func(set model.LabelSet) bool { return m.Matches(string(set[model.LabelName(m.Name)])) }) {
+		has := func(label model.LabelName) func(set model.LabelSet) bool {
+			return func(set model.LabelSet) bool { return m.Matches(string(set[label])) }
+		}
+		if m.Name == model.MetricNameLabel || slices.ContainsFunc(sets, has(model.LabelName(m.Name))) {
 			continue
 		}
 		exported := model.LabelName("exported_" + m.Name)
-		if slices.ContainsFunc(sets, func(set model.LabelSet) bool { return set[exported] != "" && m.Matches(string(set[exported])) }) {
-			s.add(Finding{Error, ExportedLabel, about, fmt.Sprintf("no series of %s has %s, and some have it in exported_%s", name, m, m.Name),
-				fmt.Sprintf("without honorLabels the label %s is the exporter's own; the workload's is exported_%s", m.Name, m.Name), fmt.Sprintf("match exported_%s, or set honorLabels: true on the exporter's ServiceMonitor", m.Name)})
+		if slices.ContainsFunc(sets, func(set model.LabelSet) bool { return set[exported] != "" && has(exported)(set) }) {
+			c.add(Finding{Error, ExportedLabel, about, fmt.Sprintf("no series of %s has %s, and some have it in exported_%s", name, m, m.Name),
+				fmt.Sprintf("without honorLabels the label %s is the exporter's own; the workload's is exported_%s", m.Name, m.Name),
+				fmt.Sprintf("match exported_%s, or set honorLabels: true on the exporter's ServiceMonitor", m.Name)})
 			return nil
 		}
 		wrong = append(wrong, m.String())
 	}
-	what := fmt.Sprintf("%s is served (%s), and none has %s", name, plural(len(sets), "series"), strings.Join(wrong, ", "))
+	what := fmt.Sprintf("%s has %s, and none has %s", name, plural(len(sets), "series"), strings.Join(wrong, ", "))
 	if len(wrong) == 0 {
-		what = fmt.Sprintf("%s is served (%s), and none matches all of %s", name, plural(len(sets), "series"), v)
+		what = fmt.Sprintf("%s has %s, and none matches all of %s", name, plural(len(sets), "series"), v)
 	}
-	s.add(Finding{Error, NothingMatches, about, what, "the signal has no reading: it never raises, and it holds every fall", "correct the matcher; labels of one series: " + example(sets)})
+	c.add(Finding{Error, NothingMatches, about, what, noValue, "correct the matcher; labels of one series: " + example(sets)})
 	return nil
 }
 
-// example is one series' labels, the first in order.
+// example returns the labels of one series, the first in lexical order.
 func example(sets []model.LabelSet) string {
 	texts := make([]string, len(sets))
 	for i, set := range sets {

@@ -13,8 +13,8 @@ import (
 
 var promql = parser.NewParser(parser.Options{})
 
-// subject judges everything that one policy, ScaledObject or HPA reads.
-func (s *survey) subject(ctx context.Context, of *Subject) error {
+// subject checks everything that one policy, ScaledObject or HPA reads.
+func (c *check) subject(ctx context.Context, of *Subject) error {
 	wakes, util, others := false, 0, 0
 	for i := range of.Signals {
 		g := &of.Signals[i]
@@ -28,21 +28,22 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 		if g.Query != "" {
 			expr, err := promql.ParseExpr(g.Query)
 			if err != nil {
-				s.add(Finding{Error, NotPromQL, of.about(g), "its query cannot be read: " + err.Error(), "the signal never has a reading", "mend the query: " + short(g.Query)})
+				c.add(Finding{Error, NotPromQL, of.about(g), "its query cannot be parsed: " + err.Error(), "the signal never has a value",
+					"correct the query: " + short(g.Query)})
 				continue
 			}
-			if names, err = s.query(ctx, of.about(g), expr); err != nil {
+			if names, err = c.query(ctx, of.about(g), expr); err != nil {
 				return err
 			}
-			if err := s.joined(ctx, of.about(g), g); err != nil {
+			if err := c.joined(ctx, of.about(g), g); err != nil {
 				return err
 			}
-			// What does not come from pods outlives the last one.
+			// A metric that does not come from pods has series without them.
 			if !slices.ContainsFunc(names, fromPods) {
 				wakes = true
 			}
 		} else if !g.Direct {
-			if err := s.pods(ctx, of, g); err != nil {
+			if err := c.pods(ctx, of, g); err != nil {
 				return err
 			}
 		}
@@ -53,32 +54,40 @@ func (s *survey) subject(ctx context.Context, of *Subject) error {
 		}
 	}
 	if util > 0 && others == 0 {
-		s.add(Finding{Warning, UtilAlone, of.About, "how busy the GPU is decides alone", "a model server that is full and one that has room both read near 100%, and requests that wait do not show: GPU_UTIL says for how much of the time any kernel ran",
-			"read the queue or the concurrency of the model server as well, and let the GPU only hold a fall back"})
+		c.add(Finding{Warning, UtilAlone, of.About, "GPU utilization is the only signal",
+			"a model server at its limit and one with spare capacity both report about 100%, and waiting requests are not visible: " +
+				"GPU_UTIL is the share of the time in which any kernel ran",
+			"also read the queue or the concurrency of the model server, and use the GPU only to delay a scale-down"})
 	}
 	if len(of.Signals) > 0 && !wakes && of.MinReplicas == 0 {
-		s.add(Finding{Error, EmptyAtZero, of.About, "every signal comes from the workload's own pods, and minReplicas is 0", "at zero replicas there are no pods to read: it never wakes again", "add a signal that outlives the pods (a gateway's queue, Redis, Kueue, a KEDA trigger), or a schedule, or set minReplicas: 1"})
+		c.add(Finding{Error, EmptyAtZero, of.About, "every signal is a metric of the workload's own pods, and minReplicas is 0",
+			"at zero replicas no pod has metrics: the workload is never activated again",
+			"add a signal that does not need pods (a gateway's queue, Redis, Kueue, a KEDA trigger), or a schedule, or set minReplicas: 1"})
 	}
 	return nil
 }
 
-// joined judges whether the answer of a query for many workloads says which workload each series is of. An answer that is empty says
-// nothing of its labels.
-func (s *survey) joined(ctx context.Context, about string, g *Signal) error {
+// joined checks whether the result of a query for many workloads has the labels that identify the workload of each series. An empty
+// result has no labels to check.
+func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	if g.Join == nil {
 		return nil
 	}
-	answer, err := s.server.Instant(ctx, g.Query, s.now)
+	answer, err := c.server.Instant(ctx, g.Query, c.now)
 	if err != nil || len(answer) == 0 {
 		return err
 	}
 	j, have := g.Join, answer[0].Metric
 	for _, name := range []string{j.NamespaceLabel, j.WorkloadLabel} {
-		if name == "" || slices.ContainsFunc(answer, func(x *model.Sample) bool { return x.Metric[model.LabelName(name)] != "" }) {
+		has := func(x *model.Sample) bool { return x.Metric[model.LabelName(name)] != "" }
+		if name == "" || slices.ContainsFunc(answer, has) {
 			continue
 		}
-		s.add(Finding{Error, AnswerNotJoined, about, fmt.Sprintf("no series of its answer has the label %s, by which the workload is found; one has %s", name, have), "no workload finds its number in it: the signal has no reading",
-			fmt.Sprintf("keep the label: sum by (%s) (...), or name another with namespaceLabel and workloadLabel", strings.Trim(j.NamespaceLabel+", "+j.WorkloadLabel, ", "))})
+		c.add(Finding{Error, AnswerNotJoined, about,
+			fmt.Sprintf("no series of its result has the label %s, which identifies the workload; one series has %s", name, have),
+			"no workload finds its value in the result: the signal has no value",
+			fmt.Sprintf("keep the label: sum by (%s) (...), or name another with namespaceLabel and workloadLabel",
+				strings.Trim(j.NamespaceLabel+", "+j.WorkloadLabel, ", "))})
 		return nil
 	}
 	matches := func(name, value string, x *model.Sample) bool {
@@ -87,15 +96,16 @@ func (s *survey) joined(ctx context.Context, about string, g *Signal) error {
 	if !slices.ContainsFunc(answer, func(x *model.Sample) bool {
 		return matches(j.NamespaceLabel, j.Namespace, x) && matches(j.WorkloadLabel, j.Value, x)
 	}) {
-		s.add(Finding{Warning, NotInAnswer, about, fmt.Sprintf("none of the %d series of its answer is of %s; one has %s", len(answer), strings.Trim(j.Namespace+"/"+j.Value, "/"), have), "the signal has no reading as long as that is so",
-			"nothing, if there is no series without traffic; else check the signal's labelValue, and what the query groups by"})
+		c.add(Finding{Warning, NotInAnswer, about, fmt.Sprintf("none of the %d series of its result is of %s; one series has %s", len(answer),
+			strings.Trim(j.Namespace+"/"+j.Value, "/"), have), "the signal has no value until there is one",
+			"none if there is no series without traffic; otherwise check the signal's labelValue and the labels by which the query groups"})
 	}
 	return nil
 }
 
-// query judges the selectors of a query, and returns the metrics in it. Of alternatives (`new_name or old_name`) one must be there, and
-// what is asked whether it is absent, or taken away, need not be.
-func (s *survey) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
+// query checks the selectors of a query and returns its metrics. One of several alternatives (`new_name or old_name`) must exist. The
+// operands of absent() and unless need not exist.
+func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
 	var missing []Finding // of alternatives
 	answered := false
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
@@ -105,35 +115,35 @@ func (s *survey) query(ctx context.Context, about string, expr parser.Expr) (nam
 		}
 		name := nameOf(v)
 		if name == "" {
-			return nil // many names: what it means is its author's
+			return nil // the selector matches several metrics and is not checked
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-		one := &survey{server: s.server, now: s.now, matchers: s.matchers, about: s.about, series: s.series, seen: s.seen}
-		var there bool
-		if there, err = one.vector(ctx, about, name, v, path); err != nil {
+		one := &check{server: c.server, now: c.now, matchers: c.matchers, about: c.about, series: c.series, lastSeen: c.lastSeen}
+		var exists bool
+		if exists, err = one.vector(ctx, about, name, v, path); err != nil {
 			return nil
 		}
-		if optional(path) && !there {
+		if optional(path) && !exists {
 			missing = append(missing, one.all...)
 			return nil
 		}
-		answered = answered || there
+		answered = answered || exists
 		for _, f := range one.all {
-			s.add(f)
+			c.add(f)
 		}
 		return nil
 	})
 	if !answered {
 		for _, f := range missing {
-			s.add(f)
+			c.add(f)
 		}
 	}
 	return names, err
 }
 
-// optional tells a selector without which a query still has an answer.
+// optional reports whether a query has a result without the selector at the path.
 func optional(path []parser.Node) bool {
 	return slices.ContainsFunc(path, func(n parser.Node) bool {
 		switch n := n.(type) {
@@ -155,54 +165,61 @@ func nameOf(v *parser.VectorSelector) string {
 	return v.Name
 }
 
-// vector judges one selector: is it there, does it match, is it what it is used as.
-func (s *survey) vector(ctx context.Context, about, name string, v *parser.VectorSelector, path []parser.Node) (there bool, err error) {
-	if there, err = s.present(ctx, about, []string{name}); err != nil || !there {
+// vector checks one selector: whether the metric exists, whether a series matches, and whether it is used according to its type.
+func (c *check) vector(ctx context.Context, about, name string, v *parser.VectorSelector, path []parser.Node) (exists bool, err error) {
+	if exists, err = c.present(ctx, about, []string{name}); err != nil || !exists {
 		return false, err
 	}
-	sets, err := s.look(ctx, s.selector(v.LabelMatchers...))
+	sets, err := c.recent(ctx, c.selector(v.LabelMatchers...))
 	if err != nil {
 		return false, err
 	}
 	if len(sets) == 0 {
-		return false, s.unmatched(ctx, about, name, v)
+		return false, c.unmatched(ctx, about, name, v)
 	}
 	if strings.HasPrefix(strings.ToUpper(name), strings.ToUpper(fbUsed)) {
-		s.add(Finding{Warning, MemoryAsLoad, about, name + " is read as a load", "model servers allocate their memory ahead and never give it back: the number rises and never falls", "read the queue, the concurrency or the cache use of the model server"})
+		c.add(Finding{Warning, MemoryAsLoad, about, name + " is used as the load",
+			"model servers allocate memory in advance and never release it: the value increases and never decreases",
+			"read the queue, the concurrency or the cache use of the model server"})
 	}
-	kind, err := s.server.Kind(ctx, name)
+	kind, err := c.server.Kind(ctx, name)
 	if err != nil {
 		return true, err
 	}
-	s.shape(about, name, kind, path)
+	c.counterUse(about, name, kind, path)
 	return true, nil
 }
 
-// Functions that make a level of a counter. resets and changes count.
-var overCounters = []string{"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time", "count_over_time", "present_over_time", "timestamp"}
+// overCounters are the functions whose result of a counter can also decrease.
+var overCounters = []string{
+	"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time", "count_over_time", "present_over_time", "timestamp",
+}
 
-// shape judges whether a counter is read as a level, or a level as a counter.
-func (s *survey) shape(about, name, kind string, path []parser.Node) {
+// counterUse checks whether a counter is used as a gauge, or a gauge as a counter.
+func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 	var around []string
 	for _, n := range path {
-		if c, ok := n.(*parser.Call); ok {
-			around = append(around, c.Func.Name)
+		if call, ok := n.(*parser.Call); ok {
+			around = append(around, call.Func.Name)
 		}
 		if a, ok := n.(*parser.AggregateExpr); ok && (a.Op == parser.COUNT || a.Op == parser.GROUP) {
-			around = append(around, "absent") // how many there are, not how much they say
+			around = append(around, "absent") // the number of series, not their values
 		}
 	}
-	counter := kind == "counter" || kind == "histogram" || kind == "" && (strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_bucket"))
+	counterName := strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_bucket")
+	counter := kind == "counter" || kind == "histogram" || kind == "" && counterName
 	used := slices.ContainsFunc(around, func(f string) bool { return slices.Contains(overCounters, f) })
 	rated := slices.ContainsFunc(around, func(f string) bool { return f == "rate" || f == "irate" || f == "increase" })
 	switch {
 	case counter && !used:
 		severity := Error
 		if kind == "" {
-			severity = Warning // by its name alone
+			severity = Warning // only the name is known
 		}
-		s.add(Finding{severity, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is read as a level", name), "it only ever rises: the workload grows to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})
+		c.add(Finding{severity, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is used as a gauge", name),
+			"it only increases: the workload is scaled to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})
 	case kind == "gauge" && rated:
-		s.add(Finding{Warning, GaugeAsCounter, about, fmt.Sprintf("%s is a level, and rate() or increase() is taken of it", name), "each fall of a level looks like a restart of a counter: the result means nothing", "read it as it is, or deriv() for its slope"})
+		c.add(Finding{Warning, GaugeAsCounter, about, fmt.Sprintf("%s is a gauge, and the query applies rate() or increase() to it", name),
+			"each decrease of a gauge counts as a restart of a counter: the result has no meaning", "read it without rate(), or use deriv() for its slope"})
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// spellings lists other names under which a metric may be served: what the engines called it before and after (the table by which
-// the controller itself reads them), the other separator, and DCGM's lower case.
+// spellings returns other names of a metric: the previous and later names in the engines (from the table by which the controller reads
+// them), the other separator, and the lower case of DCGM's metrics.
 func spellings(name string) (out []string) {
 	add := func(n string) {
 		if n != name && !slices.Contains(out, n) {
@@ -41,7 +41,7 @@ func spellings(name string) (out []string) {
 			}
 		}
 	}
-	// Ray Serve puts its own prefix before vLLM's.
+	// Ray Serve adds its own prefix to vLLM's names.
 	if cut, ok := strings.CutPrefix(name, "ray_"); ok {
 		add(cut)
 	} else if strings.HasPrefix(name, "vllm") {

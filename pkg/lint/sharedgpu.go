@@ -4,18 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sharedGPUs finds pods of the subject's namespace whose GPU another pod uses too, at this moment: series of pods that are gone end with
+// sharedGPUs finds pods of the subject's namespace whose GPU another pod also uses at this moment. The series of deleted pods end with
 // the next scrape.
-func (s *survey) sharedGPUs(ctx context.Context, of *Subject, g *Signal) error {
-	all, err := s.server.Instant(ctx, s.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(g.Names, "|"))), s.now)
+func (c *check) sharedGPUs(ctx context.Context, of *Subject, g *Signal) error {
+	all, err := c.server.Instant(ctx, c.selector(anyOf(g.Names)), c.now)
 	if err != nil {
 		return err
 	}
@@ -54,9 +52,11 @@ func (s *survey) sharedGPUs(ctx context.Context, of *Subject, g *Signal) error {
 	}
 	if len(shared) > 0 {
 		slices.Sort(shared)
-		s.add(Finding{Warning, SharedGPU, of.about(g), fmt.Sprintf("%s of %s share a GPU with other pods (%s)", plural(len(shared), "pod"), of.Namespace, shared[0]),
-			"each pod on a shared GPU reports all of its activity, so more replicas do not lower it: the signal holds the target and does not raise it",
-			"scale on a queue or on concurrency, and keep this signal beside it; or give each pod a GPU or a MIG instance of its own"})
+		c.add(Finding{Warning, SharedGPU, of.about(g),
+			fmt.Sprintf("%s of %s share a GPU with other pods (%s)", plural(len(shared), "pod"), of.Namespace, shared[0]),
+			"each pod on a shared GPU reports the activity of the whole GPU, so more replicas do not lower it: " +
+				"the signal holds the target and does not raise it",
+			"scale on a queue or on concurrency in addition to this signal; or give each pod its own GPU or MIG instance"})
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// Subject is something that scales a workload by what a Prometheus server knows: a policy, or a ScaledObject or HPA of anybody's.
+// Subject is an object that scales a workload by metrics of a Prometheus server: a policy, or any ScaledObject or HPA.
 type Subject struct {
 	About       string // "ScalingPolicy team-chat/llama"
 	Namespace   string // of the workload
@@ -16,36 +16,37 @@ type Subject struct {
 	Signals     []Signal
 }
 
-// Signal is one thing that it reads.
+// Signal is one metric or query that a Subject reads.
 type Signal struct {
 	Name string
-	// Query is PromQL. Without one, Names are the series that are read pod by pod, the newest spelling first.
+	// Query is PromQL. If it is empty, Names are the metrics that are read from each pod, the newest name first.
 	Query string
 	Names []string
-	GPU   bool // Names are DCGM's: a series belongs to the pod that holds the GPU
-	// Direct says that they are read from the pods or exporters themselves: what the server has of them is of no interest.
+	GPU   bool // Names are metrics of DCGM: a series belongs to the pod that uses the GPU
+	// Direct reports that the metrics are read from the pods or exporters themselves and need not be on the server.
 	Direct bool
-	// Join says by which labels of the answer the workload is found; nil: the answer is the workload's alone.
+	// Join has the labels of the result that identify the workload. nil: the result is of this workload only.
 	Join *Join
-	// Wakes says that it is there at zero replicas whatever its query looks like: Redis, Kueue, KEDA, the external metrics API.
+	// Wakes reports that the signal has a value at zero replicas: Redis, Kueue, KEDA, the external metrics API.
 	Wakes bool
-	// Schedule is no signal, and raises the workload from zero all the same.
+	// Schedule reports that this is a schedule, which also scales the workload from zero.
 	Schedule bool
 }
 
-// Join names labels of a query's answer, and the values that a workload has there. Of a Value that is empty only the label must be there.
+// Join has labels of a query's result and the values of the workload. If a value is empty, the label must only exist.
 type Join struct{ NamespaceLabel, Namespace, WorkloadLabel, Value string }
 
-// Queries makes subjects of a PlatformConfig's own queries, used or not.
+// Queries returns a subject for each query of a PlatformConfig, whether a policy uses it or not.
 func Queries(p *policy.Platform) (out []Subject) {
 	for _, q := range p.Queries {
 		join := &Join{NamespaceLabel: cmp.Or(q.NamespaceLabel, "namespace"), WorkloadLabel: q.WorkloadLabel}
-		out = append(out, Subject{About: "PlatformConfig " + p.Name, MinReplicas: 1, Signals: []Signal{{Name: q.Name, Query: q.PromQL, Join: join}, {Name: "others", Wakes: true}}})
+		signals := []Signal{{Name: q.Name, Query: q.PromQL, Join: join}, {Name: "others", Wakes: true}}
+		out = append(out, Subject{About: "PlatformConfig " + p.Name, MinReplicas: 1, Signals: signals})
 	}
 	return out
 }
 
-// Policies makes subjects of policies. Schedules that raise from zero count as what wakes.
+// Policies returns a subject for each policy. A schedule with a minimum above zero is added as a signal.
 func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject) {
 	for _, c := range all {
 		p := c.Workload.Policy
@@ -55,7 +56,10 @@ func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject)
 			d := platform.DataSource(c.Sources[i].DataSource)
 			g.Direct = d == nil || d.Type != policy.DataPrometheus
 			if source := &c.Sources[i]; source.QueryName != "" {
-				g.Join = &Join{NamespaceLabel: cmp.Or(source.NamespaceLabel, "namespace"), Namespace: s.Namespace, WorkloadLabel: source.WorkloadLabel, Value: cmp.Or(source.LabelValue, c.Workload.Target.Name)}
+				g.Join = &Join{
+					NamespaceLabel: cmp.Or(source.NamespaceLabel, "namespace"), Namespace: s.Namespace,
+					WorkloadLabel: source.WorkloadLabel, Value: cmp.Or(source.LabelValue, c.Workload.Target.Name),
+				}
 			}
 			s.Signals = append(s.Signals, g)
 		}
@@ -82,7 +86,7 @@ func signalOf(name string, s *policy.Source) Signal {
 			if m, known := e.Lookup(s.Metric); known {
 				suffix := ""
 				if m.Shape == exposition.Histogrammed {
-					suffix = "_count" // the series of a histogram
+					suffix = "_count" // a histogram has no series with its own name
 				}
 				for _, from := range m.From {
 					out.Names = append(out.Names, from.Name+suffix)
@@ -95,5 +99,5 @@ func signalOf(name string, s *policy.Source) Signal {
 	return out
 }
 
-// about names a signal of a subject.
+// about returns the name of a signal of the subject.
 func (s *Subject) about(g *Signal) string { return fmt.Sprintf("%s signal %s", s.About, g.Name) }

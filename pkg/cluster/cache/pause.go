@@ -17,7 +17,7 @@ type kedaPause struct {
 	by      string // who set it, and when
 }
 
-// readPause reads the annotations as KEDA does: a replica count pauses whatever its value, and a value that is no boolean is true.
+// readPause reads the annotations as KEDA does: the annotation of a replica count always pauses, and a value that is no boolean is true.
 func readPause(annotations map[string]string, managed []metav1.ManagedFieldsEntry) (p kedaPause) {
 	keyIfTrue := func(key string) string {
 		value, set := annotations[key]

@@ -71,7 +71,7 @@ func NewCRDs(o CRDOptions) *CRDs {
 		discovery: o.Discovery, dynamic: o.Dynamic, period: o.Period, log: o.Log, timeout: syncTimeout, checked: make(chan struct{}),
 		watched: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpuscaler_kind_watched",
-			Help: "1 while objects of a kind that comes with a CRD are watched, 0 while the API server does not serve it.",
+			Help: "1 while objects of a kind with a CRD are watched, 0 while the API server does not serve the kind.",
 		}, []string{"group", "kind"}),
 	}
 	if o.Metrics != nil {
