@@ -70,13 +70,15 @@ func TestDeletionCostOrder(t *testing.T) {
 		w := Workload{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 4, Known: true}
 		for i, name := range names {
 			pool := flag01(strings.Contains(name, "on demand"))
-			n := Node{Name: name, UID: name, Type: Spot + CapacityType(pool), Stage: Usable, Ready: true, GPUs: 8, Used: 8, Notice: name == "doomed", Created: midnight.Add(-2 * time.Hour)}
+			n := Node{Name: name, UID: name, Type: Spot + CapacityType(pool), Stage: Usable, Ready: true, GPUs: 8, Used: 8,
+				Notice: name == "doomed", Created: midnight.Add(-2 * time.Hour)}
 			if strings.Contains(name, "lonely") {
 				n.Used = 4
 			}
 			o.Pools[pool].Nodes = append(o.Pools[pool].Nodes, n)
-			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 4, Pool: pool, Node: len(o.Pools[pool].Nodes) - 1, Ready: true,
-				Idle: strings.Contains(name, "idle"), Since: midnight.Add(time.Duration(i) * time.Second)})
+			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 4, Pool: pool, Node: len(o.Pools[pool].Nodes) - 1,
+				Ready: true,
+				Idle:  strings.Contains(name, "idle"), Since: midnight.Add(time.Duration(i) * time.Second)})
 		}
 		o.Workloads = []Workload{w}
 		if strings.Contains(reserve, "reserve") {

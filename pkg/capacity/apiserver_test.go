@@ -55,7 +55,8 @@ func (c *cluster) observe() Observation {
 		return pod
 	}
 	for _, l := range c.loads {
-		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown, Paused: l.paused, Quota: l.quota, Claims: l.claims, Buffer: l.buffer, Bounded: l.full}
+		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown,
+			Paused: l.paused, Quota: l.quota, Claims: l.claims, Buffer: l.buffer, Bounded: l.full}
 		for _, p := range l.pods {
 			w.Pods = append(w.Pods, see(p, l.key))
 		}

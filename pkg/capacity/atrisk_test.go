@@ -48,12 +48,13 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 		lead time.Duration
 		want int32
 	}{
-		"nothing was lost":               {nil, 0, 0},
-		"one loss is no rate":            {[]time.Duration{30 * time.Minute}, 0, 0},
-		"two in the hour":                {[]time.Duration{30 * time.Minute, 50 * time.Minute}, 0, 1},
-		"four, one at a time":            {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 0, 1},
-		"four at once":                   {[]time.Duration{30 * time.Minute, 30 * time.Minute, 30 * time.Minute, 30 * time.Minute}, 0, 3},
-		"four with a long cold start":    {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 20 * time.Minute, 4},
+		"nothing was lost":    {nil, 0, 0},
+		"one loss is no rate": {[]time.Duration{30 * time.Minute}, 0, 0},
+		"two in the hour":     {[]time.Duration{30 * time.Minute, 50 * time.Minute}, 0, 1},
+		"four, one at a time": {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute}, 0, 1},
+		"four at once":        {[]time.Duration{30 * time.Minute, 30 * time.Minute, 30 * time.Minute, 30 * time.Minute}, 0, 3},
+		"four with a long cold start": {[]time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute, 40 * time.Minute},
+			20 * time.Minute, 4},
 		"four just now":                  {[]time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}, 0, 4},
 		"yesterday's":                    {[]time.Duration{24 * time.Hour, 24 * time.Hour, 24 * time.Hour}, 0, 0},
 		"more than half of what is left": {[]time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 5},
@@ -64,10 +65,12 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{string(rune('a' + i)), now.Add(-age)})
 		}
 		// Two workloads on ten spot nodes: the larger one has the larger part of the reserve.
-		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true}, {Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
+		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true},
+			{Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
 		for i := range 10 {
 			name := string(rune('a' + i))
-			o.Pools[0].Nodes = append(o.Pools[0].Nodes, Node{Name: name, UID: name, Type: Spot, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight})
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, Node{Name: name, UID: name, Type: Spot, Stage: Usable, Ready: true, GPUs: 1, Used: 1,
+				Created: midnight})
 			w := &o.Workloads[i/8]
 			w.Pods = append(w.Pods, Pod{UID: name, Name: name, Owner: OwnerReplicaSet, GPUs: 1, Node: i, Ready: true})
 		}
@@ -106,7 +109,8 @@ func TestReserveCountsTheReplicasOfANode(t *testing.T) {
 		g, o := pairOf(t, nil)
 		w := Workload{Key: "team/a", Uncapped: c.needs, Current: c.needs, GPUs: c.gpus, Known: true}
 		for i := range c.nodes + c.jobs {
-			n := Node{Name: fmt.Sprint(i), UID: fmt.Sprint(i), Type: Spot, Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: midnight.Add(-2 * time.Hour)}
+			n := Node{Name: fmt.Sprint(i), UID: fmt.Sprint(i), Type: Spot, Stage: Usable, Ready: true, GPUs: 8, Used: 8,
+				Created: midnight.Add(-2 * time.Hour)}
 			if i < c.replaced {
 				n.Deleting, n.Voluntary = true, true
 			}
@@ -162,7 +166,8 @@ func TestVoluntaryDisruptionIsNoRisk(t *testing.T) {
 	} {
 		c.node.Stage, c.node.Ready, c.node.GPUs, c.node.Used, c.node.Type = Usable, true, 1, 1, Spot
 		o := Observation{Pools: []PoolView{{Exists: true, Ready: true, Nodes: []Node{c.node}}},
-			Workloads: []Workload{{Key: "a/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true, Pods: []Pod{{UID: "1", GPUs: 1, Ready: true}, {UID: "2", GPUs: 1, Loading: true}}}}}
+			Workloads: []Workload{{Key: "a/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true,
+				Pods: []Pod{{UID: "1", GPUs: 1, Ready: true}, {UID: "2", GPUs: 1, Loading: true}}}}}
 		if d, _ := Decide(g, o, State{}, midnight); d.Advice[0].AtRisk != c.want {
 			t.Errorf("%s: %+v", name, d.Advice[0])
 		}

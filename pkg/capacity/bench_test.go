@@ -9,17 +9,20 @@ import (
 
 // benchGroup returns a group with 100 nodes of 8 GPUs, 60 on spot and 40 on demand, and 4 workloads with 200 replicas each.
 func benchGroup(t testing.TB, name string) (*Group, Observation) {
-	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}}, ConsolidationFreeze: true, ZeroLimit: true, OnDemandBase: 320})
+	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}},
+		ConsolidationFreeze: true, ZeroLimit: true, OnDemandBase: 320})
 	if err != nil {
 		t.Fatal(err)
 	}
 	field := func(v Value) FieldView { return FieldView{Value: v, Owner: "kubectl"} }
 	var o Observation
 	for i := range g.Pools {
-		v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits | ConsentWeight | ConsentDisruption, Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: field("640")}},
+		v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits | ConsentWeight | ConsentDisruption,
+			Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: field("640")}},
 			Weight: field("80"), ConsolidateAfter: field(`"10m"`), ConsolidationPolicy: field(`"WhenEmptyOrUnderutilized"`), Budgets: field(`[{"nodes":"10%"}]`)}
 		for j := range 60 - 20*i {
-			v.Nodes = append(v.Nodes, Node{Name: fmt.Sprint(g.Pools[i].Name, j), UID: fmt.Sprint(j), Type: g.Pools[i].Type, Stage: Usable, Ready: true, GPUs: 8, Used: 8, Created: midnight})
+			v.Nodes = append(v.Nodes, Node{Name: fmt.Sprint(g.Pools[i].Name, j), UID: fmt.Sprint(j), Type: g.Pools[i].Type, Stage: Usable,
+				Ready: true, GPUs: 8, Used: 8, Created: midnight})
 			v.Usage += 8
 		}
 		o.Pools = append(o.Pools, v)

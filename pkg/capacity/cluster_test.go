@@ -129,11 +129,12 @@ func newCluster(t failer, change func(g *Group)) *cluster {
 	}
 	c := &cluster{t: t, g: group, now: midnight, known: true, boot: 90 * time.Second, load: 60 * time.Second}
 	for _, p := range group.Pools {
-		sim := &simPool{Pool: p, consent: ConsentLimits | ConsentWeight | ConsentDisruption, gpus: 1, hourly: 1, ready: true, fields: map[string]FieldView{
-			"disruption.consolidateAfter": {Value: `"60s"`, Owner: "kubectl"}, "disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
-			"disruption.budgets": {Value: `[{"nodes":"100%"}]`, Owner: "kubectl"}, "weight": {Value: "20", Owner: "kubectl"},
-			"limits[nvidia.com/gpu]": {Value: `16`, Owner: "kubectl"}, "limits[cpu]": {Value: `"400"`, Owner: "kubectl"},
-		}}
+		sim := &simPool{Pool: p, consent: ConsentLimits | ConsentWeight | ConsentDisruption, gpus: 1, hourly: 1, ready: true,
+			fields: map[string]FieldView{
+				"disruption.consolidateAfter": {Value: `"60s"`, Owner: "kubectl"}, "disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
+				"disruption.budgets": {Value: `[{"nodes":"100%"}]`, Owner: "kubectl"}, "weight": {Value: "20", Owner: "kubectl"},
+				"limits[nvidia.com/gpu]": {Value: `16`, Owner: "kubectl"}, "limits[cpu]": {Value: `"400"`, Owner: "kubectl"},
+			}}
 		if p.Type == Spot {
 			sim.fields["weight"] = FieldView{Value: "80", Owner: "argocd"}
 			sim.hourly = 0.4
@@ -188,7 +189,8 @@ func (c *cluster) why() (s string) {
 		s += "\t" + r.Rule.String() + ": " + r.Text(c.g) + "\n"
 	}
 	for _, p := range c.pools {
-		s += fmt.Sprintf("\t%s: %d nodes, weight %s, limit %s, budgets %s\n", p.Name, len(p.nodes), p.fields["weight"].Value, p.fields["limits[nvidia.com/gpu]"].Value, p.fields["disruption.budgets"].Value)
+		s += fmt.Sprintf("\t%s: %d nodes, weight %s, limit %s, budgets %s\n", p.Name, len(p.nodes), p.fields["weight"].Value,
+			p.fields["limits[nvidia.com/gpu]"].Value, p.fields["disruption.budgets"].Value)
 	}
 	for _, l := range c.loads {
 		s += fmt.Sprintf("\t%s: %d requested, %d pods, %d ready\n", l.key, l.want, len(l.pods), l.ready())
@@ -273,7 +275,8 @@ func (c *cluster) replicaSets() {
 		}
 		for int32(len(l.pods)) > max(l.current, 0) {
 			slices.SortStableFunc(l.pods, func(a, b *simPod) int {
-				return cmp.Or(flag01(a.node != nil)-flag01(b.node != nil), flag01(a.ready)-flag01(b.ready), cmp.Compare(costOf(a), costOf(b)), b.since.Compare(a.since))
+				return cmp.Or(flag01(a.node != nil)-flag01(b.node != nil), flag01(a.ready)-flag01(b.ready), cmp.Compare(costOf(a), costOf(b)),
+					b.since.Compare(a.since))
 			})
 			c.kill(l.pods[0])
 			l.pods = l.pods[1:]

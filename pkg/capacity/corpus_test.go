@@ -147,7 +147,8 @@ func (v *PoolView) change(random *rand.Rand, now time.Time) {
 		v.ConsolidateAfter.Value = `"Never"`
 	}
 	for range random.IntN(4) {
-		v.Failures = append(v.Failures, Failure{UID: fmt.Sprint("f", random.Int()), At: now.Add(-time.Duration(random.IntN(400)) * time.Second), Capacity: !some(5)})
+		v.Failures = append(v.Failures, Failure{UID: fmt.Sprint("f", random.Int()),
+			At: now.Add(-time.Duration(random.IntN(400)) * time.Second), Capacity: !some(5)})
 	}
 	for range random.IntN(3) {
 		v.Losses = append(v.Losses, Loss{UID: fmt.Sprint("l", random.Int()), At: now.Add(-time.Duration(random.IntN(4000)) * time.Second)})
@@ -230,7 +231,8 @@ func (h digest) decision(g *Group, d *Decision) {
 	}
 	fmt.Fprintln(h, d.Advice, d.Demand.Policies, d.Demand.UnmanagedPods, d.Demand.Pending, d.Demand.Unknown, uint8(d.Phase))
 	for _, f := range d.Findings {
-		fmt.Fprintln(h, "finding", uint8(f.Kind), f.Pool, uint8(f.Field), f.Resource, f.Name, uint8(f.Rule), f.Count, uint8(f.Blocker), f.Hourly, f.Until.UnixMilli())
+		fmt.Fprintln(h, "finding", uint8(f.Kind), f.Pool, uint8(f.Field), f.Resource, f.Name, uint8(f.Rule), f.Count, uint8(f.Blocker),
+			f.Hourly, f.Until.UnixMilli())
 	}
 	for _, r := range d.Reasons {
 		if r.Rule == RuleConsolidationFreeze {

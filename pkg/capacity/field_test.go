@@ -61,7 +61,8 @@ func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 }
 
 func TestOtherPathsAreNoField(t *testing.T) {
-	for _, pointer := range []string{"", "/", "weight", "/spec", "/spec/limits", "/spec/limits/", "/spec/limits/a/b", "/spec/template", "limits[cpu]"} {
+	for _, pointer := range []string{"", "/", "weight", "/spec", "/spec/limits", "/spec/limits/", "/spec/limits/a/b", "/spec/template",
+		"limits[cpu]"} {
 		var s State
 		if f, ok := s.fieldAt(pointer); ok {
 			t.Errorf("%q is field %d", pointer, f)

@@ -93,7 +93,8 @@ func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 		if !record {
 			for i, p := range c.pools {
 				p.record = ""
-				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `) // the record with the owner is gone
+				// the record with the owner is gone
+				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `)
 			}
 		}
 		c.silent = false

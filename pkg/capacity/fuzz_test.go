@@ -37,7 +37,8 @@ func (t *tape) text() string {
 }
 
 func (t *tape) value() Value {
-	return [...]Value{"", "8", `"16"`, "20", "80", `"Never"`, `[{"nodes":"10%"}]`, `[{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"}]`, "null", Value(t.text())}[t.byte()%10]
+	return [...]Value{"", "8", `"16"`, "20", "80", `"Never"`, `[{"nodes":"10%"}]`,
+		`[{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"}]`, "null", Value(t.text())}[t.byte()%10]
 }
 
 func (t *tape) group() Group {
@@ -55,19 +56,23 @@ func (t *tape) field() FieldView {
 }
 
 func (t *tape) pod(now time.Time) Pod {
-	return Pod{Replica: [...]string{"", "0", "1"}[t.byte()%3], UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5), GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
+	return Pod{Replica: [...]string{"", "0", "1"}[t.byte()%3], UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5),
+		GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
 		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), UnknownPlacement: t.flag(), UnknownLabels: t.flag(),
 		DeletionCost: Annotation{t.text(), t.flag()}, DoNotDisrupt: Annotation{t.text(), t.flag()}}
 }
 
 func (t *tape) pool(now time.Time) PoolView {
-	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1, Record: t.text(), Consent: Fields(t.byte()), Usage: t.word(),
+	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1, Record: t.text(), Consent: Fields(t.byte()),
+		Usage:  t.word(),
 		Weight: t.field(), ConsolidateAfter: t.field(), ConsolidationPolicy: t.field(), Budgets: t.field()}
 	for range t.byte() % 3 {
-		v.Limits = append(v.Limits, LimitView{Resource: [...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], FieldView: t.field(), Used: float64(t.word()), Node: float64(t.word())})
+		v.Limits = append(v.Limits, LimitView{Resource: [...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], FieldView: t.field(),
+			Used: float64(t.word()), Node: float64(t.word())})
 	}
 	for range t.byte() % 4 {
-		v.Nodes = append(v.Nodes, Node{Name: t.text(), UID: t.text(), Type: CapacityType(t.byte() % 5), Stage: Stage(t.byte() % 4), Ready: t.flag(), GPUs: t.word(), Used: t.word(),
+		v.Nodes = append(v.Nodes, Node{Name: t.text(), UID: t.text(), Type: CapacityType(t.byte() % 5), Stage: Stage(t.byte() % 4),
+			Ready: t.flag(), GPUs: t.word(), Used: t.word(),
 			Created: now.Add(t.duration()), Deleting: t.flag(), Voluntary: t.flag(), Notice: t.flag(), BlockingPods: int32(t.word()), Hourly: float64(t.word())})
 	}
 	for range t.byte() % 6 {
@@ -83,7 +88,8 @@ func (t *tape) observation(pools int, now time.Time) Observation {
 		o.Pools = append(o.Pools, t.pool(now))
 	}
 	for i := range t.byte() % 3 {
-		w := Workload{Key: string(rune('a' + i)), Uncapped: int32(t.word()), Extra: int32(t.word()), Current: int32(t.word()), GPUs: t.word(), PodGPUs: t.word(), Size: int32(t.byte() % 4), Known: t.flag(), Paused: t.flag(), Quota: t.flag(), Buffer: int32(t.byte())}
+		w := Workload{Key: string(rune('a' + i)), Uncapped: int32(t.word()), Extra: int32(t.word()), Current: int32(t.word()), GPUs: t.word(),
+			PodGPUs: t.word(), Size: int32(t.byte() % 4), Known: t.flag(), Paused: t.flag(), Quota: t.flag(), Buffer: int32(t.byte())}
 		for range t.byte() % 4 {
 			w.Pods = append(w.Pods, t.pod(now))
 		}
@@ -120,7 +126,8 @@ func FuzzDecide(f *testing.F) {
 			o := tape.observation(len(g.Pools), now)
 			again, _ := decided(s, g, o, now, i == 5)
 			d, next := decided(s, g, o, now, i == 5)
-			if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings, again.Plan), fmt.Sprint(d.Actions, d.Advice, d.Reasons, d.Findings, d.Plan); a != b {
+			if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings, again.Plan), fmt.Sprint(d.Actions, d.Advice,
+				d.Reasons, d.Findings, d.Plan); a != b {
 				t.Errorf("two answers:\n%s\n%s", a, b)
 			}
 			checkDecision(t, g, &o, &d)

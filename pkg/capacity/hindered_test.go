@@ -14,19 +14,20 @@ func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 		foreign bool
 		want    string
 	}{
-		"a Deployment's moves":                    {Pod{Owner: OwnerReplicaSet}, false, ""},
-		"also with do-not-disrupt":                {Pod{Owner: OwnerReplicaSet, DoNotDisrupt: theirs}, false, ""},
-		"one that was made for on-demand":         {Pod{Owner: OwnerStatefulSet, Pinned: true}, false, ""},
-		"a Job that was made for on-demand":       {Pod{Pinned: true}, true, ""},
-		"one with unknown labels":                 {Pod{Owner: OwnerReplicaSet, Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
-		"a StatefulSet's":                         {Pod{Owner: OwnerStatefulSet}, false, "team/a by owner"},
-		"a LeaderWorkerSet's":                     {Pod{Owner: OwnerLeaderWorkerSet}, false, "team/a by owner"},
-		"a StatefulSet's with do-not-disrupt":     {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: theirs}, false, "team/a by mark"},
-		"a StatefulSet's that loads and has ours": {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: Annotation{"30m", true}}, false, "team/a by owner"},
-		"a bare pod":                              {Pod{}, false, "team/a bare"},
-		"of no policy":                            {Pod{Owner: OwnerReplicaSet}, true, " foreign"},
-		"of no policy, with unknown labels":       {Pod{Pinned: true, UnknownLabels: true}, true, " foreign"},
-		"a bare pod with unknown labels, too":     {Pod{Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
+		"a Deployment's moves":                {Pod{Owner: OwnerReplicaSet}, false, ""},
+		"also with do-not-disrupt":            {Pod{Owner: OwnerReplicaSet, DoNotDisrupt: theirs}, false, ""},
+		"one that was made for on-demand":     {Pod{Owner: OwnerStatefulSet, Pinned: true}, false, ""},
+		"a Job that was made for on-demand":   {Pod{Pinned: true}, true, ""},
+		"one with unknown labels":             {Pod{Owner: OwnerReplicaSet, Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
+		"a StatefulSet's":                     {Pod{Owner: OwnerStatefulSet}, false, "team/a by owner"},
+		"a LeaderWorkerSet's":                 {Pod{Owner: OwnerLeaderWorkerSet}, false, "team/a by owner"},
+		"a StatefulSet's with do-not-disrupt": {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: theirs}, false, "team/a by mark"},
+		"a StatefulSet's that loads and has ours": {Pod{Owner: OwnerStatefulSet, DoNotDisrupt: Annotation{"30m", true}}, false,
+			"team/a by owner"},
+		"a bare pod":                          {Pod{}, false, "team/a bare"},
+		"of no policy":                        {Pod{Owner: OwnerReplicaSet}, true, " foreign"},
+		"of no policy, with unknown labels":   {Pod{Pinned: true, UnknownLabels: true}, true, " foreign"},
+		"a bare pod with unknown labels, too": {Pod{Pinned: true, UnknownLabels: true}, false, "team/a by labels"},
 	} {
 		g, o := pairOf(t, nil)
 		var pods []Pod
@@ -34,7 +35,8 @@ func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 			p := c.pod
 			p.UID, p.Name, p.GPUs, p.Pool, p.Node, p.Ready = fmt.Sprint(i), fmt.Sprint(i), 1, 1, i, true
 			pods = append(pods, p)
-			o.Pools[1].Nodes = append(o.Pools[1].Nodes, Node{Name: p.UID, UID: p.UID, Type: OnDemand, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight})
+			o.Pools[1].Nodes = append(o.Pools[1].Nodes, Node{Name: p.UID, UID: p.UID, Type: OnDemand, Stage: Usable, Ready: true, GPUs: 1,
+				Used: 1, Created: midnight})
 		}
 		if w := (Workload{Key: "team/a", Uncapped: 2, Current: 2, GPUs: 1, Known: true}); c.foreign {
 			o.UnmanagedPods = pods

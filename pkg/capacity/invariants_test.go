@@ -6,7 +6,8 @@ import (
 )
 
 func (c *cluster) compare(again *Decision) {
-	if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings), fmt.Sprint(c.d.Actions, c.d.Advice, c.d.Reasons, c.d.Findings); a != b {
+	if a, b := fmt.Sprint(again.Actions, again.Advice, again.Reasons, again.Findings), fmt.Sprint(c.d.Actions, c.d.Advice, c.d.Reasons,
+		c.d.Findings); a != b {
 		c.t.Errorf("two answers to one question:\n%s\n%s", a, b)
 	}
 }

@@ -106,7 +106,8 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	if c.limit(1) != 2 || c.writes-writes > 2 {
 		t.Errorf("limit %d after %d writes", c.limit(1), c.writes-writes)
 	}
-	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]}) // launched before the limit was seen
+	// launched before the limit was seen
+	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]})
 	c.run(2 * time.Second)
 	if c.limit(1) != 3 {
 		t.Errorf("limit %d where three nodes run", c.limit(1))
@@ -130,7 +131,8 @@ func TestValuesAreReadAsKubernetesWritesThem(t *testing.T) {
 }
 
 func TestConsentIsAListOfWords(t *testing.T) {
-	for text, want := range map[string]Fields{"": 0, "limits": ConsentLimits, " weight , disruption": ConsentWeight | ConsentDisruption, "limits,limits,": ConsentLimits} {
+	for text, want := range map[string]Fields{"": 0, "limits": ConsentLimits, " weight , disruption": ConsentWeight | ConsentDisruption,
+		"limits,limits,": ConsentLimits} {
 		if got, unknown := ConsentOf(text); got != want || unknown != "" {
 			t.Errorf("%q: %v, %q", text, got, unknown)
 		}
@@ -146,7 +148,8 @@ func TestGroupBeyondTheBoundsIsRefused(t *testing.T) {
 	many.Schedules = []Schedule{{Limits: []Limit{{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}}}
 	wrong := good
 	wrong.Schedules = []Schedule{{Pools: []int{1}}}
-	for _, g := range []Group{{Pools: good.Pools}, {Resource: "x"}, {Resource: "x", Pools: make([]Pool, MaxPools+1)}, {Resource: "x", Pools: good.Pools, Schedules: make([]Schedule, MaxSchedules+1)}, many, wrong} {
+	for _, g := range []Group{{Pools: good.Pools}, {Resource: "x"}, {Resource: "x", Pools: make([]Pool, MaxPools+1)},
+		{Resource: "x", Pools: good.Pools, Schedules: make([]Schedule, MaxSchedules+1)}, many, wrong} {
 		if _, err := NewGroup(g); err == nil {
 			t.Errorf("%+v", g)
 		}

@@ -68,7 +68,11 @@ func TestEntriesOfPhasesThatDependOnTheirPast(t *testing.T) {
 			t.Errorf("moved at %d: level %d, want %d", moved, s.Level, level)
 		}
 	}
-	s := spotState{}
+	s := spotState{Level: maxLevel - 1}
+	if s.apply(spotFails, &spotInput{at: 1000, group: "chat"}); s.Until != 1000+jittered(maxFallback, "chat", maxLevel).Milliseconds() {
+		t.Errorf("the longest fallback ends after %d ms", s.Until-1000)
+	}
+	s = spotState{}
 	s.apply(spotFails, &spotInput{failure: CauseLost, evidence: evidence{refused: 1, attempts: 2, lost: 3, nodes: 4}})
 	if s.Count != 3 || s.Of != 4 {
 		t.Errorf("%+v", s)
@@ -220,6 +224,10 @@ func TestEveryStateAndEventOfTheTargetCap(t *testing.T) {
 				t.Errorf("%+v, event %d: %+v, want %+v", row[0], event, c, want)
 			}
 		}
+	}
+	longest := targetCap{Level: maxLevel - 1}
+	if longest.apply(shortage, in); longest.Until != at+jittered(maxTargetCap, "chat", maxLevel).Milliseconds() {
+		t.Errorf("the longest cap ends after %d ms", longest.Until-at)
 	}
 	long := maxTargetCap.Milliseconds()
 	waits := func(short time.Duration) targetCapInput {

@@ -23,7 +23,8 @@ func anyGroup(t *rapid.T) func(g *Group) {
 		if flag("schedule") {
 			from := midnight.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "from")) * time.Second)
 			w := calendar.Window{Name: "window", From: from, To: from.Add(time.Duration(rapid.IntRange(60, 3600).Draw(t, "length")) * time.Second)}
-			g.Schedules = []Schedule{{Window: w, Limits: []Limit{{"nvidia.com/gpu", rapid.Int64Range(0, 20).Draw(t, "limit")}}, Weight: rapid.Int32Range(0, 100).Draw(t, "weight"),
+			g.Schedules = []Schedule{{Window: w, Limits: []Limit{{"nvidia.com/gpu", rapid.Int64Range(0, 20).Draw(t, "limit")}},
+				Weight:           rapid.Int32Range(0, 100).Draw(t, "weight"),
 				ConsolidateAfter: rapid.SampledFrom([]string{"", "Never", "5m"}).Draw(t, "after")}}
 		}
 	}
@@ -57,7 +58,8 @@ func (m *model) happen() {
 	t := m.rt
 	pool := rapid.IntRange(0, 1).Draw(t, "pool")
 	p, l := m.pools[pool], m.loads[rapid.IntRange(0, len(m.loads)-1).Draw(t, "load")]
-	switch event := rapid.SampledFrom([]string{"want", "want", "want", "deny", "deny", "lose", "notice", "signals", "cache", "kill", "edit", "consent", "job", "pause",
+	switch event := rapid.SampledFrom([]string{"want", "want", "want", "deny", "deny", "lose", "notice", "signals", "cache", "kill",
+		"edit", "consent", "job", "pause",
 		"span", "deaf", "lag", "owner", "not ready", "gone"}).Draw(t, "event"); event {
 	case "want":
 		l.want = rapid.SampledFrom([]int32{0, 0, 1, 2, 5, 9}).Draw(t, "want")
@@ -92,7 +94,8 @@ func (m *model) happen() {
 		m.disturbed++ // the recent surge stays or ends with it
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
-		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2, Workload: l.key, Replicas: 2}}
+		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2,
+			Workload: l.key, Replicas: 2}}
 	case "deaf":
 		m.deaf = !m.deaf
 	case "lag":
@@ -111,10 +114,12 @@ func (m *model) happen() {
 
 // userEdits writes a value that no rule requests at the time: an equal one is no edit.
 func (m *model) userEdits(pool int) {
-	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt, "field")
+	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt,
+		"field")
 	values := map[string][]Value{
 		"weight": {"33", "44", "100", ""}, "limits[nvidia.com/gpu]": {"21", `"23"`, "", `"2k"`},
-		"disruption.budgets": {`[{"nodes":"100%"}]`, `[{"nodes":"3"}]`, ``, `[{"nodes":"50%","reasons":["Empty"]}]`}, "disruption.consolidateAfter": {`"45s"`, `"61s"`},
+		"disruption.budgets": {`[{"nodes":"100%"}]`, `[{"nodes":"3"}]`, ``,
+			`[{"nodes":"50%","reasons":["Empty"]}]`}, "disruption.consolidateAfter": {`"45s"`, `"61s"`},
 	}[name]
 	v := rapid.SampledFrom(values).Draw(m.rt, "value")
 	if m.pools[pool].fields[name].Value == v {

@@ -80,7 +80,8 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == noMove })
 	c.run(5 * time.Minute)
 	if c.nodes(0) != spot+came || c.nodes(1) != onDemand-came || chat.minimum < 16 {
-		t.Errorf("%d came: %d on spot of %d, %d on demand of %d, %d ready at the least\n%s", came, c.nodes(0), spot, c.nodes(1), onDemand, chat.minimum, c.why())
+		t.Errorf("%d came: %d on spot of %d, %d on demand of %d, %d ready at the least\n%s", came, c.nodes(0), spot, c.nodes(1), onDemand,
+			chat.minimum, c.why())
 	}
 }
 
@@ -138,7 +139,8 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
 	spot, began := c.nodes(0), c.s.Move.Since
 	c.until(time.Minute, "it has its spot nodes", func() bool { return c.nodes(0) == spot+4 })
-	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: c.id("od"), created: c.now.Add(-time.Hour), changed: c.now, usable: true, pool: c.pools[1]})
+	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: c.id("od"), created: c.now.Add(-time.Hour), changed: c.now, usable: true,
+		pool: c.pools[1]})
 	c.pools[0].remove(c.pools[0].nodes[spot])
 	c.until(6*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging })
 	if chat.minimum < 16 || len(c.onSpot(chat)) < spot+3 {

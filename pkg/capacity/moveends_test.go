@@ -52,7 +52,8 @@ func TestSuccessorTimeout(t *testing.T) {
 }
 
 func TestShrinkTimeout(t *testing.T) {
-	for age, waits := range map[time.Duration]bool{0: true, shrinkTimeout: true, shrinkTimeout + time.Millisecond: false, 2 * shrinkTimeout: false} {
+	for age, waits := range map[time.Duration]bool{0: true, shrinkTimeout: true, shrinkTimeout + time.Millisecond: false,
+		2 * shrinkTimeout: false} {
 		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
 		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three are needed: the fourth is about to go
 		if _, s = Decide(g, o, s, midnight); (s.Move.Step == shrinking) != waits {

@@ -77,7 +77,7 @@ func (t *tick) adoptRecords() {
 			continue
 		}
 		for j := range v.Limits {
-			if l := &v.Limits[j]; l.Ours && l.Resource != "" {
+			if l := &v.Limits[j]; l.Ours {
 				t.s.limit(l.Resource) // a limit that another version of the group set
 			}
 		}

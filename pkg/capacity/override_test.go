@@ -66,7 +66,8 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	}
 	c.releasing = true
 	c.run(time.Minute)
-	if before[0] = strings.ReplaceAll(before[0], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit"); c.spec(0) != before[0] {
+	if before[0] = strings.ReplaceAll(before[0], "limits[nvidia.com/gpu]=16 by kubectl",
+		"limits[nvidia.com/gpu]=16 by kubectl-edit"); c.spec(0) != before[0] {
 		t.Errorf("%s", c.spec(0))
 	}
 }

@@ -71,7 +71,8 @@ func TestReturnWithoutAFailureWaits(t *testing.T) {
 		cause Cause
 		age   time.Duration
 		moves bool
-	}{{CauseNone, 0, false}, {CauseNone, firstFallback - time.Second, false}, {CauseNone, firstFallback, true}, {CauseProbe, time.Second, true}} {
+	}{{CauseNone, 0, false}, {CauseNone, firstFallback - time.Second, false}, {CauseNone, firstFallback, true}, {CauseProbe, time.Second,
+		true}} {
 		g, o := pairOf(t, nil)
 		o.Pools[1].Nodes = []Node{usable("od", OnDemand)}
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 1, Current: 1, GPUs: 1, Known: true, Pods: []Pod{onNode("od", 1, 0)}}}

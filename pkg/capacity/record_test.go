@@ -38,8 +38,9 @@ func TestForeignRecordIsNotRead(t *testing.T) {
 		"a phase that does not exist": `{"v":1,"spot":{"phase":9},"fields":[]}`,
 		"a freeze of another form":    `{"v":1,"freeze":{"begin":1},"fields":[]}`,
 		"a field that is no lever":    `{"v":1,"fields":[{"path":"/spec/template/spec/requirements","on":true,"original":"[]"}]}`,
-		"an original without end":     `{"v":1,"fields":[{"path":"/spec/weight","on":true,"original":"` + strings.Repeat("9", maxOriginal+1) + `"}]}`,
-		"too long":                    `{"v":1,"group":"` + strings.Repeat("x", maxRecord) + `","fields":[]}`,
+		"an original without end": `{"v":1,"fields":[{"path":"/spec/weight","on":true,"original":"` + strings.Repeat("9",
+			maxOriginal+1) + `"}]}`,
+		"too long": `{"v":1,"group":"` + strings.Repeat("x", maxRecord) + `","fields":[]}`,
 	} {
 		s := State{memory: memory{At: stamp(midnight)}}
 		s.adapt(g)

@@ -17,7 +17,8 @@ func newGrouped(t *testing.T, kind CapacityType) *grouped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits, Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: `"8"`, Owner: "kubectl"}}}}
+	v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits,
+		Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: `"8"`, Owner: "kubectl"}}}}
 	w := Workload{Key: "team-chat/big", GPUs: 2, Size: 2, PodGPUs: 1, Known: true}
 	return &grouped{g, Observation{Pools: []PoolView{v}, Workloads: []Workload{w}}}
 }
@@ -27,10 +28,12 @@ func (x *grouped) add(onNodes int) {
 	v, w := &x.o.Pools[0], &x.o.Workloads[0]
 	for i := range 2 {
 		id := fmt.Sprintf("%d-%d", len(w.Pods)/2, i)
-		p := Pod{UID: id, Name: id, Replica: fmt.Sprint(len(w.Pods) / 2), Owner: OwnerLeaderWorkerSet, GPUs: 1, Pool: -1, Node: -1, Pending: true, Since: midnight}
+		p := Pod{UID: id, Name: id, Replica: fmt.Sprint(len(w.Pods) / 2), Owner: OwnerLeaderWorkerSet, GPUs: 1, Pool: -1, Node: -1,
+			Pending: true, Since: midnight}
 		if i < onNodes {
 			p.Pool, p.Node, p.Pending, p.Ready = 0, len(v.Nodes), false, true
-			v.Nodes = append(v.Nodes, Node{Name: "n" + id, UID: id, Type: x.g.Pools[0].Type, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight.Add(-time.Hour)})
+			v.Nodes = append(v.Nodes, Node{Name: "n" + id, UID: id, Type: x.g.Pools[0].Type, Stage: Usable, Ready: true, GPUs: 1, Used: 1,
+				Created: midnight.Add(-time.Hour)})
 		}
 		w.Pods = append(w.Pods, p)
 	}

@@ -45,7 +45,8 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 				t.Fatalf("%d nodes on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
 			}
 			if surges, nodes, frozen := c.play(4 * time.Hour); surges != 0 || nodes != 6 || frozen > 0 {
-				t.Errorf("4 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen, c.why())
+				t.Errorf("4 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes,
+					frozen, c.why())
 			}
 			if want := "l40s-spot is at its limit of " + resource + ": 2 units stay on l40s-ondemand"; !strings.Contains(c.why(), want) {
 				t.Errorf("not said: %q\n%s", want, c.why())
@@ -68,7 +69,8 @@ func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c.until(4*time.Hour, "spot is full", func() bool { return c.nodes(0) == 5 && c.nodes(1) == 1 && chat.ready() == 6 })
 	c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
 	if surges, nodes, frozen := c.play(6 * time.Hour); surges != 0 || nodes != 6 || frozen > 60 {
-		t.Errorf("6 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen, c.why())
+		t.Errorf("6 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen,
+			c.why())
 	}
 }
 
@@ -138,7 +140,8 @@ func TestQuantitiesAreReadAsKubernetesReadsThem(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", text, got, ok, want)
 		}
 	}
-	for _, text := range []Value{"", `""`, `"Gi"`, `"1 Gi"`, `"1iG"`, `"1GiB"`, `"1mm"`, `"NaN"`, `"Inf"`, `"infinity"`, `{}`, `null`, `true`, `"1e400"`} {
+	for _, text := range []Value{"", `""`, `"Gi"`, `"1 Gi"`, `"1iG"`, `"1GiB"`, `"1mm"`, `"NaN"`, `"Inf"`, `"infinity"`, `{}`, `null`,
+		`true`, `"1e400"`} {
 		if got, ok := text.quantity(); ok {
 			t.Errorf("%s: %v", text, got)
 		}
@@ -156,6 +159,22 @@ func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 		c.pools[0].denied = false
 		if surges, _, _ := c.play(6 * time.Hour); (surges == 0) != full {
 			t.Errorf("6 hours, at maxReplicas %v: %d surges\n%s", full, surges, c.why())
+		}
+	}
+}
+
+// A limit that the state has no field for counts with its own value, also one without a resource name.
+func TestLimitWithoutAFieldCounts(t *testing.T) {
+	for resource, full := range map[string]bool{"": true, "example.com/unknown": true, "nvidia.com/gpu": true} {
+		c := newCluster(t, nil)
+		o := c.observe()
+		o.Pools[0].Limits = []LimitView{{Resource: resource, FieldView: FieldView{Value: "0"}, Used: 1, Node: 1}}
+		var tick tick
+		tick.begin(c.g, &o, &c.s, midnight, &c.d)
+		tick.countNodes()
+		tick.measureRoom()
+		if tick.full(0) != full || tick.full(1) {
+			t.Errorf("limit 0 of %q: full %v, the other NodePool %v", resource, tick.full(0), tick.full(1))
 		}
 	}
 }

@@ -99,7 +99,8 @@ func TestBufferKeepsNodesForFutureReplicas(t *testing.T) {
 // cronAt returns the cron expression "minute hour * * *".
 func cronAt(minute, hour int) calendar.Cron {
 	const star = 1 << 63
-	return calendar.Cron{Minute: 1 << minute, Hour: 1 << hour, DayOfMonth: star | 1<<32 - 2, Month: star | 1<<13 - 2, DayOfWeek: star | 1<<7 - 1}
+	return calendar.Cron{Minute: 1 << minute, Hour: 1 << hour, DayOfMonth: star | 1<<32 - 2, Month: star | 1<<13 - 2,
+		DayOfWeek: star | 1<<7 - 1}
 }
 
 func TestWindowOverridesFieldsAndRestoresThem(t *testing.T) {
@@ -107,7 +108,8 @@ func TestWindowOverridesFieldsAndRestoresThem(t *testing.T) {
 	late := calendar.Window{Name: "late", Start: cronAt(0, 23), End: cronAt(0, 1)}
 	c := newCluster(t, func(g *Group) {
 		g.Schedules = []Schedule{
-			{Window: night, Pools: []int{1}, Limits: []Limit{{"nvidia.com/gpu", 2}, {"cpu", 64}}, Weight: 5, ConsolidateAfter: "Never", ConsolidationPolicy: "WhenEmpty"},
+			{Window: night, Pools: []int{1}, Limits: []Limit{{"nvidia.com/gpu", 2}, {"cpu", 64}}, Weight: 5, ConsolidateAfter: "Never",
+				ConsolidationPolicy: "WhenEmpty"},
 			{Window: late, Limits: []Limit{{"nvidia.com/gpu", 4}}},
 		}
 	})
@@ -228,7 +230,8 @@ func TestTargetCapIsRetriedAndReturnsAfterNewRefusals(t *testing.T) {
 			o.Pools[i].Failures = append(o.Pools[i].Failures, Failure{UID: now.String(), At: now, Capacity: true})
 		}
 	}
-	o.Workloads = []Workload{{Key: "a/b", Uncapped: 9, Current: 9, GPUs: 1, Known: true, Pods: []Pod{{UID: "1", GPUs: 1, Pool: -1, Pending: true}}}}
+	o.Workloads = []Workload{{Key: "a/b", Uncapped: 9, Current: 9, GPUs: 1, Known: true,
+		Pods: []Pod{{UID: "1", GPUs: 1, Pool: -1, Pending: true}}}}
 	tick := func(d time.Duration) (limit int32) {
 		for range int(d / time.Second) {
 			now = now.Add(time.Second)
