@@ -169,41 +169,65 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
+// scalarKinds lists the kinds of fields that a scalar sets, with what is allowed. set returns false if the value is not allowed.
+var scalarKinds = map[reflect.Kind]struct {
+	allowed string
+	set     func(n *yaml.Node, v reflect.Value) bool
+}{
+	reflect.String: {"text", setText}, reflect.Bool: {"true or false", setBool}, reflect.Float64: {"a number, 0 or more", setNumber},
+	reflect.Int32: {"a whole number, 0 or more", setWhole}, reflect.Int64: {"a whole number, 0 or more", setWhole},
+	reflect.Int: {"a whole number, 0 or more", setWhole},
+}
+
+// scalar decodes a scalar into a field that is no Scalar.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *Path) {
-	allowed, ok := "", n.Kind == yaml.ScalarNode
-	switch v.Kind() {
-	case reflect.String:
-		allowed = "text"
-		if ok && n.Tag != "!!str" && n.Tag != "!!timestamp" {
-			allowed, ok = "text: put it in quotes", false
-		}
-		if ok {
-			v.SetString(n.Value)
-			d.checkPrintable(n, p)
-		}
-	case reflect.Bool:
-		allowed = "true or false"
-		ok = ok && n.Tag == "!!bool"
-		v.SetBool(ok && strings.EqualFold(n.Value, "true"))
-	case reflect.Int32, reflect.Int64, reflect.Int:
-		allowed = "a whole number, 0 or more"
-		whole, err := strconv.ParseInt(n.Value, 10, v.Type().Bits())
-		if ok = ok && n.Tag == "!!int" && err == nil && whole >= 0 && whole <= math.MaxInt32; ok {
-			v.SetInt(whole)
-		}
-	case reflect.Float64:
-		allowed = "a number, 0 or more"
-		number, err := strconv.ParseFloat(n.Value, 64)
-		ok = ok && (n.Tag == "!!int" || n.Tag == "!!float") && err == nil && spec.IsPlainNumber(n.Value)
-		if ok = ok && number >= 0 && number <= math.MaxInt32; ok {
-			v.SetFloat(number)
-		}
-	default:
+	kind, known := scalarKinds[v.Kind()]
+	if !known {
 		panic("policy: no decoding for a field of kind " + v.Kind().String())
 	}
-	if !ok {
-		d.Add(n, p, policy.Problem{Message: "is not a valid value", Found: Describe(n), Allowed: allowed})
+	isScalar := n.Kind == yaml.ScalarNode
+	switch {
+	case isScalar && kind.set(n, v):
+		if v.Kind() == reflect.String {
+			d.checkPrintable(n, p)
+		}
+		return
+	case isScalar && v.Kind() == reflect.String:
+		kind.allowed = "text: put it in quotes"
 	}
+	d.Add(n, p, policy.Problem{Message: "is not a valid value", Found: Describe(n), Allowed: kind.allowed})
+}
+
+func setText(n *yaml.Node, v reflect.Value) bool {
+	if n.Tag != "!!str" && n.Tag != "!!timestamp" {
+		return false
+	}
+	v.SetString(n.Value)
+	return true
+}
+
+func setBool(n *yaml.Node, v reflect.Value) bool {
+	v.SetBool(n.Tag == "!!bool" && strings.EqualFold(n.Value, "true"))
+	return n.Tag == "!!bool"
+}
+
+func setWhole(n *yaml.Node, v reflect.Value) bool {
+	whole, err := strconv.ParseInt(n.Value, 10, v.Type().Bits())
+	if n.Tag != "!!int" || err != nil || whole < 0 || whole > math.MaxInt32 {
+		return false
+	}
+	v.SetInt(whole)
+	return true
+}
+
+func setNumber(n *yaml.Node, v reflect.Value) bool {
+	number, err := strconv.ParseFloat(n.Value, 64)
+	isNumber := (n.Tag == "!!int" || n.Tag == "!!float") && err == nil && spec.IsPlainNumber(n.Value)
+	if !isNumber || !(number >= 0 && number <= math.MaxInt32) {
+		return false
+	}
+	v.SetFloat(number)
+	return true
 }
 
 // PrintableText describes the text that is allowed in values.

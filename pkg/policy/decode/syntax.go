@@ -77,37 +77,55 @@ const maxDepth = 64
 // closing returns the characters that close the open brackets of these lines. It returns "" if a bracket closes none or another one.
 // The result is used only for advice: a bracket at the start of a line of a multi-line text is taken for a bracket of YAML.
 func closing(lines [][]byte) string {
-	var ends []byte
-	var quoted byte      // the current quote character, '#' in a comment, or 0
-	last := byte('\n')   // the previous character that is not blank
-	before := byte('\n') // the previous character
+	scan := bracketScan{last: '\n', before: '\n'}
 	for _, c := range bytes.Join(lines, nil) {
-		begins := strings.IndexByte("\n:,[{-?", last) >= 0
-		switch {
-		case quoted == '#' && c == '\n', quoted != 0 && c == quoted && before != '\\':
-			quoted = 0
-		case quoted != 0:
-			if c == '\\' && before == '\\' && quoted == '"' {
-				c = 0 // an escaped backslash
-			}
-		case c == '#' && strings.IndexByte(" \t\n", before) >= 0, (c == '"' || c == '\'') && begins:
-			quoted = c
-		case (c == '[' || c == '{') && (begins || len(ends) > 0):
-			if ends = append(ends, c+2); len(ends) > maxDepth { // in ASCII the closing bracket is two after the opening one
-				return ""
-			}
-		case (c == ']' || c == '}') && len(ends) > 0:
-			if ends[len(ends)-1] != c {
-				return ""
-			}
-			ends = ends[:len(ends)-1]
-		}
-		if before = c; c != ' ' && c != '\t' && c != '\r' {
-			last = c
+		if !scan.next(c) {
+			return ""
 		}
 	}
-	slices.Reverse(ends)
-	return string(ends)
+	slices.Reverse(scan.ends)
+	return string(scan.ends)
+}
+
+// bracketScan follows the open brackets of a text.
+type bracketScan struct {
+	ends   []byte // the characters that close the open brackets, the innermost last
+	quoted byte   // the current quote character, '#' in a comment, or 0
+	last   byte   // the previous character that is not blank
+	before byte   // the previous character
+}
+
+// next scans a character. It returns false if c closes no bracket or another one, or if too many are open.
+func (s *bracketScan) next(c byte) (ok bool) {
+	begins := strings.IndexByte("\n:,[{-?", s.last) >= 0
+	ok = true
+	switch {
+	case s.quoted != 0:
+		c = s.inQuotes(c)
+	case c == '#' && strings.IndexByte(" \t\n", s.before) >= 0, (c == '"' || c == '\'') && begins:
+		s.quoted = c
+	case (c == '[' || c == '{') && (begins || len(s.ends) > 0):
+		s.ends = append(s.ends, c+2) // in ASCII the closing bracket is two after the opening one
+		ok = len(s.ends) <= maxDepth
+	case (c == ']' || c == '}') && len(s.ends) > 0:
+		ok = s.ends[len(s.ends)-1] == c
+		s.ends = s.ends[:len(s.ends)-1]
+	}
+	if s.before = c; strings.IndexByte(" \t\r", c) < 0 {
+		s.last = c
+	}
+	return ok
+}
+
+// inQuotes scans a character in quotes or in a comment. It returns 0 for an escaped backslash, which escapes nothing itself.
+func (s *bracketScan) inQuotes(c byte) byte {
+	switch {
+	case s.quoted == '#' && c == '\n', c == s.quoted && s.before != '\\':
+		s.quoted = 0
+	case c == '\\' && s.before == '\\' && s.quoted == '"':
+		return 0
+	}
+	return c
 }
 
 // advice returns what is allowed in a line that cannot be parsed after the lines before it.

@@ -90,7 +90,7 @@ func (s *Store) acceptPlatform(d *document) bool {
 	}
 	d.restore()
 	if config.lastValid != nil && !s.lastValidPlatform.IsEmpty() && d.isEmpty() {
-		d.Reject(decode.Spec, "is empty, and the version in force is not: "+config.lastValid.origin()+" stays in force", keepsNothing)
+		d.Reject(decode.Spec, "is empty, and the version in force is not: "+config.lastValid.origin()+" stays in force", howToRemove)
 		return false
 	}
 	p := compile.Platform(&d.Collector, d.key.Name, d.origin(), d.platformSpec)
@@ -102,15 +102,15 @@ func (s *Store) acceptPlatform(d *document) bool {
 	return true
 }
 
-// keepsNothing is how a PlatformConfig is removed on purpose.
-const keepsNothing = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
+// howToRemove is the allowed value of a problem that keeps a PlatformConfig in force: how to remove it on purpose.
+const howToRemove = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
 
 // missing returns the problem that no file contains the PlatformConfig in force. A template that renders nothing, or a ConfigMap
 // without its key, must not remove all bounds and capacity groups.
 func (h *entry) missing() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
 		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
-		Allowed: keepsNothing}
+		Allowed: howToRemove}
 }
 
 // isEmpty reports whether the spec of a PlatformConfig is empty.
