@@ -208,10 +208,24 @@ func (r *Report) compare() {
 	if best != nil {
 		r.Cheapest = best.Title()
 	}
-	if fleet := r.Run(StaticFleet, Default); fleet != nil && fleet.Cost > 0 && r.Runs[0].MeetsSLO {
-		saved := 1 - r.Runs[0].Cost/fleet.Cost
-		r.Saved = &saved
+	if !r.Runs[0].MeetsSLO {
+		return
 	}
+	if fleet := r.Run(StaticFleet, Default); fleet != nil {
+		r.Saved = saved(r.Runs[0].Cost, fleet.Cost)
+	}
+	if smallest := r.Run("static", Tuned); smallest != nil && smallest.MeetsSLO {
+		r.SavedSmallest = saved(r.Runs[0].Cost, smallest.Cost)
+	}
+}
+
+// saved returns the saved share of a cost, or nil if the cost is 0.
+func saved(cost, of float64) *float64 {
+	if !(of > 0) {
+		return nil
+	}
+	share := 1 - cost/of
+	return &share
 }
 
 func over(cost float64, b *Bound) *float64 {

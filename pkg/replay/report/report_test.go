@@ -148,6 +148,17 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
+// The smallest fleet that meets the SLO is the fair comparison, so the conclusion begins with it.
+func TestConclusionBeginsWithTheSmallestFleet(t *testing.T) {
+	saved, smallest := 0.6, 0.2
+	ours := evaluate.Run{Name: "gpuscaler", Cost: 4, Load: evaluate.Load{OnTime: 1, MeetsSLO: true}}
+	r := &evaluate.Report{Saved: &saved, SavedSmallest: &smallest, Cheapest: "gpuscaler", Runs: []evaluate.Run{ours}}
+	const want = " It costs 20.00% less than the smallest static fleet that meets the SLO. It costs 60.00% less than the static fleets."
+	if got := conclusion(r); !strings.HasSuffix(got, want) {
+		t.Errorf("%s, want the end %s", got, want)
+	}
+}
+
 // A scenario compares with static fleets: a lower cost is a saving only if the SLO is met.
 func TestSavingRequiresTheSLO(t *testing.T) {
 	saved, more := 0.9, -0.2

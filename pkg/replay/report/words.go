@@ -67,6 +67,9 @@ func verdict(l *evaluate.Load) string {
 func conclusion(r *evaluate.Report) string {
 	ours := &r.Runs[0]
 	out := compared(r)
+	if r.SavedSmallest != nil {
+		out += fmt.Sprintf(" It costs %s than the smallest static fleet that meets the SLO.", lessOrMore(*r.SavedSmallest))
+	}
 	if r.Saved == nil {
 		return out
 	}
