@@ -117,7 +117,7 @@ func twoPatches(t *testing.T, ours client.Client) {
 			t.Error("gpuscaler can write its record on a NodePool without consent")
 		}
 		for _, second := range []string{`{"spec":{"limits":{"nvidia.com/gpu":"0"}}}`, `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`} {
-			if err := patch(t.Context(), ours, p.Name, second); err == nil || !strings.Contains(err.Error(), "hand") {
+			if err := patch(t.Context(), ours, p.Name, second); err == nil || !strings.Contains(err.Error(), "allow") {
 				t.Errorf("%s: the second patch %s: %v", p.Name, second, err)
 			}
 		}

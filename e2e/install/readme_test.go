@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -126,7 +127,7 @@ func queue(t *testing.T, waiting int) {
 	}
 }
 
-// The values in the helm commands of the README exist.
+// The values in the helm commands of the README and of the guides exist.
 func TestHelmCommandsOfTheReadmeUseExistingValues(t *testing.T) {
 	values := regexp.MustCompile(`--set ([a-zA-Z.]+)=`)
 	var defaults map[string]any
@@ -137,11 +138,19 @@ func TestHelmCommandsOfTheReadmeUseExistingValues(t *testing.T) {
 	if err := yaml.Unmarshal(text, &defaults); err != nil {
 		t.Fatal(err)
 	}
-	whole, err := os.ReadFile("../../README.md")
+	pages, err := filepath.Glob("../../config/guides/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := values.FindAllStringSubmatch(string(whole), -1)
+	var whole strings.Builder
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole.Write(text)
+	}
+	found := values.FindAllStringSubmatch(whole.String(), -1)
 	if len(found) < 3 {
 		t.Fatalf("%d values", len(found))
 	}
