@@ -160,7 +160,7 @@ func objectsIn(files []string) (all []*unstructured.Unstructured, err error) {
 		d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 		for {
 			u := &unstructured.Unstructured{}
-			if err := d.Decode(&u.Object); err == io.EOF {
+			if err := d.Decode(&u.Object); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)

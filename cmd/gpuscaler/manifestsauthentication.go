@@ -84,7 +84,7 @@ func (o *authenticationOptions) manifest(text []byte, now time.Time) ([]byte, er
 		return nil, fmt.Errorf("kind: found %q; allowed: Secret", from.Kind)
 	}
 	if err := checkPair(&from, now); err != nil {
-		return nil, fmt.Errorf("Secret %s/%s: %w", from.Namespace, from.Name, err)
+		return nil, fmt.Errorf("%s %s/%s: %w", from.Kind, from.Namespace, from.Name, err)
 	}
 	secret := corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Name: o.name, Namespace: o.namespace},

@@ -157,18 +157,26 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	bill, err := o.bill(ctx, server, platform, book, period, progress)
+	bill, err := o.bill(ctx, billed{server, platform, book, period}, progress)
 	if err != nil {
 		return err
 	}
 	return toFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
 }
 
-func (o *reportOptions) bill(ctx context.Context, server *history.Server, platform *policy.Platform, book *cost.Book, period cost.Period,
-	progress io.Writer) (*cost.Bill, error) {
-	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers, Region: cmp.Or(o.region,
-		platform.Prices.Region),
-		NoPrices: platform.Prices.Source == "book"}
+// billed is the input of a bill.
+type billed struct {
+	server   *history.Server
+	platform *policy.Platform
+	book     *cost.Book
+	period   cost.Period
+}
+
+// bill reads the usage of the period from Prometheus and prices it.
+func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer) (*cost.Bill, error) {
+	platform, period := in.platform, in.period
+	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers,
+		Region: cmp.Or(o.region, platform.Prices.Region), NoPrices: platform.Prices.Source == "book"}
 	o.exporter(platform, &read)
 	if o.kube.kubeconfig != "" || o.kube.context != "" {
 		var err error
@@ -177,17 +185,17 @@ func (o *reportOptions) bill(ctx context.Context, server *history.Server, platfo
 		}
 	}
 	bar := newProgress(progress)
-	read.Progress = func(done float64) { bar.report("asking Prometheus", done) }
-	ledger := cost.NewLedger(cost.Options{Book: book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform),
+	read.Progress = func(done float64) { bar.report("querying Prometheus", done) }
+	ledger := cost.NewLedger(cost.Options{Book: in.book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform),
 		Resolution: resolution(period)})
-	notes, err := usage.Read(ctx, server, read, ledger)
+	notes, err := usage.Read(ctx, in.server, read, ledger)
 	fmt.Fprint(progress, "\r\x1b[K") // removes the progress bar
 	if err != nil {
 		return nil, err
 	}
 	b := ledger.Bill(period)
 	b.Notes = notes
-	for _, w := range server.Warnings() {
+	for _, w := range in.server.Warnings() {
 		b.Notes = append(b.Notes, "The server warned: "+w)
 	}
 	return b, nil

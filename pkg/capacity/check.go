@@ -26,7 +26,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 		if n.Deleting || n.Stage != Usable || n.Used > 0 || n.GPUs == 0 {
 			continue
 		}
-		kind := FindMissing
+		var kind FindingKind
 		switch {
 		case n.DoNotDisruptPods > 0:
 			kind = FindDoNotDisrupt

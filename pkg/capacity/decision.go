@@ -69,6 +69,7 @@ type Change struct {
 // AnnotationKind is the annotation that a PodAnnotation sets.
 type AnnotationKind uint8
 
+// Values of AnnotationKind.
 const (
 	DoNotDisrupt AnnotationKind = iota // karpenter.sh/do-not-disrupt, a duration
 	DeletionCost                       // controller.kubernetes.io/pod-deletion-cost

@@ -9,6 +9,7 @@ import (
 // Field is a field of a NodePool's spec that may be overridden. None of them is part of Karpenter's drift hash.
 type Field uint8
 
+// Values of Field.
 const (
 	FieldWeight Field = iota
 	FieldConsolidateAfter

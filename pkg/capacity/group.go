@@ -24,6 +24,7 @@ const DefaultReturn = 30
 // CapacityType is a value of the label karpenter.sh/capacity-type.
 type CapacityType uint8
 
+// Values of CapacityType.
 const (
 	Mixed CapacityType = iota // a NodePool that may launch several types; it is only observed
 	Spot
@@ -40,6 +41,7 @@ type Pool struct {
 // FallbackMode is how a group falls back to on-demand.
 type FallbackMode uint8
 
+// Values of FallbackMode.
 const (
 	Soft FallbackMode = iota // by weight: on-demand first, spot if on-demand has no capacity
 	Hard                     // by weight and limit: no new spot node

@@ -21,6 +21,7 @@ type Observation struct {
 // Fields is the set of words in the annotation gpuscaler.io/nudge, by which a NodePool's owner allows gpuscaler to write fields.
 type Fields uint8
 
+// Values of Fields.
 const (
 	ConsentLimits Fields = 1 << iota
 	ConsentWeight
@@ -94,6 +95,7 @@ type LimitView struct {
 // Stage is the progress of a node.
 type Stage uint8
 
+// Values of Stage.
 const (
 	Requested Stage = iota // a NodeClaim without an instance: it may still fail
 	Launched               // an instance exists
@@ -137,6 +139,7 @@ type Loss struct {
 // Owner is the kind of controller that owns a pod.
 type Owner uint8
 
+// Values of Owner.
 const (
 	OwnerOther      Owner = iota // a Job, a notebook, or no controller
 	OwnerReplicaSet              // reads pod-deletion-cost

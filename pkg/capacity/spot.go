@@ -37,6 +37,7 @@ const (
 // In every other combination the phase stays; spotTransitions is the complete table.
 type Phase uint8
 
+// Values of Phase.
 const (
 	PreferSpot Phase = iota // the NodePools are as their owners wrote them
 	Fallback                // on-demand is used first until the next probe

@@ -74,7 +74,6 @@ type charge struct {
 	interval Interval
 	node     *Node
 	price    Price
-	gpuHours float64
 	perGPU   float64 // dollars for a GPU-hour
 }
 

@@ -9,6 +9,7 @@ import (
 // StateOrigin is the state from which a decision started. A recording contains it, because the decision depends on it.
 type StateOrigin uint8
 
+// Values of StateOrigin.
 const (
 	Continued StateOrigin = iota // the state of the tick before, or the zero state
 	Restarted                    // the observed replicas, with the trends and forecasts of the signals

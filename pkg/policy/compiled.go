@@ -41,6 +41,7 @@ type Compiled struct {
 // SourceType is how a signal is read. Its values are those of the field `type` of a signal.
 type SourceType string
 
+// Values of SourceType.
 const (
 	SourcePrometheus SourceType = "prometheus" // a query of the PlatformConfig, or a metric with labels
 	SourceDCGM       SourceType = "dcgm"       // GPU metrics of the workload's pods, from the DCGM exporter

@@ -6,6 +6,7 @@ package printable
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -62,7 +63,7 @@ func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
 // Write writes the cleaned text. It keeps an incomplete character at the end of p for the next Write.
 func (w *Writer) Write(p []byte) (int, error) {
-	text := append(w.rest, p...)
+	text := slices.Concat(w.rest, p)
 	end := len(text)
 	for back := 1; back < utf8.UTFMax && back <= end; back++ {
 		if c := text[end-back]; utf8.RuneStart(c) {

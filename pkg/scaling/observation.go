@@ -21,6 +21,7 @@ type Reading struct {
 // Cause is the reason why a reading cannot be used.
 type Cause uint8
 
+// Values of Cause.
 const (
 	CauseNone        Cause = iota
 	CauseNever             // no poll has answered yet

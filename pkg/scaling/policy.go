@@ -37,6 +37,7 @@ const (
 // Unit says how a value is printed; decisions do not depend on it.
 type Unit uint8
 
+// Values of Unit.
 const (
 	Count   Unit = iota // printed as 87
 	Percent             // 0.91 is printed as 91%
@@ -91,6 +92,7 @@ type Proposal struct {
 // RateType is the unit of a RatePolicy.
 type RateType uint8
 
+// Values of RateType.
 const (
 	Pods        RateType = iota // at most Value replicas in Period
 	PercentRate                 // at most Value percent of the replicas at the period's start in Period
@@ -106,6 +108,7 @@ type RatePolicy struct {
 // SelectPolicy selects one of several rate policies, as in an HPA's behavior.selectPolicy.
 type SelectPolicy uint8
 
+// Values of SelectPolicy.
 const (
 	SelectMax SelectPolicy = iota // the policy that allows the greatest change
 	SelectMin                     // the policy that allows the least change
@@ -131,6 +134,7 @@ type Panic struct {
 // signal never lowers the target, so a behavior that would is raised to the current replicas.
 type FallbackBehavior uint8
 
+// Values of FallbackBehavior.
 const (
 	FallbackNone                    FallbackBehavior = iota // keep the current replicas
 	FallbackStatic                                          // Replicas

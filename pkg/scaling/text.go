@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,7 +68,7 @@ func (d *Decision) Why(p *Policy) string {
 			causes = append(causes, r.Text(p))
 		}
 	}
-	if parts := append(causes, effects...); len(parts) > 0 {
+	if parts := slices.Concat(causes, effects); len(parts) > 0 {
 		return strings.Join(parts, "; ")
 	}
 	return d.Binding.String()

@@ -19,6 +19,7 @@ import (
 // conjunction, the maximum their disjunction.
 type Answer uint8
 
+// Values of Answer.
 const (
 	No      Answer = iota
 	Unknown        // the pod requires a label that a provider, device plugin or operator may add to any node

@@ -56,7 +56,7 @@ func parseScheduleLine(line string) (spec.Schedule, error) {
 			}
 		case "lead":
 			if err := s.LeadTime.Parse(value); err != nil {
-				return s, fmt.Errorf("lead %s", err)
+				return s, fmt.Errorf("lead %w", err)
 			}
 		default:
 			return s, fmt.Errorf("there is no such key %s%s", wording.Quote(key), wording.DidYouMean(key, []string{"min", "max", "lead"}))

@@ -16,6 +16,7 @@ type CounterRate struct {
 // Aggregation is which part of the rate the result of a query has.
 type Aggregation uint8
 
+// Values of Aggregation.
 const (
 	Unaggregated Aggregation = iota // one series without aggregation
 	Total                           // a sum over series

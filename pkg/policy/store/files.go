@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -92,7 +93,7 @@ func readFile(path, name string) file {
 
 func (f *file) problem() policy.Problem {
 	err := f.err
-	if pe, ok := err.(*fs.PathError); ok {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
 	}
 	return policy.Problem{File: f.name, Message: "cannot be read: " + err.Error()}

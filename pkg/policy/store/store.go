@@ -17,6 +17,7 @@ import (
 // State is which version of a document is in force.
 type State string
 
+// Values of State.
 const (
 	InForce   State = "InForce"   // the document as written
 	LastValid State = "LastValid" // the last valid version, because the document was refused or cannot be read

@@ -64,6 +64,7 @@ type Proposal struct {
 // Verdict is the result of a sync.
 type Verdict uint8
 
+// Values of Verdict.
 const (
 	Scaled   Verdict = iota // replicas follow from the metrics and the behavior
 	Disabled                // spec.replicas is zero, so the HPA is disabled
@@ -93,7 +94,8 @@ func (c *Controller) Sync(s *Spec, now time.Time, current int32, proposals []Pro
 	if len(c.recommendations) == 0 {
 		c.recommendations = append(c.recommendations, recommendation{now, current})
 	}
-	desired, verdict := current, Scaled
+	var desired int32
+	verdict := Scaled
 	switch {
 	case current == 0:
 		return 0, Disabled

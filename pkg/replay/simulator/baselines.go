@@ -66,6 +66,7 @@ func (p *planned) Act(s *Scene) Move {
 // Type is the target type of an HPA metric.
 type Type uint8
 
+// Values of Type.
 const (
 	AverageValue Type = iota // External: the sum over the workload, per replica
 	Value                    // External: a ratio times the ready replicas

@@ -8,6 +8,7 @@ import (
 // Cause is the reason for which a GPU is paid at a point in time.
 type Cause uint8
 
+// Values of Cause.
 const (
 	Serving       Cause = iota // the share of slots with requests
 	Headroom                   // idle slots of replicas that the signals request

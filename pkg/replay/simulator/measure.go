@@ -13,6 +13,7 @@ import (
 // Measure is a quantity of a workload that a signal can read.
 type Measure uint8
 
+// Values of Measure.
 const (
 	Unmeasured Measure = iota
 	Queue              // waiting requests, measured in front of the replicas (a gateway, a list), so it exists at zero replicas

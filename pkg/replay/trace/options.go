@@ -10,6 +10,7 @@ import (
 // Format is the format of a file.
 type Format string
 
+// Values of Format.
 const (
 	AutoFormat Format = "" // detected from the content
 	CSV        Format = "csv"
@@ -21,6 +22,7 @@ const (
 // RateUnit is the unit of a rate.
 type RateUnit string
 
+// Values of RateUnit.
 const (
 	PerSecond RateUnit = "perSecond" // the default
 	PerMinute RateUnit = "perMinute"
@@ -31,6 +33,7 @@ const (
 // the rate before it, with a note, and a longer gap is an error.
 type Gaps string
 
+// Values of Gaps.
 const (
 	RefuseGaps Gaps = ""
 	HoldGaps   Gaps = "hold" // the rate before the gap

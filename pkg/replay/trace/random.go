@@ -84,6 +84,7 @@ func (s *source) gamma(shape float64) float64 {
 // Family is a distribution of the time between two arrivals.
 type Family string
 
+// Values of Family.
 const (
 	Gamma   Family = "Gamma"
 	Weibull Family = "Weibull"

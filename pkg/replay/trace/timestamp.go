@@ -10,6 +10,7 @@ import (
 // TimeUnit is the unit of numeric timestamps.
 type TimeUnit string
 
+// Values of TimeUnit.
 const (
 	// AutoUnit uses the unit in the name of the column (t_ms), or the magnitude: below 1e8 it is seconds from the start, above it is s, ms,
 	// us or ns since 1970.

@@ -27,6 +27,7 @@ type Stream interface {
 // Kind is the kind of the source of a trace.
 type Kind string
 
+// Values of Kind.
 const (
 	Log       Kind = "request log"    // every request has a time
 	Rates     Kind = "windowed rates" // requests/s per window; arrivals are drawn

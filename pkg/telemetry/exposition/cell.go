@@ -13,6 +13,7 @@ const Absurd = 1e12
 // Quality is whether a value can be used, from the least severe reason against it.
 type Quality uint8
 
+// Values of Quality.
 const (
 	Missing   Quality = iota // not served
 	Good                     // a value

@@ -13,6 +13,7 @@ import (
 // Limit is a limit that the series or the selectors of one namespace exceed.
 type Limit string
 
+// Values of Limit.
 const (
 	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota: the others are not queried
 	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota: the other selectors are not queried
