@@ -45,10 +45,10 @@ func serveMetrics(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	board, clock := newBoard(), func() time.Time { return hostileNoon }
+	decisions, clock := newBoard(), func() time.Time { return hostileNoon }
 	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
-		Listener: l, Certificate: certificate, Kubeconfig: file, Explain: dashboard.NewAPI(board, dashboard.Options{Clock: clock}).Handler,
-	}, externalmetrics.NewProvider(board, clock))
+		Listener: l, Certificate: certificate, Kubeconfig: file, Explain: dashboard.NewAPI(decisions, dashboard.Options{Clock: clock}).Handler,
+	}, externalmetrics.NewProvider(decisions, clock))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,8 +136,8 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 }
 
 // look adds the actions of an advisory group to the plan. For the first tick it also copies the reasons and findings.
-func (g *groupPlan) look(board *engine.DecisionStore, first bool, in span) {
-	r, ok := board.Group(g.Name)
+func (g *groupPlan) look(decisions *engine.DecisionStore, first bool, in span) {
+	r, ok := decisions.Group(g.Name)
 	if !ok || r.At.IsZero() {
 		return
 	}

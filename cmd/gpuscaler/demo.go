@@ -118,7 +118,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 		"printed after the first readings.\n\n", page.Addr(), api.Addr(), page.Addr())
 	over, end := context.WithCancel(ctx)
 	defer end()
-	bill := &demoBill{board: d.Engine().Decisions()}
+	bill := &demoBill{decisions: d.Engine().Decisions()}
 	view := dashboard.NewPage(d.Engine().Decisions(), dashboard.Options{Cluster: "demo", Clock: d.Now, Done: over.Done(), Cost: bill.cost})
 	d.OnTick(rateLimited(func(now time.Time) {
 		view.Sample(now)
@@ -139,8 +139,8 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 
 // demoBill computes what the GPUs of the demo cost now, with the same code as in a real cluster.
 type demoBill struct {
-	board  *engine.DecisionStore
-	latest atomic.Pointer[cost.Bill]
+	decisions *engine.DecisionStore
+	latest    atomic.Pointer[cost.Bill]
 }
 
 func (b *demoBill) write(d *demo.Demo) {
@@ -155,7 +155,7 @@ func (b *demoBill) cost() (dashboard.Cost, bool) {
 	if bill == nil {
 		return dashboard.Cost{}, false
 	}
-	return costOf(bill, b.board), true
+	return costOf(bill, b.decisions), true
 }
 
 // rateLimited calls f at most once in ten simulated seconds.

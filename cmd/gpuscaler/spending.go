@@ -114,22 +114,22 @@ func (c *controller) cost() (dashboard.Cost, bool) {
 }
 
 // spent converts a bill for the page. Idle cost is grouped by the rule that keeps the replicas.
-func costOf(b *cost.Bill, board *engine.DecisionStore) dashboard.Cost {
+func costOf(b *cost.Bill, decisions *engine.DecisionStore) dashboard.Cost {
 	hours := b.To.Sub(b.From).Hours()
 	out := dashboard.Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,
 		Unmeasured: b.Total.Unmeasured / hours, Unpriced: b.Total.UnpricedGPUHours / hours}
-	for _, c := range b.IdleCauses(keptBy(board)) {
+	for _, c := range b.IdleCauses(keptBy(decisions)) {
 		out.Causes = append(out.Causes, dashboard.Cause{Name: c.Name, Workloads: c.Workloads, GPUs: c.GPUs, PerHour: c.PerHour})
 	}
 	return out
 }
 
 // keptBy returns a function that returns the deciding rule of a workload.
-func keptBy(board *engine.DecisionStore) func(namespace, workload string) string {
+func keptBy(decisions *engine.DecisionStore) func(namespace, workload string) string {
 	rules := map[[2]string]string{}
 	var r engine.Record
-	for _, k := range board.Keys() {
-		if board.CopyRecord(k, &r) && !r.At.IsZero() {
+	for _, k := range decisions.Keys() {
+		if decisions.CopyRecord(k, &r) && !r.At.IsZero() {
 			rules[[2]string{k.Namespace, r.Workload.Target.Name}] = r.Decision.Binding.String()
 		}
 	}

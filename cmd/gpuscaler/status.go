@@ -70,8 +70,8 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 
 // registerFamilies gives each collector whose series grow with the policies a registry of its own.
 func (c *controller) registerFamilies() {
-	board := c.engine.Decisions()
-	all := append(metrics.NewPolicyCollectors(board), metrics.NewGroupCollector(board), metrics.NewTeamCollector(board),
+	decisions := c.engine.Decisions()
+	all := append(metrics.NewPolicyCollectors(decisions), metrics.NewGroupCollector(decisions), metrics.NewTeamCollector(decisions),
 		newPolicyCollector(c.policies), c.spending)
 	for _, collector := range all {
 		family := prometheus.NewRegistry()

@@ -177,19 +177,19 @@ type fixed []scaling.Workload
 
 func (f fixed) Current() []scaling.Workload { return f }
 
-// board serves the same target for every policy.
-type board struct {
+// servedTarget serves the same target for every policy.
+type servedTarget struct {
 	mu       sync.Mutex
 	replicas int32
 }
 
-func (b *board) set(n int32) {
+func (b *servedTarget) set(n int32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.replicas = n
 }
 
-func (b *board) Lookup(scaling.Key, time.Time) (engine.Served, error) {
+func (b *servedTarget) Lookup(scaling.Key, time.Time) (engine.Served, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return engine.Served{Replicas: b.replicas}, nil

@@ -97,7 +97,7 @@ func TestPodsAreCountedAndAPauseHasItsAuthor(t *testing.T) {
 func TestActivatorScalesFromZeroAndToZero(t *testing.T) {
 	ns := namespace(t, "activator")
 	create(t, deployment(ns, "chat", 0))
-	numbers := &board{}
+	numbers := &servedTarget{}
 	numbers.set(4)
 	c := start(t, cluster.Options{Policies: fixed{workload(ns, "chat")}, ActivateIn: []string{ns}}, numbers)
 	chat := workload(ns, "chat")
@@ -182,7 +182,7 @@ func TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated(t *testing.T) 
 	ns := namespace(t, "groups")
 	w := workload(ns, "big")
 	w.Target = scaling.Target{APIVersion: "leaderworkerset.x-k8s.io/v1", Kind: "LeaderWorkerSet", Name: "big"}
-	numbers := &board{}
+	numbers := &servedTarget{}
 	numbers.set(2)
 	c := start(t, cluster.Options{Policies: fixed{w}, ActivateIn: []string{ns}}, numbers)
 	create(t, crd("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", ".spec.replicas", ".status.hpaPodSelector"))

@@ -20,8 +20,8 @@ const (
 	ExplainPath   = "/api/v1/explain/" // followed by namespace/name
 )
 
-// Board is the part of the engine's decision store that the API reads.
-type Board interface {
+// DecisionReader is the part of the engine's decision store that the API reads.
+type DecisionReader interface {
 	engine.Decisions
 	Record(k scaling.Key) (engine.Record, bool)
 	Keys() []scaling.Key
@@ -30,12 +30,12 @@ type Board interface {
 
 // API serves explanations as JSON.
 type API struct {
-	board   Board
-	options Options
+	decisions DecisionReader
+	options   Options
 }
 
 // NewAPI returns an API that reads b.
-func NewAPI(b Board, o Options) *API { return &API{board: b, options: o.withDefaults()} }
+func NewAPI(d DecisionReader, o Options) *API { return &API{decisions: d, options: o.withDefaults()} }
 
 // Register adds the routes of the API to mux.
 func (a *API) Register(mux *http.ServeMux) {
@@ -46,7 +46,7 @@ func (a *API) Register(mux *http.ServeMux) {
 // All returns the explanations of every workload, sorted by namespace and name. If at is not zero, they are those in force at that time,
 // for the workloads with a history of that time.
 func (a *API) All(at time.Time) []explain.Explanation {
-	keys := a.board.Keys()
+	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
 	for _, k := range keys {
 		if e, err := a.Explain(k, at); err == nil {
@@ -70,17 +70,17 @@ func statusCode(err error) int {
 // Explain returns the explanation of one workload: the current one, or the one in force at a time of the last 24 hours if at is not zero.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
-		r, ok := a.board.Record(k)
+		r, ok := a.decisions.Record(k)
 		if !ok {
 			return explain.Explanation{}, a.withoutDecision(k)
 		}
-		served, unserved := engine.LookupNow(a.board, k, a.options.Clock)
+		served, unserved := engine.LookupNow(a.decisions, k, a.options.Clock)
 		return explain.Current(r, a.options.Cluster, served, unserved), nil
 	}
-	r, ok := a.board.History().At(k, at)
+	r, ok := a.decisions.History().At(k, at)
 	if !ok {
 		show := func(t time.Time) string { return t.In(at.Location()).Format(time.RFC3339) }
-		why := whyNoHistory(a.board.History(), k, show)
+		why := whyNoHistory(a.decisions.History(), k, show)
 		return explain.Explanation{}, fmt.Errorf("%w for %s at %s: %s", errNoHistory, k, show(at), why)
 	}
 	return explain.FromRecord(r, a.options.Cluster), nil

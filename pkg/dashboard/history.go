@@ -74,7 +74,7 @@ func (t transition) matches(words []string) bool {
 
 // transitions returns the transitions of a workload since a time that match the words, newest first.
 func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
-	p.board.History().Walk(k, func(r *engine.Record) bool {
+	p.decisions.History().Walk(k, func(r *engine.Record) bool {
 		if r.At.Before(since) || len(all) == maxTransitions {
 			return false
 		}

@@ -47,14 +47,14 @@ type Options struct {
 
 // Page is an http.Handler that serves the web page and the JSON API.
 type Page struct {
-	board   *engine.DecisionStore
-	options Options
-	api     *API
-	sampler *sampler
-	cache   rowCache
-	streams chan struct{} // has one element for each live stream
-	beat    time.Duration // interval of updates without a new tick
-	handler http.Handler
+	decisions *engine.DecisionStore
+	options   Options
+	api       *API
+	sampler   *sampler
+	cache     rowCache
+	streams   chan struct{} // has one element for each live stream
+	beat      time.Duration // interval of updates without a new tick
+	handler   http.Handler
 }
 
 // NewPage returns a page that reads b. The caller must call Sample every few seconds: the timelines show these samples.
@@ -65,7 +65,7 @@ func NewPage(b *engine.DecisionStore, o Options) *Page {
 	if o.Panels == nil {
 		o.Panels = boardPanels{b, o.Cost}
 	}
-	p := &Page{board: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: heartbeat}
+	p := &Page{decisions: b, options: o, api: NewAPI(b, o), sampler: newSampler(), streams: make(chan struct{}, o.Streams), beat: heartbeat}
 	mux := http.NewServeMux()
 	p.api.Register(mux)
 	mux.HandleFunc("GET /{$}", p.serveOverview)
@@ -104,10 +104,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.Ser
 
 // Sample stores the present values of every workload for the timelines. The memory is bounded, see sampler.
 func (p *Page) Sample(now time.Time) {
-	keys := p.board.Keys()
+	keys := p.decisions.Keys()
 	var r engine.Record
 	for _, k := range keys {
-		if p.board.CopyRecord(k, &r) {
+		if p.decisions.CopyRecord(k, &r) {
 			p.sampler.add(&r, now, len(keys))
 		}
 	}
@@ -152,7 +152,7 @@ func (p *Page) frame(r *http.Request, root, section, title string) frame {
 }
 
 func (p *Page) status() status {
-	now, last := p.options.Clock(), p.board.LastTick()
+	now, last := p.options.Clock(), p.decisions.LastTick()
 	s := status{Time: p.moment(now)}
 	switch {
 	case last.IsZero():

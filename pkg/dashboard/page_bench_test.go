@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// crowd is a board with n workloads after an hour with load.
+// manyWorkloads is a store with n workloads after an hour with load.
 func busyCluster(b *testing.B, n int) *testCluster {
 	b.Helper()
 	l := newTestCluster(n, Options{Cluster: "prod"})

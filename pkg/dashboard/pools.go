@@ -11,14 +11,14 @@ import (
 
 // boardPanels provides the NodePools of the capacity groups, and their cost unless another function provides the cost.
 type boardPanels struct {
-	board *engine.DecisionStore
-	cost  func() (Cost, bool) // may be nil
+	decisions *engine.DecisionStore
+	cost      func() (Cost, bool) // may be nil
 }
 
 // NodePools returns the NodePools of all capacity groups.
 func (p boardPanels) NodePools() (all []NodePool) {
-	for _, name := range p.board.Groups() {
-		if r, ok := p.board.Group(name); ok {
+	for _, name := range p.decisions.Groups() {
+		if r, ok := p.decisions.Group(name); ok {
 			all = append(all, poolsOf(&r)...)
 		}
 	}
@@ -33,8 +33,8 @@ func (p boardPanels) Cost() (Cost, bool) {
 		}
 	}
 	c := Cost{Currency: "USD"}
-	for _, name := range p.board.Groups() {
-		if r, ok := p.board.Group(name); ok {
+	for _, name := range p.decisions.Groups() {
+		if r, ok := p.decisions.Group(name); ok {
 			c.add(&r)
 		}
 	}

@@ -56,19 +56,19 @@ const maxRowAge = 5 * time.Second
 
 // rows returns the row of every workload, sorted by namespace and name. Callers must not modify the slice: all requests share it.
 func (p *Page) rows() []row {
-	now, tick := p.options.Clock(), p.board.LastTick()
+	now, tick := p.options.Clock(), p.decisions.LastTick()
 	c := &p.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if age := now.Sub(c.built); c.rows != nil && tick.Equal(c.tick) && age >= 0 && age < maxRowAge {
 		return c.rows
 	}
-	keys := p.board.Keys()
+	keys := p.decisions.Keys()
 	rows := make([]row, 0, len(keys))
 	var r engine.Record
 	for _, k := range keys {
-		if p.board.CopyRecord(k, &r) {
-			_, err := engine.LookupNow(p.board, k, p.options.Clock)
+		if p.decisions.CopyRecord(k, &r) {
+			_, err := engine.LookupNow(p.decisions, k, p.options.Clock)
 			rows = append(rows, p.row(&r, err))
 		}
 	}

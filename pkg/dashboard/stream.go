@@ -148,7 +148,7 @@ func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool))
 	defer beats.Stop()
 	sent := time.Time{} // the tick that was sent last
 	for due := false; ; {
-		if tick := p.board.LastTick(); due || !tick.Equal(sent) {
+		if tick := p.decisions.LastTick(); due || !tick.Equal(sent) {
 			now, ok := take()
 			if !ok || s.send(p, now) != nil {
 				return

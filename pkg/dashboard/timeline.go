@@ -70,7 +70,7 @@ func (p *Page) pastData(k scaling.Key, w span) (out pastData) {
 		s.values = slices.Clone(s.values)
 		out.points = append(out.points, s)
 	})
-	if r, ok := p.board.History().At(k, w.from); ok {
+	if r, ok := p.decisions.History().At(k, w.from); ok {
 		t := p.transition(&r)
 		t.At.at = w.from
 		out.before = &t

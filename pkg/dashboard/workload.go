@@ -111,7 +111,7 @@ func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, "The policy "+k.String()+" does not exist.", all)
 	default:
 		p.fail(w, r, http.StatusNotFound, "The history has no decision for "+k.String()+" at "+p.moment(q.At).Full()+": "+
-			whyNoHistory(p.board.History(), k, func(at time.Time) string { return p.moment(at).Full() })+".",
+			whyNoHistory(p.decisions.History(), k, func(at time.Time) string { return p.moment(at).Full() })+".",
 			link{"This workload now", "?"}, all)
 	}
 }
@@ -119,9 +119,9 @@ func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 // record returns the record that the page explains: the newest one, or the one in force at the requested time.
 func (p *Page) record(q workloadQuery) (engine.Record, bool) {
 	if q.At.IsZero() {
-		return p.board.Record(q.Key)
+		return p.decisions.Record(q.Key)
 	}
-	return p.board.History().At(q.Key, q.At)
+	return p.decisions.History().At(q.Key, q.At)
 }
 
 func (p *Page) workload(r *http.Request, q workloadQuery) (v workloadView, ok bool) {
@@ -133,7 +133,7 @@ func (p *Page) workload(r *http.Request, q workloadQuery) (v workloadView, ok bo
 	e := explain.FromRecord(record, p.options.Cluster)
 	if q.At.IsZero() {
 		var served engine.Served
-		served, unserved = engine.LookupNow(p.board, q.Key, p.options.Clock)
+		served, unserved = engine.LookupNow(p.decisions, q.Key, p.options.Clock)
 		e = explain.Current(record, p.options.Cluster, served, unserved)
 	}
 	now := p.options.Clock()

@@ -141,7 +141,7 @@ func TestZeroLimitIsRemovedBeforeTheTargetIsServed(t *testing.T) {
 	}
 	r, ok := e.Decisions().Group("gpu")
 	if !ok || r.Demand.Policies != 3 || r.At != w.now || len(r.Pools) != 1 || r.Workloads[0].Uncapped != 3 {
-		t.Errorf("the board says %+v", r)
+		t.Errorf("the decisions says %+v", r)
 	}
 	if h := e.Decisions().GroupHistory("gpu", nine, w.now); len(h) < 3 || len(h[len(h)-1].Actions) != 1 {
 		t.Errorf("%d transitions of the group", len(h))
@@ -178,7 +178,7 @@ func TestPanicOfOneGroupDoesNotStopTargetsAndOtherGroups(t *testing.T) {
 		}
 	}
 	if r, _ := e.Decisions().Group("gpu"); r.Err == "" {
-		t.Error("the board does not say that the group failed")
+		t.Error("the decisions does not say that the group failed")
 	}
 	if r, _ := e.Decisions().Group("more"); r.Demand.Policies != 5 {
 		t.Errorf("the other group: %+v", r.Demand)
@@ -291,7 +291,7 @@ func TestRemovedGroupIsRestoredAndResetForgetsGroups(t *testing.T) {
 		t.Errorf("after its policy a pool still holds %q: %q", g.pools["gpu-pool"].Record, g.acts)
 	}
 	if names := e.Decisions().Groups(); len(names) != 0 {
-		t.Errorf("on the board: %q", names)
+		t.Errorf("on the decisions: %q", names)
 	}
 	e.Reset()
 	before := g.observe

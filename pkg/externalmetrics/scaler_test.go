@@ -127,22 +127,22 @@ func TestCallsOfKEDA(t *testing.T) {
 }
 
 func TestStreamSendsTheStateAndEachChange(t *testing.T) {
-	board := &moving{}
-	board.set(0, engine.ErrUndecided)
-	c := dial(t, board, ScalerTLS{}, insecure.NewCredentials())
+	decisions := &moving{}
+	decisions.set(0, engine.ErrUndecided)
+	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	stream, err := c.StreamIsActive(soon(t), ref("chat"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	board.set(0, nil) // decided at last
+	decisions.set(0, nil) // decided at last
 	for i, want := range []bool{false, true, false} {
 		got, err := stream.Recv()
 		if err != nil || got.Result != want {
 			t.Fatalf("message %d: %v, %v, want %v", i, got, err, want)
 		}
-		board.set(int32(1-i%2), engine.ErrStale) // a number that must not be used is no news
+		decisions.set(int32(1-i%2), engine.ErrStale) // a number that must not be used is no news
 		time.Sleep(2 * pushEvery)
-		board.set(int32((i+1)%2), nil)
+		decisions.set(int32((i+1)%2), nil)
 	}
 }
 

@@ -34,15 +34,15 @@ func (s *recordedStream) Send(r *externalscaler.IsActiveResponse) error {
 func TestActiveStateIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
-		board, stream, ended := &moving{}, &recordedStream{ctx: ctx, began: time.Now()}, make(chan error, 1)
-		board.set(2, nil)
-		go func() { ended <- NewScaler(board, time.Now).StreamIsActive(ref("chat"), stream) }()
+		decisions, stream, ended := &moving{}, &recordedStream{ctx: ctx, began: time.Now()}, make(chan error, 1)
+		decisions.set(2, nil)
+		go func() { ended <- NewScaler(decisions, time.Now).StreamIsActive(ref("chat"), stream) }()
 		time.Sleep(200 * time.Second)
-		board.set(0, nil)
+		decisions.set(0, nil)
 		time.Sleep(100 * time.Second)
-		board.set(0, engine.ErrStale) // without a target nothing is sent
+		decisions.set(0, engine.ErrStale) // without a target nothing is sent
 		time.Sleep(20 * time.Second)
-		board.set(1, nil)
+		decisions.set(1, nil)
 		time.Sleep(20 * time.Second)
 		leave()
 		if err := <-ended; err != nil {

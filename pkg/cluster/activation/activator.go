@@ -26,7 +26,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Served returns the targets that are served; the engine's Board.
+// Served returns the targets that are served; the engine's DecisionStore.
 type Served interface {
 	// Lookup fails for a target that is held, advisory or too old. Nothing is written then.
 	Lookup(k scaling.Key, now time.Time) (engine.Served, error)

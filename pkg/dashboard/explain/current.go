@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// Current explains the newest record of a workload. served and unserved are the present result of the board's lookup: the target that is
+// Current explains the newest record of a workload. served and unserved are the present result of the store's lookup: the target that is
 // served, or the error that readers receive.
 func Current(r engine.Record, cluster string, served engine.Served, unserved error) Explanation {
 	e := FromRecord(r, cluster)
@@ -26,7 +26,7 @@ func Current(r engine.Record, cluster string, served engine.Served, unserved err
 }
 
 // Outdated reports whether the newest record is not a current decision: its scale target is gone or was replaced, the policy changed, or
-// the decision is too old. unserved is the error of the board's lookup, or nil.
+// the decision is too old. unserved is the error of the store's lookup, or nil.
 func Outdated(r *engine.Record, unserved error) bool {
 	if r.Unseen || r.Superseded {
 		return true

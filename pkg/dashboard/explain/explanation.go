@@ -101,8 +101,8 @@ type Operator struct {
 	By     string    `json:"by,omitempty"`
 }
 
-// FromRecord explains a record of the engine's board or history as of the time of its decision. For the newest record use Current, which
-// also says whether the target is served at present.
+// FromRecord explains a record of the engine's decision store or history as of the time of its decision. For the newest record use
+// Current, which also says whether the target is served at present.
 func FromRecord(r engine.Record, cluster string) Explanation {
 	d := &r.Decision
 	e := Explanation{

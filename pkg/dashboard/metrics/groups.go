@@ -7,17 +7,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// GroupBoard is the part of the engine's board with the newest record of each capacity group.
-type GroupBoard interface {
+// GroupReader is the part of the engine's decisions with the newest record of each capacity group.
+type GroupReader interface {
 	Groups() []string
 	Group(name string) (engine.GroupRecord, bool)
 }
 
 // GroupCollector exports the records of capacity groups.
-type GroupCollector struct{ board GroupBoard }
+type GroupCollector struct{ decisions GroupReader }
 
 // NewGroupCollector returns a collector that reads b.
-func NewGroupCollector(b GroupBoard) *GroupCollector { return &GroupCollector{board: b} }
+func NewGroupCollector(b GroupReader) *GroupCollector { return &GroupCollector{decisions: b} }
 
 var (
 	perGroup = []string{"group"}
@@ -68,8 +68,8 @@ func (c *GroupCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect sends the newest record of every group that has a decision.
 func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
-	for _, name := range c.board.Groups() {
-		r, ok := c.board.Group(name)
+	for _, name := range c.decisions.Groups() {
+		r, ok := c.decisions.Group(name)
 		if !ok || r.At.IsZero() {
 			continue
 		}

@@ -1,5 +1,5 @@
-// Package metrics exports the decisions on the engine's board as Prometheus metrics: of policies, of capacity groups and of teams. Each
-// collector reads the board when it is scraped.
+// Package metrics exports the decisions in the engine's decision store as Prometheus metrics: of policies, of capacity groups and of
+// teams. Each collector reads the store when it is scraped.
 package metrics
 
 import (
@@ -10,21 +10,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PolicyBoard is the part of the engine's board with the newest record of each policy.
-type PolicyBoard interface {
+// PolicyReader is the part of the engine's decisions with the newest record of each policy.
+type PolicyReader interface {
 	Keys() []scaling.Key
 	CopyRecord(k scaling.Key, r *engine.Record) (ok bool)
 }
 
 // PolicyCollector exports one metric of all policies.
 type PolicyCollector struct {
-	board PolicyBoard
+	decisions PolicyReader
 	policyMetric
 }
 
 // NewPolicyCollectors returns one collector for each metric of policies. With 10,000 policies, all metrics together need 100 MiB while they
 // are gathered; a caller that gathers one collector after the other needs the memory of one metric.
-func NewPolicyCollectors(b PolicyBoard) (all []prometheus.Collector) {
+func NewPolicyCollectors(b PolicyReader) (all []prometheus.Collector) {
 	for _, m := range policyMetrics {
 		all = append(all, &PolicyCollector{b, m})
 	}
@@ -88,8 +88,8 @@ func (c *PolicyCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc 
 // current one. policy_target_not_found is sent for every policy.
 func (c *PolicyCollector) Collect(out chan<- prometheus.Metric) {
 	var r engine.Record
-	for _, k := range c.board.Keys() {
-		if !c.board.CopyRecord(k, &r) {
+	for _, k := range c.decisions.Keys() {
+		if !c.decisions.CopyRecord(k, &r) {
 			continue
 		}
 		send := func(value float64, labels ...string) {

@@ -6,16 +6,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// TeamBoard is the part of the engine's board with the newest record of each team that has limits.
-type TeamBoard interface {
+// TeamReader is the part of the engine's decisions with the newest record of each team that has limits.
+type TeamReader interface {
 	Teams() []engine.TeamRecord
 }
 
 // TeamCollector exports how the limits of teams are divided.
-type TeamCollector struct{ board TeamBoard }
+type TeamCollector struct{ decisions TeamReader }
 
 // NewTeamCollector returns a collector that reads b.
-func NewTeamCollector(b TeamBoard) *TeamCollector { return &TeamCollector{board: b} }
+func NewTeamCollector(b TeamReader) *TeamCollector { return &TeamCollector{decisions: b} }
 
 var (
 	perLimit = []string{"team", "resource"}
@@ -42,7 +42,7 @@ func (c *TeamCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect sends the newest record of every team.
 func (c *TeamCollector) Collect(out chan<- prometheus.Metric) {
-	for _, r := range c.board.Teams() {
+	for _, r := range c.decisions.Teams() {
 		if r.At.IsZero() {
 			continue
 		}

@@ -32,7 +32,7 @@ type Options struct {
 // MaxSpeed is the highest speed at which the run waits for the clock.
 const MaxSpeed = 100_000
 
-// Demo is a simulation that runs by itself. Any number of goroutines may read its board and clock during the run.
+// Demo is a simulation that runs by itself. Any number of goroutines may read its decisions and clock during the run.
 type Demo struct {
 	options   Options
 	simulator *simulator.Simulator

@@ -208,7 +208,7 @@ func TestBoardIsReadableDuringTheRun(t *testing.T) {
 	close(done)
 	readers.Wait()
 	if keys := d.Engine().Decisions().Keys(); !slices.Contains(keys, scaling.Key{Namespace: "team-chat", Name: "llama-chat"}) {
-		t.Errorf("the board has %v", keys)
+		t.Errorf("the decisions has %v", keys)
 	}
 }
 

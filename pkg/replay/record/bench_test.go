@@ -34,7 +34,7 @@ func BenchmarkGroup(b *testing.B) {
 				o.Workloads = append(o.Workloads, w)
 			}
 			s := &scene{}
-			board, now := engine.New(s, s, s, engine.Options{}).Decisions(), noon
+			decisions, now := engine.New(s, s, s, engine.Options{}).Decisions(), noon
 			var state capacity.State
 			var d capacity.Decision
 			for i := range b.N {
@@ -44,7 +44,7 @@ func BenchmarkGroup(b *testing.B) {
 				}
 				state.Decide(g, &o, now, &d)
 				r.GroupTick(engine.GroupTick{At: now, Group: g, Fresh: i == 0, Observation: &o, Decision: &d})
-				if err := r.Tick(board, now); err != nil {
+				if err := r.Tick(decisions, now); err != nil {
 					b.Fatal(err)
 				}
 			}

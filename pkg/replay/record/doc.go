@@ -22,7 +22,7 @@
 //
 // FILE is written until it has Segment bytes and is then renamed to FILE.1, FILE.1 to FILE.2, and so on; the oldest file is deleted. A
 // decision depends on earlier readings, so each file starts with the decision state and can be verified without the others. The recorder
-// computes that state itself, from the observations on the engine's board.
+// computes that state itself, from the observations in the engine's decision store.
 //
 // # Limits
 //

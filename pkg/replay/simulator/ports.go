@@ -37,7 +37,7 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 	return v, true
 }
 
-// Apply implements engine.Cluster. The simulated activator reads the board after each tick, so Apply does nothing.
+// Apply implements engine.Cluster. The simulated activator reads the decisions after each tick, so Apply does nothing.
 func (w *Simulator) Apply(context.Context, []engine.Change) error { return nil }
 
 // Request implements engine.Requests. A workload requests the resource of its capacity group, nvidia.com/gpu if it has none.

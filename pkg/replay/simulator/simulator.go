@@ -13,7 +13,7 @@ import (
 )
 
 // Simulator is a simulated cluster with its traffic. It implements the three ports of the engine and runs the ticks of the
-// engine. One goroutine at a time may use it; the engine's board may be read concurrently.
+// engine. One goroutine at a time may use it; the engine's decisions may be read concurrently.
 type Simulator struct {
 	config      Config
 	assumptions Assumptions
