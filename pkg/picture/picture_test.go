@@ -12,7 +12,7 @@ import (
 
 var monday = time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
 
-func TestTheTimesUnderAChartAreRoundAndFew(t *testing.T) {
+func TestAxisHasFewRoundTimes(t *testing.T) {
 	for _, c := range []struct {
 		axis Axis
 		want string
@@ -40,7 +40,7 @@ func TestTheTimesUnderAChartAreRoundAndFew(t *testing.T) {
 	}
 }
 
-func TestWhatIsStackedStandsOnWhatCameBefore(t *testing.T) {
+func TestStackedSeriesAddUp(t *testing.T) {
 	c := NewChart("Spend", "$ an hour", Calendar(monday, monday.Add(2*time.Hour), []time.Time{monday, monday.Add(time.Hour)}))
 	c.Stack("busy", "green", []float64{1, 2})
 	c.Stack("nothing", "grey", []float64{0, 0})
@@ -56,7 +56,7 @@ func TestWhatIsStackedStandsOnWhatCameBefore(t *testing.T) {
 }
 
 // For arbitrary values a chart stays on its canvas and its axis has few ticks.
-func TestEveryChartStaysOnItsCanvas(t *testing.T) {
+func TestChartsStayWithinTheCanvas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.Float64Range(0, 1e9)).Draw(t, "values")
 		c := NewChart("", "", Elapsed(time.Minute, rapid.Float64Range(0, 1e6).Draw(t, "seconds")))
@@ -77,7 +77,7 @@ func TestEveryChartStaysOnItsCanvas(t *testing.T) {
 	})
 }
 
-func TestNumbersAreReadable(t *testing.T) {
+func TestFormatsOfNumbers(t *testing.T) {
 	for v, want := range map[float64]float64{0: 1, -3: 1, 1: 1, 1.1: 2, 3: 5, 6: 10, 0.03: 0.05, 700: 1000} {
 		if got := Step(v); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%v: %v, want %v", v, got, want)
@@ -100,7 +100,7 @@ func TestNumbersAreReadable(t *testing.T) {
 	}
 }
 
-func TestAPageEscapesWhatItIsTold(t *testing.T) {
+func TestPageEscapesText(t *testing.T) {
 	var b strings.Builder
 	c := NewChart("<b>", "<i>", Elapsed(time.Minute, 60))
 	c.Add("<script>", Line, "blue", []float64{1})
@@ -123,7 +123,7 @@ func TestAPageEscapesWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestATableInATerminal(t *testing.T) {
+func TestTableAsText(t *testing.T) {
 	table := Table{Heads: []string{"run", "-what"}, Rows: [][]any{{"ours", Good("meets")}, {"another", "\x1b[31m\tred"}, {3, ""}}}
 	if got, want := table.String(), "RUN      WHAT\nours     meets\nanother  ?[31m?red\n3\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
