@@ -49,7 +49,7 @@ var allowed = []struct{ file, word, reason string }{
 var bannedIdentifiers = map[string]string{
 	"":             "world hands eyes landing guests guest strays stray squatters squatter seer rival rivals crowd breed told tell",
 	"pkg/cluster":  "tenure survey",
-	"pkg/capacity": "nudge fence lid hold patience turn comeBack marks",
+	"pkg/capacity": "nudge nudges fence fenced lid lidded hold held patience impatient turn comeBack marks mark letGo survey wish",
 	"pkg/scaling":  "agenda outlook mayFall veto",
 	"pkg/engine":   "thought think awake StandDown slot board Board",
 	"pkg/policy":   "squeeze held seen bringUp restamp confine",

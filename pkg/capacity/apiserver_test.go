@@ -77,7 +77,7 @@ func (c *cluster) apply() {
 			patches++
 			c.patch(a)
 		case PodAnnotation:
-			c.mark(a)
+			c.annotate(a)
 		case Buffer:
 			for _, l := range c.loads {
 				if l.key == a.Workload {
@@ -112,7 +112,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 		name := change.Name()
 		if !change.Restore {
 			if !slices.ContainsFunc(a.Overrides, func(h Change) bool { return h.Name() == name && h.To == change.To }) {
-				c.t.Errorf("%s: %s is written and not held", c.clock(), name)
+				c.t.Errorf("%s: %s is written and is no override", c.clock(), name)
 			}
 			continue
 		}
@@ -149,7 +149,7 @@ func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	}
 }
 
-func (c *cluster) mark(a PodAnnotation) {
+func (c *cluster) annotate(a PodAnnotation) {
 	for _, p := range c.pods() {
 		if p.uid != a.UID {
 			continue

@@ -213,9 +213,9 @@ func FuzzBudgets(f *testing.F) {
 			return
 		}
 		blocksDisruption(v, reasonEmpty)
-		held := h.Empty > h.Start || h.InUse > h.Start
+		entries := h.Empty > h.Start || h.InUse > h.Start
 		back, ours := withoutFreeze(v)
-		if held && !ours {
+		if entries && !ours {
 			t.Errorf("%s: our entries in %s are not ours", list, v)
 		}
 		if again, more := withoutFreeze(back); more || again != back {

@@ -8,23 +8,23 @@ import (
 func TestOverridesAreListedUntilRestored(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	var s State
-	if held := s.Overrides(nil); len(held) != 0 {
-		t.Errorf("before the first tick: %+v", held)
+	if overrides := s.Overrides(nil); len(overrides) != 0 {
+		t.Errorf("before the first tick: %+v", overrides)
 	}
 	c.run(10 * time.Minute)
-	held := c.s.Overrides(nil)
-	if len(held) != 2 {
-		t.Fatalf("with a zero limit: %+v", held)
+	overrides := c.s.Overrides(nil)
+	if len(overrides) != 2 {
+		t.Fatalf("with a zero limit: %+v", overrides)
 	}
-	n := held[0]
+	n := overrides[0]
 	if n.Pool != "l40s-spot" || n.Name() != "limits[nvidia.com/gpu]" || n.Value != `"0"` || n.Original != "16" || n.Owner != "kubectl" ||
 		n.Rule != RuleZeroLimit || n.Releasing || n.Since.IsZero() || !n.Until.IsZero() {
 		t.Errorf("the zero limit is shown as %+v", n)
 	}
 	c.ahead = []Span{{From: c.now.Add(30 * time.Second), Until: c.now.Add(time.Hour), GPUs: 2}}
 	c.run(time.Minute)
-	held = c.s.Overrides(nil)
-	if len(held) != 2 || held[0].Field != FieldBudgets || held[0].Until.Before(c.now) {
-		t.Errorf("before a peak, zero limits removed: %+v", held)
+	overrides = c.s.Overrides(nil)
+	if len(overrides) != 2 || overrides[0].Field != FieldBudgets || overrides[0].Until.Before(c.now) {
+		t.Errorf("before a peak, zero limits removed: %+v", overrides)
 	}
 }

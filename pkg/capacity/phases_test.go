@@ -147,9 +147,9 @@ func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	tick.settleOverrides()
 	tick.requestNumber(1, FieldLimit, 4, RuleBase)
 	tick.write()
-	held := w.s.Overrides(nil)
-	if len(held) != 1 || held[0].Rule != RuleBase {
-		t.Errorf("shown %+v", held)
+	overrides := w.s.Overrides(nil)
+	if len(overrides) != 1 || overrides[0].Rule != RuleBase {
+		t.Errorf("shown %+v", overrides)
 	}
 	if len(d.Actions) != 1 {
 		t.Fatalf("actions %v", d.Actions)
@@ -190,7 +190,7 @@ func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	from := midnight.Add(6 * time.Hour)
 	o.Ahead = []Span{{From: from, Until: from.Add(8 * time.Hour), GPUs: 4}}
 	var s State
-	held := false
+	wasFrozen := false
 	for at := time.Duration(0); at < 7*time.Hour+30*time.Minute; at += time.Minute {
 		_, s = Decide(g, o, s, midnight.Add(at))
 		h := s.Pools[0].Freeze
@@ -200,10 +200,10 @@ func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 		if h.Empty > s.At != (at < 6*time.Hour+freezeEmpty) || h.InUse > s.At != (at < 6*time.Hour+freezeInUse) {
 			t.Fatalf("after %v: %+v at %d", at, h, s.At)
 		}
-		held = held || h != (freeze{})
+		wasFrozen = wasFrozen || h != (freeze{})
 	}
-	if !held {
-		t.Error("nothing was held")
+	if !wasFrozen {
+		t.Error("no freeze was written")
 	}
 }
 

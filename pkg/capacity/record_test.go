@@ -49,7 +49,7 @@ func TestForeignRecordIsNotRead(t *testing.T) {
 		}
 		for f := range numFields {
 			if s.Pools[0].Overrides[f].On {
-				t.Errorf("%s: %v is held", name, f)
+				t.Errorf("%s: %v is overridden", name, f)
 			}
 		}
 	}

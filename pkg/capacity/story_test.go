@@ -204,7 +204,7 @@ func TestReturnMovesNoJobStatefulSetOrPausedWorkload(t *testing.T) {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
 	if c.d.Phase != PreferSpot || c.pools[1].record != "" {
-		t.Errorf("%v: with nothing to move nothing is held\n%s", c.d.Phase, c.why())
+		t.Errorf("%v: a freeze without replicas to move\n%s", c.d.Phase, c.why())
 	}
 }
 

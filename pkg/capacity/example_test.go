@@ -1,0 +1,40 @@
+package capacity_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+)
+
+// A group without demand gets a limit of 0 after five minutes. The owner's value is part of the record and is restored when a pod is
+// pending.
+func ExampleDecide() {
+	group, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ZeroLimit: true,
+		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limit := capacity.LimitView{Resource: "nvidia.com/gpu", FieldView: capacity.FieldView{Value: "16", Owner: "kubectl"}}
+	pool := capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits, Limits: []capacity.LimitView{limit}}
+	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+
+	var state capacity.State
+	for _, now := range []time.Time{start, start.Add(5 * time.Minute)} {
+		var decision capacity.Decision
+		decision, state = capacity.Decide(group, capacity.Observation{Pools: []capacity.PoolView{pool}}, state, now)
+		for _, r := range decision.Reasons {
+			fmt.Printf("%s: %s\n", r.Rule, r.Text(group))
+		}
+		for _, a := range decision.Actions {
+			fmt.Print(a.Text())
+		}
+	}
+	// Output:
+	// demand: 0 nvidia.com/gpu requested: 0 by policies, 0 by other pods
+	// no zero limit: no pod or policy requests units: the limit becomes 0 at 00:05 UTC
+	// demand: 0 nvidia.com/gpu requested: 0 by policies, 0 by other pods
+	// zero limit: no pod or policy requests nvidia.com/gpu: limit 0
+	// l40s-spot spec.limits[nvidia.com/gpu]: 16 -> "0"  (zero limit)
+}
