@@ -60,7 +60,8 @@ func TestPodsAreCountedByState(t *testing.T) {
 	}
 	want := engine.View{
 		UID:      "uid",
-		Replicas: 6, Ready: 1, Loading: 1, Pending: 1, Crashing: 1, CrashingPod: "chat-4", GPUs: 2, MinReplicas: 1, MaxReplicas: 40, Operator: scaling.NoOperator,
+		Replicas: 6, Ready: 1, Loading: 1, Pending: 1, Crashing: 1, CrashingPod: "chat-4", GPUs: 2, MinReplicas: 1, MaxReplicas: 40,
+		Operator:   scaling.NoOperator,
 		ManagedHPA: engine.ManagedHPA{Kind: cache.HPAKind, Name: "chat", Desired: 3, Exact: true},
 	}
 	if v != want {

@@ -19,7 +19,9 @@ func TestPodsOfALeaderWorkerSetAreObservedByReplica(t *testing.T) {
 	for group := range 11 {
 		for worker := range 4 {
 			p := fixture.GroupPod("big", group, worker, "pending")
-			p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}
+			p.Spec.Containers = []corev1.Container{{Name: "server", Resources: corev1.ResourceRequirements{
+				Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
+			}}}
 			c.cache.PutPod(fixture.Must[*cache.Pod](cache.TrimPod(p)))
 		}
 	}

@@ -69,7 +69,8 @@ karpenter_nodes_allocatable{node_name="n"} 1x40
 `
 
 func query(q string) Subject {
-	return Subject{About: "ScaledObject chat/llama", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Query: q}, {Name: "other", Wakes: true}}}
+	signals := []Signal{{Name: "q", Query: q}, {Name: "other", Wakes: true}}
+	return Subject{About: "ScaledObject chat/llama", Namespace: "chat", MinReplicas: 1, Signals: signals}
 }
 
 func TestCorrectServerAndPoliciesHaveNoFinding(t *testing.T) {
@@ -87,27 +88,47 @@ func TestChecksOfQueries(t *testing.T) {
 		want  []string
 		text  string // part of the finding
 	}{
-		"a metric that does not exist":           {`sum(http_queue_depth)`, []string{MetricMissing}, "check the name"},
-		"an engine's old name":                   {`max(vllm:gpu_cache_usage_perc{namespace="chat"})`, []string{Renamed}, "read vllm:kv_cache_usage_perc"},
-		"an underscore for a colon":              {`max(vllm_num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
-		"Ray's prefix without Ray":               {`max(ray_vllm:num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
-		"the lower case of old exporters":        {`avg(dcgm_fi_prof_gr_engine_active)`, []string{Renamed}, "read DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
-		"SM_ACTIVE on a stock exporter":          {`avg(DCGM_FI_PROF_SM_ACTIVE)`, []string{MetricMissing}, "add DCGM_FI_PROF_SM_ACTIVE to the exporter's counters"},
-		"pod where exported_pod is meant":        {`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{pod=~"llama-.*"})`, []string{ExportedLabel}, "match exported_pod"},
-		"namespace where exported_namespace is":  {`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="chat"})`, []string{ExportedLabel}, "match exported_namespace"},
-		"a matcher that matches nothing":         {`sum(vllm:num_requests_waiting{model_name="llama-4"})`, []string{NothingMatches}, `model_name="m"`},
-		"matchers that match nothing together":   {`sum(DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",exported_pod="llama-0"})`, []string{NothingMatches}, "none matches all of"},
-		"a counter as a gauge":                   {`sum(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "read rate(vllm:generation_tokens_total[2m])"},
-		"a counter as a gauge in a larger query": {`sum(vllm:generation_tokens_total) / on() count(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "it only increases"},
-		"the number of counters is a gauge":      {`count(vllm:generation_tokens_total)`, nil, ""},
-		"a gauge as a counter":                   {`sum(rate(vllm:num_requests_waiting[5m]))`, []string{GaugeAsCounter}, "read it without rate()"},
-		"memory as a load":                       {`avg(DCGM_FI_DEV_FB_USED{exported_namespace="chat"})`, []string{MemoryAsLoad}, "never release it"},
-		"a new name or the old one":              {`max(vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)`, nil, ""},
-		"neither of two names":                   {`max(http_queue or http_backlog)`, []string{MetricMissing}, "http_backlog"},
-		"the operand of absent()":                {`sum(gateway_queue) * on() absent(maintenance)`, nil, ""},
-		"the operand of unless":                  {`sum by (inference_pool) (gateway_queue unless on() drained)`, nil, ""},
-		"no PromQL":                              {`sum(gateway_queue{`, []string{NotPromQL}, "correct the query"},
-		"two metrics, one of them wrong":         {`sum(gateway_queue) + sum(gateway_inflight)`, []string{MetricMissing}, "gateway_inflight"},
+		"a metric that does not exist": {`sum(http_queue_depth)`, []string{MetricMissing}, "check the name"},
+		"an engine's old name": {
+			`max(vllm:gpu_cache_usage_perc{namespace="chat"})`, []string{Renamed}, "read vllm:kv_cache_usage_perc",
+		},
+		"an underscore for a colon":       {`max(vllm_num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
+		"Ray's prefix without Ray":        {`max(ray_vllm:num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
+		"the lower case of old exporters": {`avg(dcgm_fi_prof_gr_engine_active)`, []string{Renamed}, "read DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
+		"SM_ACTIVE on a stock exporter": {
+			`avg(DCGM_FI_PROF_SM_ACTIVE)`, []string{MetricMissing}, "add DCGM_FI_PROF_SM_ACTIVE to the exporter's counters",
+		},
+		"pod where exported_pod is meant": {
+			`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{pod=~"llama-.*"})`, []string{ExportedLabel}, "match exported_pod",
+		},
+		"namespace where exported_namespace is": {
+			`avg(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="chat"})`, []string{ExportedLabel}, "match exported_namespace",
+		},
+		"a matcher that matches nothing": {
+			`sum(vllm:num_requests_waiting{model_name="llama-4"})`, []string{NothingMatches}, `model_name="m"`,
+		},
+		"matchers that match nothing together": {
+			`sum(DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",exported_pod="llama-0"})`, []string{NothingMatches}, "none matches all of",
+		},
+		"a counter as a gauge": {
+			`sum(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "read rate(vllm:generation_tokens_total[2m])",
+		},
+		"a counter as a gauge in a larger query": {
+			`sum(vllm:generation_tokens_total) / on() count(vllm:generation_tokens_total)`, []string{CounterAsGauge}, "it only increases",
+		},
+		"the number of counters is a gauge": {`count(vllm:generation_tokens_total)`, nil, ""},
+		"a gauge as a counter": {
+			`sum(rate(vllm:num_requests_waiting[5m]))`, []string{GaugeAsCounter}, "read it without rate()",
+		},
+		"memory as a load": {
+			`avg(DCGM_FI_DEV_FB_USED{exported_namespace="chat"})`, []string{MemoryAsLoad}, "never release it",
+		},
+		"a new name or the old one":      {`max(vllm:kv_cache_usage_perc or vllm:gpu_cache_usage_perc)`, nil, ""},
+		"neither of two names":           {`max(http_queue or http_backlog)`, []string{MetricMissing}, "http_backlog"},
+		"the operand of absent()":        {`sum(gateway_queue) * on() absent(maintenance)`, nil, ""},
+		"the operand of unless":          {`sum by (inference_pool) (gateway_queue unless on() drained)`, nil, ""},
+		"no PromQL":                      {`sum(gateway_queue{`, []string{NotPromQL}, "correct the query"},
+		"two metrics, one of them wrong": {`sum(gateway_queue) + sum(gateway_inflight)`, []string{MetricMissing}, "gateway_inflight"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := findingsOf(t, healthy, gauge, query(c.query))
@@ -129,20 +150,32 @@ func TestSignalsOfPodsCannotActivateAWorkloadFromZero(t *testing.T) {
 		of   Subject
 		want []string
 	}{
-		"an engine's queue":                  {subject(0, queue), []string{EmptyAtZero}},
-		"a query over pods":                  {subject(0, running), []string{EmptyAtZero}},
-		"with a gateway's":                   {subject(0, queue, gateway), nil},
-		"with a schedule":                    {subject(0, queue, Signal{Name: "schedule", Schedule: true}), nil},
-		"with minReplicas 1":                 {subject(1, queue), nil},
-		"GPU utilization alone":              {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
-		"the type dcgm alone and a schedule": {subject(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, Signal{Name: "schedule", Schedule: true}), []string{UtilAlone}},
-		"GPU utilization and a queue":        {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
-		"a namespace without pods":           {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace}},
-		"a namespace without a GPU's pod":    {Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace}},
-		"an engine's metric under old names": {subject(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil},
-		"an engine that is read directly":    {subject(1, Signal{Name: "q", Direct: true, Names: []string{"sglang:num_queue_reqs"}}), nil},
-		"read directly, and zero":            {subject(0, Signal{Name: "q", Direct: true, Names: []string{"vllm:num_requests_waiting"}}), []string{EmptyAtZero}},
-		"an engine without series":           {subject(1, Signal{Name: "q", Names: []string{"sglang:num_queue_reqs", "sglang_num_queue_reqs"}}), []string{MetricMissing}},
+		"an engine's queue":     {subject(0, queue), []string{EmptyAtZero}},
+		"a query over pods":     {subject(0, running), []string{EmptyAtZero}},
+		"with a gateway's":      {subject(0, queue, gateway), nil},
+		"with a schedule":       {subject(0, queue, Signal{Name: "schedule", Schedule: true}), nil},
+		"with minReplicas 1":    {subject(1, queue), nil},
+		"GPU utilization alone": {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
+		"the type dcgm alone and a schedule": {
+			subject(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, Signal{Name: "schedule", Schedule: true}), []string{UtilAlone},
+		},
+		"GPU utilization and a queue": {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
+		"a namespace without pods": {
+			Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace},
+		},
+		"a namespace without a GPU's pod": {
+			Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace},
+		},
+		"an engine's metric under old names": {
+			subject(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil,
+		},
+		"an engine that is read directly": {subject(1, Signal{Name: "q", Direct: true, Names: []string{"sglang:num_queue_reqs"}}), nil},
+		"read directly, and zero": {
+			subject(0, Signal{Name: "q", Direct: true, Names: []string{"vllm:num_requests_waiting"}}), []string{EmptyAtZero},
+		},
+		"an engine without series": {
+			subject(1, Signal{Name: "q", Names: []string{"sglang:num_queue_reqs", "sglang_num_queue_reqs"}}), []string{MetricMissing},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if found := findingsOf(t, healthy, nil, c.of); !slices.Equal(checks(found), c.want) {
@@ -163,12 +196,20 @@ func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 		join  *Join
 		want  []string
 	}{
-		"correct":                     {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "llama"), nil},
-		"a query that drops a label":  {"sum by (inference_pool) (queue)", join("namespace", "inference_pool", "llama"), []string{AnswerNotJoined}},
-		"a signal with another label": {"sum by (namespace, inference_pool) (queue)", join("namespace", "model", "llama"), []string{AnswerNotJoined}},
-		"no series of the target":     {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "mistral"), []string{NotInAnswer}},
-		"an empty result":             {"sum by (inference_pool) (queue > 5)", join("namespace", "inference_pool", "llama"), nil},
-		"for the PlatformConfig":      {"sum by (namespace, inference_pool) (queue)", &Join{NamespaceLabel: "namespace", WorkloadLabel: "inference_pool"}, nil},
+		"correct": {"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "llama"), nil},
+		"a query that drops a label": {
+			"sum by (inference_pool) (queue)", join("namespace", "inference_pool", "llama"), []string{AnswerNotJoined},
+		},
+		"a signal with another label": {
+			"sum by (namespace, inference_pool) (queue)", join("namespace", "model", "llama"), []string{AnswerNotJoined},
+		},
+		"no series of the target": {
+			"sum by (namespace, inference_pool) (queue)", join("namespace", "inference_pool", "mistral"), []string{NotInAnswer},
+		},
+		"an empty result": {"sum by (inference_pool) (queue > 5)", join("namespace", "inference_pool", "llama"), nil},
+		"for the PlatformConfig": {
+			"sum by (namespace, inference_pool) (queue)", &Join{NamespaceLabel: "namespace", WorkloadLabel: "inference_pool"}, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := query(c.query)
@@ -202,13 +243,17 @@ func TestRecordedLabelSets(t *testing.T) {
 		series string
 		want   []string
 	}{
-		"no GPU metric":           {`up 1x40`, []string{NoGPUMetrics}},
-		"honorLabels, in use":     {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"` + held + ` 0.5x40`, nil},
-		"only the exporter's pod": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"} 0.5x40`, []string{ExporterIsPod}},
-		"no pod label":            {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0.5x40`, []string{NoPodLabels}},
-		"only GPU_UTIL":           {`DCGM_FI_DEV_GPU_UTIL{UUID="a"` + held + ` 50x40`, []string{UtilOnly}},
-		"MIG with GPU_UTIL only":  {`DCGM_FI_DEV_GPU_UTIL{UUID="a",GPU_I_ID="1"` + held + ` 0x40`, []string{UtilOnMIG}},
-		"old namespace":           {`dcgm_fi_prof_gr_engine_active{uuid="a",pod_namespace="chat",pod_name="llama-0",namespace="gpu",pod="exp"} 0.5x40`, nil},
+		"no GPU metric":       {`up 1x40`, []string{NoGPUMetrics}},
+		"honorLabels, in use": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"` + held + ` 0.5x40`, nil},
+		"only the exporter's pod": {
+			`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"} 0.5x40`, []string{ExporterIsPod},
+		},
+		"no pod label":           {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0.5x40`, []string{NoPodLabels}},
+		"only GPU_UTIL":          {`DCGM_FI_DEV_GPU_UTIL{UUID="a"` + held + ` 50x40`, []string{UtilOnly}},
+		"MIG with GPU_UTIL only": {`DCGM_FI_DEV_GPU_UTIL{UUID="a",GPU_I_ID="1"` + held + ` 0x40`, []string{UtilOnMIG}},
+		"old namespace": {
+			`dcgm_fi_prof_gr_engine_active{uuid="a",pod_namespace="chat",pod_name="llama-0",namespace="gpu",pod="exp"} 0.5x40`, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if found := findingsOf(t, c.series, nil); !slices.Equal(checks(found), c.want) {
@@ -338,7 +383,9 @@ func TestSharedGPUIsFound(t *testing.T) {
 		"a virtual GPU":             {strings.Replace(gpu("a", "chat", "llama-0", "0.5x40"), `UUID`, `vgpu="2",UUID`, 1), true},
 		"a GPU for each":            {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "chat", "llama-1", "0.5x40"), false},
 		"a GPU of a deleted pod":    {gpu("a", "chat", "llama-0", "0.5x25 stale") + gpu("a", "chat", "llama-1", "_x26 0.5x13"), false},
-		"other pods share a GPU":    {gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "batch", "job-0", "0.5x40") + gpu("b", "batch", "job-1", "0.5x40"), false},
+		"other pods share a GPU": {
+			gpu("a", "chat", "llama-0", "0.5x40") + gpu("b", "batch", "job-0", "0.5x40") + gpu("b", "batch", "job-1", "0.5x40"), false,
+		},
 	} {
 		found := findingsOf(t, c.series+"DCGM_FI_DEV_GPU_UTIL{UUID=\"a\"} 1x40\n", nil, signal)
 		if got := slices.Contains(checks(found), SharedGPU); got != c.shared {

@@ -72,7 +72,8 @@ func (c *check) pods(ctx context.Context, of *Subject, g *Signal) error {
 			"the series cannot be matched to the workload's pods: the signal has no value",
 			"scrape with a PodMonitor or keep the pod and namespace labels; labels of one series: " + example(sets)})
 	case here == 0:
-		c.add(Finding{Warning, NotInNamespace, about, fmt.Sprintf("pods of other namespaces have %s, and no pod in %s has it", g.Names[0], of.Namespace),
+		c.add(Finding{Warning, NotInNamespace, about,
+			fmt.Sprintf("pods of other namespaces have %s, and no pod in %s has it", g.Names[0], of.Namespace),
 			"the signal has no value while none of the workload's pods is scraped",
 			"none if the workload has no replica; otherwise scrape its pods, and check that a NetworkPolicy allows it"})
 	}

@@ -220,6 +220,7 @@ func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 			"it only increases: the workload is scaled to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})
 	case kind == "gauge" && rated:
 		c.add(Finding{Warning, GaugeAsCounter, about, fmt.Sprintf("%s is a gauge, and the query applies rate() or increase() to it", name),
-			"each decrease of a gauge counts as a restart of a counter: the result has no meaning", "read it without rate(), or use deriv() for its slope"})
+			"each decrease of a gauge counts as a restart of a counter: the result has no meaning",
+			"read it without rate(), or use deriv() for its slope"})
 	}
 }

@@ -199,7 +199,8 @@ func (a *Activator) take(ctx context.Context, s step, now time.Time) {
 	case err != nil:
 		a.writes.WithLabelValues(direction, "failed").Inc()
 		if a.fail(s.workload.Key, now) == 1 {
-			a.options.Log.Error("/scale was not written; trying again", "workload", s.workload.Key.String(), "from", s.from, "to", s.to, "error", err)
+			a.options.Log.Error("/scale was not written; trying again",
+				"workload", s.workload.Key.String(), "from", s.from, "to", s.to, "error", err)
 			a.options.Events.Send(s.target.Reference(), corev1.EventTypeWarning, events.ActivationFailed, err.Error())
 		}
 	case !written:

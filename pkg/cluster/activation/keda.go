@@ -90,13 +90,15 @@ func (m *KEDAManager) apply(ctx context.Context, s *cache.ScaledObject, key cach
 	}}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	client, log := m.options.Dynamic.Resource(resource).Namespace(s.Namespace), m.options.Log.With("scaledObject", s.Namespace+"/"+s.Name)
+	client := m.options.Dynamic.Resource(resource).Namespace(s.Namespace)
+	log := m.options.Log.With("scaledObject", s.Namespace+"/"+s.Name)
 	_, err := client.Apply(ctx, s.Name, u, metav1.ApplyOptions{FieldManager: ownership.Manager})
 	switch {
 	case err == nil:
 		delete(m.failures, key)
 		log.Info("applied KEDA's annotations", "annotations", desired, "before", s.Manage.Applied)
-		m.options.Events.Send(s.Reference(), corev1.EventTypeNormal, events.KEDAManaged, "KEDA annotations set by gpuscaler: "+listOrNone(desired))
+		m.options.Events.Send(s.Reference(), corev1.EventTypeNormal, events.KEDAManaged,
+			"KEDA annotations set by gpuscaler: "+listOrNone(desired))
 		return
 	case apierrors.IsNotFound(err):
 		return

@@ -23,14 +23,22 @@ func TestKEDAAnnotationsAreSetWhileTheyAreNeeded(t *testing.T) {
 		want    []string
 		known   bool
 	}{
-		"a target above zero":              {"activation", 2, false, nil, 0, []string{kedav1alpha1.ForceActivationAnnotation}, true},
-		"a target of zero":                 {"activation", 0, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, nil, true},
-		"not allowed":                      {"hold", 2, false, nil, 0, nil, true},
-		"held":                             {"activation,hold", engine.ErrHeld, false, nil, 0, []string{kedav1alpha1.PausedScaleInAnnotation}, true},
-		"held while activated":             {"activation", engine.ErrHeld, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, []string{kedav1alpha1.ForceActivationAnnotation}, true},
+		"a target above zero": {"activation", 2, false, nil, 0, []string{kedav1alpha1.ForceActivationAnnotation}, true},
+		"a target of zero":    {"activation", 0, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, nil, true},
+		"not allowed":         {"hold", 2, false, nil, 0, nil, true},
+		"held": {
+			"activation,hold", engine.ErrHeld, false, nil, 0, []string{kedav1alpha1.PausedScaleInAnnotation}, true,
+		},
+		"held while activated": {
+			"activation", engine.ErrHeld, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, []string{kedav1alpha1.ForceActivationAnnotation}, true,
+		},
 		"paused by gpuscaler's annotation": {"hold", 2, true, nil, 0, []string{kedav1alpha1.PausedScaleInAnnotation}, true},
-		"advisory: removed":                {"activation", engine.ErrAdvisory, false, []string{kedav1alpha1.ForceActivationAnnotation}, scaling.Advisory, nil, true},
-		"a new leader without a decision":  {"activation", engine.ErrUndecided, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, nil, false},
+		"advisory: removed": {
+			"activation", engine.ErrAdvisory, false, []string{kedav1alpha1.ForceActivationAnnotation}, scaling.Advisory, nil, true,
+		},
+		"a new leader without a decision": {
+			"activation", engine.ErrUndecided, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, nil, false,
+		},
 		"the permission was removed: the annotation is removed": {"", 2, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, nil, true},
 	} {
 		work := fixture.Workload("chat")

@@ -242,7 +242,8 @@ func (g *Guard) report(now registration) {
 	note := "external metrics are served by " + now.owner + ", not by " + g.options.Service.String()
 	switch {
 	case now.ours:
-		g.log.Info("the API server reads external metrics from this release", "service", now.owner, "available", now.available, "detail", now.detail)
+		g.log.Info("the API server reads external metrics from this release",
+			"service", now.owner, "available", now.available, "detail", now.detail)
 		if last.owner != now.owner && g.options.Leading() {
 			g.events.Send(about, corev1.EventTypeNormal, events.APIServiceTaken, "external metrics are served by "+now.owner)
 		}

@@ -56,9 +56,13 @@ func TestAPIServiceIsWrittenOnlyIfItIsAbsentOrOurs(t *testing.T) {
 		write, ours, conflict bool
 		owner                 string
 	}{
-		"absent":                      {Auto, nil, true, false, false, NoOwner},
-		"ours":                        {Auto, apiService("gpuscaler-system", "gpuscaler", "our CA"), false, true, false, "gpuscaler-system/gpuscaler"},
-		"ours, with a previous CA":    {Auto, apiService("gpuscaler-system", "gpuscaler", "old"), true, true, false, "gpuscaler-system/gpuscaler"},
+		"absent": {Auto, nil, true, false, false, NoOwner},
+		"ours": {
+			Auto, apiService("gpuscaler-system", "gpuscaler", "our CA"), false, true, false, "gpuscaler-system/gpuscaler",
+		},
+		"ours, with a previous CA": {
+			Auto, apiService("gpuscaler-system", "gpuscaler", "old"), true, true, false, "gpuscaler-system/gpuscaler",
+		},
 		"ours, on another port":       {Auto, otherPort, true, true, false, "gpuscaler-system/gpuscaler"},
 		"KEDA's, mode auto":           {Auto, keda, false, false, false, "keda/keda-metrics-apiserver"},
 		"KEDA's, mode owner":          {Owner, keda, false, false, true, "keda/keda-metrics-apiserver"},

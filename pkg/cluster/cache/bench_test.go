@@ -57,7 +57,8 @@ func BenchmarkTenThousandViews(b *testing.B) {
 // BenchmarkPodEvent lets one pod of one of 10,000 workloads become Ready.
 func BenchmarkPodEvent(b *testing.B) {
 	w, _ := large(10_000)
-	ready, loading := fixture.Must[*Pod](TrimPod(fixture.Pod("w77", 1, "ready"))), fixture.Must[*Pod](TrimPod(fixture.Pod("w77", 1, "loading")))
+	ready := fixture.Must[*Pod](TrimPod(fixture.Pod("w77", 1, "ready")))
+	loading := fixture.Must[*Pod](TrimPod(fixture.Pod("w77", 1, "loading")))
 	b.ReportAllocs()
 	for b.Loop() {
 		w.PutPod(loading)

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // Two of four pods are in a crash loop. They count neither as ready nor as loading, and the view names one of them.
 func TestCrashingPodsAreCountedAndNamed(t *testing.T) {
 	w := New(0)
-	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat"}, Policy: &scaling.Policy{}}
+	chat := fixture.Workload("chat")
 	w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 4, "1"))))
 	for i, state := range []string{"ready", "crashing", "loading", "crashing"} {
 		w.PutPod(fixture.Must[*Pod](TrimPod(fixture.Pod("chat", i, state))))

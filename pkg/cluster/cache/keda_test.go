@@ -32,15 +32,33 @@ func TestPauseOfKEDALimitsTheTarget(t *testing.T) {
 		"no annotation": {nil, scaling.NoOperator, scaling.NoOperator},
 		"paused":        {map[string]string{kedav1alpha1.PausedAnnotation: "true"}, scaling.NoOperator, frozen},
 		"paused: false": {map[string]string{kedav1alpha1.PausedAnnotation: "false"}, scaling.NoOperator, scaling.NoOperator},
-		"paused-replicas wins over paused: false":        {map[string]string{kedav1alpha1.PausedAnnotation: "false", kedav1alpha1.PausedReplicasAnnotation: "2"}, scaling.NoOperator, frozen},
-		"scale-in: the minimum is the current replicas":  {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, scaling.NoOperator, lasting(5, -1)},
-		"scale-in and an override above":                 {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(9, -1), override(9, -1)},
-		"scale-in and an override below":                 {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(2, -1), lasting(5, -1)},
-		"scale-out: the maximum is the current replicas": {map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "yes"}, scaling.NoOperator, lasting(-1, 5)},
-		"scale-out and an override below":                {map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, override(-1, 3), override(-1, 3)},
-		"both: it stays":                                 {map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true", kedav1alpha1.PausedScaleOutAnnotation: "true"}, scaling.NoOperator, frozen},
-		"scale-out and paused by gpuscaler's annotation": {map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, frozen, scaling.Operator{Paused: true, Min: -1, Max: 5, Until: noEnd}},
-		"force-activation changes nothing":               {map[string]string{kedav1alpha1.ForceActivationAnnotation: "true"}, scaling.NoOperator, scaling.NoOperator},
+		"paused-replicas wins over paused: false": {
+			map[string]string{kedav1alpha1.PausedAnnotation: "false", kedav1alpha1.PausedReplicasAnnotation: "2"}, scaling.NoOperator, frozen,
+		},
+		"scale-in: the minimum is the current replicas": {
+			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, scaling.NoOperator, lasting(5, -1),
+		},
+		"scale-in and an override above": {
+			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(9, -1), override(9, -1),
+		},
+		"scale-in and an override below": {
+			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(2, -1), lasting(5, -1),
+		},
+		"scale-out: the maximum is the current replicas": {
+			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "yes"}, scaling.NoOperator, lasting(-1, 5),
+		},
+		"scale-out and an override below": {
+			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, override(-1, 3), override(-1, 3),
+		},
+		"both: it stays": {
+			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true", kedav1alpha1.PausedScaleOutAnnotation: "true"}, scaling.NoOperator, frozen,
+		},
+		"scale-out and paused by gpuscaler's annotation": {
+			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, frozen, scaling.Operator{Paused: true, Min: -1, Max: 5, Until: noEnd},
+		},
+		"force-activation changes nothing": {
+			map[string]string{kedav1alpha1.ForceActivationAnnotation: "true"}, scaling.NoOperator, scaling.NoOperator,
+		},
 	} {
 		p := readPause(c.annotations, nil)
 		if got, by := p.over(c.operator, "", 5); got != c.want || (got != c.operator && by == "") {
@@ -96,18 +114,37 @@ func TestChecksOfScaledObjects(t *testing.T) {
 		"as the README recommends":                                  {[]func(*unstructured.Unstructured){guarded}, nil, 0, nil},
 		"KEDA's default of 300 s after the policy's cooldownPeriod": {nil, nil, 0, []string{objects.DoubledIdleDelay}},
 		"KEDA's default of 300 s alone":                             {nil, idle, 0, nil},
-		"both set":                                                  {[]func(*unstructured.Unstructured){set(int64(120), "spec", "cooldownPeriod")}, nil, 0, []string{objects.DoubledIdleDelay}},
-		"KEDA's at zero":                                            {[]func(*unstructured.Unstructured){set(int64(0), "spec", "cooldownPeriod")}, nil, 0, []string{objects.NoGuard}},
-		"a minimum above zero":                                      {[]func(*unstructured.Unstructured){set(int64(1), "spec", "minReplicaCount")}, nil, 0, nil},
-		"a fallback of 0 at minReplicaCount 0":                      {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0, []string{objects.ZeroFallback}},
-		"a fallback of 1":                                           {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(1)}, "spec", "fallback")}, nil, 0, nil},
-		"a formula and a signal of type keda": {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")},
+		"both set": {
+			[]func(*unstructured.Unstructured){set(int64(120), "spec", "cooldownPeriod")}, nil, 0, []string{objects.DoubledIdleDelay},
+		},
+		"KEDA's at zero": {
+			[]func(*unstructured.Unstructured){set(int64(0), "spec", "cooldownPeriod")}, nil, 0, []string{objects.NoGuard},
+		},
+		"a minimum above zero": {
+			[]func(*unstructured.Unstructured){set(int64(1), "spec", "minReplicaCount")}, nil, 0, nil,
+		},
+		"a fallback of 0 at minReplicaCount 0": {
+			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0, []string{objects.ZeroFallback},
+		},
+		"a fallback of 1": {
+			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(1)}, "spec", "fallback")}, nil, 0, nil,
+		},
+		"a formula and a signal of type keda": {
+			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")},
 			queue, 0, []string{objects.FormulaOverKEDA}},
-		"a formula without such a signal":                {[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")}, nil, 0, nil},
-		"a trigger for gpuscaler and an advisory policy": {[]func(*unstructured.Unstructured){guarded}, nil, scaling.Advisory, []string{objects.NotServed}},
-		"an advisory policy without a trigger":           {[]func(*unstructured.Unstructured){guarded, theirs}, nil, scaling.Advisory, nil},
-		"cached metrics":                                 {[]func(*unstructured.Unstructured){guarded, trigger("useCachedMetrics", true)}, nil, 0, []string{objects.CachedTrigger}},
-		"a trigger that is polled":                       {[]func(*unstructured.Unstructured){guarded, trigger("type", "external")}, nil, 0, []string{objects.NoPush}},
+		"a formula without such a signal": {
+			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"formula": "a"}, "spec", "advanced", "scalingModifiers")}, nil, 0, nil,
+		},
+		"a trigger for gpuscaler and an advisory policy": {
+			[]func(*unstructured.Unstructured){guarded}, nil, scaling.Advisory, []string{objects.NotServed},
+		},
+		"an advisory policy without a trigger": {[]func(*unstructured.Unstructured){guarded, theirs}, nil, scaling.Advisory, nil},
+		"cached metrics": {
+			[]func(*unstructured.Unstructured){guarded, trigger("useCachedMetrics", true)}, nil, 0, []string{objects.CachedTrigger},
+		},
+		"a trigger that is polled": {
+			[]func(*unstructured.Unstructured){guarded, trigger("type", "external")}, nil, 0, []string{objects.NoPush},
+		},
 	} {
 		u := fixture.ScaledObject("chat", "chat")
 		for _, change := range c.object {

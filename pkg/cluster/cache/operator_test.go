@@ -61,11 +61,17 @@ func TestAnnotationsOfSeveralObjectsAreMerged(t *testing.T) {
 		want        scaling.Operator
 		by          string
 	}{
-		"nothing":                            {nil, scaling.NoOperator, ""},
-		"no annotation is set":               {[]*Operator{{values: scaling.NoOperator}}, scaling.NoOperator, ""},
-		"the override that ends last counts": {[]*Operator{override(12, six, "bob"), override(4, nine, "eve")}, scaling.Operator{Min: 4, Max: -1, Until: nine}, "eve"},
-		"and in the other order":             {[]*Operator{override(4, nine, "eve"), override(12, six, "bob")}, scaling.Operator{Min: 4, Max: -1, Until: nine}, "eve"},
-		"a pause on any object pauses":       {[]*Operator{override(4, nine, "eve"), paused}, scaling.Operator{Paused: true, Min: 4, Max: -1, Until: nine}, "ann"},
+		"nothing":              {nil, scaling.NoOperator, ""},
+		"no annotation is set": {[]*Operator{{values: scaling.NoOperator}}, scaling.NoOperator, ""},
+		"the override that ends last counts": {
+			[]*Operator{override(12, six, "bob"), override(4, nine, "eve")}, scaling.Operator{Min: 4, Max: -1, Until: nine}, "eve",
+		},
+		"and in the other order": {
+			[]*Operator{override(4, nine, "eve"), override(12, six, "bob")}, scaling.Operator{Min: 4, Max: -1, Until: nine}, "eve",
+		},
+		"a pause on any object pauses": {
+			[]*Operator{override(4, nine, "eve"), paused}, scaling.Operator{Paused: true, Min: 4, Max: -1, Until: nine}, "ann",
+		},
 	} {
 		if got, by := merge(c.annotations...); got != c.want || by != c.by {
 			t.Errorf("%s: %+v by %q", name, got, by)

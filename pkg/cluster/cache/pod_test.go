@@ -34,18 +34,32 @@ func TestPhaseOfAPod(t *testing.T) {
 		pod  *corev1.Pod
 		want phase
 	}{
-		"without a node":                          {fixture.Pod("chat", 1, "pending"), pending},
-		"without a node, and deleted":             {on(func(p *corev1.Pod) { p.Spec.NodeName = ""; p.DeletionTimestamp = &metav1.Time{} }), ended},
-		"ready":                                   {fixture.Pod("chat", 1, "ready"), ready},
-		"ready, and terminating":                  {on(func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True"; p.DeletionTimestamp = &metav1.Time{} }), ended},
-		"finished":                                {on(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), ended},
-		"evicted":                                 {on(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), ended},
-		"on a node, no status yet":                {on(func(p *corev1.Pod) { p.Status.Conditions = nil }), loading},
-		"pulls its image":                         {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ContainerCreating") }), loading},
-		"cannot pull its image yet":               {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ImagePullBackOff") }), loading},
-		"waits for the next crash":                {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("CrashLoopBackOff") }), inCrashLoop},
-		"an init container crashes":               {on(func(p *corev1.Pod) { p.Status.InitContainerStatuses = waiting("CrashLoopBackOff") }), inCrashLoop},
-		"runs between two crashes":                {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = died(2, 1, 40*time.Second) }), inCrashLoop},
+		"without a node": {fixture.Pod("chat", 1, "pending"), pending},
+		"without a node, and deleted": {
+			on(func(p *corev1.Pod) { p.Spec.NodeName = ""; p.DeletionTimestamp = &metav1.Time{} }), ended,
+		},
+		"ready": {fixture.Pod("chat", 1, "ready"), ready},
+		"ready, and terminating": {
+			on(func(p *corev1.Pod) { p.Status.Conditions[0].Status = "True"; p.DeletionTimestamp = &metav1.Time{} }), ended,
+		},
+		"finished":                 {on(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), ended},
+		"evicted":                  {on(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), ended},
+		"on a node, no status yet": {on(func(p *corev1.Pod) { p.Status.Conditions = nil }), loading},
+		"pulls its image": {
+			on(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ContainerCreating") }), loading,
+		},
+		"cannot pull its image yet": {
+			on(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("ImagePullBackOff") }), loading,
+		},
+		"waits for the next crash": {
+			on(func(p *corev1.Pod) { p.Status.ContainerStatuses = waiting("CrashLoopBackOff") }), inCrashLoop,
+		},
+		"an init container crashes": {
+			on(func(p *corev1.Pod) { p.Status.InitContainerStatuses = waiting("CrashLoopBackOff") }), inCrashLoop,
+		},
+		"runs between two crashes": {
+			on(func(p *corev1.Pod) { p.Status.ContainerStatuses = died(2, 1, 40*time.Second) }), inCrashLoop,
+		},
 		"crashed once":                            {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = died(1, 1, 40*time.Second) }), loading},
 		"restarted after two days":                {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = died(7, 137, 48*time.Hour) }), loading},
 		"ended with exit code 0 and starts again": {on(func(p *corev1.Pod) { p.Status.ContainerStatuses = died(3, 0, time.Minute) }), loading},
@@ -62,10 +76,14 @@ func TestPhaseOfAPod(t *testing.T) {
 
 // A pod that requests a share of a GPU is recognized by the name of the resource.
 func TestSharedGPUOfAPod(t *testing.T) {
-	for name, want := range map[string]bool{"nvidia.com/gpu": false, "nvidia.com/gpu.shared": true, "nvidia.com/mig-1g.10gb": false, "nvidia.com/mig-1g.10gb.shared": true,
-		"example.com/x.shared": false, "cpu": false} {
+	for name, want := range map[string]bool{
+		"nvidia.com/gpu": false, "nvidia.com/gpu.shared": true, "nvidia.com/mig-1g.10gb": false, "nvidia.com/mig-1g.10gb.shared": true,
+		"example.com/x.shared": false, "cpu": false,
+	} {
 		p := fixture.Pod("llama", 0, "ready")
-		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceName(name): resource.MustParse("1")}}}}
+		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{corev1.ResourceName(name): resource.MustParse("1")},
+		}}}
 		f, err := TrimPod(p)
 		if err != nil {
 			t.Fatal(err)

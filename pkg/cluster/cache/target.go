@@ -61,7 +61,7 @@ type Target struct {
 	Extended       []gpupods.Amount   // extended resources per replica
 	Unreadable     bool               // the pod template cannot be decoded, so GPUs and Extended are not known
 	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
-	LimitsOnly     bool               // an extended resource has a limit and no request in the template; the API server adds the request to pods
+	LimitsOnly     bool               // a container has a limit and no request of an extended resource; the API server completes only pods
 	QuotaExceeded  bool               // a ResourceQuota refuses its pods
 	Selector       labels.Selector    // nil while it is not known: the target then has no view
 	operator       Operator

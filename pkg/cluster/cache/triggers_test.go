@@ -38,8 +38,12 @@ func TestTriggerMetricIsTheOneThatKEDAPublishes(t *testing.T) {
 		object *unstructured.Unstructured
 		want   string
 	}{
-		"by its index":                                                   {publishing([]string{"", "sqs"}, "s0-cron", "s1-aws-sqs-queue-jobs"), "s1-aws-sqs-queue-jobs"},
-		"after cpu, which is no external one":                            {publishing([]string{"cpu", "sqs"}, "s1-aws-sqs-queue-jobs"), "s1-aws-sqs-queue-jobs"},
+		"by its index": {
+			publishing([]string{"", "sqs"}, "s0-cron", "s1-aws-sqs-queue-jobs"), "s1-aws-sqs-queue-jobs",
+		},
+		"after cpu, which is no external one": {
+			publishing([]string{"cpu", "sqs"}, "s1-aws-sqs-queue-jobs"), "s1-aws-sqs-queue-jobs",
+		},
 		"the eleventh is not the second":                                 {publishing(eleven, "s1-b", "s10-sqs"), "s10-sqs"},
 		"the second is not the eleventh":                                 {publishing([]string{"a", "sqs"}, "s10-other"), ""},
 		"KEDA has not published it":                                      {publishing([]string{"sqs"}), ""},

@@ -44,7 +44,9 @@ func factsOfNodePool(p *karpenter.NodePool) objects.NodePoolFacts {
 	for _, l := range p.Limits() {
 		f.Limits = append(f.Limits, l.Resource)
 	}
-	f.ClosedLimits = slices.ContainsFunc(p.Limits(), func(l capacity.LimitView) bool { return !l.Ours && (l.Value == `"0"` || l.Value == "0") })
+	f.ClosedLimits = slices.ContainsFunc(p.Limits(), func(l capacity.LimitView) bool {
+		return !l.Ours && (l.Value == `"0"` || l.Value == "0")
+	})
 	for i := range p.Spec.Disruption.Budgets {
 		b := &p.Spec.Disruption.Budgets[i]
 		budget := objects.Budget{Nodes: b.Nodes, Scheduled: b.Schedule != nil}

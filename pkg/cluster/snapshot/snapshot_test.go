@@ -75,21 +75,37 @@ func TestChecksOfNodePools(t *testing.T) {
 		groups       map[string]map[string]string
 		want         []string
 	}{
-		"two correct NodePools":                      {nil, nil, group, nil},
-		"consolidateAfter Never":                     {set("disruption.consolidateAfter", "Never"), nil, group, []string{objects.CannotReachZero}},
-		"a budget of 0 without a schedule":           {set("disruption.budgets", []any{map[string]any{"nodes": "0"}}), nil, group, []string{objects.CannotReachZero}},
-		"a budget for office hours":                  {set("disruption.budgets", []any{map[string]any{"nodes": "0", "schedule": "0 8 * * 1-5", "duration": "10h"}}), nil, group, nil},
-		"a budget for drift alone":                   {set("disruption.budgets", []any{map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}), nil, group, nil},
-		"static capacity":                            {set("replicas", int64(2)), nil, group, []string{objects.CannotReachZero}},
-		"no taint":                                   {set("template.spec.taints", []any{}), nil, group, []string{objects.NoTaint}},
-		"a group with an unknown NodePool":           {nil, nil, map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "ondemand"}}, []string{objects.NodePoolMissing}},
-		"only spot in the group":                     {nil, nil, map[string]map[string]string{"chat": {"spot": "spot"}}, []string{objects.NoFallback}},
+		"two correct NodePools": {nil, nil, group, nil},
+		"consolidateAfter Never": {
+			set("disruption.consolidateAfter", "Never"), nil, group, []string{objects.CannotReachZero},
+		},
+		"a budget of 0 without a schedule": {
+			set("disruption.budgets", []any{map[string]any{"nodes": "0"}}), nil, group, []string{objects.CannotReachZero},
+		},
+		"a budget for office hours": {
+			set("disruption.budgets", []any{map[string]any{"nodes": "0", "schedule": "0 8 * * 1-5", "duration": "10h"}}), nil, group, nil,
+		},
+		"a budget for drift alone": {
+			set("disruption.budgets", []any{map[string]any{"nodes": "0", "reasons": []any{"Drifted"}}}), nil, group, nil,
+		},
+		"static capacity": {set("replicas", int64(2)), nil, group, []string{objects.CannotReachZero}},
+		"no taint":        {set("template.spec.taints", []any{}), nil, group, []string{objects.NoTaint}},
+		"a group with an unknown NodePool": {
+			nil, nil, map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "ondemand"}}, []string{objects.NodePoolMissing},
+		},
+		"only spot in the group": {
+			nil, nil, map[string]map[string]string{"chat": {"spot": "spot"}}, []string{objects.NoFallback},
+		},
 		"a spot NodePool that allows only on-demand": {requirements("on-demand"), nil, group, []string{objects.NoFallback}},
-		"on-demand with a limit of 0":                {nil, set("limits", map[string]any{"nvidia.com/gpu": "0"}), group, []string{objects.NoFallback}},
-		"on-demand has the greater weight":           {nil, set("weight", int64(50)), group, []string{objects.SpotIsNotFirst}},
-		"no groups: on-demand exists":                {nil, nil, nil, nil},
-		"no groups: only spot":                       {requirements("spot"), requirements("spot"), nil, []string{objects.NoFallback}},
-		"no groups: no capacity type":                {requirements("spot"), set("template.spec.requirements", []any{map[string]any{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": []any{"g5"}}}), nil, nil},
+		"on-demand with a limit of 0": {
+			nil, set("limits", map[string]any{"nvidia.com/gpu": "0"}), group, []string{objects.NoFallback},
+		},
+		"on-demand has the greater weight": {nil, set("weight", int64(50)), group, []string{objects.SpotIsNotFirst}},
+		"no groups: on-demand exists":      {nil, nil, nil, nil},
+		"no groups: only spot":             {requirements("spot"), requirements("spot"), nil, []string{objects.NoFallback}},
+		"no groups: no capacity type": {
+			requirements("spot"), set("template.spec.requirements", []any{map[string]any{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": []any{"g5"}}}), nil, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := objects.NodePools(nodePoolFacts([]*unstructured.Unstructured{pool(t, "spot", c.spot), pool(t, "on-demand", c.demand)}), c.groups)

@@ -52,7 +52,8 @@ func (f Fallbacks) Of(namespace, name string) *int64 {
 func (c *hpaCheck) fallback() {
 	if r := c.facts.Fallback; r != nil && *r < int64(c.spec.MaxReplicas) {
 		c.add(FallbackScalesDown,
-			fmt.Sprintf("its metric has fallback.replicas %d: while no target is served (mode: hold, an outage) the HPA scales to %d, also down", *r, *r),
+			fmt.Sprintf("its metric has fallback.replicas %d: while no target is served (mode: hold, an outage) the HPA scales to %d, "+
+				"also down", *r, *r),
 			fmt.Sprintf("remove the metric's fallback, so that the HPA keeps its replicas, or set fallback.replicas: %d, its maxReplicas",
 				c.spec.MaxReplicas))
 	}

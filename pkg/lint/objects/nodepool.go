@@ -79,7 +79,8 @@ func NodePools(pools []NodePoolFacts, groups map[string]map[string]string) (foun
 	}
 	others := func(p *NodePoolFacts) bool { return p.Allows("on-demand") || p.Allows("reserved") }
 	if len(groups) == 0 && len(gpuPools) > 0 && !slices.ContainsFunc(gpuPools, others) {
-		found = append(found, gpuPools[0].finding(NoFallback, "every NodePool with GPUs allows only spot: pods wait while no spot capacity is available",
+		found = append(found, gpuPools[0].finding(NoFallback,
+			"every NodePool with GPUs allows only spot: pods wait while no spot capacity is available",
 			`let one allow karpenter.sh/capacity-type "on-demand", with a lower weight`))
 	}
 	slices.SortFunc(found, func(a, b ObjectFinding) int { return strings.Compare(a.Object+a.Check+a.What, b.Object+b.Check+b.What) })
@@ -174,7 +175,8 @@ func groupFindings(group string, members map[string]string, byName map[string]*N
 	spotName, onDemandName := members["spot"], members["on-demand"]
 	spot, onDemand := byName[spotName], byName[onDemandName]
 	if spotName != "" && onDemandName == "" && members["reserved"] == "" {
-		add(NoFallback, "it has a spot NodePool and no other: pods wait while no spot capacity is available", "add an on-demand NodePool to the group")
+		add(NoFallback, "it has a spot NodePool and no other: pods wait while no spot capacity is available",
+			"add an on-demand NodePool to the group")
 	}
 	if spot != nil && onDemand != nil && spotName != onDemandName && spot.Weight < onDemand.Weight {
 		add(SpotIsNotFirst, fmt.Sprintf("NodePool %s (weight %d) has precedence over %s (weight %d): Karpenter never tries spot first",

@@ -49,13 +49,15 @@ func Cluster(f ClusterFacts) (found []ObjectFinding) {
 		if f.Minor < gateMinor {
 			fix = "start kube-controller-manager with --horizontal-pod-autoscaler-tolerance=0.001, or use KEDA from 2.21 on"
 		}
-		add("Kubernetes "+f.Version, OldKubernetes, "an HPA ignores changes below a tenth, and this version has no tolerance per HPA by default", fix)
+		add("Kubernetes "+f.Version, OldKubernetes,
+			"an HPA ignores changes below a tenth, and this version has no tolerance per HPA by default", fix)
 	}
 	if major, minor, ok := majorMinor(f.KEDA); ok && (major < 2 || major == 2 && minor < 14) {
 		add("KEDA "+f.KEDA, OldKEDA, "external-push scalers are tested with KEDA from 2.14 on", "upgrade KEDA")
 	}
 	if major, _, ok := majorMinor(f.Karpenter); ok && (major < 1 || !f.NodePoolsServed) {
-		add("Karpenter "+f.Karpenter, OldKarpenter, "karpenter.sh/v1 is not served: NodePools are neither read nor overridden", "upgrade Karpenter to 1.x")
+		add("Karpenter "+f.Karpenter, OldKarpenter, "karpenter.sh/v1 is not served: NodePools are neither read nor overridden",
+			"upgrade Karpenter to 1.x")
 	}
 	return found
 }

@@ -81,7 +81,8 @@ var scaledObjectRules = []scaledObjectRule{
 	{DoubledIdleDelay, true, func(s *ScaledObjectFacts, p *PolicyFacts) bool {
 		return s.MinReplicas == 0 && p.CooldownPeriod > 0 && s.idleDelay() > idleGuard
 	}, func(s *ScaledObjectFacts, p *PolicyFacts) string {
-		return fmt.Sprintf("the last replica is removed after the policy's cooldownPeriod of %s and then KEDA's of %s", p.CooldownPeriod, s.idleDelay())
+		return fmt.Sprintf("the last replica is removed after the policy's cooldownPeriod of %s and then KEDA's of %s",
+			p.CooldownPeriod, s.idleDelay())
 	}, "set spec.cooldownPeriod: 60, or the policy's cooldownPeriod: 0"},
 	{CachedTrigger, true, func(s *ScaledObjectFacts, _ *PolicyFacts) bool { return s.Cached },
 		text("with useCachedMetrics the HPA reads the target of KEDA's last poll"), "remove useCachedMetrics from the trigger for gpuscaler"},
