@@ -48,7 +48,7 @@ var allowed = []struct{ file, word, reason string }{
 // bannedIdentifiers are names that the field has better terms for, by directory; they are compared with whole identifiers.
 var bannedIdentifiers = map[string]string{
 	"":             "world hands eyes landing guests guest strays stray squatters squatter seer rival rivals crowd breed told tell",
-	"pkg/cluster":  "tenure survey",
+	"pkg/cluster":  "tenure survey poolFacts landsIn nudge outrun squatters lateKind",
 	"pkg/capacity": "nudge nudges fence fenced lid lidded hold held patience impatient turn comeBack marks mark letGo survey wish",
 	"pkg/scaling":  "agenda outlook mayFall veto",
 	"pkg/engine":   "thought think awake StandDown slot board Board",
