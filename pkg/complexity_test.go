@@ -11,7 +11,7 @@ import (
 )
 
 // maxComplexity is the largest cyclomatic complexity in the code at present. README.md lists the functions above 20; new ones stay below.
-const maxComplexity = 26
+const maxComplexity = 23
 
 // TestFunctionsAreSimple fails for a function that has more branches than the present maximum. Closures count as part of their function.
 func TestFunctionsAreSimple(t *testing.T) {
