@@ -416,3 +416,28 @@ func checkSettled(t *testing.T, name string, was override, view FieldView, conse
 		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, view.Value, view.Ours, consent, *got, after)
 	}
 }
+
+// A limit of the owner ends a probe that has launched no node; a node of the probe is judged also at the limit.
+func TestOwnersLimitEndsAProbeWithoutANode(t *testing.T) {
+	for launched, want := range map[bool]spotEvent{false: probeUseless, true: spotUnchanged} {
+		s := spotState{Phase: Probing, Until: 2000}
+		in := spotInput{at: 1000, paired: true, candidates: true, full: true, launched: launched, evidence: evidence{attempts: 1}}
+		if got := s.event(&in); got != want {
+			t.Errorf("launched %v: event %d, want %d", launched, got, want)
+		}
+	}
+}
+
+func TestLossesCountWithinTheirWindow(t *testing.T) {
+	for age, want := range map[time.Duration]int{0: 1, lossWindow - time.Millisecond: 1, lossWindow: 0} {
+		c := newCluster(t, nil)
+		o := c.observe()
+		o.Pools[0].Losses = []Loss{{"a", midnight.Add(-age)}}
+		var tick tick
+		tick.begin(c.g, &o, &c.s, midnight, &c.d)
+		tick.countNodes()
+		if e := tick.evidence(0, 0); e.lost != want {
+			t.Errorf("%v ago: %d losses, want %d", age, e.lost, want)
+		}
+	}
+}
