@@ -224,7 +224,7 @@ var removals = []removal{
 		edits: []edit{{"pkg/dashboard/secure.go", `"X-Frame-Options":              "DENY",`, ""}}},
 	{what: "the prohibition of content detection", rows: of(inPage, "a script in the explanation's JSON, opened by a browser"),
 		edits: []edit{{"pkg/dashboard/secure.go", `"X-Content-Type-Options":       "nosniff",`, ""}}},
-	{what: "the check of a requested time", rows: of(inPage, "a script in a moment", "an age of a million years"),
+	{what: "the check of a requested time", rows: of(inPage, "a script in a moment", "an age of a million years", "a zone that is a file"),
 		edits: []edit{
 			{"pkg/dashboard/api.go", "at, err := explain.ParseQuery(r.URL.Query(), a.options.Clock(), a.options.Zone)",
 				"at, _ = explain.ParseQuery(r.URL.Query(), a.options.Clock(), a.options.Zone)\n\tvar err error"},
@@ -274,7 +274,6 @@ var heldElsewhere = map[string]string{
 	inPage + "a script in a search":                                                 "as above",
 	inPage + "a script in a path that there is not":                                 "the error page does not contain the path",
 	inPage + "a cookie that breaks out of an attribute":                             "the page accepts two values of the cookie only",
-	inPage + "a zone that is a file":                                                "time.LoadLocation refuses it",
 	inPage + "a moment before time began":                                           "the history has no decision of that time",
 	inPage + "the last page of a list without end":                                  "a page number beyond the list is the last page",
 	inPage + "a change by POST":                                                     "two layers hold it: the page's own check and the routes, which have the method GET",
