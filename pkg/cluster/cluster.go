@@ -121,6 +121,7 @@ type Cluster struct {
 	recorder    *events.Recorder
 	transitions *transitions.Reporter
 	activator   *activation.Activator
+	reporter    *findings.Reporter
 	served      activation.Served
 	releases    *leader.Releases
 	nodes       *nodeAdapter // nil if Options.Groups is nil
@@ -187,6 +188,7 @@ func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Op
 func (c *Cluster) Activate(served activation.Served) {
 	c.served = served
 	c.activator.Serve(served)
+	c.reporter = c.newReporter() // here, because it registers its metric
 }
 
 func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }
@@ -219,7 +221,10 @@ func (c *Cluster) Run(ctx context.Context) error {
 	if c.nodes != nil {
 		c.nodes.WaitForSync(ctx, c.crds.SyncTimeout())
 	}
-	running.Go(func() { c.newReporter().Run(ctx) })
+	if c.reporter == nil {
+		c.reporter = c.newReporter()
+	}
+	running.Go(func() { c.reporter.Run(ctx) })
 	if c.activator.Enabled() {
 		running.Go(func() { c.activator.Run(ctx) })
 		running.Go(func() { c.manageKEDA(ctx) })
