@@ -88,6 +88,7 @@ commits: ## check the messages of new commits: package: imperative summary, at m
 	  $$0 !~ /^[A-Za-z0-9_.,\/ -]+: [^ ]/ {print hash ": not in the form package: summary: " $$0; bad=1} END {exit bad}'
 
 verify: commits ## check formatting and commit messages, as CI does
+	@for module in . e2e e2e/hpacheck; do (cd $$module && $(GO) list ./... >/dev/null) || { echo "run go mod tidy in $$module"; exit 1; }; done
 	@unformatted=$$(gofmt -l cmd pkg config e2e); [ -z "$$unformatted" ] || { echo "run make fmt:"; echo "$$unformatted"; exit 1; }
 
 include e2e/components.mk
