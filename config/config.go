@@ -1,4 +1,4 @@
-// Package config carries the files that the binary needs where nothing is mounted.
+// Package config embeds the files that the binary uses if the user provides none.
 package config
 
 import _ "embed"

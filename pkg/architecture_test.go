@@ -18,7 +18,7 @@ import (
 
 const module = "github.com/gpuscaler/gpuscaler/pkg/"
 
-// rule is one package of the plan with its imports.
+// rule defines which packages one package may import.
 type rule struct {
 	name   string
 	ours   []string // packages of this module that it may reach, directly or transitively
@@ -94,7 +94,8 @@ func TestForbiddenImportIsReported(t *testing.T) {
 	}
 }
 
-// clock matches a use of the real clock. A named I/O edge may use it: the line ends with a comment that says why.
+// clock matches a use of the real clock. Such a use is allowed only on a line whose comment declares it as an I/O edge and gives the
+// reason.
 var clock = regexp.MustCompile(`\btime\.(Now|Since|Until|After|AfterFunc|Sleep|NewTimer|NewTicker|Tick)\b`)
 
 func TestOnlyNamedEdgesUseTheClock(t *testing.T) {

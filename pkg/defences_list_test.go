@@ -8,17 +8,19 @@ import (
 	"testing"
 )
 
-// removal takes a defence out of the code. Each of its rows of the table in hostileCases must then fail; `make defences` checks this.
+// removal is an edit of the code that disables one defence. Without the defence, each of the listed rows of the table in hostileCases must
+// fail. `make defences` checks this.
 type removal struct {
 	what string   // the defence
 	rows []string // "entrance: row"
-	// overlap is why rows of other removals are among the rows: the defence contains other ones, or two defences hold a row together.
-	// Without it, no row is in two removals.
+	// overlap is the reason why this removal lists rows that another removal lists too, for example because this defence includes the other
+	// one. Each row is in at most one removal without an overlap.
 	overlap string
 	edits   []edit
 }
 
-// edit replaces a text that occurs once in a file, named from the root of the repository.
+// edit replaces the text old by the text new. old must occur exactly once in the file. The path of the file is relative to the root of the
+// repository.
 type edit struct{ file, old, new string }
 
 const (
@@ -29,7 +31,7 @@ const (
 	inAPI     = "The external metrics API: "
 )
 
-// of returns rows with the name of their entrance.
+// of returns each row with the prefix entrance, as in removal.rows.
 func of(entrance string, rows ...string) []string {
 	out := make([]string, len(rows))
 	for i, row := range rows {
@@ -251,7 +253,7 @@ var removals = []removal{
 		edits: []edit{{"pkg/dashboard/api.go", `return namespace != "" && of != namespace`, `return namespace != "" && of == ""`}}},
 }
 
-// heldElsewhere lists the rows that no removal makes fail, with what holds them.
+// heldElsewhere lists the rows that fail in no removal. The value is what defends the code against the row instead.
 var heldElsewhere = map[string]string{
 	inPorts + "4,000 connections to the port of metrics, for a late liveness probe": "probes have a listener of their own; no single line does it",
 	inScaler + "another namespace in the policy's name":                             "the policy is found by the caller's namespace and its name; no single line refuses it",
@@ -303,11 +305,11 @@ var heldElsewhere = map[string]string{
 	inSources + "brackets without end":                                              "encoding/json refuses more than 10,000 nested values",
 }
 
-// withoutRemovals lists the entrances whose rows have no removals yet.
+// withoutRemovals lists the sections of hostileCases for whose rows there are no removals yet.
 var withoutRemovals = []string{"Policy files", "Annotations", "The operator's annotations"}
 
-// TestDefencesMatchTheCode checks the list without running it: every edit has its text in the code once, and every row exists and is
-// either in a removal or in heldElsewhere.
+// TestDefencesMatchTheCode checks the removals without applying them. The old text of each edit must occur exactly once in its file. Each
+// row must exist in hostileCases and must be in a removal or in heldElsewhere.
 func TestDefencesMatchTheCode(t *testing.T) {
 	golden := goldenRows(t)
 	exists := func(row string) bool {

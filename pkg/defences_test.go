@@ -16,9 +16,10 @@ import (
 	"time"
 )
 
-// TestEachRowFailsWithoutItsDefence removes each defence of removals in turn, in a copy of the files that only the compiler reads, and runs
-// the rows of its entrances. Each row of the removal must fail. Other rows that fail are printed: a row may share state with another.
-// DEFENCES=REGEXP chooses removals by their text.
+// TestEachRowFailsWithoutItsDefence applies each removal in turn and runs the sections of hostileCases that contain its rows. The files of
+// the repository are not changed: the edited copies are passed to the compiler with -overlay. Each row of the removal must fail. Other rows
+// that fail are only logged, because rows can share state. The environment variable DEFENCES is a regular expression that selects removals
+// by their text.
 func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	chosen := regexp.MustCompile(os.Getenv("DEFENCES"))
 	var all removal
@@ -56,8 +57,8 @@ func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	}
 }
 
-// runRows builds the tests of this package without a defence, and returns whether each row that ran failed. A row that ends the process
-// counts as failed, and the other rows run again without it. The result is nil where the code without the defence does not compile.
+// runRows builds the tests of this package with a removal applied, and returns for each row that ran whether it failed. A row that ends the
+// process counts as failed; the remaining rows then run again without it. The result is nil if the edited code does not compile.
 func runRows(t *testing.T, r removal) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +69,8 @@ func runRows(t *testing.T, r removal) map[string]bool {
 	}
 	rows, log, skip := map[string]bool{}, filepath.Join(dir, "rows"), ""
 	for range 20 {
-		// A reply that makes the process allocate as much as it announces ends at this limit, and not at the limit of the machine.
+		// The memory is limited with ulimit. Without the defence, a reply may make the process allocate as much memory as the reply
+		// announces, which would exhaust the machine.
 		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run", "^TestHostileCases$/"+entrancesOf(r.rows))
 		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, "UPDATE_GOLDEN=")
 		out, err := c.CombinedOutput()
@@ -97,7 +99,7 @@ func runRows(t *testing.T, r removal) map[string]bool {
 	return nil
 }
 
-// entrancesOf returns a pattern for -test.run that matches the entrances of rows.
+// entrancesOf returns a pattern for -test.run that matches the sections of hostileCases that contain the rows.
 func entrancesOf(rows []string) string {
 	var all []string
 	for _, row := range rows {
@@ -109,7 +111,7 @@ func entrancesOf(rows []string) string {
 	return "^(" + strings.Join(all, "|") + ")$"
 }
 
-// overlay writes the files without the defence, and returns the file that lists them for the compiler (go help build, -overlay).
+// overlay writes the edited files of a removal to dir, and returns the path of the JSON file for the -overlay flag of `go build`.
 func overlay(t *testing.T, dir string, r removal) string {
 	t.Helper()
 	replaced := map[string]string{}

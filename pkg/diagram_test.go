@@ -10,7 +10,8 @@ import (
 
 var arrow = regexp.MustCompile(`(?m)^  (\w+) --> (\w+)$`)
 
-// TestDiagramShowsTheImports compares the arrows of README.md with the imports between the packages of this directory.
+// TestDiagramShowsTheImports checks that the diagram in README.md has an arrow for each import between the packages of this directory, and
+// no other arrows.
 func TestDiagramShowsTheImports(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	if err != nil {

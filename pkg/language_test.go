@@ -38,12 +38,14 @@ var bannedWords = map[string]string{
 // notYet lists the directories whose text was not rewritten yet. It only shrinks.
 var notYet = []string{}
 
-// allowed are the places where a banned word is right, each with its reason. At most ten.
+// allowed lists the words that may occur in a file although bannedWords contains them, each with a reason. The word "*" allows every banned
+// word. The list has at most ten entries.
 var allowed = []struct{ file, word, reason string }{
 	{"pkg/language_test.go", "*", "this list"},
 }
 
-// bannedIdentifiers are names that the field has better terms for, by directory; they are compared with whole identifiers.
+// bannedIdentifiers lists the identifiers that must not be used, by directory (the empty key is for all directories), because Kubernetes,
+// Prometheus or Karpenter has a better term. Only whole identifiers are compared.
 var bannedIdentifiers = map[string]string{
 	"":             "world hands eyes landing guests guest strays stray squatters squatter seer rival rivals crowd breed told tell",
 	"pkg/cluster":  "tenure survey poolFacts landsIn nudge outrun squatters lateKind",

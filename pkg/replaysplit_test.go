@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// evaluationPackages compare policies with other autoscalers. They run for minutes on every core, so the controller must not link them.
+// evaluationPackages are the packages that compare policies with other autoscalers. Such a comparison uses all CPU cores for minutes, so
+// the controller must not import these packages.
 var evaluationPackages = []string{
 	"replay/evaluate", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report", "replay/spotbench", "replay/tune", "replay/demo",
 }
@@ -22,8 +23,8 @@ var evaluationCommands = []string{
 	"replay.go", "replaybench.go", "replayreport.go", "replayscenario.go", "spotbench.go", "tune.go", "demo.go",
 }
 
-// TestControllerDoesNotImportEvaluation follows the imports of every file of cmd/gpuscaler that is not an evaluation command, with all
-// their dependencies.
+// TestControllerDoesNotImportEvaluation checks that no file of cmd/gpuscaler outside evaluationCommands imports an evaluation package,
+// directly or through another package.
 func TestControllerDoesNotImportEvaluation(t *testing.T) {
 	direct := importsOfController(t)
 	for _, used := range []string{"engine", "cluster", "replay/record"} {

@@ -24,7 +24,8 @@ func missingIn(dir string) (missing []string) {
 	return missing
 }
 
-// Without the shared data many tests are skipped. A developer's machine may skip them; CI must not, because a skipped test reports nothing.
+// Tests that need the shared data are skipped if it does not exist. That is allowed on a developer's machine. In CI it is an error, because
+// a skipped test does not detect a failure.
 func TestSharedDataExistsInCI(t *testing.T) {
 	missing := missingIn(filepath.Join("..", "..", "shared", "data"))
 	switch {

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// serveMetrics starts the aggregated API as in a cluster.
+// serveMetrics starts the server of the external metrics API with delegated authentication and authorization, and returns its address.
 func serveMetrics(t *testing.T) (address string) {
 	t.Helper()
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
@@ -162,7 +162,7 @@ func metricsAPI(t *testing.T) entrance {
 	}}
 }
 
-// scaler returns the attempts on KEDA's external scaler, with mutual TLS and in plain text, as behind a service mesh.
+// scaler returns the attempts on KEDA's external scaler. It is served with mutual TLS, and in plain text as it is behind a service mesh.
 func scaler(t *testing.T) entrance {
 	dir := t.TempDir()
 	keys := func(name string) (crt, key string) {

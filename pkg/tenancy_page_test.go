@@ -29,7 +29,7 @@ var hostileNoon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const scriptName = `x"><script>alert(1)</script>`
 
-// still is an observed state that does not change: two tenants, and a workload whose texts are markup.
+// still is an observed state that does not change. It has workloads of two tenants, and one workload whose name and other texts are HTML.
 type still struct{ workloads []scaling.Workload }
 
 func newBoard() *engine.DecisionStore {
@@ -83,7 +83,7 @@ func newCluster(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// pages returns the page on loopback and the page for tenants.
+// explainAndPage returns the attempts on the dashboard: on the page for users on the same machine (loopback), and on the page for tenants.
 func explainAndPage(t *testing.T) entrance {
 	door, err := visitor.New(newCluster(t))
 	if err != nil {
@@ -190,7 +190,8 @@ func explainAndPage(t *testing.T) entrance {
 	}}
 }
 
-// saw returns which tenants a response shows. It fails if a name is rendered as markup or an error names a workload.
+// saw returns the status of a response and the tenants whose workloads it contains. The test fails if a name is rendered as HTML or if an
+// error message contains the name of a workload.
 func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	code, body := w.Code, w.Body.String()
@@ -220,7 +221,8 @@ func saw(t *testing.T, path string, w *httptest.ResponseRecorder) string {
 	return text
 }
 
-// raw sends bytes to a real server and returns the first line of the response.
+// raw sends bytes to a real server. It returns the status of the response, and then the status of a second response or that the connection
+// is closed.
 func raw(t *testing.T, h http.Handler, request string) string {
 	t.Helper()
 	server := httptest.NewServer(h)

@@ -52,14 +52,14 @@ spec:
 
 var llama = scaling.Key{Namespace: "team-chat", Name: "llama"}
 
-// signal replaces the signal of the policy.
+// signal returns tenantPolicy with another signal.
 func signal(text string) string {
 	return strings.Replace(tenantPolicy, signalLine, "  - "+text+"\n", 1)
 }
 
 const signalLine = "  - {name: queue, type: prometheus, metric: http_requests, matchLabels: {app: chat}, target: 10}\n"
 
-// loaded returns the result of loading a tenant's file together with the platform's.
+// loaded loads the platform's file and a tenant's file. It returns a description of the policy in force, or of the first problem.
 func loaded(t *testing.T, text string) string {
 	t.Helper()
 	return within(t, 5*time.Second, func() string {
@@ -76,7 +76,8 @@ func loaded(t *testing.T, text string) string {
 	})
 }
 
-// bound loads the platform's file and a tenant's as a release does: the tenant's path accepts only the tenant's namespace.
+// bound loads the platform's file and a tenant's file. As in a release, the path of the tenant's file accepts only policies of the tenant's
+// namespace.
 func bound(t *testing.T, text string) (*store.Store, store.Report) {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +106,8 @@ func firstLine(p policy.Problem) string {
 	return text
 }
 
-// inForce describes the accepted policy. A query that leaves the tenant's namespace fails the test.
+// inForce returns a description of an accepted policy. The test fails if a query of the policy selects series outside of the tenant's
+// namespace.
 func inForce(t *testing.T, c *policy.Compiled) string {
 	t.Helper()
 	for _, s := range c.Sources {
@@ -137,7 +139,7 @@ func inForce(t *testing.T, c *policy.Compiled) string {
 	return fmt.Sprintf("in force, at most %d replicas", c.Workload.Policy.MaxReplicas)
 }
 
-// bomb is nine lines of YAML that expand to a thousand million strings.
+// bomb returns ten lines of YAML whose aliases expand to more than 10^10 strings.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -249,7 +251,8 @@ func ownPlatform(spec string) string {
 	return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: mine}\nspec: {" + spec + "}\n"
 }
 
-// reaches describes the platform and the tenant's policy after loading a tenant's file.
+// reaches loads a tenant's file and returns the settings of the platform and the problems of the file. The test fails if the file changed
+// the platform's settings or removed the tenant's policy.
 func reaches(t *testing.T, text string) string {
 	t.Helper()
 	s, r := bound(t, text)

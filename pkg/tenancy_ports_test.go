@@ -55,7 +55,8 @@ func occupy(t *testing.T, address, text string, n int) {
 	}
 }
 
-// ports returns the attempts on the ports of metrics and probes, in plain text as in the chart, and with authorization.
+// ports returns the attempts on the ports of metrics and probes. The metrics are served in plain text, as in the chart, and with TLS and
+// authorization.
 func ports(t *testing.T) entrance {
 	registry := prometheus.NewRegistry()
 	for _, c := range metrics.NewPolicyCollectors(newBoard()) {
@@ -147,7 +148,7 @@ func (c counting) Gather() (families []*dto.MetricFamily, err error) {
 	return c.Gatherer.Gather()
 }
 
-// streams are attempts to use up the memory of KEDA's external scaler. The limits are lower than the chart's.
+// streams returns the attempts to use up the memory of KEDA's external scaler. Its limits in the test are lower than those in the chart.
 func streams(t *testing.T) []attempt {
 	const limit = 100
 	var refused, closed atomic.Int32

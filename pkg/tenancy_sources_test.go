@@ -30,14 +30,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// podAt returns a workload with one pod at an address.
+// podAt lists one ready pod for every workload. Its value is the IP address of the pod.
 type podAt string
 
 func (a podAt) Pods(*scaling.Workload) []engine.Pod {
 	return []engine.Pod{{Name: "llama-0", IP: string(a), Node: "n", Ready: true, Leader: true, Started: time.Now().Add(-time.Hour)}}
 }
 
-// reads polls a source once and returns the reading that the engine would get. An unknown reading never lowers a target.
+// reads polls a source once and returns the reading of the signal as text. The engine never decreases a target because of an unknown
+// reading.
 func reads(t *testing.T, source, signalText string, o telemetry.Options) string {
 	t.Helper()
 	return within(t, 9*time.Second, func() string {
@@ -82,7 +83,7 @@ func write(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 }
 
-// endless repeats a line until the reader disconnects.
+// endless returns a handler that writes first and then repeats line until the client disconnects.
 func endless(first, line string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, first)
@@ -94,7 +95,7 @@ func endless(first, line string) http.HandlerFunc {
 	}
 }
 
-// redisSays reads a list's length from a server that answers every LLEN with reply.
+// redisSays returns an attempt that reads the length of a list from a server with the given reply to every LLEN.
 func redisSays(reply string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -138,7 +139,7 @@ func (c *sentBytes) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// zipBomb is 32 MiB of a page in 32 KiB.
+// zipBomb returns 32 KiB of gzip data that decompress to a metrics page of about 32 MiB.
 func zipBomb() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -186,13 +187,15 @@ func sources(t *testing.T) entrance {
 	vector := func(result string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + result + `]}}`
 	}
-	// bounded is an attempt that ends with the first limit that it reaches: bytes, series or time.
+	// bounded replaces the cause of an unknown reading by "stopped". The attempt reaches one of several limits first (bytes, series or
+	// time), and which one can differ from run to run.
 	bounded := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return strings.NewReplacer("answer cut off", "stopped", "source unreachable", "stopped", "invalid value", "stopped").Replace(try(t))
 		}
 	}
-	// sent fails an attempt that read more than the given MiB: then the time limit ended it, not the limit of bytes.
+	// sent fails an attempt for which the server could send more than limit MiB. In that case the time limit ended the request and not the
+	// limit of bytes.
 	sent := func(limit int64, h http.HandlerFunc, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			var n atomic.Int64
@@ -203,11 +206,12 @@ func sources(t *testing.T) entrance {
 			return text
 		}
 	}
-	// soon fails an attempt that takes longer than the time limit of a pod, also if the data source has a longer one.
+	// soon fails an attempt that takes much longer than the time limit of one pod. That limit also applies if the timeout of the data
+	// source is longer.
 	soon := func(try func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string { return within(t, 4*time.Second, func() string { return try(t) }) }
 	}
-	// redirecting fails an attempt whose redirect to a path is followed.
+	// redirecting fails an attempt in which gpuscaler follows a redirect to the given path.
 	redirecting := func(path string, code int, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return try(func(w http.ResponseWriter, r *http.Request) {
@@ -226,7 +230,8 @@ func sources(t *testing.T) entrance {
 		}
 		return one("value", value) + "," + one("age0", fmt.Sprint(moment))
 	}
-	// claim is a series that a pod of namespace evil serves about a pod of team-chat, as a scrape without honor_labels stores it.
+	// claim returns an attempt in which a pod of namespace evil serves a series about a pod of namespace team-chat. Prometheus stores the
+	// series as a scrape without honor_labels does.
 	claim := func(metric, more, signalText string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			at, _ := serve(t, write(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"namespace":"evil","pod":"evil-0",`+

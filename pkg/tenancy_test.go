@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// attempt is one attack and its result.
+// attempt is one attack and its expected result.
 type attempt struct {
 	what string
 	fell string // a similar vulnerability of another project, by its CVE or issue
@@ -20,7 +20,7 @@ type attempt struct {
 	try  func(t *testing.T) string
 }
 
-// entrance is an interface and its possible attackers.
+// entrance is one interface of gpuscaler, the attackers who can reach it, and their attempts.
 type entrance struct {
 	name, who string
 	attempts  []attempt
@@ -28,8 +28,8 @@ type entrance struct {
 
 const hostileCases = "../config/security/hostile-cases.md"
 
-// TestHostileCases runs every attempt against the real code. A row fails if its result differs from the row of the table in
-// hostileCases; UPDATE_GOLDEN=1 writes the table. `make defences` shows that each row fails without its defence.
+// TestHostileCases runs every attempt against the real code. A row fails if its result differs from that in the table of hostileCases;
+// UPDATE_GOLDEN=1 writes the table. `make defences` removes each defence in turn and checks that its rows fail without it.
 func TestHostileCases(t *testing.T) {
 	entrances := []entrance{policyFiles(t), annotationEntrance(t), operators(), explainAndPage(t), metricsAPI(t), ports(t), scaler(t), sources(t)}
 	update := os.Getenv("UPDATE_GOLDEN") != ""
@@ -63,7 +63,8 @@ func TestHostileCases(t *testing.T) {
 	}
 }
 
-// watchRow is for `make defences`, which names a file for the rows' results, and rows that are left out because they ended the process.
+// watchRow supports `make defences`. It appends the beginning and the result of each row to the file HOSTILE_ROWS, and skips the rows in
+// HOSTILE_SKIP, which crashed the process in an earlier run.
 func watchRow(t *testing.T, entrance, row string) {
 	t.Helper()
 	file := os.Getenv("HOSTILE_ROWS")
@@ -94,7 +95,7 @@ func watchRow(t *testing.T, entrance, row string) {
 	})
 }
 
-// goldenRows reads the results in the table, by interface.
+// goldenRows returns the expected results from the table, by the name of the interface and the attempt.
 func goldenRows(t *testing.T) map[string]map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(hostileCases)
@@ -125,7 +126,7 @@ func cell(text string) string {
 	}, text)
 }
 
-// tidy removes what differs from run to run and truncates long texts.
+// tidy replaces the parts of a text that differ from run to run, such as ports, and truncates a long text.
 func tidy(text string) string {
 	text = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "127.0.0.1:PORT")
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")

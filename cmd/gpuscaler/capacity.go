@@ -104,7 +104,8 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// load reads the cluster, or the files that replace it.
+// load returns the observed state, read from the cluster or from the files of --from. It waits until the caches are synced. The caller must
+// call done to stop the caches.
 func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *cluster.Cluster, done func(), err error) {
 	options := cluster.Options{
 		Policies: store, Groups: store, Leading: func() bool { return false }, Log: slog.New(slog.NewTextHandler(os.Stderr,
@@ -150,7 +151,7 @@ func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *clust
 
 const readTimeout = time.Minute
 
-// objectsIn reads the objects of files and of the Lists in them.
+// objectsIn returns the objects in the files. It replaces a List by its items.
 func objectsIn(files []string) (all []*unstructured.Unstructured, err error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)

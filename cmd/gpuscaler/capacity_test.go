@@ -34,7 +34,7 @@ items:
   status: {conditions: [{type: Ready, status: "True"}]}
 `
 
-// planned returns what `capacity plan` prints for these files.
+// planned returns the output of `capacity plan` for a PlatformConfig and a file with NodePools.
 func planned(t *testing.T, platform, pools, output string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()

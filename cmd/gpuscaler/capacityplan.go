@@ -39,7 +39,7 @@ type plannedChange struct {
 	Rule   string `json:"rule"`
 }
 
-// span is a duration that is printed as text.
+// span is a time.Duration that is written to JSON as text, for example "30s".
 type span time.Duration
 
 func (s span) String() string               { return time.Duration(s).String() }
@@ -52,7 +52,8 @@ type seenCluster interface {
 	Nodes() engine.Nodes
 }
 
-// planner implements the engine's interfaces: it reads the observed state and records actions instead of writing them.
+// planner implements the engine's interfaces for `capacity plan`. It reads the observed state, and adds actions to the plan instead of
+// applying them.
 type planner struct {
 	engine.Cluster
 	engine.Requests
@@ -108,13 +109,14 @@ func (g *groupPlan) add(in span, action capacity.Action) {
 	}
 }
 
-// both are the two configuration interfaces of the engine.
+// both combines the engine's interfaces for policies and for capacity groups.
 type both interface {
 	engine.Policies
 	engine.Groups
 }
 
-// makePlan runs the engine for each second of the time ahead, on an observed state that does not change.
+// makePlan runs one tick of the engine for each second of the duration ahead, starting now, and returns the changes that the engine would
+// make. The observed state is the same at every tick.
 func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.Duration) *capacityPlan {
 	start := time.Now().Round(time.Second)
 	plan := &capacityPlan{At: start, For: span(ahead)}
@@ -135,7 +137,8 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 	return plan
 }
 
-// look adds the actions of an advisory group to the plan. For the first tick it also copies the reasons and findings.
+// look adds the planned actions of an advisory group to the plan. At the first tick it also copies the reasons and findings of the group,
+// advisory or not.
 func (g *groupPlan) look(decisions *engine.DecisionStore, first bool, in span) {
 	r, ok := decisions.Group(g.Name)
 	if !ok || r.At.IsZero() {

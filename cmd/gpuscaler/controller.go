@@ -53,7 +53,8 @@ type controller struct {
 	spending *spending
 	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
 	stopping <-chan struct{}                        // closed when the process ends
-	// failed receives the error of a leader that stopped. The process ends with it, because a leader that does not decide is worse than none.
+	// failed receives the error with which a leader stopped. The process then exits, so that it does not keep the Lease without making
+	// decisions.
 	failed chan error
 }
 
@@ -160,7 +161,8 @@ func (c *controller) run(ctx context.Context) error {
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	c.stopping = ctx.Done()
-	// The caches stay current until the Lease is released, because restoring overrides at the end needs the observed state.
+	// reading outlives ctx, so that the caches stay current until the Lease is released: on shutdown, restoring the overrides needs the
+	// observed state.
 	reading, stopReading := context.WithCancel(context.WithoutCancel(ctx))
 	all.Go(func() error { return c.cluster.Run(reading) })
 	all.Go(func() error { return c.poller.Run(ctx) })
@@ -179,8 +181,8 @@ func (c *controller) run(ctx context.Context) error {
 	return err
 }
 
-// lead runs while this process holds the Lease. It starts the loop and KEDA's external scaler. A standby does not listen for KEDA:
-// KEDA keeps one connection open, and it must lead to the leader.
+// lead runs while this process holds the Lease. It starts the loop and KEDA's external scaler. A standby does not listen for KEDA, because
+// KEDA opens one connection, keeps it, and must reach the leader.
 func (c *controller) lead(ctx context.Context) {
 	if err := c.cluster.OtherRelease(ctx); err != nil {
 		c.failed <- fmt.Errorf("not leading: %w", err)
@@ -199,8 +201,9 @@ func (c *controller) lead(ctx context.Context) {
 	}
 }
 
-// ready returns why this replica cannot lead yet, or nil. It depends on the API server alone, so that neither a rollout of two replicas
-// nor the loss of a data source waits for a Lease or for another server.
+// ready returns the reason why this replica cannot lead yet, or nil. It checks only the caches and the external metrics API. It checks
+// neither the Lease, so that a standby is ready during a rollout, nor the data sources, so that the loss of one does not make the replica
+// unready.
 func (c *controller) ready() error {
 	if !c.cluster.Synced() {
 		return errors.New("the caches are not synced")
@@ -266,7 +269,7 @@ func (c *controller) serveScaler(ctx context.Context) error {
 	}, externalmetrics.NewScaler(c.engine.Decisions(), time.Now))
 }
 
-// load reads the policies for the first time. An invalid document blocks only itself.
+// load reads the policies for the first time. If a document is invalid, the other documents still load.
 func (c *controller) load() { c.report(c.policies.LoadPaths(c.paths...)) }
 
 func (c *controller) report(r store.Report) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// conversations is the trace of chat traffic in the shared data folder. A machine without that folder skips the test and says so;
-// CI has the folder.
+// conversations returns the path of a recorded trace of chat requests in the shared data folder. Without that file the test is skipped,
+// except in CI, where it fails.
 func conversations(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join("..", "..", "..", "shared", "data", "requests", "AzureLLMInferenceTrace_conv.csv")
@@ -47,7 +47,8 @@ type result struct {
 	Cost     float64 `json:"cost"`
 }
 
-// besideKEDA replays a policy and KEDA with its defaults on one trace.
+// besideKEDA runs `gpuscaler replay` with one policy on one trace, and returns the results of gpuscaler and of KEDA with its default
+// settings.
 func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 	t.Helper()
 	var out, notes bytes.Buffer
@@ -65,9 +66,9 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 	return report.Runs[0], report.Runs[1]
 }
 
-// TestServingExamplesCostNoMoreThanKEDAsDefaults replays each serving example, and the README's policy, on an hour of recorded
-// conversations and on two days of generated traffic that no example was chosen for. Each meets the SLO of 99% within 10 s, and none
-// costs more than KEDA with its default settings and the same schedule floors.
+// TestServingExamplesCostNoMoreThanKEDAsDefaults replays each serving example, and the README's policy, on an hour of recorded chat
+// requests and on two days of generated traffic. The examples were not tuned for the generated traffic. Each policy must meet its SLO of
+// 99% within 10 s, and must not cost more than KEDA with its default settings and the same minReplicas by schedule.
 func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 	examples := filepath.Join("..", "..", "config", "examples")
 	traces := map[string][]string{"an hour of conversations": {"--requests", conversations(t)}}
@@ -95,8 +96,9 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 	}
 }
 
-// TestStagingExampleMeetsItsSLOInItsHours replays the example that is zero at night on a fifth of the conversations, which its two
-// replicas can serve. The recording lies within its hours.
+// TestStagingExampleMeetsItsSLOInItsHours replays the example whose schedule scales to zero at night. The trace is a fifth of the recorded
+// chat requests, because the example has at most two replicas. The recording lies outside of the hours in which the example is scaled to
+// zero.
 func TestStagingExampleMeetsItsSLOInItsHours(t *testing.T) {
 	example := filepath.Join("..", "..", "config", "examples", "night-zero.yaml")
 	ours, keda := besideKEDA(t, "--policy", example, "--requests", conversations(t), "--scale", "0.2")

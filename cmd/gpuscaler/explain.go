@@ -155,7 +155,7 @@ func answered(name string, code int, body []byte) ([]explain.Explanation, error)
 	return one, json.Unmarshal(body, &one[0])
 }
 
-// read returns the explanations that a log contains.
+// read returns the explanations in the controller's log, which it reads from the file of --from, or from stdin for "-".
 func (o *explainOptions) read(_ context.Context, name string) ([]explain.Explanation, error) {
 	at, err := explain.ParseTime(o.at, time.Now(), time.Local)
 	if err != nil {
@@ -208,7 +208,8 @@ func writeJSON(out io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// zoneName returns the local time zone as another machine knows it: its IANA name, or the offset at now if the name is unknown.
+// zoneName returns the local time zone in a form that another machine can parse: the IANA name, or the UTC offset at now if the name is
+// unknown.
 func zoneName(now time.Time) string {
 	name := os.Getenv("TZ")
 	if name == "" {

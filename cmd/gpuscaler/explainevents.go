@@ -19,13 +19,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// unknownTimeError is the leader's answer that its history does not contain the time of --at.
+// unknownTimeError is returned if the leader's history does not contain the time of --at. answer is the leader's message.
 type unknownTimeError struct{ answer string }
 
 func (e *unknownTimeError) Error() string { return e.answer }
 
-// eventExplanation is what Kubernetes Events say about a target around a time. It is the answer for a time before the present leader's: a
-// leader keeps its history in memory, and Events outlive it (the API server keeps them for an hour by default).
+// eventExplanation contains the Kubernetes Events about a target just before and just after a time. explain prints it if the leader's
+// history does not contain that time: a new leader has no history of the former one, but Events remain in the API server, by default for an
+// hour.
 type eventExplanation struct {
 	Policy string     `json:"policy"`
 	At     time.Time  `json:"at"`              // the time of --at
@@ -40,7 +41,8 @@ type eventOnce struct {
 	Why    string    `json:"why"` // "6 -> 9: " and the cause
 }
 
-// WriteText writes the Events and says what they do not contain.
+// WriteText writes the Events as text. It also states that Events can be up to 30 seconds late, and that the former leader's log has every
+// change.
 func (e *eventExplanation) WriteText(out io.Writer, zone *time.Location) error {
 	lines := []eventOnce{e.Before}
 	if e.After != nil {
@@ -56,7 +58,8 @@ func (e *eventExplanation) WriteText(out io.Writer, zone *time.Location) error {
 	return err
 }
 
-// fromEvents returns the Events about the policy's target around the time of --at. Without one up to then it returns missing.
+// fromEvents returns the Events about the policy's target around the time of --at. If the cluster cannot be read or has no Event up to that
+// time, the error is or wraps missing.
 func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *unknownTimeError) (*eventExplanation, error) {
 	if o.leader.server != "" && o.leader.kubeconfig == "" && o.leader.context == "" {
 		return nil, missing // --server may be outside of any cluster, for example the demo
@@ -83,7 +86,8 @@ func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *u
 	return found, nil
 }
 
-// eventsAround returns the Events about a policy's target around a time; nil if there is none up to then.
+// eventsAround returns the last Event about a policy's target up to a time and the first one after it. It returns nil if there is none up
+// to that time.
 func eventsAround(ctx context.Context, client kubernetes.Interface, policy string, at time.Time) (*eventExplanation, error) {
 	namespace, _, _ := strings.Cut(policy, "/")
 	found := eventExplanation{Policy: policy, At: at, Source: "events"}
@@ -111,7 +115,8 @@ func eventsAround(ctx context.Context, client kubernetes.Interface, policy strin
 	return &found, nil
 }
 
-// aboutTarget returns the cause in an Event that reports the target of the policy.
+// aboutTarget returns the text of an Event that gpuscaler wrote about the policy's target or its missing signals, without the policy's
+// name. ours is false for every other Event.
 func aboutTarget(e *eventsv1.Event, policy string) (why string, ours bool) {
 	if e.ReportingController != events.ReportingController || e.Type != corev1.EventTypeNormal && e.Type != corev1.EventTypeWarning {
 		return "", false

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// handover is a cluster whose present leader does not know the past: its page answers 410, and the API server has Events.
+// handover simulates a cluster after a change of leader. The new leader's page answers 410 Gone, because it has no history of the requested
+// time. The API server has Events from that time.
 type handover struct {
 	events []eventsv1.Event
 	denied bool
@@ -36,7 +37,7 @@ func (h *handover) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// explain runs the command with --at against the cluster.
+// explain runs `gpuscaler explain` with --at against the simulated cluster.
 func (h *handover) explain(t *testing.T, at string, args ...string) (string, error) {
 	t.Helper()
 	t.Setenv("TZ", "UTC")

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// night is a policy with schedules only: six replicas from 7:00 to 9:00, and three from 10:00 to 10:30, in UTC.
+// night returns an edit that gives the policy a capacity group and two schedules in UTC: six replicas from 7:00 to 9:00, and three from
+// 10:00 to 10:30. Outside of them minReplicas is 0.
 func night(group map[string]any) edit {
 	return edit{
 		"policy spec.capacityGroup": "chat", "policy spec.minReplicas": 0, "policy spec.activate": true, "policy spec.cooldownPeriod": "1m",
@@ -31,8 +32,8 @@ func chatGroup(more ...any) map[string]any {
 	return g
 }
 
-// nodeWrites plays a cluster from 6:30 to 10:00, in which spot capacity is lost at 7:20 and returns at 7:40, and returns what is written to
-// NodePools and pods, and the replicas that are served.
+// nodeWrites simulates a cluster from 6:30 to 10:00, in which spot capacity is lost at 7:20 and returns at 7:40. It returns a line for each
+// write to a NodePool or pod and for each change of a workload's target.
 func nodeWrites(t *testing.T, d docSet) (out []string) {
 	store := good(t, d)
 	start := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
@@ -69,7 +70,8 @@ func nodeWrites(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// buffers decides for a group before a schedule raises minReplicas, on a cluster that serves CapacityBuffers.
+// buffers runs the decisions of a capacity group for an hour on a cluster that supports CapacityBuffers, and returns the actions. A
+// schedule raises minReplicas to six after 30 minutes.
 func buffers(t *testing.T, d docSet) (out []string) {
 	g := good(t, d).Groups()[0]
 	now := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)

@@ -63,7 +63,7 @@ vllm:time_to_first_token_seconds_count{model_name="m"} 100
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",exported_namespace="team-chat",exported_pod="llama-0",namespace="team-chat",pod="llama-0"} 0.6
 `
 
-// journal records the requests to the servers, without order and duplicates.
+// journal records the requests to the test's servers, as a set of distinct lines with the number of occurrences of each.
 type journal struct {
 	mu    sync.Mutex
 	lines map[string]int
@@ -88,7 +88,7 @@ func (j *journal) all() (out []string) {
 	return out
 }
 
-// times returns how often a line that contains a word was recorded.
+// times returns the number of recorded requests whose line contains a word.
 func (j *journal) times(word string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -110,7 +110,7 @@ type sources struct {
 	twice    bool // wait for a second poll
 }
 
-// put starts every server of the probes.
+// openSources starts the servers for all data sources of the probes.
 func openSources(t *testing.T) *sources {
 	t.Helper()
 	s := &sources{journal: &journal{}}
@@ -180,7 +180,7 @@ func (s *sources) openRedis(t *testing.T) {
 	s.replaces = append(s.replaces, "redis:6379", s.redis.Addr())
 }
 
-// Pods, Exporters and TriggerMetric implement the cluster's interfaces.
+// Pods returns one ready pod. Pods, Exporters and TriggerMetric implement the interfaces through which the poller reads the cluster.
 func (s *sources) Pods(*scaling.Workload) []engine.Pod {
 	return []engine.Pod{{Name: "llama-0", IP: "127.0.0.1", Node: "n", Ready: true, Leader: true, Started: time.Now().Add(-time.Hour)}}
 }
@@ -268,7 +268,7 @@ func (s *sources) hide(lines []string) []string {
 	return lines
 }
 
-// polledTwice also reports whether the source is polled again soon. slowly uses a Prometheus server that responds after 600 ms.
+// polledTwice is like queries, but also waits for a second poll and reports whether it happens.
 func polledTwice(t *testing.T, d docSet) []string {
 	s := openSources(t)
 	s.twice = true

@@ -1,7 +1,7 @@
 package main
 
-// refusalProbes are probes of references between documents and of permissions of namespaces. Both values are well formed; the refusal
-// depends on what they refer to.
+// refusalProbes returns probes of fields that refer to other documents or depend on the permissions of a namespace. Both values of such a
+// field are well formed. Whether a document is refused depends on the object that the field refers to.
 func refusalProbes() []fieldProbe {
 	twoTeams := edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"}), fields("name", "batch",
 		"namespaces", []any{"team-batch"})}}

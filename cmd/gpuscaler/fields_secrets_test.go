@@ -101,7 +101,8 @@ func identity(c *tls.ConnectionState) string {
 	return c.PeerCertificates[0].Subject.CommonName
 }
 
-// secretly is like queries, with mounted files, a Prometheus server with TLS, a proxy, a token server and AWS's token service.
+// secretly is like queries, but adds the mounted files of newSecrets, a Prometheus server with TLS, a proxy, an OAuth 2 token server, and a
+// server for AWS STS.
 func secretly(t *testing.T, d docSet) []string {
 	s, files := openSources(t), newSecrets(t)
 	s.replaces = append(s.replaces, "SECRETS", files.dir)
@@ -146,7 +147,7 @@ func redisSecretly(t *testing.T, d docSet) []string {
 	return s.poll(t, d)
 }
 
-// tlsProbes are probes of the fields of one TLS block.
+// tlsProbes returns probes of the fields of the TLS block at a path.
 func tlsProbes(at string, with edit, see func(*testing.T, docSet) []string) []fieldProbe {
 	trust := joined(with, edit{at + ".ca_file": "SECRETS/ca"})
 	mutual := joined(trust, edit{at + ".cert_file": "SECRETS/cert-a", at + ".key_file": "SECRETS/key-a"})

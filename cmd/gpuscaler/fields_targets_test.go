@@ -11,10 +11,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// story returns the readings at a number of seconds after 7:30 UTC.
+// story is a function that returns the reading of a signal at a number of seconds after 7:30 UTC.
 type story func(second int, signal string) scaling.Reading
 
-// stage is a cluster with one Deployment, an HPA that follows the target every 15 seconds, and the signals.
+// stage simulates a cluster with one Deployment, whose replicas an HPA sets to the served target every 15 seconds, and the readings of its
+// signals.
 type stage struct {
 	readings story
 	now      time.Time
@@ -57,7 +58,8 @@ func (s *stage) Request(_ *scaling.Workload, resource string) (int64, bool, int6
 
 func (*stage) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 0 }
 
-// targets simulates 50 minutes and returns the served target at the end of each half minute.
+// targets returns a function that simulates 50 minutes with the given readings, and returns the target that gpuscaler serves at the end of
+// every 15 seconds.
 func targets(readings story) func(*testing.T, docSet) []string {
 	return func(t *testing.T, d docSet) (out []string) {
 		store := good(t, d)
@@ -85,17 +87,17 @@ func targets(readings story) func(*testing.T, docSet) []string {
 
 func known(v float64) scaling.Reading { return scaling.Reading{Value: v, Reported: -1, Known: true} }
 
-// aged returns a reading with an age.
+// aged returns a known reading of v that is as old as age.
 func aged(v float64, age time.Duration) scaling.Reading {
 	r := known(v)
 	r.At = time.Time{}.Add(age)
 	return r
 }
 
-// steady always reads the same value.
+// steady returns a story whose reading is always v.
 func steady(v float64) story { return func(int, string) scaling.Reading { return known(v) } }
 
-// wave reads 15 minutes of load with a burst, and then 0.
+// wave is a story of a load that lasts 25 minutes: 20, then 190 for one minute, then 90, 60 and 30. After that it is 0.
 func wave(second int, _ string) scaling.Reading {
 	switch {
 	case second < 300:
@@ -112,7 +114,7 @@ func wave(second int, _ string) scaling.Reading {
 	return known(0)
 }
 
-// failing has readings for five minutes, and then none.
+// failing is a story with readings for five minutes. After that every poll fails.
 func failing(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(40)
@@ -120,7 +122,7 @@ func failing(second int, _ string) scaling.Reading {
 	return scaling.Reading{Failures: int32(min((second-300)/15, 1000)), Reported: -1, Cause: scaling.CauseUnreachable}
 }
 
-// noisy alternates every half minute.
+// noisy is a story whose reading changes by a large amount every half minute for 40 minutes. After that it is 20.
 func noisy(second int, _ string) scaling.Reading {
 	if second > 2400 {
 		return known(20)
@@ -128,7 +130,7 @@ func noisy(second int, _ string) scaling.Reading {
 	return known([]float64{40, 90, 60, 120, 30, 70}[second/30%6])
 }
 
-// byName uses a different story for each signal.
+// byName returns a story that uses a different story for each signal. The keys are the names of the signals.
 func byName(all map[string]story) story {
 	return func(second int, signal string) scaling.Reading { return all[signal](second, signal) }
 }
@@ -268,10 +270,10 @@ func oneTeam() edit {
 	return edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"})}}
 }
 
-// growing increases by a tenth of its target each minute.
+// growing is a story whose reading grows by 5 each second.
 func growing(second int, _ string) scaling.Reading { return known(float64(second) * 5) }
 
-// oldAtTheEnd decreases after five minutes, and its readings are then five minutes old.
+// oldAtTheEnd is a story whose readings decrease after five minutes. From then on each reading is five minutes old.
 func oldAtTheEnd(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(90)
@@ -279,7 +281,7 @@ func oldAtTheEnd(second int, _ string) scaling.Reading {
 	return aged(20, 5*time.Minute)
 }
 
-// partly decreases after five minutes, and its readings then cover six pods of ten.
+// partly is a story whose readings decrease after five minutes. From then on each reading covers only 60% of the pods.
 func partly(second int, _ string) scaling.Reading {
 	if second < 300 {
 		return known(90)
@@ -287,7 +289,8 @@ func partly(second int, _ string) scaling.Reading {
 	return scaling.Reading{Value: 20, Known: true, Coverage: 0.6, Reported: 6}
 }
 
-// defaultsProbes probe each default as the policy's own field is probed.
+// defaultsProbes returns a probe of each field of the PlatformConfig's defaults. It is made from the probe of the policy's field with the
+// same name.
 func defaultsProbes(all []fieldProbe) (out []fieldProbe) {
 	for _, p := range all {
 		rest, is := strings.CutPrefix(p.field, "policy spec.")

@@ -18,16 +18,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// Every field of the format has a probe, which changes that field alone and observes the effect. A field without an effect on a target,
-// query, write, refusal or computed cost is a setting that does nothing. Printing the value does not count as an effect.
+// The tests of the fields check that every field of the documents has an effect. Each field has a probe, which changes only that field and
+// observes the result: a target, a query, a write, a refusal or a computed cost. Output that only repeats the field's value does not count
+// as an effect.
 
-// docSet is the files of a probe by kind: "policy", "platform", "book". A value is a tree as yaml.Unmarshal makes it.
+// docSet contains the documents of a probe. The keys are "policy", "policy2", "platform" and "book". A value is a document as
+// yaml.Unmarshal returns it.
 type docSet map[string]any
 
 // edit sets fields of the documents; a key is the kind and a path: "platform spec.teams[0].name".
 type edit map[string]any
 
-// absent removes a field.
+// absent is the value of an edit that removes the field.
 type absent struct{}
 
 // fieldProbe changes one field of the documents and observes the effect.
@@ -74,7 +76,7 @@ spec:
     - {name: g5.xlarge, gpus: 1, on-demand: 1.0, spot: 0.4, reserved: 0.6}
 `
 
-// notProbed are the fields that only identify or date a document, each with the reason.
+// notProbed lists the fields that have no probe because they only identify or date a document. The values are the reasons.
 var notProbed = map[string]string{
 	"policy apiVersion":           "another version is refused; package policy tests it",
 	"policy kind":                 "another kind is another document",
@@ -178,7 +180,7 @@ func (d docSet) text(kind string) string {
 	return string(out)
 }
 
-// variants returns the documents with each of the two values.
+// variants returns the documents before and after the change of the probed field.
 func (p *fieldProbe) variants(t *testing.T) (before, after docSet) {
 	before = baseDocuments(t)
 	before.edit(p.with)
@@ -193,7 +195,8 @@ func (p *fieldProbe) variants(t *testing.T) (before, after docSet) {
 
 var listIndex = regexp.MustCompile(`\[\d+\]`)
 
-// name returns the field as the schema names it. Keys with free names belong to the mapping that contains them.
+// name returns the path of the field in the schema. If the field is a key that users choose, such as a label, it returns the path of the
+// mapping that contains the key.
 func (p *fieldProbe) name(known map[string]bool) string {
 	name := listIndex.ReplaceAllString(p.field, "[]")
 	for !known[name] && strings.Contains(name, ".") {
@@ -287,7 +290,7 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 	}
 }
 
-// loaded loads the documents. problems are the refusals by document and field.
+// loaded loads the documents into a store. refused contains a line for each problem that is not a warning, with its document and field.
 func loaded(t *testing.T, d docSet) (s *store.Store, refused []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -308,7 +311,7 @@ func loaded(t *testing.T, d docSet) (s *store.Store, refused []string) {
 	return s, refused
 }
 
-// good loads documents that must be accepted.
+// good returns a store with the documents, and fails the test if one of them is refused.
 func good(t *testing.T, d docSet) *store.Store {
 	t.Helper()
 	s, refused := loaded(t, d)
@@ -318,7 +321,7 @@ func good(t *testing.T, d docSet) *store.Store {
 	return s
 }
 
-// refusals returns only the refusals.
+// refusals returns the problems for which the documents are refused.
 func refusals(t *testing.T, d docSet) []string {
 	_, refused := loaded(t, d)
 	return refused

@@ -23,7 +23,7 @@ import (
 const oneDeployment = `{"kind":"DeploymentList","apiVersion":"apps/v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"llama","namespace":"team-chat",
 "uid":"u","resourceVersion":"1"},"spec":{"replicas":0,"selector":{"matchLabels":{"app":"llama"}},"template":{"spec":{"containers":[{"name":"c"}]}}}}]}`
 
-// emptyLists are the kinds without objects in the API server.
+// emptyLists contains the kinds for which stubAPI returns an empty list, by the path of the request.
 var emptyLists = map[string]string{
 	"/apis/apps/v1/statefulsets":                    `"StatefulSetList","apiVersion":"apps/v1"`,
 	"/api/v1/pods":                                  `"PodList","apiVersion":"v1"`,
@@ -77,7 +77,7 @@ func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {
 	}
 }
 
-// apiWrites runs the controller's cluster package against an API server and returns its writes when demand rises from zero.
+// apiWrites runs package cluster with stubAPI while the demand rises from zero, and returns the recorded writes.
 func apiWrites(t *testing.T, d docSet) []string {
 	store, j := good(t, d), &journal{}
 	c, err := cluster.New(stubAPI(t, j), cluster.Options{Policies: store, ActivateIn: []string{"team-chat"},

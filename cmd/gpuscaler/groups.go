@@ -9,13 +9,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// restoreTimeout bounds the restore when the process ends: the kubelet kills the pod after 30 seconds.
+// restoreTimeout is the maximum time for removing the NodePool limits before the process exits. The kubelet kills the pod after 30 seconds.
 const restoreTimeout = 5 * time.Second
 
 // shutdownRound is the interval between two checks of the NodePools whose limits were removed.
 const shutdownRound = 100 * time.Millisecond
 
-// ends reports whether the process ends after this process stopped leading: it received a signal, or leading failed.
+// ends reports whether the process exits after it stopped leading: because it received a signal, or because the leader failed with term. It
+// returns false if another replica became the leader.
 func (c *controller) ends(term error) bool {
 	select {
 	case <-c.stopping:
@@ -25,8 +26,8 @@ func (c *controller) ends(term error) bool {
 	}
 }
 
-// restoreLimits removes every NodePool limit that gpuscaler set when the process ends, because no other replica may run later to do
-// so. If another replica leads already, that leader keeps them.
+// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit: there may be no other replica that could
+// remove them later. It does nothing if another replica leads already.
 func (c *controller) restoreLimits(ctx context.Context, term error) {
 	if !c.ends(term) || !c.leading() {
 		return

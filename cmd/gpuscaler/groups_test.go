@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// An error of the leader ends the process as SIGTERM does. No other replica may run later to remove a limit.
+// The limits must be removed when the process exits, whether because of SIGTERM or because of an error of the leader. No other replica may
+// run later to remove them.
 func TestLimitsAreRemovedWhenTheProcessEnds(t *testing.T) {
 	stopped, running := make(chan struct{}), make(chan struct{})
 	close(stopped)

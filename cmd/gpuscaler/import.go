@@ -98,7 +98,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 	return errors.Join(err, failed)
 }
 
-// find reads the objects that the arguments and flags name.
+// find returns the HPAs and ScaledObjects to import: those that the arguments name, all in the cluster with --all, or those in files.
 func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructured.Unstructured, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, o.all, len(o.files) > 0} {
@@ -126,7 +126,8 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 	return getObject(ctx, client, args[0])
 }
 
-// importable lists the kinds in lookup order. If both objects exist, KEDA owns the HPA.
+// importable lists the kinds that import reads, in the order of lookup. A ScaledObject is preferred to an HPA of the same name, because
+// KEDA owns that HPA.
 var importable = []schema.GroupVersionResource{
 	{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
@@ -253,7 +254,7 @@ func (o *importOptions) write(p *migrate.Plan) error {
 	return nil
 }
 
-// print prints a plan as text: first a summary and what is lost, then the manifests.
+// print prints a plan as text: first a summary and the settings that gpuscaler cannot reproduce, then the manifests.
 func (o *importOptions) print(out io.Writer, p *migrate.Plan) {
 	fmt.Fprintf(out, "# %s -> policy %s, advisory\n", p.Source, p.Key())
 	for i, s := range p.Steps {

@@ -53,7 +53,7 @@ func TestImportFromFilesPrintsJSONAndWritesManifests(t *testing.T) {
 	}
 }
 
-// `kubectl get scaledobject,hpa -A -o yaml` prints one List, which contains the HPAs that KEDA created.
+// The input is the output of `kubectl get scaledobject,hpa -A -o yaml`: one List, which also contains the HPAs that KEDA created.
 func TestImportReadsAList(t *testing.T) {
 	so, err := os.ReadFile(importedSO)
 	if err != nil {
@@ -88,7 +88,7 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 	}
 }
 
-// A file with several policies gives several documents, or none if one of them fails.
+// For a file with several policies the command prints one document for each. If one of them fails, it prints none.
 func TestManifestsPrintsAllPoliciesOfAFileOrNone(t *testing.T) {
 	text, err := command(t, "manifests", "scaledobject", "../../config/examples/embed.yaml", "--config", "../../config/examples/platform.yaml")
 	if err == nil || strings.Contains(text, "kind: ScaledObject") {

@@ -24,19 +24,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// pagePort is the loopback port of the page in a pod that has no container port named "page".
+// pagePort is the loopback port of the dashboard page, used if the pod has no container port named "page".
 const pagePort = 8081
 
-// maxAnswer bounds the response that is read: ten thousand explanations of 6 KB.
+// maxAnswer is the maximum size of a response in bytes. It is enough for ten thousand explanations of 6 KB.
 const maxAnswer = 64 << 20
 
-// connectTimeout bounds the connection to the leader: two requests to the API server and a protocol upgrade.
+// connectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade.
 const connectTimeout = 15 * time.Second
 
-// leaderFlags say how to reach the leader: at an address; with a kubeconfig through the API server, as a resource of the external metrics
-// API, if gpuscaler serves that; otherwise by port-forward to the leader's page.
+// leaderFlags configure how a command connects to the leader. There are three ways:
+//   - With --server it connects to that address.
+//   - Otherwise, if gpuscaler serves the external metrics API, it reads explanations through the API server as a resource of that API.
+//   - Otherwise it forwards a port to the page of the leader's pod.
 //
-// The API server's service proxy is not used: it removes the Authorization header and does not add the user's name.
+// The API server's service proxy is not used, because it removes the Authorization header and does not add the user's name.
 type leaderFlags struct {
 	server, tokenFile, caFile      string
 	kubeconfig, context, namespace string
@@ -65,7 +67,8 @@ func (f *leaderFlags) client() (*http.Client, error) {
 	return &http.Client{Transport: tripper, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, err
 }
 
-// reach returns the address of the leader's page. done closes the connection.
+// reach returns the address of the leader's page: --server, or the local end of a port-forward. The caller must call done to close the
+// port-forward.
 func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), err error) {
 	if f.server != "" {
 		return f.server, func() {}, nil
@@ -92,8 +95,8 @@ func (f *leaderFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// throughAPIServer requests explanations through the API server; name is empty or NAMESPACE/NAME. ok is false if no leading gpuscaler
-// responded: another adapter has the registration, the user has no permission, or no replica leads.
+// throughAPIServer requests explanations through the API server. name is NAMESPACE/NAME of a policy, or empty for all. ok is false if no
+// leader of gpuscaler responded, because another adapter serves the external metrics API, the user has no permission, or no replica leads.
 func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query url.Values) (code int, body []byte, ok bool) {
 	config, err := f.config()
 	if err != nil {

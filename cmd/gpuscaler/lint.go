@@ -73,13 +73,13 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 	return c
 }
 
-// linted holds everything that was checked, and the findings.
+// linted is the result of lint: facts that are printed in any case, and findings.
 type linted struct {
 	Facts    []fact         `json:"facts"`
 	Findings []lint.Finding `json:"findings"`
 }
 
-// fact is a result of the preflight check that is printed even if it is not a finding.
+// fact is one result that is printed even without a problem, for example the version of Kubernetes.
 type fact struct {
 	What  string `json:"what"`
 	Value string `json:"value"`
@@ -167,7 +167,8 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 
 func (l *linted) fact(what, value string) { l.Facts = append(l.Facts, fact{what, value}) }
 
-// policies reports policies that the controller refuses. The other checks do not see them, because the store does not contain them.
+// policies adds a finding for each problem for which the controller refuses a policy. The store does not contain refused policies, so no
+// other check reports them.
 func (l *linted) policies(problems []policy.Problem) {
 	for _, p := range problems {
 		about := p.File
@@ -263,7 +264,7 @@ func orNone(version string) string {
 	return version
 }
 
-// subjects returns the queries of ScaledObjects as subjects of the checks.
+// subjects converts the queries of ScaledObjects' triggers to the input of the checks.
 func subjects(all []snapshot.TriggerQueries) (out []lint.Subject) {
 	for _, t := range all {
 		s := lint.Subject{About: t.Object, Namespace: t.Namespace, MinReplicas: t.MinReplicas}
@@ -278,7 +279,7 @@ func subjects(all []snapshot.TriggerQueries) (out []lint.Subject) {
 	return out
 }
 
-// asked is the Prometheus server that is checked, or the reason why none is.
+// asked is the Prometheus server that lint queries, or in why the reason that it queries none.
 type asked struct {
 	*history.Server
 	address  string

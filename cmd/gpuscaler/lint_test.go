@@ -25,7 +25,7 @@ func runLint(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// served starts a server whose series end at the start of the test.
+// served starts a Prometheus server with the given series and returns its URL. The samples begin 40 minutes before now.
 func served(t *testing.T, series string) string {
 	return promtest.Serve(t, time.Now().Add(-40*time.Minute), series).URL
 }
@@ -106,7 +106,8 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
 	}
 }
 
-// After an installation a metric can lack series because nothing is scraped yet. A misspelled name must still be an error.
+// Just after an installation a metric can lack series, because Prometheus has not scraped it yet. With --fresh lint must report that as a
+// warning, but other mistakes, such as a metric that has another name, still as an error.
 func TestFreshWarnsOfMetricsWithoutSeriesAndFailsForMistakes(t *testing.T) {
 	path, empty := written(t, "chat.yaml", lintedChat), served(t, "up 1x60")
 	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, errReported) || !strings.Contains(text,
@@ -171,7 +172,8 @@ func TestLintErrorsNameTheNextStep(t *testing.T) {
 	}
 }
 
-// An HPA with a fallback loses replicas while no target is served. lint reports that from files, without a cluster or a Prometheus server.
+// An HPA scales down while gpuscaler serves no target, if the fallback of its external metric is below maxReplicas. lint must find that in
+// files, without a cluster or a Prometheus server.
 func TestLintChecksTheObjectsOfFiles(t *testing.T) {
 	hpa := func(metric string) string {
 		return written(t, "hpa.yaml", `apiVersion: v1

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// podTemplates are the extended resources of the pod templates that were read.
+// podTemplates contains the extended resources that each pod template requests, by the kind, namespace and name of its workload.
 type podTemplates map[templateKey][]gpupods.Amount
 
 type templateKey struct{ kind, namespace, name string }
@@ -39,13 +39,14 @@ func (p podTemplates) request(w *scaling.Workload, resource string) (n int64, kn
 	return gpupods.CountOf(amounts, resource), known
 }
 
-// scaledResources are the resources whose pod templates are read from a cluster.
+// scaledResources are the kinds of workloads whose pod templates lint can read from a cluster.
 var scaledResources = map[string]schema.GroupVersionResource{
 	"Deployment":  {Group: "apps", Version: "v1", Resource: "deployments"},
 	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
-// readTemplates reads the pod templates of the policies whose team has limits. Those that cannot be read are left out.
+// readTemplates reads the pod templates of the workloads that belong to a team and have minReplicas above 0. It skips those that cannot be
+// read.
 func readTemplates(ctx context.Context, objects dynamic.Interface, policies *store.Store) podTemplates {
 	templates := podTemplates{}
 	for _, c := range policies.Compiled() {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The requests of the pod templates come from --objects. The limit of the team is below the sum of minReplicas times requests.
+// The test's team has a limit below the sum of its workloads' minReplicas times the requests of their pod templates. The pod templates are
+// read from the files of --objects.
 func TestLintReportsMinReplicasAboveTheLimitOfATeam(t *testing.T) {
 	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig

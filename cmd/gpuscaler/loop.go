@@ -15,11 +15,11 @@ import (
 
 const (
 	tickPeriod = time.Second
-	// stalledAfter is the longest time without a finished tick after which a leader's liveness probe still succeeds.
+	// stalledAfter is the maximum time since the last finished tick. After that the leader's liveness probe fails.
 	stalledAfter = 15 * time.Second
 )
 
-// loop runs the engine once a second. It is the only place where the controller reads the clock for decisions.
+// loop runs the engine once a second. It passes the current time to the engine. No decision uses another clock reading.
 type loop struct {
 	engine     *engine.Engine
 	synced     func() bool
@@ -113,7 +113,7 @@ func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
 	return current
 }
 
-// groupDecided records the decision of a capacity group in the tick that made it.
+// groupDecided adds the decision of a capacity group to the recording of the current tick.
 func (l *loop) groupDecided(g engine.GroupTick) {
 	if l.recorder != nil {
 		l.recorder.GroupTick(g)
@@ -129,7 +129,8 @@ func (l *loop) recorded(err error) {
 	}
 }
 
-// healthy reports whether the leader ticks. It returns true on a standby, which does not tick.
+// healthy reports whether the last tick of the leader is recent. It returns true on a standby, and while the caches are not synced, because
+// no tick is expected then.
 func (l *loop) healthy(now time.Time) bool {
 	if !l.leading.Load() || !l.synced() {
 		return true

@@ -63,7 +63,7 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 	}
 }
 
-// The probe succeeds while the loop ticks.
+// The liveness probe must succeed while the loop runs and after it ended.
 func TestRunningLoopIsHealthyAndEndedLoopIsAStandby(t *testing.T) {
 	c := offline(t)
 	c.loop.synced = func() bool { return true }

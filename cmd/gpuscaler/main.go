@@ -19,10 +19,11 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// stderr cleans text that other programs wrote. Commands write their results to cobra's OutOrStdout, which main cleans as well.
+// stderr is standard error without control characters, because messages can contain text of other programs. Commands write their results to
+// cobra's OutOrStdout, which main filters as well.
 var stderr = printable.NewWriter(os.Stderr)
 
-// errReported ends a command that has printed its error already.
+// errReported makes the process exit with an error without printing one, because the command has printed it already.
 var errReported = errors.New("reported")
 
 func main() {

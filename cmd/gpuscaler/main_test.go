@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A result that cannot be written is an error, also where the command's own check succeeds.
+// A command must fail if it cannot write its result, even if its own check succeeds.
 func TestCommandsFailIfTheirResultCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

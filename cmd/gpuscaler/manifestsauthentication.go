@@ -112,7 +112,7 @@ func (o *authenticationOptions) manifest(text []byte, now time.Time) ([]byte, er
 	return documents(secret, authentication)
 }
 
-// checkPair returns an error if KEDA could not connect with a Secret.
+// checkPair returns an error if KEDA could not connect to gpuscaler with the certificates in a Secret.
 func checkPair(s *corev1.Secret, now time.Time) error {
 	if len(s.Data["ca.crt"]) == 0 {
 		return errors.New("ca.crt: missing; KEDA needs it to verify gpuscaler's certificate")

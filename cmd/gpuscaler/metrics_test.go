@@ -70,7 +70,7 @@ func TestMetricsReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// offline returns a controller for a cluster that does not respond. It does not run.
+// offline returns a controller that is not running, with a kubeconfig of a cluster that does not respond.
 func offline(t *testing.T) *controller {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

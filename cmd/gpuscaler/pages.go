@@ -24,8 +24,8 @@ const (
 	maxForwarded = 256
 )
 
-// tenantPage is the address of the page for clients outside the pod. A client needs a bearer token of the cluster and sees the namespaces
-// that its permissions allow.
+// tenantPage configures the address at which the page is served to clients outside the pod. A client must send a bearer token of the
+// cluster, and sees only the namespaces that its permissions allow.
 type tenantPage struct {
 	address, certFile, keyFile string
 }
@@ -38,7 +38,8 @@ func (p *tenantPage) check() error {
 	return nil
 }
 
-// serve serves the page until ctx ends and reloads the certificate when its files change. closed counts the connections beyond the limit.
+// serve serves the page until ctx ends. It reloads the certificate when its files change, and calls closed for each connection that it
+// closes because there are too many.
 func (p *tenantPage) serve(ctx context.Context, closed func(), reviewer *visitor.Reviewer, page http.Handler) error {
 	watcher, err := certwatcher.New(p.certFile, p.keyFile)
 	if err != nil {

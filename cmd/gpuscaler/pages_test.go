@@ -31,7 +31,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// knowsAnna starts an API server that authenticates the user anna and serves nothing else.
+// knowsAnna starts an API server that accepts the token of the user anna and returns an error for every request other than the token
+// review.
 func knowsAnna(t *testing.T) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -81,7 +82,8 @@ func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 	go func() { ended <- c.servePages(ctx) }()
 	defer func() { stop(); <-ended }()
 
-	// The response of a standby is enough, because a client without permission does not receive it.
+	// The controller of this test is a standby. Its response shows that a client was authorized, because an unauthorized client does not
+	// receive it.
 	says := func(f leaderFlags) string {
 		f.caFile = map[bool]string{true: file("crt")}[strings.HasPrefix(f.server, "https")]
 		for range 100 {

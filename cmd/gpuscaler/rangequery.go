@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// A Prometheus server refuses more than 11,000 points of a series in one response. A week of minutes has 10,080.
+	// pointsAtOnce is the maximum number of points per series in one query. A Prometheus server refuses queries with more than 11,000.
 	pointsAtOnce = 10_000
-	// mostPoints bounds the points of a trace: a year of minutes of one series, or a week of minutes of fifty.
+	// mostPoints is the maximum number of points of a trace. With a step of one minute it is enough for one series for a year, or for fifty
+	// series for a week.
 	mostPoints = 600_000
 )
 
@@ -47,7 +48,8 @@ func (r *rangeFlags) register(f *pflag.FlagSet) {
 // enabled reports whether the trace is fetched from a server.
 func (r *rangeFlags) enabled() bool { return r.address != "" }
 
-// open fetches the trace on the first call, and decodes the response in the format that --save writes.
+// open returns the trace. On the first call it fetches the series; later calls decode the same response again. The format of the response
+// is the one that --save writes.
 func (r *rangeFlags) open(ctx context.Context, o trace.Options) (*trace.Trace, error) {
 	if r.answer == nil {
 		span, err := r.span(time.Now()) // I/O edge: --start and --end refer to the time of the command
@@ -92,7 +94,8 @@ func (r *rangeFlags) span(now time.Time) (v1.Range, error) {
 	return out, nil
 }
 
-// instantOf parses a time, seconds since 1970, "now", or a duration before the given time.
+// instantOf parses the text of a time flag: an RFC 3339 time, seconds since 1970, "now", or a negative duration such as -7d. "now" and
+// durations refer to the time before.
 func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	if text == "now" {
 		return before, nil
@@ -111,7 +114,7 @@ func instantOf(flag, text string, before time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s %q: use 2026-11-14T00:00:00Z, seconds since 1970, now, or a negative duration such as -7d", flag, text)
 }
 
-// fetch queries the range in parts and joins the series of the parts by their labels.
+// fetch splits the time range into several queries, and joins the results of each series, which is identified by its labels.
 func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
 	server, err := r.prometheusFlags.open()
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// recorded is a Prometheus server with two series of 1 request a second. It refuses more than 11,000 points, as the real one does.
+// recorded starts a Prometheus server with two series of 1 request per second and returns its URL. Like a real Prometheus server it refuses
+// queries for more than 11,000 points.
 func recorded(t *testing.T, asked *int) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +55,8 @@ func execute(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// Two weeks of minutes exceed the limit of one response. The fetched trace equals the saved one.
+// Two weeks with a step of one minute exceed the points of one response, so the trace is fetched with several queries. The saved file must
+// contain the same trace.
 func TestTraceIsFetchedInPartsAndSavedAsOne(t *testing.T) {
 	asked := 0
 	saved := filepath.Join(t.TempDir(), "fortnight.json")

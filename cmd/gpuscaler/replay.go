@@ -110,8 +110,8 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case,
 	return out, nil
 }
 
-// recordings returns the workloads that --requests names, with their files. A file without a name belongs to --policy-name, or to
-// the only policy.
+// recordings returns the names of the workloads in the --requests flags, and the trace file of each. A file without a workload belongs to
+// the policy of --policy-name or, without that flag, to the only policy.
 func (o *caseFlags) recordings() (names, files []string, err error) {
 	if len(o.requests) == 0 {
 		return []string{o.name}, []string{""}, nil
@@ -131,8 +131,8 @@ func (o *caseFlags) recordings() (names, files []string, err error) {
 	return names, files, nil
 }
 
-// ofWorkload splits NAMESPACE/NAME= from a flag value. The name is empty if the value has no such prefix; a file path can also
-// contain "=".
+// ofWorkload splits a flag value NAMESPACE/NAME=REST. Without such a prefix the name is empty and rest is the whole value, because a file
+// path can also contain "=".
 func ofWorkload(text string) (name, rest string) {
 	before, after, ok := strings.Cut(text, "=")
 	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name,
@@ -142,7 +142,7 @@ func ofWorkload(text string) (name, rest string) {
 	return before, after
 }
 
-// objectives returns the SLO of each workload: its own, or the one without a name.
+// objectives returns the SLO of each workload. It is the --slo with the workload's name, otherwise the --slo without a name.
 func (o *caseFlags) objectives(of []*policy.Compiled) ([]evaluate.SLO, error) {
 	common, own := defaultSLO, map[string]string{}
 	for _, text := range o.slos {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// replayed runs a command line with a small request log and the shipped scenario.
+// replayed runs `gpuscaler` with the arguments on a small request log and a scenario from config/examples, and returns the output.
 func replayed(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	requests := filepath.Join(t.TempDir(), "requests.csv")
@@ -135,7 +135,7 @@ func TestReplayOfSeveralWorkloads(t *testing.T) {
 	}
 }
 
-// A recording without a complete tick is an error, and so is a policy file that does not exist.
+// --verify must fail for a recording without a complete tick, and for a recording or policy file that does not exist.
 func TestVerifyRejectsARecordingWithoutATick(t *testing.T) {
 	for name, args := range map[string][]string{
 		"an empty file":   {"--verify", written(t, "empty.jsonl", "")},

@@ -24,7 +24,7 @@ type benchTrace struct {
 	options    trace.Options
 }
 
-// benchTraces are the shared traces, scaled to about a dozen replicas.
+// benchTraces are the traces in the shared data folder, scaled so that each needs about a dozen replicas.
 var benchTraces = []benchTrace{
 	{"Azure conversations, flat hour", "AzureLLMInferenceTrace_conv.csv", trace.Options{}},
 	{"ServeGen deepseek-r1, 24 h, x0.3", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Scale: 0.3, Seed: 1}},
@@ -79,8 +79,8 @@ const forecastColdStarts = 6
 // quickStart is the longest cold start for which the policy for short cold starts is used.
 const quickStart = 2 * time.Minute
 
-// shippedPolicies are the replayed example policies: one for short cold starts, and one that reacts to each reading, because with
-// a long cold start a delayed scale-up makes many more requests late.
+// shippedPolicies are the example policies that the benchmark replays. quick is for short cold starts. slow, for longer ones, reacts to
+// each reading without a delay, because with a long cold start each delay of a scale-up makes many more requests late.
 type shippedPolicies struct{ quick, slow *policy.Compiled }
 
 func openShipped(quick, slow string) (out shippedPolicies, err error) {
@@ -91,7 +91,7 @@ func openShipped(quick, slow string) (out shippedPolicies, err error) {
 	return out, err
 }
 
-// suited returns the policy for a cold start, with the windows of its forecasts set for it.
+// suited returns the example policy for a cold start. The window of each forecast is forecastColdStarts times the cold start.
 func (s shippedPolicies) suited(cold time.Duration) *policy.Compiled {
 	c := s.quick
 	if cold > quickStart {
@@ -142,7 +142,7 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 	return nil
 }
 
-// replaySpeed returns the simulated seconds per second of the policy's own run.
+// replaySpeed returns the speed of the replay without baselines, in simulated seconds per second.
 func replaySpeed(ctx context.Context, c evaluate.Case) (float64, error) {
 	begun := time.Now()
 	_, err := evaluate.Workload(ctx, c, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
 )
 
-// replayScenarioCommand runs several workloads in one simulated cluster, as a file describes them.
+// replayScenarioCommand returns the command that simulates the workloads of a scenario file in one cluster.
 func replayScenarioCommand() *cobra.Command {
 	o := reportFlags{}
 	var cold time.Duration

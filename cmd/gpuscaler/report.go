@@ -201,8 +201,8 @@ func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer)
 	return b, nil
 }
 
-// exporter restricts whose labels are trusted. DCGM exporters are identified by namespace alone, because Prometheus does not keep the
-// labels of deleted pods.
+// exporter sets the namespaces of the exporters whose pod and node labels are trusted. A DCGM exporter is identified only by its namespace,
+// because Prometheus does not store the labels of exporter pods that were deleted.
 func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options) {
 	declared := policy.DefaultExporters()
 	if source := prometheusOf(platform); source != nil {
@@ -242,8 +242,8 @@ func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
 	return p, nil
 }
 
-// stepFor returns a step that gives about two thousand points. Less than five minutes is used for the last hours only: a step shorter than
-// two scrape intervals has gaps, which look like missing GPUs.
+// stepFor returns a step that divides the duration into at most about two thousand points. A step below five minutes is used only for the
+// last three hours: if a step is shorter than two scrape intervals, some points have no sample, which looks like a missing GPU.
 func stepFor(since time.Duration) time.Duration {
 	if since <= 3*time.Hour {
 		return 2 * time.Minute

@@ -33,7 +33,8 @@ func (c *controller) newSpending() *spending {
 	return s
 }
 
-// spendingInput returns the queries for the present cost. ok is false if no server is configured or this process does not lead.
+// spendingInput returns the server and options for computing the current cost. ok is false if no server is configured or this process does
+// not lead.
 func (c *controller) spendingInput() (q usage.Input, ok bool) {
 	s, platform := c.spending, c.policies.Platform()
 	s.prices.reread()
@@ -72,7 +73,8 @@ func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod s
 	return func(namespace, pod string) bool { return declared[[2]string{namespace, pod}] }
 }
 
-// prometheusOf returns the server for the platform's own queries: the default one, else the only one, else nil.
+// prometheusOf returns the Prometheus server for queries that belong to no policy. It is the data source marked as default, otherwise the
+// only Prometheus data source. It returns nil if there are several without a default, or none.
 func prometheusOf(p *policy.Platform) *policy.DataSource {
 	var all []*policy.DataSource
 	for i := range p.DataSources {
@@ -91,9 +93,8 @@ func prometheusOf(p *policy.Platform) *policy.DataSource {
 	return all[0]
 }
 
-// hourly returns the price of an instance per hour: from the PlatformConfig, else from Karpenter's metric, else from the price book. 0
-// means
-// unknown.
+// hourly returns the price of an instance in USD per hour, or 0 if it is unknown. The PlatformConfig takes precedence over Karpenter's
+// metric, and the metric over the price book.
 func (s *spending) hourly(o cost.Offer) float64 {
 	platform := s.prices.platform()
 	seen := cost.Price{}
@@ -104,7 +105,7 @@ func (s *spending) hourly(o cost.Offer) float64 {
 	return s.prices.current().Price(o, seen).Hourly
 }
 
-// cost returns the cost on the page. ok is false if no server has GPU data.
+// cost returns the current cost for the dashboard page. ok is false if no Prometheus server has GPU data.
 func (c *controller) cost() (dashboard.Cost, bool) {
 	bill, ok := c.spending.live.Current(time.Now())
 	if !ok {
@@ -113,7 +114,7 @@ func (c *controller) cost() (dashboard.Cost, bool) {
 	return costOf(bill, c.engine.Decisions()), true
 }
 
-// spent converts a bill for the page. Idle cost is grouped by the rule that keeps the replicas.
+// costOf converts a bill to the data of the dashboard page, in USD per hour. Idle cost is grouped by the rule that determines the replicas.
 func costOf(b *cost.Bill, decisions *engine.DecisionStore) dashboard.Cost {
 	hours := b.To.Sub(b.From).Hours()
 	out := dashboard.Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,
@@ -124,7 +125,7 @@ func costOf(b *cost.Bill, decisions *engine.DecisionStore) dashboard.Cost {
 	return out
 }
 
-// keptBy returns a function that returns the deciding rule of a workload.
+// keptBy returns a function that returns the name of the rule that determined a workload's target, or "" without a decision.
 func keptBy(decisions *engine.DecisionStore) func(namespace, workload string) string {
 	rules := map[[2]string]string{}
 	var r engine.Record

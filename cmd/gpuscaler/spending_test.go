@@ -61,7 +61,8 @@ func TestPresentCostUsesPlatformPricesThenThePriceBook(t *testing.T) {
 	}
 }
 
-// The file of a ConfigMap changes while the controller runs. An invalid file keeps the last valid prices.
+// The price book is a file of a ConfigMap, which can change while the controller runs. If the new file is invalid, the last valid prices
+// must remain.
 func TestPriceBookIsReloadedAndAnInvalidOneIsIgnored(t *testing.T) {
 	path := written(t, "prices.yaml", ownBook)
 	s := spendingOf(t, "  prices: {region: us-east-1}\n", path)

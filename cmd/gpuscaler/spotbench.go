@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// spotBenchCommand is run by `make bench-spot`. It keeps as many replicas available as each recorded spot market has nodes on
-// average.
+// spotBenchCommand returns the command of `make bench-spot`. For each recorded spot market it simulates a workload with as many replicas as
+// the market has nodes on average.
 func spotBenchCommand() *cobra.Command {
 	var data string
 	var cold time.Duration

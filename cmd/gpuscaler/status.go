@@ -59,7 +59,8 @@ func (p *metricsPort) serve(ctx context.Context, c *controller) error {
 	return server.Serve(ctx, l)
 }
 
-// gatherers returns the process's registry, and one registry for each metric of policies, so that a scrape never holds all of them.
+// gatherers returns the process's registry and the registry of each policy collector. A scrape reads them one after the other, so that it
+// never holds all series in memory at once.
 func (c *controller) gatherers() []prometheus.Gatherer {
 	all := []prometheus.Gatherer{c.registry}
 	for _, r := range c.families {
@@ -80,7 +81,7 @@ func (c *controller) registerFamilies() {
 	}
 }
 
-// newClosedConnections returns the counter of connections that were closed because their port has too many.
+// closedConnections returns a function that counts a connection that was closed because the port had too many.
 func (c *controller) closedConnections(port string) func() { return c.closed.WithLabelValues(port).Inc }
 
 func newClosedConnections(r prometheus.Registerer) *prometheus.CounterVec {
@@ -103,7 +104,8 @@ func newRefusedCalls(r prometheus.Registerer) prometheus.Counter {
 	return n
 }
 
-// serveProbes serves the kubelet's probes until ctx ends. Liveness depends on the loop, readiness on the caches of the API server.
+// serveProbes serves the kubelet's probes until ctx ends. The liveness probe fails if the loop stalled. The readiness probe fails while
+// ready returns an error.
 func (c *controller) serveProbes(ctx context.Context) error {
 	l, err := net.Listen("tcp", c.options.probeAddress)
 	if err != nil {

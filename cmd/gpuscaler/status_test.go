@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// The libraries that renew certificates log JSON lines as gpuscaler does, and no stack trace. controller-runtime accepts one logger for
-// each process, so the logger is set in a process of its own.
+// The library that reloads certificates must log JSON lines as gpuscaler does, and no stack trace. controller-runtime accepts a logger only
+// once in a process, so this test sets it in a child process.
 func TestLibrariesLogAsJSON(t *testing.T) {
 	const child = "GPUSCALER_TEST_LOGGER"
 	if os.Getenv(child) != "" {
@@ -39,7 +39,7 @@ func TestLibrariesLogAsJSON(t *testing.T) {
 	}
 }
 
-// answers requests a URL from a server that may still be starting.
+// answers sends a GET request to a URL and returns the response. It retries while the server starts.
 func answers(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -58,7 +58,7 @@ func answers(t *testing.T, url string) (code int, body string) {
 	}
 }
 
-// Requests for metrics must not delay probes, so neither port serves what the other does.
+// Metrics and probes must be served on different ports, so that requests for metrics do not delay probes.
 func TestMetricsAndProbesHavePortsOfTheirOwn(t *testing.T) {
 	c := offline(t)
 	c.options.metrics.address, c.options.probeAddress = freeAddress(t), freeAddress(t)
@@ -105,7 +105,8 @@ func TestTokensForMetricsAreNotSentInPlainText(t *testing.T) {
 	}
 }
 
-// The API server of this test authenticates anna and serves nothing else, so anna has no permission either.
+// The API server of this test authenticates anna, but returns an error when gpuscaler checks her permissions. So no client may read the
+// metrics.
 func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	dir := t.TempDir()
 	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)

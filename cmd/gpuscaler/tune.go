@@ -86,7 +86,8 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return err
 }
 
-// split opens the traffic three times: the part that is searched, and the two halves of the rest, for the choice and for the report.
+// split divides the traffic into three parts by time: Search, on which values are tried; Choose, the first half of the rest, which selects
+// among the best; and Report, the second half, on which the result is reported.
 func (o *tuneOptions) split(ctx context.Context, whole evaluate.Case) (p tune.Parts, err error) {
 	_, files, err := o.recordings()
 	if err != nil {

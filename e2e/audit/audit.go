@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 )
 
-// Log is the API server's audit log of one user.
+// Log is an audit log of the API server that contains only the requests of one user.
 type Log struct{ dir, user string }
 
 const policy = `apiVersion: audit.k8s.io/v1
@@ -29,7 +29,7 @@ rules:
 - {level: None}
 `
 
-// New creates the audit log of a user's requests.
+// New creates the directory and the audit policy for the log of a user's requests.
 func New(user string) (Log, error) {
 	dir, err := os.MkdirTemp("", "gpuscaler-audit-")
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/chart"
 )
 
-// SharedVariable is the environment variable with a directory in which the packages of one run record the permissions that they used, for
-// Unused.
+// SharedVariable is an environment variable with the path of a directory. The test packages of one run record the permissions that they
+// used in this directory, and Unused reads them.
 const SharedVariable = "GPUSCALER_E2E_RIGHTS"
 
-// greatest is the release with the most permissions, except for those that name the user's kinds and metrics (scaleKinds,
-// readExternalMetrics).
+// greatest is the release with the most permissions. It does not set scaleKinds and readExternalMetrics, whose permissions depend on kinds
+// and metrics that the user names.
 var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
 	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
 	"activator": map[string]any{"namespaces": []any{"team"}},
 }}
 
-// Excused are permissions that no end-to-end test can use, with the reason why they are granted.
+// Excused contains the permissions that no end-to-end test can use. The values are the reasons why no test uses them.
 var Excused = map[string]string{
 	"get leaderworkersets/scale.leaderworkerset.x-k8s.io":    lws,
 	"update leaderworkersets/scale.leaderworkerset.x-k8s.io": lws,
@@ -46,8 +46,8 @@ func share(used map[right]bool) error {
 	return f.Close()
 }
 
-// Unused compares the permissions that all packages of one run used with those that the chart grants. It returns the permissions that no
-// package used and that are not excused, and the excuses that are no longer needed.
+// Unused compares the permissions that the chart grants with those that the test packages of one run used. unused contains the permissions
+// that no package used and that are not in Excused. stale contains the permissions in Excused that a package did use.
 func Unused(dir string) (unused, stale []string, err error) {
 	granted, err := rights(greatest)
 	if err != nil {

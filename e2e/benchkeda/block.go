@@ -23,17 +23,18 @@ import (
 
 const (
 	namespace = "bench"
-	// hpaSync is the default of Kubernetes.
+	// hpaSync is the sync period of the HPA controller. It is the default of Kubernetes.
 	hpaSync = 15 * time.Second
 	// scrape is the scrape interval of Prometheus, and the interval at which gpuscaler queries Prometheus: more frequent queries return
 	// the same data.
 	scrape = 5 * time.Second
-	// With the defaults of 5 workers and 20 requests a second the HPA controller syncs each of 1,000 HPAs only once a minute, with any
-	// metrics server. With KEDA's default of 20 its operator needs many minutes to set up 1,000 ScaledObjects.
+	// hpaWorkers and requestsPerSecond are above the defaults. With its defaults of 5 workers and 20 requests per second, the HPA
+	// controller syncs each of 1,000 HPAs only once a minute, with any metrics server. With its default of 20 requests per second, KEDA's
+	// operator needs many minutes to set up 1,000 ScaledObjects.
 	hpaWorkers, requestsPerSecond = 20, 200
 )
 
-// result holds the measurements of one block.
+// result contains the measurements of one block. A block is one run of the benchmark with one mode in a new cluster.
 type result struct {
 	p50, p99         time.Duration // of an external-metric GET through the API server
 	reads, refused   int           // requests of the benchmark
@@ -60,10 +61,10 @@ type bench struct {
 	stack  *stack.Stack
 	ours   *controller.Controller
 	queues *queues
-	// metric and selector of the ith policy's target, as its HPA reads it.
+	// metric returns the metric name and the label selector with which the HPA of the ith policy reads its target.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// running and answered are the progress of settled, so that it does not check every workload again.
+	// running and answered are the progress of settled, which is called repeatedly. They avoid checking every workload again.
 	running  bool
 	answered int
 }

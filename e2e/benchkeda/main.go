@@ -1,6 +1,6 @@
-// Command benchkeda compares, on one machine and one workload, three metrics servers for HPAs: KEDA alone, KEDA with gpuscaler's trigger,
-// and gpuscaler. The blocks run forwards and backwards (ABBA), so that a machine that becomes slower favors none of them. Blocks that did
-// not finish are reported and never estimated. Times are medians, with the maximum in brackets.
+// Command benchkeda compares metrics servers for HPAs on one machine with the same workloads: KEDA alone, KEDA with gpuscaler's external
+// scaler, and gpuscaler alone. It runs all modes once and then again in reverse order, so that no mode has an advantage if the machine
+// becomes slower. A block that did not finish is reported without results. Times are medians, with the maximum in parentheses.
 package main
 
 import (
@@ -65,7 +65,7 @@ var modes = []mode{
 	{name: "gpuscaler, adapter", gpuscaler: true},
 }
 
-// run runs the blocks of one size forwards and backwards, and prints the table.
+// run runs the blocks of all modes for one number of policies, once in order and once in reverse order, and prints the table.
 func run(ctx context.Context, s settings) {
 	order := slices.Clone(modes)
 	back := slices.Clone(modes)
@@ -89,7 +89,7 @@ func run(ctx context.Context, s settings) {
 	show(s, results)
 }
 
-// show prints the table of one size, with both blocks of a mode below each other.
+// show prints the table for one number of policies. Each mode has two rows, one for each of its blocks.
 func show(s settings, results map[string][]result) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "N=%d\tGET p50\tp99\trefused\tCPU per 1,000 reads\tPrometheus queries/min\tresident\tHPA sync interval\tsignal to "+

@@ -36,7 +36,8 @@ func (b *bench) get(ctx context.Context, i int) (value string, took time.Duratio
 	return list.Items[0].Value.String(), took, nil
 }
 
-// read sends requests at a steady rate for all policies in turn, and returns the duration of each response, including refusals.
+// read requests the targets of all policies in turn at a constant rate, and returns the duration of each request, including failed ones. It
+// returns an error if more than 1% of the requests failed.
 func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, b.measure)
 	defer cancel()
@@ -68,8 +69,8 @@ func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, fa
 	}
 }
 
-// signal holds the latencies of a change of load: until the value that an HPA would read has changed (scrape, poll, tick), from then until
-// spec.replicas changes (sync of the HPA), and the sum.
+// signal contains the latencies after a change of the load. number is the time until the value that the HPA reads changes (scrape, query,
+// tick). look is the time from then until spec.replicas changes (sync of the HPA). total is the sum.
 type signal struct{ number, look, total spread }
 
 type spread struct{ median, longest time.Duration }
@@ -83,8 +84,9 @@ func spreadOf(took []time.Duration) spread {
 	return spread{took[len(took)/2], took[len(took)-1]}
 }
 
-// raised is the number of workloads whose load is raised, one after the other during three sync periods of HPAs. The interval is no
-// multiple of the sync period or the scrape interval, because HPAs that were created together are synced together.
+// raised is the number of workloads whose load is raised, and apart is the time between two of them. All are raised within about three sync
+// periods of the HPA controller. apart is not a multiple of the sync period or of the scrape interval: HPAs that were created at the same
+// time are synced at the same time, so with a multiple every measurement would have the same phase.
 const raised, apart = 20, 2300 * time.Millisecond
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// usage holds the resources that were used up to a time.
+// usage contains the cumulative resource usage of the processes at a time.
 type usage struct {
 	at       time.Time
 	cpu      time.Duration // of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus
@@ -93,7 +93,8 @@ func residentOf(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// hpaSyncs returns the number of syncs in the metrics of the HPA controller, whose port is in its command line.
+// hpaSyncs returns the number of syncs since the HPA controller started, from the controller's metrics. The port of the metrics is in the
+// process's command line.
 func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error) {
 	if p == nil {
 		return 0, errors.New("kube-controller-manager does not run")
@@ -113,7 +114,7 @@ func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error)
 	return sumOf(ctx, client, "https://127.0.0.1:"+port+"/metrics", `horizontal_pod_autoscaler_controller_reconciliations_total{`, "")
 }
 
-// sumOf returns the sum of a page's samples with that name and label.
+// sumOf returns the sum of the samples with a metric name and a label on the metrics page at url.
 func sumOf(ctx context.Context, c *http.Client, url, name, label string) (sum float64, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -73,16 +73,17 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// Metrics that no component of this test serves: those of kube-state-metrics, Karpenter and its cloud provider.
+// elsewhere matches metrics that no component of this test serves: those of kube-state-metrics, Karpenter and the cloud provider.
 var elsewhere = regexp.MustCompile(`kube_pod_|karpenter_`)
 
-// Panels that are empty in a healthy state: nothing pending, frozen, idle or to fix, and no complete hour for the chargeback.
+// quiet contains the panels that are empty in this test. They show only pending pods, overrides, idle GPUs or findings, or need a complete
+// hour of data.
 var quiet = map[string]bool{
 	"Idle GPUs by namespace": true, "Spot share": true, "Active overrides": true, "Findings that need an operator": true,
 	"Cost of 30 days, by team and namespace": true, "Cost of unallocated GPUs, per hour": true,
 }
 
-// Queries of one panel of which some may be empty.
+// optional matches queries that may return no data although their panel has other queries with data.
 var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings`)
 
 func TestEveryPanelHasData(t *testing.T) {
@@ -245,7 +246,8 @@ func answered(query string) func(context.Context) error {
 	}
 }
 
-// quietRules requires that every rule was evaluated without an error and that no alert fires in a healthy state.
+// quietRules fails the test if a rule was not evaluated, had an error, or is a firing alert. The observed state is healthy, so no alert may
+// fire.
 func quietRules(t *testing.T) {
 	t.Helper()
 	var answer struct {

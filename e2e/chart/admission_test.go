@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// judge evaluates the chart's admission policies with the API server's own CEL. The tests on a real API server are in e2e/install.
+// judge evaluates the chart's ValidatingAdmissionPolicies with the API server's CEL library, without an API server. The tests with an API
+// server are in e2e/install.
 type judge struct {
 	t        *testing.T
 	policies map[string]*registrationv1.ValidatingAdmissionPolicy
@@ -50,7 +51,7 @@ func newJudge(t *testing.T, values map[string]any) judge {
 	return j
 }
 
-// request is an UPDATE by gpuscaler's ServiceAccount.
+// request is an update by gpuscaler's ServiceAccount of an object of the kind that policy checks.
 type request struct {
 	policy, namespace, subresource string
 	before, after                  map[string]any
@@ -119,7 +120,8 @@ func merge(t *testing.T, object map[string]any, patch string) (out map[string]an
 	return out
 }
 
-// nodePool returns a NodePool whose consent annotation has these words; "-" means no annotation.
+// nodePool returns a NodePool with the given value of the annotation gpuscaler.io/nudge, by which its owner allows overrides. For "-" it
+// has no such annotation.
 func nodePool(t *testing.T, consent string) map[string]any {
 	t.Helper()
 	p := merge(t, map[string]any{}, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool, labels: {team: ml}, annotations: {owner: ml}},
@@ -180,7 +182,7 @@ func TestNodePoolUpdatesNeedTheOwnersConsent(t *testing.T) {
 	}
 }
 
-// judged fails the test unless the only refusal contains the text, or there is none for an empty text.
+// judged fails the test unless the update was rejected with one message that contains want. If want is empty, the update must be accepted.
 func judged(t *testing.T, got []string, want string) {
 	t.Helper()
 	if want == "" && len(got) > 0 || want != "" && !slices.ContainsFunc(got, func(m string) bool { return strings.Contains(m, want) }) {

@@ -67,7 +67,7 @@ func Templates(r Release) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The version that a cluster of these tests reports to Helm.
+	// Helm reads the Kubernetes version from these capabilities instead of from a cluster.
 	capabilities := chartutil.DefaultCapabilities.Copy()
 	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.36.3", Major: "1", Minor: "36"}
 	capabilities.APIVersions = append(capabilities.APIVersions, r.APIs...)

@@ -33,7 +33,7 @@ func release(mode string, apis ...string) Release {
 	return Release{Name: "gpuscaler", Namespace: "gpuscaler-system", APIs: apis, Values: map[string]any{"mode": mode}}
 }
 
-// whole returns the complete output of helm template.
+// whole returns the rendered text of all templates of a release. Generated certificates and keys are replaced by GENERATED.
 func whole(t *testing.T, r Release) string {
 	t.Helper()
 	templates, err := Templates(r)
@@ -49,7 +49,7 @@ func whole(t *testing.T, r Release) string {
 	return generated.ReplaceAllString(out.String(), "  $1: GENERATED")
 }
 
-// generated matches the certificates and keys that Helm generates each time without a cluster.
+// generated matches the lines with certificates and keys. Helm generates new ones at each rendering without a cluster.
 var generated = regexp.MustCompile(`(?m)^  (ca\.crt|tls\.crt|tls\.key): LS0t.*$`)
 
 func TestEachModeMatchesItsGoldenFile(t *testing.T) {
@@ -69,7 +69,7 @@ func TestEachModeMatchesItsGoldenFile(t *testing.T) {
 	})
 }
 
-// everything returns values that enable all that is disabled by default.
+// everything returns values that enable all optional features of the chart except for the dashboards and alerts, which other tests check.
 func everything() map[string]any {
 	return map[string]any{
 		"dashboards":   map[string]any{"enabled": false},

@@ -65,7 +65,8 @@ func openTo(t *testing.T, r Release) map[int32]string {
 	return peers
 }
 
-// A port is closed until the values name its peers. The port of the API server is an exception, because no selector matches the API server.
+// By default the NetworkPolicy allows no connection to a port until the values list its peers. The external metrics API is an exception: it
+// accepts connections from any address, because no pod selector matches the kube-apiserver.
 func TestOnlyDeclaredPeersReachThePorts(t *testing.T) {
 	const apiServer = "0.0.0.0/0, ::/0"
 	withTenants := map[string]any{"page": map[string]any{"tenants": map[string]any{"enabled": true, "secretName": "page"}}}
@@ -134,8 +135,9 @@ func TestGoMemLimitIsNinetyPercentOfTheMemoryLimit(t *testing.T) {
 	}
 }
 
-// With default values the server's certificate has the Service's name, and KEDA's certificate has the name that the flags require.
-// Certificates of another release are rejected.
+// With default values Helm generates the certificates of the external scaler and of KEDA. The server's certificate must contain the
+// Service's name. KEDA's certificate must contain the client name in the container's flags. A release must reject the certificates of
+// another release.
 func TestGeneratedCertificatesAcceptOnlyEachOther(t *testing.T) {
 	secrets, other := scalerSecrets(t, release("keda")), scalerSecrets(t, release("keda"))
 	args := rendered[appsv1.Deployment](t, release("keda"), "deployment.yaml", "Deployment")[0].Spec.Template.Spec.Containers[0].Args

@@ -66,7 +66,7 @@ func TestDisabledFeaturesHaveNoPermissions(t *testing.T) {
 	}
 }
 
-// Without a namespace in activator.namespaces no rule allows a write of /scale, and with some they allow it there only.
+// A role must allow writes of /scale only in the namespaces of activator.namespaces, and nowhere if that list is empty.
 func TestScaleMayBeWrittenInTheListedNamespacesOnly(t *testing.T) {
 	r := release("all")
 	r.Values["scaleKinds"] = rollouts
@@ -104,7 +104,8 @@ func TestScaleKindAddsRules(t *testing.T) {
 	}
 }
 
-// A release without permission to write buffers can still delete those that it wrote before.
+// A release with karpenter.capacityBuffers disabled must still be able to delete the CapacityBuffers that it created while the value was
+// enabled.
 func TestBuffersMayAlwaysBeDeletedAndWrittenIfEnabled(t *testing.T) {
 	verbs := func(mode string, on bool) string {
 		r := release(mode)

@@ -28,7 +28,7 @@ spec:
   behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
 `
 
-// idle is a cluster whose Deployment follows the target at once, without signals.
+// idle is a cluster with one Deployment that has the target's replicas immediately. Its workload has no signals.
 type idle struct{ replicas int32 }
 
 func (c *idle) View(*scaling.Workload) (engine.View, bool) {
@@ -75,7 +75,7 @@ func TestScheduleStartsAtTheRightSecondAcrossDaylightSavingTime(t *testing.T) {
 	}
 }
 
-// day simulates the first six hours of a day in Berlin and returns the changes of the target.
+// day simulates the first seven hours of a date in Berlin with a schedule that begins at start, and returns the changes of the target.
 func day(t *testing.T, start, date string) (changes []change) {
 	t.Helper()
 	zone, err := time.LoadLocation("Europe/Berlin")

@@ -80,7 +80,7 @@ func TestLeadershipMovesWhenTheLeaderReleasesTheLease(t *testing.T) {
 	stack.Eventually(t, 30*time.Second, "the label of another pod is removed", labeled("b"))
 }
 
-// campaignB retries often, so that the change of the leader takes seconds.
+// campaignB starts the candidate b with a lease duration of 15 s. It therefore retries often enough to become the leader within seconds.
 func campaignB(t *testing.T) { campaign(t, "b", 15*time.Second) }
 
 func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {

@@ -79,7 +79,8 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
-// forbidden fails a test if the shipped roles did not allow a request of the code.
+// forbidden is a log handler that collects messages about requests that the API server rejected for lack of permissions. The test fails if
+// there is one.
 type forbidden struct {
 	slog.Handler
 	mu    *sync.Mutex

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// start runs a Cluster with gpuscaler's ServiceAccount.
+// start runs a cluster.Cluster with the permissions of gpuscaler's ServiceAccount, and waits until its caches are synced.
 func start(t *testing.T, o cluster.Options, numbers activation.Served) *cluster.Cluster {
 	t.Helper()
 	o.Log, o.DiscoveryPeriod, o.Instance = logger(t), 500*time.Millisecond, "gpuscaler-0"

@@ -95,7 +95,7 @@ func Find(name string) (Component, error) {
 	return Component{}, fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(known, ", "))
 }
 
-// recipe is a component with the contents of its directory.
+// recipe is a component with its directory, its version and the name of its cache entry.
 type recipe struct {
 	Component
 	dir     string // the directory of the component
@@ -130,7 +130,7 @@ func newRecipe(root string, c Component) (recipe, error) {
 	return r, nil
 }
 
-// hash covers everything that determines the binary. A changed main.go or go.sum results in another cache entry.
+// hash returns a hash of everything that determines the binary. For example, a change of main.go or go.sum results in another cache entry.
 func (r recipe) hash() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.GOOS, runtime.GOARCH, r.flags(), r.Packages, r.Prune)

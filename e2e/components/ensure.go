@@ -119,8 +119,9 @@ func lock(ctx context.Context, out io.Writer, path string) (func(), error) {
 	}
 }
 
-// source returns the directory to build in: the component's own, or for a pruned component a copy of its go.mod that refers to a pruned
-// copy of the module. (go build -overlay, which would avoid the copy, rejects files of the module cache.)
+// source returns the directory to build in. Without files to prune it is the component's own directory. Otherwise it is a copy of that
+// directory, whose go.mod replaces the module with a copy without the pruned files. (go build -overlay would need no copy, but it rejects
+// files of the module cache.)
 func (r recipe) source(ctx context.Context, work string) (string, error) {
 	if len(r.Prune) == 0 {
 		return r.dir, nil
@@ -165,7 +166,8 @@ func (r recipe) goCommand(ctx context.Context, dir string, args ...string) ([]by
 func goTool(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	// Static binaries need no C compiler. A workspace file of the caller must not change the versions of a component.
+	// CGO_ENABLED=0 builds a static binary without a C compiler. GOWORK=off ignores a workspace file, which could change the versions of
+	// the modules.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -1,5 +1,5 @@
-// Package controller installs gpuscaler into a stack as its chart does: the working tree's binary, with its own ServiceAccount and exactly
-// the chart's RBAC, as a Deployment whose pods are processes of this host. It reads policies from a directory that the test writes.
+// Package controller installs gpuscaler into a stack as the chart does: with its own ServiceAccount, the chart's roles and a Deployment.
+// The pods run the binary of the working tree as processes of this machine. gpuscaler reads policies from a directory that the test writes.
 package controller
 
 import (
@@ -27,17 +27,17 @@ import (
 const (
 	// Namespace is the namespace of gpuscaler.
 	Namespace = "gpuscaler-system"
-	// Name is the name of its Deployment, Service, ServiceAccount and Lease.
+	// Name is the name of gpuscaler's Deployment, Service, ServiceAccount and Lease.
 	Name = "gpuscaler"
-	// ExternalMetrics is the APIService that HPAs read metrics through.
+	// ExternalMetrics is the name of the APIService of the external metrics API, through which HPAs read targets.
 	ExternalMetrics = "v1beta1.external.metrics.k8s.io"
 )
 
 // Options configure an installation. The default is one replica in mode auto.
 type Options struct {
 	Replicas int32
-	// LeaseDuration is the time after which a leader that does not renew its Lease is replaced; default 6 s, which is long enough on a
-	// machine that compiles.
+	// LeaseDuration is the time after which a leader that does not renew its Lease is replaced. The default is 6 s, so that a leader keeps
+	// its Lease even while a compilation slows down the machine.
 	LeaseDuration time.Duration
 	// Args are additional flags of `gpuscaler run`.
 	Args []string
@@ -68,7 +68,7 @@ type Controller struct {
 	metrics, page, status *leaderproxy.Proxy // proxies to the leader
 }
 
-// Up installs gpuscaler and waits until a leader serves. ctx ends the installation.
+// Up installs gpuscaler and waits until its replicas are ready and one of them leads. The pods run until ctx ends.
 func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if o.Replicas == 0 {
 		o.Replicas = 1
@@ -121,9 +121,9 @@ func (c *Controller) installServices(ctx context.Context) error {
 	})
 }
 
-// refreshEndpoints makes the API server check the APIService again when the leader changes, until the check succeeds. In a cluster a
-// change of the EndpointSlices triggers the check. With an ExternalName Service one second without a leader makes the APIService
-// unavailable, and the API server would repeat the check only after 30 s.
+// refreshEndpoints patches the APIService when the leader changes, and repeats that until the APIService is available. In a cluster a
+// change of the Service's EndpointSlices makes the API server check the APIService again. The ExternalName Service of this test has none:
+// after one second without a leader the APIService would be unavailable until the next check, 30 s later.
 func (c *Controller) refreshEndpoints(ctx context.Context) {
 	for last := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")
@@ -139,8 +139,8 @@ func (c *Controller) refreshEndpoints(ctx context.Context) {
 	}
 }
 
-// Ready returns a check that the given number of replicas is Ready, one leads, and (unless another server is registered) the API server
-// reaches it.
+// Ready returns a check that gpuscaler has exactly that number of pods, all of them are Ready, one has the leader label, and the APIService
+// of the external metrics API is available.
 func (c *Controller) Ready(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := c.Pods(ctx)
@@ -170,7 +170,7 @@ func (c *Controller) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// Leader returns the only pod with the leader label.
+// Leader returns the pod with the leader label, or an error if no pod or more than one has it.
 func (c *Controller) Leader(ctx context.Context) (*corev1.Pod, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Controller) Leader(ctx context.Context) (*corev1.Pod, error) {
 	return leader, nil
 }
 
-// tails returns the ends of the pods' logs, for an error message.
+// tails returns the last lines of the pods' logs, for an error message.
 func (c *Controller) tails(pods []corev1.Pod) (text string) {
 	for i := range pods {
 		if p := c.Kubelet.Process(Namespace, pods[i].Name); p != nil {

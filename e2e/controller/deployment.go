@@ -30,7 +30,7 @@ func (c *Controller) Deployment() *appsv1.Deployment {
 }
 
 func (c *Controller) deployment(o Options) *appsv1.Deployment {
-	// As the chart does: without Karpenter the roles do not allow reading nodes and NodePools.
+	// This is the same condition as in the chart: in other modes the roles do not allow reading nodes and NodePools.
 	capacity := o.Values["mode"] == "karpenter" || o.Values["mode"] == "all"
 	args := append([]string{
 		"--platform=" + c.Policies.Dir,

@@ -59,7 +59,7 @@ func (c *Controller) ServedTarget(ctx context.Context, namespace, policy string)
 	return int32(list.Items[0].Value.Value()), nil
 }
 
-// PageURL returns the URL of the leader's page, as kubectl port-forward provides it.
+// PageURL returns the URL of a proxy to the leader's page. It replaces `kubectl port-forward`.
 func (c *Controller) PageURL() string { return "http://" + c.page.Address }
 
 // Logs returns the pattern of the log files of gpuscaler's pods, including deleted pods.
@@ -90,7 +90,8 @@ func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 	return string(text), err
 }
 
-// Metric returns the value of the leader's only metric with that name whose labels include the given ones (name, value, ...).
+// Metric returns the value of the sample in the leader's /metrics with that name and the given labels. pairs are label names and values in
+// turn. It returns an error unless exactly one sample matches.
 func (c *Controller) Metric(ctx context.Context, name string, pairs ...string) (float64, error) {
 	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, pairs)
 }

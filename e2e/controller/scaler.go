@@ -10,7 +10,7 @@ import (
 // scalerPort is the port of the external scaler in a pod of gpuscaler.
 const scalerPort = 9090
 
-// ScalerFlag is the flag that makes gpuscaler serve KEDA on its pod's address.
+// ScalerFlag returns the flag that makes gpuscaler serve the external scaler for KEDA on the pod's address.
 func ScalerFlag() string { return "--scaler-address=" + at(scalerPort) }
 
 // Scaler starts a proxy, instead of kube-proxy, for the leader's external scaler.

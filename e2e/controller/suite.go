@@ -26,7 +26,7 @@ type Setup struct {
 	Controller Options
 	// Prepare runs after the start of the stack and before that of gpuscaler.
 	Prepare func(context.Context, *stack.Stack) error
-	// Ready runs when gpuscaler serves; nil means none.
+	// Ready runs when gpuscaler is ready and before the PlatformConfig is written; nil means none.
 	Ready func(context.Context, *Controller) error
 	// After runs after all tests, while gpuscaler still serves. An error fails the package. nil means none.
 	After func(*Controller) error
@@ -75,9 +75,8 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	return code
 }
 
-// SideBySide sets the number of tests that run in parallel, which is higher than the number of cores because the tests mostly wait. The
-// flag
-// -parallel takes precedence.
+// SideBySide sets the maximum number of tests that run in parallel. It can exceed the number of cores, because the tests mostly wait. The
+// flag -parallel takes precedence.
 func SideBySide(tests int) {
 	flag.Parse()
 	given := false

@@ -22,7 +22,7 @@ import (
 // mostReplicas is maxReplicas of an HPA. No policy of a test reaches it.
 const mostReplicas = 32
 
-// Workload is a Deployment under test with its HPA and its policy of the same name, and what was recorded of them.
+// Workload is a Deployment under test with the HPA and the policy of the same name, and the recorded changes of their replicas.
 type Workload struct {
 	Namespace, Name string
 	HPA             *record.Watched // status.desiredReplicas
@@ -31,8 +31,8 @@ type Workload struct {
 	suite *Suite
 }
 
-// Workload creates a Deployment with its HPA, waits for its replicas, starts the recording and then writes its policy until the end of the
-// test.
+// Workload creates a Deployment and its HPA, waits until the replicas are ready, starts the recording, and then writes the policy. All are
+// deleted at the end of the test.
 func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Workload {
 	t.Helper()
 	u := Workload{Namespace: d.Namespace, Name: d.Name, suite: s}
@@ -83,7 +83,7 @@ func (u Workload) Targets(t testing.TB) record.Steps {
 	return record.Targets(u.Transitions(t))
 }
 
-// Explained returns a check of the leader's explanation.
+// Explained returns a check that reads the leader's explanation of the policy and passes it to check.
 func (u Workload) Explained(check func(explain.Explanation) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		e, err := u.suite.Explain(ctx, u.Policy())

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Namespace and labels of the DCGM exporter's pods in an installation by the GPU operator.
+// dcgmNamespace is the namespace of the DCGM exporter if the GPU operator installs it. dcgmLabels are the labels of its pods.
 const dcgmNamespace = "gpu-operator"
 
 var dcgmLabels = map[string]string{"app": "nvidia-dcgm-exporter"}
 
-// createExporters creates the DaemonSet of the DCGM exporter, as the GPU operator does. gpuscaler accepts pod labels only from declared
-// exporters.
+// createExporters creates the DaemonSet of the DCGM exporter, as the GPU operator does. gpuscaler needs its pods: it uses the pod labels in
+// a series only if a declared exporter serves the series.
 func createExporters(ctx context.Context, c client.Client) error {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: dcgmNamespace, Name: "nvidia-dcgm-exporter"},
@@ -41,7 +41,7 @@ func createExporters(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// findExporters reads on which node each exporter runs. It reports whether that has changed.
+// findExporters reads the name of the DCGM exporter's ready pod on each node. It reports whether there was a change since the last call.
 func (e *Exporter) findExporters(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(dcgmNamespace), client.MatchingLabels(dcgmLabels)); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// dcgmFamilies are the families of DCGM exporter's default counters that the tests use. SM_ACTIVE is disabled in the default
-// configuration, so it is missing here too.
+// dcgmFamilies are those metrics of the DCGM exporter's default configuration that the tests use. SM_ACTIVE is not among them, because the
+// default configuration disables it.
 var dcgmFamilies = []struct {
 	name, help string
 	value      func(busy float64) float64
@@ -31,8 +31,8 @@ type device struct {
 	busyShare float64
 }
 
-// dcgmPage returns the metrics of the exporter of one node: a line for each GPU with the pod that uses it. A pod that still loads has idle
-// GPUs.
+// dcgmPage returns the metrics of the DCGM exporter on one node. Each metric has one sample for each allocated GPU, with the labels of the
+// pod that uses it. The GPUs of a pod that is not ready are idle.
 func (e *Exporter) dcgmPage(node string, f faults.Fault) []byte {
 	t := &text{fault: f}
 	devices := e.devices(node)

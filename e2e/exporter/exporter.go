@@ -1,6 +1,6 @@
-// Package exporter simulates the metrics of GPU workloads: the text of NVIDIA's DCGM exporter and of vLLM, and a gateway's queue, on
-// loopback and with the labels of the real ones. A test sets the load of the replicas with a Load, and failures of the exporter with a
-// fault.
+// Package exporter simulates the metrics of GPU workloads: those of NVIDIA's DCGM exporter, of vLLM, and of an inference gateway's queue.
+// The metrics are served on loopback, with the same names and labels as in a cluster. A test sets the load of the replicas with a Load, and
+// failures of the exporters with a faults.Switch.
 package exporter
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// Values is what one ready replica reports, and the queue at the gateway.
+// Values are the metric values of one ready replica, and in Upstream the length of the gateway's queue.
 type Values struct {
 	Running  float64 // requests in the engine
 	Waiting  float64 // requests that wait in the engine
@@ -26,7 +26,7 @@ type Values struct {
 	Upstream float64 // requests that wait at the gateway, for all replicas
 }
 
-// Load returns what each replica reports at a time when the given number of replicas is ready.
+// Load computes the metric values of each ready replica at a time, given the number of ready replicas.
 type Load interface {
 	At(now time.Time, ready int) Values
 }
@@ -48,7 +48,7 @@ type Exporter struct {
 	direct    map[string]context.CancelFunc // servers on the pods' ports, by address; used by Run's goroutine only
 }
 
-// New returns an exporter of the workloads with the given clock. Run returns one that serves, and that follows the pods of a stack.
+// New returns an exporter of the workloads that uses the given clock. It neither listens nor reads pods; Run does both.
 func New(now func() time.Time, workloads ...*Workload) *Exporter {
 	return &Exporter{now: now, workloads: workloads, histories: map[string]*histogram{}}
 }
@@ -85,7 +85,7 @@ func (e *Exporter) serveVLLM(w http.ResponseWriter, r *http.Request, namespace, 
 	f := e.VLLM.Get()
 	page, ok := e.vllmPage(namespace, pod, f)
 	if !ok || f == faults.HalfPods && e.odd(namespace, pod) {
-		// A server that loads its weights, and a deleted pod, do not respond.
+		// The server of a pod that is loading its weights or that was deleted does not respond. The status 503 replaces that.
 		http.Error(w, "no server", http.StatusServiceUnavailable)
 		return
 	}
@@ -101,13 +101,13 @@ func (e *Exporter) write(w http.ResponseWriter, r *http.Request, f faults.Fault,
 	faults.Page{ContentType: textFormat, Body: body, Filler: "filler{pod=\"filler\"} 1\n"}.Write(w, r, f)
 }
 
-// text builds a metrics page.
+// text builds a page in the Prometheus text format. It replaces the values if fault is NaN or Inf.
 type text struct {
 	bytes.Buffer
 	fault faults.Fault
 }
 
-// head starts a metric family.
+// head writes the HELP and TYPE lines of a metric family.
 func (t *text) head(name, kind, help string) {
 	t.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }

@@ -122,7 +122,8 @@ func TestQueueGrowsWithoutReplicasAndDrainsWithThem(t *testing.T) {
 	if v := at(2, 0); math.Abs(v.Upstream-200) > 60 || v.Waiting != 0 {
 		t.Errorf("20 s of the trace without a replica: %+v, want about 200 at the gateway", v)
 	}
-	// Two replicas serve 8 requests a second, and the queue still grows. Five serve 20, and it drains.
+	// 10 requests arrive per second of the trace. Two replicas serve 8 per second, so the queue grows. Five replicas serve up to 20, so the
+	// queue drains.
 	before := at(2, 2)
 	grown := at(12, 2)
 	if grown.Waiting <= before.Waiting || grown.Running != 8 || grown.GPUBusy != 1 {

@@ -28,13 +28,13 @@ func (k *Knobs) At(time.Time, int) Values {
 	return k.values
 }
 
-// Total is a Load with a number of requests in the whole workload, spread evenly. A policy on a total sees the same value for any number
-// of replicas.
+// Total is a Load with a fixed number of waiting requests, which the ready replicas share equally. A signal that sums over the replicas
+// therefore does not depend on their number.
 type Total struct {
 	Knobs
 }
 
-// Set replaces the number of waiting requests in all engines together.
+// Set replaces the total number of waiting requests.
 func (t *Total) Set(waiting float64) { t.Knobs.Set(Values{Waiting: waiting, Upstream: waiting}) }
 
 // At implements Load.
@@ -48,13 +48,13 @@ func (t *Total) At(now time.Time, ready int) Values {
 	return v
 }
 
-// Work is a Load of GPU work without requests, shared by the ready replicas.
+// Work is a Load with an amount of GPU work but no requests. The ready replicas share the work equally.
 type Work struct {
 	mu   sync.Mutex
 	gpus float64
 }
 
-// Set replaces the amount of work, in fully used GPUs.
+// Set replaces the amount of work, as a number of GPUs that are busy all the time.
 func (w *Work) Set(gpus float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,9 @@ func (w *Work) At(_ time.Time, ready int) Values {
 	return Values{GPUBusy: min(1, w.gpus/float64(max(1, ready)))}
 }
 
-// Queue is a Load that serves recorded arrivals. Each replica works on up to Slots requests at once, each for Hold. Further requests wait
-// in the engines, or at the gateway if there is no replica. It is a fluid model: it shows how queues grow and drain, not single requests.
+// Queue is a Load that serves the requests of a trace. Each replica serves at most Slots requests at a time, each for the duration Hold.
+// The other requests wait in the replicas, or at the gateway if there is no replica. It is a fluid model: it computes the length of the
+// queue, but does not track single requests.
 type Queue struct {
 	Arrivals trace.Stream
 	Start    time.Time     // time at which the trace starts
@@ -114,7 +115,7 @@ func (q *Queue) play(until time.Duration, ready int) {
 	}
 }
 
-// arrivals removes the requests up to a time from the trace.
+// arrivals consumes the requests of the trace up to a time and returns their number.
 func (q *Queue) arrivals(until time.Duration) (n int) {
 	if !q.started {
 		q.started = true

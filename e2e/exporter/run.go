@@ -11,12 +11,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// followEvery is short compared with the scrape interval, so that pages reflect the end of a pod before the next scrape.
+// followEvery is the interval at which the pods are read. It is short compared with the scrape interval, so that a scrape does not return
+// metrics of a pod that has been deleted.
 const followEvery = 200 * time.Millisecond
 
-// Run serves the workloads' metrics until ctx ends, makes the stack's Prometheus scrape them, and follows the creation and deletion of
-// pods.
-// Several may run in one stack.
+// Run serves the workloads' metrics until ctx ends. It makes the stack's Prometheus scrape them, and adds and removes targets as pods
+// become ready and are deleted. It may be called several times for one stack.
 func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter, error) {
 	port, err := s.Port()
 	if err != nil {
@@ -51,7 +51,7 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 	return e, nil
 }
 
-// follow reads the pods of all workloads once.
+// follow reads the pods of all workloads once and, if they changed, updates the servers and Prometheus' targets.
 func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
 	changed := e.direct == nil // the first call always updates the targets
 	if changed {
@@ -78,7 +78,8 @@ func (e *Exporter) follow(ctx context.Context, s *stack.Stack) error {
 	return s.Prometheus.Targets(e.set, e.targets()...)
 }
 
-// listen opens the metrics port on the loopback address of each ready pod, for direct scrapes, and closes the ports of deleted pods.
+// listen serves /metrics on the loopback address of each ready pod, for pollers that read pods directly. It stops the servers of pods that
+// are no longer ready.
 func (e *Exporter) listen(ctx context.Context) error {
 	want := map[string]http.Handler{}
 	for _, w := range e.workloads {
@@ -112,8 +113,9 @@ func (e *Exporter) listen(ctx context.Context) error {
 	return nil
 }
 
-// targets returns the scrape targets of a Prometheus with the usual service discovery: each node's DCGM exporter (the labels namespace and
-// pod are the exporter's, so the workload's become exported_namespace and exported_pod), each ready vLLM server, and the gateway.
+// targets returns the scrape targets that the usual service discovery would find: the gateway, each ready vLLM server, and the DCGM
+// exporter of each node. The target labels namespace and pod of a DCGM exporter are those of the exporter's pod. Therefore Prometheus
+// renames the workload's labels to exported_namespace and exported_pod.
 func (e *Exporter) targets() []stack.ScrapeTarget {
 	target := func(path, job, namespace, pod string) stack.ScrapeTarget {
 		return stack.ScrapeTarget{Address: e.address, Labels: map[string]string{

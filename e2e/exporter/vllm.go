@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// vllmPage returns the metrics of one vLLM server (V1 engine). ok is false if no such pod is ready.
+// vllmPage returns the metrics of the vLLM server (V1 engine) in a pod. ok is false if the pod does not exist or is not ready.
 func (e *Exporter) vllmPage(namespace, pod string, f faults.Fault) (page []byte, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +49,7 @@ func (e *Exporter) find(namespace, name string) *Workload {
 	return nil
 }
 
-// odd reports whether faults.HalfPods hides a pod.
+// odd reports whether the fault faults.HalfPods removes the metrics of a pod.
 func (e *Exporter) odd(namespace, name string) bool {
 	for _, w := range e.workloads {
 		if w.Namespace != namespace {
@@ -74,7 +74,8 @@ type histogram struct {
 	seen   float64 // requests already counted
 }
 
-// observe adds the requests that were served since the last call with the given time.
+// observe adds the requests that were served since the last call, all with the same time to first token. served is the cumulative number of
+// requests.
 func (h *histogram) observe(seconds, served float64) {
 	n := math.Max(0, served-h.seen)
 	h.seen = math.Max(h.seen, served)
@@ -99,7 +100,8 @@ func (h *histogram) write(t *text, labels []string) {
 	t.sample(name+"_sum", h.sum, labels...)
 }
 
-// gatewayPage returns the metrics of an inference gateway: the requests that wait before any replica, which also exist at zero replicas.
+// gatewayPage returns the metrics of an inference gateway: for each workload the number of requests that wait because it has no replica.
+// These metrics exist at zero replicas too.
 func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	const name = "inference_extension_flow_control_queue_size"
 	e.mu.Lock()
@@ -115,7 +117,7 @@ func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	return t.Bytes()
 }
 
-// number formats a value, with the page's fault applied.
+// number returns the text of a value. It is NaN or +Inf if the page has that fault.
 func (t *text) number(v float64) string {
 	switch t.fault {
 	case faults.NaN:

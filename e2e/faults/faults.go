@@ -3,10 +3,10 @@ package faults
 
 import "sync/atomic"
 
-// Fault is one kind of failure.
+// Fault is a kind of failure of a metrics page or of Prometheus' response to a query.
 type Fault int32
 
-// The faults, for a metrics page and for Prometheus' response to a query.
+// These are the kinds of failures. Each applies to a metrics page or to Prometheus' response to a query.
 const (
 	None      Fault = iota
 	Empty           // a page without a series; a result without one
@@ -19,7 +19,7 @@ const (
 	Hang            // no response to an accepted request
 )
 
-// HugeBytes is the size of a Huge body, which exceeds the limit of any reader.
+// HugeBytes is the size of the response with the fault Huge. It exceeds the maximum response size of every client under test.
 const HugeBytes = 64 << 20
 
 var names = []string{"none", "empty", "NaN", "Inf", "truncated", "huge", "half of the pods", "error", "hang"}
@@ -29,7 +29,7 @@ func (f Fault) String() string { return names[f] }
 // All lists every fault but None.
 func All() []Fault { return []Fault{Empty, NaN, Inf, Truncated, Huge, HalfPods, Error, Hang} }
 
-// Switch holds the current fault. The zero value is None. It may be set while requests are served.
+// Switch contains the current fault, initially None. It may be changed while requests are served.
 type Switch struct{ on atomic.Int32 }
 
 // Set replaces the current fault by f.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Page is a response body before it is written.
+// Page is a response to which Write applies a fault.
 type Page struct {
 	ContentType string
 	Body        []byte
@@ -14,8 +14,8 @@ type Page struct {
 	Filler string
 }
 
-// Write writes the page with the faults that concern the transfer. The caller has applied Empty, NaN, Inf and HalfPods, which concern the
-// content.
+// Write writes the page and applies the faults of the transfer: Error, Hang, Truncated and Huge. The caller must already have applied the
+// faults of the content: Empty, NaN, Inf and HalfPods.
 func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	switch f {
 	case Error:

@@ -62,7 +62,7 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	page := Page{ContentType: "application/json", Body: answer.Body.Bytes()}
 	if f == Huge {
-		// Insert it into the result, so that the body remains a prefix of valid JSON.
+		// The filler is inserted into the list of results, so that the part that a client reads is the beginning of valid JSON.
 		page.Body, page.Filler = hugePrefix, hugeSample
 	} else if edited, err := editResult(page.Body, f); err == nil {
 		page.Body = edited
@@ -75,7 +75,7 @@ var (
 	hugeSample = `,{"metric":{"namespace":"filler","pod":"filler"},"value":[1,"1"]}` + "\n"
 )
 
-// editResult changes an instant vector or a matrix.
+// editResult applies Empty, HalfPods, NaN or Inf to the result of a query, which is an instant vector or a matrix.
 func editResult(body []byte, f Fault) ([]byte, error) {
 	var answer struct {
 		Status string `json:"status"`
@@ -103,7 +103,7 @@ func editResult(body []byte, f Fault) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// replaceValues replaces each "number" of a sample by NaN or +Inf. A sample is [time,"value"], alone or in a list.
+// replaceValues replaces each value of a sample by NaN or +Inf. A sample is [time,"value"], or a list of such pairs.
 func replaceValues(sample json.RawMessage, f Fault) json.RawMessage {
 	word := map[Fault]string{NaN: "NaN", Inf: "+Inf"}[f]
 	if word == "" {

@@ -1,5 +1,5 @@
-// Package gate tests gpuscaler with a Karpenter that serves CapacityBuffers but ignores them: the CRD is installed and the feature gate is
-// off, which is the default.
+// Package gate tests gpuscaler with a Karpenter whose CapacityBuffer CRD is installed but whose feature gate is off, which is the default.
+// Such a Karpenter ignores buffers.
 package gate
 
 import (
@@ -65,8 +65,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// gpuscaler creates a buffer because it cannot read the feature gate. It deletes the buffer when Karpenter has not set a condition for a
-// minute, and creates no other for an hour.
+// gpuscaler cannot read Karpenter's feature gate, so it creates a buffer. If Karpenter has not set a condition on the buffer within a
+// minute, gpuscaler must delete it and must not create another one for an hour.
 func TestIgnoredBufferIsDeletedAndNotCreatedAgain(t *testing.T) {
 	ns := suite.Namespace(t, "gate")
 	d := workload.Deployment(ns, "chat", 0)

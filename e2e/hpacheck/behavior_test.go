@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// side is one direction of a behavior, in the replay's format and in the HPA's, where nil means the default.
+// side is scaleUp or scaleDown of an HPA's behavior, in the replay's type and in the Kubernetes type. In the Kubernetes type nil means the
+// default.
 type side struct {
 	ours   scaling.Direction
 	theirs autoscalingv2.HPAScalingRules
@@ -74,7 +75,8 @@ func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int3
 	d.theirs.Policies = append(d.theirs.Policies, autoscalingv2.HPAScalingPolicy{Type: kind, Value: value, PeriodSeconds: seconds})
 }
 
-// drawSpec generates an HPA in both formats. The API server's defaults are set in the Kubernetes object.
+// drawSpec returns a random HPA in the replay's type and in the Kubernetes type. The Kubernetes object has the defaults that the API server
+// would set.
 func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1+r.Int32N(3), 5+r.Int32N(40))
 	if r.IntN(6) == 0 {
@@ -88,7 +90,7 @@ func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	return behaving(ours, theirs, up, down)
 }
 
-// steady is an HPA in which every part of the behavior matters.
+// steady returns an HPA in which every field of the behavior affects the sequence of replicas.
 func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	ours, theirs := without(1, 40)
 	up, down := bySides()

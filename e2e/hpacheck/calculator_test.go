@@ -1,5 +1,5 @@
-// Package hpacheck compares the replay's HPA with Kubernetes' own code: its computation with the ReplicaCalculator, and its sequence of
-// replicas with the complete HorizontalController on a simulated clock.
+// Package hpacheck compares the replay's simulation of the HPA with the code of Kubernetes. It compares single computations with the
+// ReplicaCalculator, and sequences of replicas with the HorizontalController on a simulated clock.
 package hpacheck
 
 import (
@@ -24,7 +24,7 @@ import (
 
 const samples = 10_000
 
-// said is a metrics client that returns the values of a test.
+// said is a metrics client of the HPA controller that returns values which the test sets.
 type said struct {
 	external []int64
 	pods     metrics.PodMetricsInfo
@@ -52,12 +52,12 @@ func (s *said) GetExternalMetric(string, string, labels.Selector) ([]int64, time
 	return s.external, time.Time{}, nil
 }
 
-// tolerances are Kubernetes' tolerances for decreases and increases, a type that it does not export.
+// tolerances converts tolerances for increases and decreases to the Kubernetes type, whose fields are not exported.
 func tolerances(t hpa.Tolerances) podautoscaler.Tolerances {
 	return *(*podautoscaler.Tolerances)(unsafe.Pointer(&t))
 }
 
-// cluster is the calculator's cache of a workload's pods, some of them with a metric.
+// cluster contains the pods of a workload, as the ReplicaCalculator reads them, and the metric of some of these pods.
 type cluster struct {
 	indexer cache.Indexer
 	client  *said

@@ -39,14 +39,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play runs Kubernetes' controller with its queue and its informers on a simulated clock.
+// play runs the HorizontalController of Kubernetes with its queue and informers on a simulated clock, until it has synced the HPA syncs
+// times.
 func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	for i, m := range s.metrics {
 		object.Spec.Metrics = append(object.Spec.Metrics, m.spec(i))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(object)
-	// Discard its Events, because recording them costs more than the controller.
+	// The fake client discards writes of Events and of the HPA, because storing them takes longer than the controller itself.
 	for resource, object := range map[string]runtime.Object{"events": &v1.Event{}, "horizontalpodautoscalers": object} {
 		client.PrependReactor("*", resource, func(a clienttesting.Action) (bool, runtime.Object, error) {
 			return slices.Contains([]string{"create", "patch", "update"}, a.GetVerb()), object, nil
@@ -70,8 +71,8 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	factory.Shutdown()
 }
 
-// replay runs the replay's HPA with the input of Kubernetes' controller, at the same times and with its own replicas. It returns the first
-// sync with a different result, or -1, and the replicas after each sync.
+// replay runs the replay's HPA with the recorded input of the Kubernetes controller, at the same times. other is the index of the first
+// sync after which the replicas differ, or -1. wrote contains the replicas after each sync.
 func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (other int, wrote []int32) {
 	var c hpa.Controller
 	current, other := start, -1
@@ -90,8 +91,8 @@ func replay(spec *hpa.Spec, s *stage, start int32, check func(hpa.Verdict)) (oth
 	return other, wrote
 }
 
-// TestSequenceMatchesKubernetesController requires the same spec.replicas after every sync at the same times, for HPAs with one and two
-// metrics.
+// TestSequenceMatchesKubernetesController compares spec.replicas after every sync of random HPAs with one or two metrics. The replay must
+// write the same value as Kubernetes.
 func TestSequenceMatchesKubernetesController(t *testing.T) {
 	verdicts, up, down, syncs := map[hpa.Verdict]int{}, 0, 0, 0
 	for run := range runs {
@@ -131,7 +132,8 @@ func TestSequenceMatchesKubernetesController(t *testing.T) {
 	}
 }
 
-// TestAnotherBehaviorIsAnotherSequence requires that each part of a behavior has an effect that the comparison detects.
+// TestAnotherBehaviorIsAnotherSequence checks that the comparison can fail: a change of any part of the behavior must lead to a different
+// sequence of replicas.
 func TestAnotherBehaviorIsAnotherSequence(t *testing.T) {
 	for name, change := range map[string]func(*hpa.Behavior){
 		"no tolerance on the way up":       func(b *hpa.Behavior) { b.Up.Tolerance = 0 },

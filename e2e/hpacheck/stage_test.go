@@ -22,7 +22,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// metric is one metric of an HPA, in milli-units.
+// metric is one metric of an HPA. Its target is in thousandths.
 type metric struct {
 	kind   kind
 	target int64
@@ -52,7 +52,7 @@ func (m metric) spec(i int) autoscalingv2.MetricSpec {
 		External: &autoscalingv2.ExternalMetricSource{Metric: identifier, Target: average}}
 }
 
-// look is the input of the controller in one sync, and its result.
+// look contains the input and the result of one sync of the controller.
 type look struct {
 	at     time.Time
 	edit   int32 // spec.replicas that a user wrote before the sync; -1 means none
@@ -63,7 +63,7 @@ type look struct {
 	wrote  int32 // spec.replicas after the sync
 }
 
-// proposals returns the results of the replay's computation for a look.
+// proposals returns the replicas that the replay computes for each metric from the input of a sync.
 func (l *look) proposals(all []metric, current int32, t hpa.Tolerances) []hpa.Proposal {
 	out := make([]hpa.Proposal, len(all))
 	for i, m := range all {
@@ -84,8 +84,9 @@ func (l *look) proposals(all []metric, current int32, t hpa.Tolerances) []hpa.Pr
 	return out
 }
 
-// stage is the cluster of a HorizontalController: a scale target, its pods, and metrics. Each sync begins with a read of the scale. At
-// that time the state changes: a user edits the replicas, pods are created and deleted, metrics change or fail.
+// stage simulates the cluster of a HorizontalController: a scale target, its pods and their metrics. The controller reads the scale at the
+// beginning of each sync. At that time stage makes random changes: a user changes the replicas, pods are created or deleted, metrics change
+// or fail.
 type stage struct {
 	said
 	*rand.Rand
@@ -130,7 +131,8 @@ func (s *stage) Get(context.Context, schema.GroupResource, string, metav1.GetOpt
 		Status: autoscalingv1.ScaleStatus{Replicas: l.status, Selector: "app=chat"}}, nil
 }
 
-// move returns the next value of a metric: a load that is constant for a while, with noise close to the tolerances.
+// move returns the next value of a metric: the load, which stays constant for several syncs, with random noise of up to 15%. The noise is
+// about as large as the tolerances.
 func (s *stage) move(m metric) int64 {
 	value := float64(m.target) * s.load * (0.85 + 0.3*s.Float64())
 	if m.kind != externalAverage {

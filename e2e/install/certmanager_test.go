@@ -57,7 +57,8 @@ func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "two replicas with cert-manager's certificate", available(h.namespace, 2))
 	stack.Eventually(t, time.Minute, "registered and trusted", reached)
 
-	// Renew the certificate. A kubelet would update the files within a minute.
+	// Deleting the Secret makes cert-manager issue another certificate. mountCertificate then updates the files, which a kubelet would do
+	// within a minute.
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = h.namespace, "gpuscaler-serving"
 	if err := cluster.Client.Delete(t.Context(), secret); err != nil {
@@ -78,8 +79,8 @@ func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountCertificate replaces the kubelet: it writes the files of the Secret when they contain another certificate than the last, and
-// returns the certificate.
+// mountCertificate does the kubelet's part: it waits until the Secret contains a certificate other than last, writes the files of the
+// Secret, and returns the certificate.
 func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []byte {
 	t.Helper()
 	var secret corev1.Secret
@@ -112,7 +113,7 @@ func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []by
 	return secret.Data["tls.crt"]
 }
 
-// servedBy requires that certificate at the proxy.
+// servedBy returns an error unless the proxy at port presents the certificate want.
 func servedBy(port string, want []byte) error {
 	c, err := tls.Dial("tcp", net.JoinHostPort("127.0.0.1", port), &tls.Config{InsecureSkipVerify: true}) // the certificate is compared below
 	if err != nil {

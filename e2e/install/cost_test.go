@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// The chart's resource requests must be sufficient for a large cluster: a thousand workloads with one pod each, decided every second with
-// a queue from Prometheus. The table in the README has these results.
+// The chart's resource requests must be sufficient for a large cluster: a thousand workloads with one pod each, whose targets are computed
+// every second from a queue length in Prometheus. The README lists the measured values.
 func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_COST") == "" {
 		t.Skip("set GPUSCALER_E2E_COST=1: a thousand Deployments take two minutes")
@@ -68,7 +68,7 @@ func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	}
 }
 
-// many creates that number of Deployments with one pod, and the queue of each.
+// many creates n Deployments with one pod each, and serves a queue length for each.
 func many(t *testing.T, n int) {
 	t.Helper()
 	if err := cluster.Namespace(t.Context(), "many"); err != nil {

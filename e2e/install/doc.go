@@ -1,4 +1,6 @@
-// Package install tests the Helm chart as users install it: Helm installs each mode on a real API server whose namespaces enforce Pod
-// Security restricted; gpuscaler's pods run without privileges on a read-only root; the admission policies allow exactly the intended
-// writes; and an uninstallation leaves nothing behind.
+// Package install tests the Helm chart as users install it. Helm installs each mode on a real API server, in namespaces that enforce the
+// Pod Security level restricted. The tests check that:
+//   - gpuscaler's pods run without privileges and with a read-only root file system
+//   - the admission policies allow exactly the intended writes
+//   - no object is left after an uninstallation
 package install

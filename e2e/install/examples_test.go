@@ -46,7 +46,7 @@ func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	quota(t)
 }
 
-// guarded requires that the example's pod passes every guard-rail.
+// guarded requires that the pod of the example Deployment passes all guard-rails, and that it does not pass without its PriorityClass.
 func guarded(t *testing.T) {
 	t.Helper()
 	var server appsv1.Deployment
@@ -71,7 +71,7 @@ func guarded(t *testing.T) {
 	}
 }
 
-// quota requires the limits that the comments describe.
+// quota requires that the example ResourceQuotas set the limits that their comments describe.
 func quota(t *testing.T) {
 	t.Helper()
 	gpus := func(n int64, class string) *corev1.Pod {

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// badPods are pods that differ from a valid one in one way, each with the expected message.
+// goodPod returns a pod that passes all guard-rails.
 func goodPod(namespace string) *corev1.Pod {
 	yes, no := true, false
 	user := int64(65532)
@@ -105,7 +105,7 @@ func TestGuardRailsRejectOnlyInvalidPods(t *testing.T) {
 	staging := restricted(t, "guarded-staging")
 	h := newHelm(t, restricted(t, "guardrails"))
 
-	// Guard-rails are disabled by default: no warning and no error.
+	// Guard-rails are disabled by default, so a pod that violates them is accepted.
 	h.install("guard", map[string]any{"mode": "hpa"})
 	bare := goodPod(production)
 	bare.Spec.Tolerations, bare.Spec.NodeSelector, bare.Spec.PriorityClassName = nil, nil, ""
@@ -182,7 +182,7 @@ func (h *heard) says(text string) bool {
 	return slices.ContainsFunc(h.text, func(w string) bool { return strings.Contains(w, text) })
 }
 
-// warned tests the action Warn: the pod is accepted with a warning.
+// warned tests the actions Warn and Audit: an invalid pod is accepted with a warning and counted in the API server's metrics.
 func warned(t *testing.T, h *helm, namespace string) {
 	t.Helper()
 	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Warn", "Audit"}}})
@@ -205,7 +205,8 @@ func warned(t *testing.T, h *helm, namespace string) {
 	})
 }
 
-// counted requires that the API server's metrics count audited pods, as the README describes for users without an audit log.
+// counted returns an error unless the API server's metrics contain audited pods of an admission policy. The README describes these metrics
+// for users without an audit log.
 func counted(ctx context.Context, policy string) error {
 	c, err := kubernetes.NewForConfig(cluster.Config)
 	if err != nil {

@@ -116,7 +116,8 @@ func (h *helm) test(name string) (said string, err error) {
 	return string(text), err
 }
 
-// editHooks changes the hooks of a release. Helm does not post-render hooks, and kwok's pods would succeed at once.
+// editHooks applies edit to the hooks of a release, because Helm does not post-render hooks. Without it kwok would mark the pods of the
+// hooks as succeeded without running them.
 func (h *helm) editHooks(name string) {
 	h.t.Helper()
 	r, err := h.config.Releases.Last(name)
@@ -135,7 +136,7 @@ func (h *helm) editHooks(name string) {
 	}
 }
 
-// edits returns a post-renderer for a function over the rendered text.
+// edits is a post-renderer that replaces the rendered text by the result of a function.
 type edits func(text string) (string, error)
 
 func (e edits) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {

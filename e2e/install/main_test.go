@@ -64,7 +64,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// bare returns a cluster for one test that serves only Kubernetes' own APIs.
+// bare replaces the shared cluster by a new one until the end of the test. The new cluster serves only the APIs of Kubernetes itself.
 func bare(t *testing.T) {
 	t.Helper()
 	shared := cluster
@@ -93,7 +93,7 @@ func restricted(t *testing.T, name string, labels ...string) string {
 	return name
 }
 
-// Go modules with CRDs, in addition to Karpenter's, which is linked.
+// modules contains the Go modules with the CRDs of each API group. Karpenter's CRDs are not in the list, because the test links them.
 var modules = map[string]struct{ module, files string }{
 	"keda.sh":                     {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/*.yaml"},
 	"monitoring.coreos.com":       {"github.com/prometheus-operator/prometheus-operator@v0.92.0", "example/prometheus-operator-crd/*.yaml"},

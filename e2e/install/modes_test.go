@@ -20,7 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The test adds APIs to the cluster step by step and checks mode auto at each step. The explicit modes are tested at the end.
+// The test first adds the APIs of Karpenter and KEDA to the cluster and checks at each step which mode auto selects. Then it installs the
+// explicit modes.
 func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 	bare(t)
 	both := map[string]any{"certificates": map[string]any{"source": "cert-manager"}, "guardrails": map[string]any{"enabled": true}}
@@ -59,7 +60,7 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 			if got := has(objects, "ValidatingAdmissionPolicy", "-nodepools"); got != step.karpenter {
 				t.Errorf("Karpenter: %v, want %v", got, step.karpenter)
 			}
-			// The API server also accepts the pods, which Pod Security checks, and everything that they refer to exists.
+			// Two ready pods show that Pod Security accepts them and that every object to which they refer exists.
 			if step.name != "all-certified" { // cert-manager does not run, so the Secret is missing; kwok does not need it
 				stack.Eventually(t, 30*time.Second, "two pods", available(h.namespace, 2))
 			}

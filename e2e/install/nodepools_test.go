@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// as returns a client of a ServiceAccount.
+// as returns a client that impersonates a ServiceAccount.
 func as(t *testing.T, namespace, account string) client.Client {
 	t.Helper()
 	config := rest.CopyConfig(cluster.Config)
@@ -49,7 +49,8 @@ func pool(name, handedOver string) *v1.NodePool {
 	return p
 }
 
-// attempt is a patch by gpuscaler's ServiceAccount. refused is a part of the expected message, empty if the patch is accepted.
+// attempt is a patch by gpuscaler's ServiceAccount of an object with a consent annotation. refused is a part of the expected error, or
+// empty if the patch must be accepted.
 type attempt struct{ consent, patch, refused string }
 
 // patch writes a JSON merge patch of a NodePool, without dry-run.
@@ -58,7 +59,7 @@ func patch(ctx context.Context, c client.Client, name, text string) error {
 	return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(text)))
 }
 
-// exists creates an object until the end of the test.
+// exists creates an object and deletes it at the end of the test.
 func exists(t *testing.T, o client.Object) {
 	t.Helper()
 	if err := cluster.Client.Create(t.Context(), o); err != nil {
@@ -97,7 +98,9 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	t.Run("pods", func(t *testing.T) { podWrites(t, h.namespace, tenant, ours) })
 }
 
-// twoPatches first writes what the controller writes together with an override (its record, its field manager), and then the override.
+// twoPatches tests that gpuscaler cannot get around the admission policy with two patches. The first patch writes the data that normally
+// accompany an override: the ownership of a field and the record annotation. The second patch writes an override that the NodePool's owner
+// does not allow.
 func twoPatches(t *testing.T, ours client.Client) {
 	byUs := client.FieldOwner("gpuscaler")
 	for _, name := range []string{"", "weight"} {
@@ -191,8 +194,9 @@ func heardBy(t *testing.T) (client.Client, *heard) {
 	return c, said
 }
 
-// withdrawn removes consent during an override: the owner is warned, and gpuscaler cannot write the NodePool any more. It can restore the
-// fields after the owner lists them again with the word restore.
+// withdrawn tests what happens when the owner removes the consent annotation during an override. The owner must get a warning, and
+// gpuscaler can no longer write the NodePool. After the owner sets the annotation again, with the field and the word restore, gpuscaler can
+// restore the field.
 func withdrawn(t *testing.T, ours client.Client) {
 	exists(t, pool("withdrawn", "weight"))
 	apply := func(weight any) error {

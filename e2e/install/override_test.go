@@ -16,7 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// nudging is a group that overrides every field that a NodePool may allow, all the time.
+// nudging is a capacity group whose schedule applies at all times and overrides the weight, the limits and the disruption settings of its
+// NodePools.
 var nudging = []any{map[string]any{
 	"name": "gpu", "resource": "nvidia.com/gpu", "nodePools": map[string]any{"spot": "nudged-spot", "on-demand": "nudged-od"},
 	"schedules": []any{map[string]any{

@@ -114,7 +114,7 @@ func TestMountedPriceBookIsReloaded(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountPrices replaces the kubelet: it replaces the file of the price book atomically.
+// mountPrices does the kubelet's part: it replaces the file of the price book atomically by the content of the ConfigMap.
 func (h host) mountPrices(t *testing.T, namespace string) {
 	t.Helper()
 	var config corev1.ConfigMap

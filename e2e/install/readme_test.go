@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// readme returns the code blocks of a language.
+// readme returns the code blocks of the README that are marked with a language.
 func readme(t *testing.T, language string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")

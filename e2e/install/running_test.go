@@ -30,8 +30,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// container does what a container runtime does with the image and the security context: a read-only root with the binary and the mounted
-// files, and user 65532 without capabilities. Its arguments are those of the pod.
+// container is a shell script that starts gpuscaler as a container runtime would: with a read-only root file system that contains the
+// binary and the mounted files, and as user 65532 without capabilities. Its arguments are those of the pod.
 const container = `set -e
 root=$(mktemp -d)
 mount -t tmpfs none "$root"
@@ -66,13 +66,14 @@ mount -o remount,ro "$root"
 export KUBECONFIG=/kubeconfig
 exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /gpuscaler "$@"`
 
-// confined reports whether this machine allows a test to do that.
+// confined reports whether this machine allows mount namespaces and setpriv, which container needs.
 func confined() bool {
 	return exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && setpriv --no-new-privs true").Run() == nil
 }
 
-// host runs the chart's pods as processes of this machine: the image is the working tree's binary, ConfigMaps are directories, and the
-// Service has type ExternalName, the only one that the API server accepts for loopback.
+// host runs the chart's pods as processes of this machine. The working tree's binary replaces the image, and directories replace the
+// mounted ConfigMaps and Secrets. The Service has type ExternalName, because the API server accepts no other type of Service for a loopback
+// address.
 type host struct {
 	binary, config string
 	serving        string // directory of the certificate's Secret; empty means a self-signed certificate in memory
@@ -153,7 +154,8 @@ func (h host) run(c map[string]any) {
 		map[string]any{"name": "KUBECONFIG_IN", "value": "/kubeconfig"})
 }
 
-// newHost builds gpuscaler and prepares this machine for the chart's pods.
+// newHost builds gpuscaler and creates the directories for the chart's pods. It skips the test if this machine does not allow mount
+// namespaces.
 func newHost(t *testing.T, namespace string) host {
 	t.Helper()
 	if !confined() {
@@ -272,7 +274,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		unprivileged(t, process.Pid())
 	}
 	validate(t, machine)
-	// helm test checks the cluster with the chart's permissions.
+	// `helm test` runs with the permissions of the chart's ServiceAccount. It must report the two NodePools of the group that do not exist.
 	if said, err := h.test("gpuscaler"); err == nil || strings.Count(said, "ERROR NodePoolMissing") != 2 {
 		t.Errorf("helm test does not report the missing NodePools of the group (%v):\n%s", err, said)
 	}
@@ -294,8 +296,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
-	// The pre-delete hook holds the Lease and restores NodePools: those with overrides at the time, and one with an override of a former
-	// controller. The registration is deleted with its role.
+	// The pre-delete hook acquires the Lease and restores the NodePools: those with a current override, and one with an override of a
+	// former controller. The APIService is owned by a ClusterRole of the release, so Kubernetes deletes it with that role.
 	whole := nudge(t)
 	if said, err := h.test("gpuscaler"); err != nil || strings.Contains(said, "not judged") {
 		t.Errorf("helm test: %v\n%s", err, said)
@@ -306,7 +308,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
 	leaveWeight(t, h.namespace)
-	// No request was denied up to here. (Afterwards the role is deleted before the pods end.)
+	// The API server must not have rejected a request up to here. Later rejections are expected, because Helm deletes the role before the
+	// pods end.
 	if err := requests.Judge(chart.Release{Name: "gpuscaler", Namespace: h.namespace, Values: map[string]any{"mode": "all"}}); err != nil {
 		t.Error(err)
 	}
@@ -344,7 +347,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// leaveWeight creates a NodePool with the override of a former controller.
+// leaveWeight sets the weight of the NodePool left with gpuscaler's field manager, as an override of a former controller would.
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
@@ -356,7 +359,7 @@ func leaveWeight(t *testing.T, namespace string) {
 	}
 }
 
-// rolled requires that every pod is Ready and has that argument.
+// rolled returns a check that two pods are Ready and that every pod has the argument.
 func rolled(namespace, argument string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var list corev1.PodList
@@ -373,7 +376,8 @@ func rolled(namespace, argument string) func(context.Context) error {
 	}
 }
 
-// unprivileged reads the privileges of a process from the kernel.
+// unprivileged fails the test unless the process runs as user 65532 without capabilities, and its root and /etc are mounted read-only. It
+// reads these properties from /proc.
 func unprivileged(t *testing.T, pid int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

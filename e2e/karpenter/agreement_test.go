@@ -33,8 +33,8 @@ func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	return v
 }
 
-// sameAsSimulated fails unless the phases of a day with the real Karpenter equal those of the same day in the simulator, where the same
-// engine decides.
+// sameAsSimulated simulates the same day with the same engine in the replay's simulator. It fails the test unless the group has the same
+// sequence of phases there as in live, the sequence with the real Karpenter.
 func sameAsSimulated(t *testing.T, live []capacity.Phase) {
 	t.Helper()
 	simulated, most, last := simulatedDay(t)
@@ -47,8 +47,9 @@ func sameAsSimulated(t *testing.T, live []capacity.Phase) {
 	}
 }
 
-// simulatedDay is TestDayOfOneGroupFromZeroToZero in the simulator: from zero to two replicas, to six of which spot takes three, back to
-// spot when it has capacity, and to zero.
+// simulatedDay runs TestDayOfOneGroupFromZeroToZero in the simulator: from zero to two replicas, then six, of which spot can provide only
+// three, then back to spot when it has capacity, and to zero. It returns the phases of the group, the maximum number of nodes, and the
+// number at the end.
 func simulatedDay(t *testing.T) (phases []capacity.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)

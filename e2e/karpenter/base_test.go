@@ -26,8 +26,8 @@ func (p pool) weighs(want int64) func(context.Context) error {
 	}
 }
 
-// The first replica is on-demand and all others on spot. Karpenter may consolidate both pools and does not change that. Karpenter launches
-// within half a minute of real time, so this test does not use a faster clock.
+// With onDemandBaseCapacity 1 the first replica must be on-demand and all others on spot. Karpenter may consolidate both NodePools, but
+// must not change that. Karpenter launches nodes within half a minute of real time, so this test does not use the usual fast clock.
 func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("two minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -72,7 +72,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	})
 	g.explained(t, "on-demand base: ")
 	g.write(t, "platform.yaml", platform(""))
-	// Three replicas would return to spot, which waits for 15 minutes unless spot has failed before.
+	// The demand is set to 0, because three replicas would first have to return to spot. gpuscaler waits 15 minutes before that, unless
+	// spot has failed before.
 	g.load(t, map[string]float64{"base/chat": 0})
 	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
@@ -84,7 +85,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	})
 }
 
-// When another writer overwrites a field, its value stays. After the third time gpuscaler does not override the field for a long time.
+// When another writer changes an overridden field, gpuscaler must keep the new value. After the third time gpuscaler must not override the
+// field for a long time.
 func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "fight-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}

@@ -20,22 +20,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// buffering returns a group that keeps nodes with a buffer instead of raising a target early. Without consolidationFreeze only the buffer
-// keeps an empty node.
+// buffering returns a PlatformConfig with a group that provides nodes by a CapacityBuffer instead of raising the target early. The group
+// does not freeze consolidation, so only the buffer keeps an empty node.
 func buffering(pool string) string {
 	return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, buffer: true, consolidationFreeze: false, " +
 		"leadTime: 5m, nodePools: {spot: " + pool + "}}\n")
 }
 
-// soon is chatPolicy with a minimum in a window that opens within five minutes. Its replicas start when it opens, on nodes that the buffer
-// keeps.
+// soon returns chatPolicy with a schedule that sets minReplicas and begins within five minutes. The replicas start when the schedule
+// begins, on nodes that the buffer has provided.
 func soon(namespace string, replicas int) string {
 	from := time.Now().UTC().Truncate(time.Minute).Add(5 * time.Minute).Format("2006-01-02T15:04")
 	return chatPolicy(namespace) + fmt.Sprintf("  schedules:\n  - {name: peak, timezone: UTC, from: %q, until: \"2099-12-31\", "+
 		"minReplicas: %d, leadTime: 1s}\n", from, replicas)
 }
 
-// buffer returns a suite's CapacityBuffer.
+// buffer returns the CapacityBuffer that gpuscaler created in a namespace.
 func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("autoscaling.x-k8s.io/v1beta1")
@@ -43,7 +43,7 @@ func buffer(ctx context.Context, namespace string) (*unstructured.Unstructured, 
 	return u, suite.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gpuscaler-chat"}, u)
 }
 
-// held returns a check that a buffer has the given replicas and that Karpenter provides the nodes.
+// held returns a check that the buffer has that number of replicas and that Karpenter provides capacity for all of them.
 func held(namespace string, want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u, err := buffer(ctx, namespace)
@@ -68,7 +68,7 @@ func noBuffer(namespace string) func(context.Context) error {
 	}
 }
 
-// requesting sets GPU requests equal to the limits in a suite's Deployment.
+// requesting adds GPU requests to the Deployment chat of a namespace. They equal its GPU limits.
 func requesting(t *testing.T, namespace string) {
 	t.Helper()
 	patch := client.RawPatch("application/json-patch+json",
@@ -92,7 +92,7 @@ func nodesOf(ctx context.Context, t *testing.T, name string) (names []string) {
 	return names
 }
 
-// Real Karpenter with the feature gate on, and real time.
+// This test uses Karpenter with the feature gate CapacityBuffer enabled, and real time.
 func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide} // no consent is needed, because gpuscaler owns the buffer
@@ -142,7 +142,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	}
 	stack.Eventually(t, 20*time.Second, "no buffer, because all replicas are requested", noBuffer("buf"))
 
-	// Repeat, with gpuscaler stopped when the reason for the buffer ends.
+	// The buffer must also be deleted if gpuscaler is not running when the schedule that caused it is removed.
 	g.load(t, map[string]float64{"buf/chat": 0})
 	stack.Eventually(t, 40*time.Second, "the buffer is created again", held("buf", 3))
 	g.end(syscall.SIGKILL)
@@ -160,7 +160,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	stack.Eventually(t, 10*time.Second, "the buffer is deleted when gpuscaler ends", noBuffer("buf"))
 }
 
-// The control: the same policy without the permission to write buffers.
+// For comparison, the same policy without the permission to write buffers.
 func TestGroupReportsMissingPermissionForBuffers(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "bare", false)

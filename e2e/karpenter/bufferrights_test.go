@@ -20,8 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// grant installs a release's roles in addition to those of the suite, with or without the permission to write buffers, and returns its
-// account's kubeconfig.
+// grant applies the chart's ServiceAccount, roles and admission policies for a release of that name, with or without the permission to
+// write buffers. It returns a kubeconfig of the ServiceAccount.
 func grant(t *testing.T, name string, buffers bool) string {
 	t.Helper()
 	r := chart.Release{Name: name, Namespace: controller.Namespace,
@@ -36,7 +36,8 @@ func grant(t *testing.T, name string, buffers bool) string {
 	return account
 }
 
-// When the chart's value is disabled, an existing buffer keeps no nodes: it is deleted within two checks, or by the next leader.
+// If the permission to write buffers is removed, gpuscaler must delete an existing buffer, so that it keeps no nodes. The leader does so
+// within two checks. If no leader runs, the next one does.
 func TestBufferIsDeletedWithoutPermissionToWriteIt(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "turn", true)

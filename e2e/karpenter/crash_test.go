@@ -54,7 +54,8 @@ func crashPolicy(group, schedule string) string {
 	return controller.Policy("crash", group, "minReplicas: 0\nmaxReplicas: 9\ncapacityGroup: "+group+"\nschedules: ["+schedule+"]\n")
 }
 
-// crash is the environment of these tests: the NodePools before the test, and the directory of policies that the leader reads.
+// crash is the environment of the crash test: the NodePools, their content before the test, and the directory from which gpuscaler reads
+// policies.
 type crash struct {
 	pools []pool
 	faces map[string]string
@@ -68,8 +69,8 @@ func (c *crash) put(t *testing.T, name, text string) {
 	}
 }
 
-// past starts a fast gpuscaler whose clock is behind real time and reaches it at an instant. It leaves the same overrides as a controller
-// that crashed a few minutes ago.
+// past starts a fast process whose clock is behind real time and equals it at the time meets. The process leaves the same overrides and
+// timestamps as a controller that crashed a few minutes ago.
 func (c *crash) past(t *testing.T, name string, meets time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")
@@ -89,7 +90,8 @@ func (c *crash) past(t *testing.T, name string, meets time.Time) *fastProcess {
 	return g
 }
 
-// whole returns a check that NodePools are restored byte for byte and that gpuscaler owns no field of them. Without names it checks all.
+// whole returns a check that the named NodePools have exactly the content that they had before the test, including the owners of their
+// fields. Without names it checks all NodePools.
 func (c *crash) whole(t *testing.T, names ...string) func(context.Context) error {
 	return func(context.Context) error {
 		var all error
@@ -116,13 +118,13 @@ func (c *crash) budgets(ctx context.Context, name string) int {
 	return len(list)
 }
 
-// present returns the overrides that must survive a crash, by NodePool.
+// present returns the overrides that must survive a crash, as one line of text.
 func (c *crash) present(ctx context.Context) string {
 	return fmt.Sprintf("zero %s, hold %d, fall %s, probe %s", c.pool("crash-zero").limitNow(ctx), c.budgets(ctx, "crash-hold"),
 		c.weight(ctx, "crash-fall-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
-// ownType gives a pool its own instance type and label.
+// ownType returns an edit that gives a NodePool its own node label and, if market has one for the group, its own instance type.
 func ownType(group string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		template := spec["template"].(map[string]any)
@@ -184,7 +186,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	undrifted(t)
 }
 
-// generations returns the generations of the NodePools with overrides. Karpenter revalidates a NodePool after each write of its spec.
+// generations returns metadata.generation of each NodePool with an override. It must not change without need, because Karpenter validates a
+// NodePool again after each change of its spec.
 func (c *crash) generations(t *testing.T) map[string]int64 {
 	all := map[string]int64{}
 	for _, name := range []string{"crash-zero", "crash-hold", "crash-fall-spot", "crash-fall-od", "crash-probe-spot", "crash-probe-od"} {
@@ -243,8 +246,8 @@ func crashScene(t *testing.T) *crash {
 	return c
 }
 
-// leftover kills a gpuscaler that froze consolidation half an hour ago. The budget has expired, but its schedule would apply again in a
-// year.
+// leftover runs and kills a fast process that froze consolidation half an hour ago. The budget of the freeze has expired. If it were not
+// removed, its schedule would apply again in a year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
 	meets := time.Now().Add(time.Minute)
@@ -265,8 +268,8 @@ func leftover(t *testing.T, c *crash) {
 	}
 }
 
-// crashed kills a gpuscaler while it has a zero limit, a limit cap of the spot wait timeout, a fallback, a probe and a replica in the
-// middle of its move.
+// crashed runs and kills a fast process while its groups have a zero limit, a limit cap for the spot wait timeout, a fallback and a probe,
+// and while a replica is moving between nodes.
 func crashed(t *testing.T, c *crash) {
 	t.Helper()
 	scale := func(group string, n int32) {
@@ -332,7 +335,8 @@ func crashed(t *testing.T, c *crash) {
 		})
 	g.end(syscall.SIGKILL)
 	t.Logf("killed %s behind real time, in the middle of the move of %s", time.Since(g.config.now()).Round(time.Second), victim)
-	// In real time spot was rejected a minute ago; by the clock of the killed process half an hour ago, before the probe began.
+	// These Events must be deleted, because the next leader uses real time: by its clock the launches failed a minute ago. By the clock of
+	// the killed process they failed half an hour ago, before the probe began.
 	refused := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
 	if err := suite.Client.DeleteAllOf(t.Context(), refused, client.InNamespace("default"),
 		client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
@@ -344,7 +348,7 @@ func crashed(t *testing.T, c *crash) {
 	}
 }
 
-// replicas sets the number of replicas of the real gpuscaler. None runs while the fast process does.
+// replicas sets the number of replicas of gpuscaler's Deployment and waits until they are ready. The number is 0 while a fast process runs.
 func replicas(t *testing.T, c *controller.Controller, n int) {
 	t.Helper()
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
@@ -381,8 +385,9 @@ func kill(t *testing.T, c *controller.Controller, all bool) {
 	}
 }
 
-// refusal blocks a restore after its first write on crash-zero, where the values are restored but owned by gpuscaler, and after its second
-// on every other NodePool, where only the record is left.
+// refusal is an admission policy that stops each restore before it is complete. On crash-zero it allows only the first write, after which
+// the values are restored but gpuscaler still owns the fields. On every other NodePool it rejects the last write, so that the record
+// annotation remains.
 const refusal = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"crash"},"spec":{
 "failurePolicy":"Fail","matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],"operations":["UPDATE"]}]},
 "matchConditions":[{"name":"gpuscaler","expression":"request.userInfo.username.startsWith('system:serviceaccount:gpuscaler-system:')"}],
@@ -391,7 +396,7 @@ const refusal = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"Validat
 const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"crash"},
 "spec":{"policyName":"crash","validationActions":["Deny"]}}`
 
-// midRelease kills the leader between the writes of a restore.
+// midRelease kills the leader between two writes of the restore of each NodePool.
 func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 	t.Helper()
 	var refusals []*unstructured.Unstructured

@@ -27,8 +27,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// A day with a clock that is thirty times as fast: capacity is zero at night and ready in time, spot has a fallback and a paced return,
-// and consolidation waits for a known peak.
+// This test simulates a day with a clock that is thirty times as fast as real time. At night the group has no capacity. The nodes of a
+// schedule must be ready before it begins. When spot has no capacity, the group falls back to on-demand, and later returns to spot at a
+// limited rate. Consolidation must wait for a scheduled peak.
 func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "day-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(32)}
@@ -64,9 +65,8 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	stack.Eventually(t, 40*time.Second, "night: a zero limit without demand", limited)
 	g.group(t, 10*time.Second, "zero GPU nodes", on(0, 0))
 
-	// The window opens in 12 minutes of the fast clock, 24 seconds of real time, and is half an hour long. The lead time is 14 seconds of
-	// real time:
-	// a node and a pod need five, and a stall of this machine three more.
+	// The schedule begins in at least 12 minutes of the fast clock, which are 24 seconds of real time, and lasts half an hour. The lead
+	// time of 7 minutes is 14 seconds of real time: a node and a pod need five seconds, and a slow machine up to three more.
 	opens := g.config.now().Add(13 * time.Minute).UTC().Truncate(time.Minute)
 	closes := opens.Add(30 * time.Minute)
 	window := fmt.Sprintf("schedules:\n- {name: office, timezone: UTC, from: %q, until: %q, minReplicas: 2, leadTime: 7m}\n",
@@ -146,7 +146,7 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	sameAsSimulated(t, g.agrees(t).Phases["gpu"])
 }
 
-// explained fails unless the log has these reasons, in this order.
+// explained fails the test unless the logs of the process contain these texts in this order.
 func (g *fastProcess) explained(t *testing.T, reasons ...string) {
 	t.Helper()
 	text := ""
@@ -194,7 +194,7 @@ func unmarked(namespace string) func(context.Context) error {
 	}
 }
 
-// driftIsSeen is the control of undrifted: after a change of a label in the template Karpenter reports the pool's nodes as drifted.
+// driftIsSeen checks that undrifted can fail: after a label in the NodePool's template changes, Karpenter must report the nodes as drifted.
 func driftIsSeen(t *testing.T, p pool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))
@@ -247,7 +247,7 @@ func lonelyJob(t *testing.T, namespace string, selector map[string]string) *core
 	return p
 }
 
-// watchReady records the minimum of a Deployment's ready pods from now on.
+// watchReady returns a number that is always the minimum of a Deployment's ready pods since the call.
 func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}

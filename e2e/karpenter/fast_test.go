@@ -25,9 +25,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The intervals of package capacity are minutes and hours. fast runs gpuscaler's policies, engine and cluster packages in a process with a
-// faster clock, so that the intervals take seconds. Karpenter, the scheduler and the API server use real time. Timestamps that are read
-// from the cluster are converted to the fast clock.
+// fastEnv is the environment variable that makes the test binary run as a fast process; its value is a fastConfig as JSON. A fast process
+// runs gpuscaler's policy, engine and cluster packages with a clock that is faster than real time, so that intervals of minutes and hours
+// take seconds. Karpenter, the scheduler and the API server use real time. Timestamps that are read from the cluster are converted to the
+// fast clock.
 const fastEnv = "GPUSCALER_E2E_FAST"
 
 // fastConfig is the configuration of a fast process.
@@ -39,7 +40,7 @@ type fastConfig struct {
 	Speed                float64
 }
 
-// fastStatus is what a fast process writes after each tick.
+// fastStatus is the content of the status file, which a fast process writes after each tick.
 type fastStatus struct {
 	Now     time.Time
 	Synced  bool
@@ -60,7 +61,7 @@ type fastGroup struct {
 
 func (c fastConfig) now() time.Time { return c.at(time.Now()) }
 
-// at converts a time of the cluster to the fast clock.
+// at converts a real time to the time of the fast clock.
 func (c fastConfig) at(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -68,16 +69,17 @@ func (c fastConfig) at(t time.Time) time.Time {
 	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
 }
 
-// born is at for creation timestamps, which the API server truncates to seconds: half a minute of the fast clock.
+// born converts a creation timestamp to the fast clock. The API server truncates creation timestamps to seconds, so it adds almost a second
+// first: one second is half a minute of the fast clock.
 func (c fastConfig) born(t time.Time) time.Time { return c.at(t.Add(time.Second - time.Millisecond)) }
 
-// lens converts the observed state to the fast clock.
+// lens returns the observed state of the wrapped engine.Nodes with timestamps of the fast clock.
 type lens struct {
 	engine.Nodes
 	config fastConfig
 }
 
-// Orphans are those among the test's own NodePools.
+// Orphans returns only the orphaned overrides, annotations and buffers of this test, because other tests use the same cluster.
 func (l lens) Orphans(groups []*capacity.Group, of []scaling.Workload) (own []engine.Orphan, marks []capacity.Action) {
 	all, marks := l.Nodes.Orphans(groups, of)
 	for _, s := range all {
@@ -126,7 +128,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 	}
 }
 
-// demand reads the demand from a file. A policy that is not in the file has no reading.
+// demand returns the signal readings of each policy from the load file. A policy that is not in the file has no reading.
 type demand struct {
 	config fastConfig
 	values map[string]float64
@@ -139,7 +141,7 @@ func (d *demand) Read(w *scaling.Workload, out []scaling.Reading) {
 	}
 }
 
-// fast runs until it receives a signal.
+// fast runs a fast process with the configuration text until it receives SIGTERM.
 func fast(text string) error {
 	var c fastConfig
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -284,7 +286,7 @@ func textsOf(actions []capacity.Action) (all []string) {
 	return all
 }
 
-// fastFiles are the files that a suite and its fast process share.
+// fastFiles returns the paths of the files that a test and its fast process share: load has the demand, status the decisions.
 func fastFiles(dir string) (load, status string) {
 	return filepath.Join(dir, "load.json"), filepath.Join(dir, "status.json")
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// argo does what Argo CD does for one NodePool, by its source (v2.14: util/argo/managedfields, controller/sync.go
-// normalizeTargetResources), on the real API server. trusted is managedFieldsManagers of the rule that `gpuscaler manifests gitops`
-// prints.
+// argo does for one NodePool what the source code of Argo CD does (v2.14: util/argo/managedfields, and normalizeTargetResources in
+// controller/sync.go), on a real API server. git is the NodePool in Git. trusted is the list managedFieldsManagers in the rule that
+// `gpuscaler manifests gitops` prints.
 type argo struct {
 	git     *unstructured.Unstructured
 	trusted []string
@@ -30,7 +30,7 @@ type argo struct {
 
 const argoManager = "argocd-controller"
 
-// normalize removes from both objects the differences in fields of a trusted manager.
+// normalize returns the live object and Git's object without the fields that differ and that a trusted manager owns.
 func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[string]any, err error) {
 	was, err := typed.DeducedParseableType.FromUnstructured(live.Object)
 	if err != nil {
@@ -59,7 +59,8 @@ func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[
 	return was.AsValue().Unstructured().(map[string]any), wants.AsValue().Unstructured().(map[string]any), nil
 }
 
-// outOfSync lists the fields of Git's spec that differ in the live object. They make Argo CD sync.
+// outOfSync returns the fields of Git's spec whose value differs in the live object and that are not ignored. If there are any, Argo CD
+// syncs.
 func (a argo) outOfSync(live *unstructured.Unstructured) (fields []string, err error) {
 	normLive, normGit, err := a.normalize(live)
 	if err != nil {
@@ -84,7 +85,8 @@ func (a argo) outOfSync(live *unstructured.Unstructured) (fields []string, err e
 	return fields, nil
 }
 
-// reconcile syncs differences by forced server-side apply. It applies the live values of ignored fields (RespectIgnoreDifferences).
+// reconcile applies Git's object with forced server-side apply if it is out of sync, and returns the fields that differed. For ignored
+// fields it applies the live values, as Argo CD does with RespectIgnoreDifferences.
 func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error) {
 	live := p.get(ctx)
 	if synced, err = a.outOfSync(live); err != nil || len(synced) == 0 {
@@ -100,7 +102,7 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 		client.ForceOwnership)
 }
 
-// respect copies to target the values that live has and its normalized form has not.
+// respect copies to target each value that live contains and normalized, the same object after normalize, does not.
 func respect(target, normalized, live map[string]any) {
 	for key, value := range live {
 		n, there := normalized[key]
@@ -139,7 +141,7 @@ func nudgingGroup(pool string) string {
 `)
 }
 
-// weights returns a check of a pool's weight and GPU limit, and of whether gpuscaler owns them.
+// weights returns a check of a NodePool's weight and GPU limit, and of whether gpuscaler owns any field of it.
 func weights(p pool, weight int64, limit string, ours bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u := p.get(ctx)
@@ -207,8 +209,8 @@ func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 	}
 }
 
-// Flux applies the fields in Git by force, each time. gpuscaler keeps overrides of fields that are not in Git (`ssa: Merge`) and yields
-// for the others.
+// At each sync Flux applies the fields that are in Git by force. gpuscaler must keep its overrides of fields that are not in Git (`ssa:
+// Merge`), and must yield the other fields to Flux.
 func TestFluxKeepsWhatIsNotInGitAndWinsWhatIs(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "flux-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide} // no limit in Git

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Karpenter's types register themselves with the scheme of Stack.Client.
+// init registers the type CustomResourceDefinition. Karpenter's packages register their own types with the same scheme.
 func init() {
 	utilruntime.Must(apiextensionsv1.AddToScheme(stack.Scheme))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// No override makes a node drift, and a limit of 0 evicts no pod. When a user changes the template, drift is detected and replaced after
-// the limit is removed.
+// An override must not make a node drift, and a limit of 0 must not evict a pod. If a user changes the template while the limit is 0,
+// Karpenter must report drift, and must replace the nodes after the limit is removed.
 func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "cap-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
@@ -101,7 +101,7 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	limited(t, g, pools, claims, group)
 }
 
-// limited is the second half: a limit of 0, what it blocks and what it does not.
+// limited is the second half of the test. It sets a limit of 0 and checks which actions of Karpenter that prevents.
 func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, group func(string) string) {
 	t.Helper()
 	spot, demand := pools[0], pools[1]
@@ -122,7 +122,7 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 		return errors.New("no such message")
 	})
 
-	// A user changes both templates. This causes drift, which would replace the nodes.
+	// A user changes the templates of both NodePools. Without the limit Karpenter would replace their drifted nodes.
 	touch(t, demand, `{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`)
 	touch(t, spot, `{"spec":{"template":{"spec":{"requirements":[{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]},{"key":"node.kubernetes.io/instance-type","operator":"In","values":["`+spot.instance()+`"]}]}}}}`)
 	stack.Eventually(t, 30*time.Second, "both drift", func(context.Context) error {
@@ -173,7 +173,7 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 	})
 }
 
-// reported returns Karpenter's Events about objects whose names begin so.
+// reported returns the Events in the namespace default about objects whose name contains the prefix, as sorted lines without duplicates.
 func reported(ctx context.Context, prefix string) (said []string) {
 	var events corev1.EventList
 	if err := suite.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
@@ -188,7 +188,7 @@ func reported(ctx context.Context, prefix string) (said []string) {
 	return slices.Compact(said)
 }
 
-// both returns a check of one field of all pools.
+// both returns a check that a field of the spec has the value want in all NodePools.
 func both(pools []pool, want string, path ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, p := range pools {
@@ -209,7 +209,7 @@ func touch(t *testing.T, p pool, patch string) {
 	}
 }
 
-// claimWatch follows the NodeClaims of a suite.
+// claimWatch records the NodeClaims of a test and the reasons why they were deleted.
 type claimWatch struct {
 	mu    sync.Mutex
 	live  map[string]bool

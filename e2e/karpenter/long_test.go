@@ -30,7 +30,8 @@ func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 	chat(t, "hold", map[string]string{"pool": held.name})
 	face := held.face(t)
 
-	// A minimum of one in a window of a minute, two minutes from now: consolidation is frozen from now on.
+	// The schedule sets a minimum of one replica for one minute and begins within two minutes. gpuscaler must freeze consolidation from now
+	// on.
 	opens := time.Now().UTC().Truncate(time.Minute).Add(2 * time.Minute)
 	ends := opens.Add(time.Minute)
 	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n",

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// A spot NodePool at its owner's limit, of GPUs or of nodes: Karpenter launches the rest on demand. gpuscaler does not surge for a return
-// that the limit prevents, does not freeze consolidation, and reports the limit. After the owner raises it, the replicas return to spot.
+// The spot NodePool has reached its owner's limit of GPUs (or of nodes in the next test), so Karpenter launches the other nodes as
+// on-demand. gpuscaler must report the limit. It must not add surge replicas for a return to spot that the limit prevents, and must not
+// freeze consolidation. After the owner raises the limit, the replicas must return to spot.
 func TestSpotPoolAtItsOwnersLimitIsReportedAndReturnsAfterTheLimitIsRaised(t *testing.T) {
 	t.Parallel()
 	atOwnersLimit(t, "fullgpus", "nvidia.com/gpu", `{"spec":{"limits":{"nvidia.com/gpu":4}}}`)
@@ -37,13 +38,14 @@ func atOwnersLimit(t *testing.T, name, resource, raised string) {
 	chat(t, name, nil)
 	g := start(t, name, map[string]string{"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " +
 		"nodePools: {spot: " + spot.name + ", on-demand: " + demand.name + "}}\n"), "chat.yaml": chatPolicy(name)})
-	// Two replicas first: Karpenter exceeds a limit of nodes when it launches several at once, because it subtracts existing nodes only.
+	// The test starts with two replicas. If Karpenter launches several nodes at once, it can exceed a limit of nodes, because it counts
+	// only nodes that exist already.
 	g.load(t, map[string]float64{name + "/chat": 2})
 	g.group(t, time.Minute, "two nodes on spot", on(2, 0))
 	g.load(t, map[string]float64{name + "/chat": 4})
 	g.group(t, time.Minute, "two nodes on spot, which is its limit, and two on demand", on(2, 2))
 
-	// Half a minute of real time is a quarter of an hour of the controller: the return to spot would have begun.
+	// 30 seconds of real time are 15 minutes of the fast clock. Without the limit the return to spot would begin within this time.
 	most := int32(0)
 	stack.Always(t, 30*time.Second, "no replica surges and no node moves", func(context.Context) error {
 		s, err := g.status()

@@ -23,11 +23,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The output of `gpuscaler manifests placeholder` keeps a node that Karpenter would otherwise treat as empty, and releases it for the
-// first real replica. A lower priority keeps no node.
+// The output of `gpuscaler manifests placeholder` must keep a node that Karpenter would otherwise remove as empty, and must free it for the
+// first replica of the workload. A copy of the placeholder with the lowest priority must not keep its node.
 func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	t.Parallel()
-	// The pods with the lowest priority use another pool, so that they do not share nodes.
+	// held is for the placeholder and the workload. The copy with the lowest priority uses lost, so that the two do not share a node.
 	held := pool{name: "place-held", kind: "spot", weight: 10, by: serverSide}
 	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
 	held.create(t)

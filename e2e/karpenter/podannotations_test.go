@@ -58,7 +58,7 @@ func marked(t *testing.T, namespace, key, value string) (name string) {
 	return name
 }
 
-// gone waits until a suite has one pod less, and returns its name.
+// gone waits until the Deployment has one pod less than before, and returns the name of the deleted pod.
 func gone(t *testing.T, namespace string, before []corev1.Pod) (name string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "one pod is deleted", func(ctx context.Context) error {
@@ -81,8 +81,9 @@ func packing(on bool, pools string) string {
 		on, pools))
 }
 
-// Two nodes with two GPUs: one with two replicas, and one that a completed Job shared. Without gpuscaler the ReplicaSet controller deletes
-// one of the two.
+// The test has two nodes with two GPUs each. One node runs two replicas. The other node runs one replica and ran a Job, which has ended. A
+// scale-in by one must delete the single replica, so that its node becomes empty. Without gpuscaler the ReplicaSet controller deletes one
+// of the two replicas on the other node.
 func TestScaleInDeletesTheReplicaThatFreesANode(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]bool{"pack": true, "unpack": false} {
@@ -152,7 +153,7 @@ func onNodes(have, want int) error {
 	return nil
 }
 
-// lonelyOf waits until the Job's pod is deleted, and returns the replica that is alone on its node.
+// lonelyOf waits until the Job's pod has been deleted. It returns the three replicas, and the name of the one that is alone on its node.
 func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string) {
 	t.Helper()
 	stack.Eventually(t, 40*time.Second, "one replica has a node for itself", func(ctx context.Context) error {
@@ -176,7 +177,8 @@ func lonelyOf(t *testing.T, namespace string) (pods []corev1.Pod, lonely string)
 	return pods, lonely
 }
 
-// The oldest replica is on-demand. Without gpuscaler the youngest is deleted, which is the less expensive one.
+// The oldest replica is on-demand, and the youngest on spot. A scale-in must delete the on-demand replica, which costs more. Without
+// gpuscaler the ReplicaSet controller deletes the youngest one.
 func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -225,13 +227,15 @@ func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 	}
 }
 
-// Idle returns the pod that a file names, as package telemetry reports single pods.
+// Idle reports whether a file of the test contains the name of the pod. It replaces package telemetry, which reports the utilization of
+// single pods.
 func (d *demand) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(d.config.Load), "idle"))
 	return err == nil && string(text) == pod
 }
 
-// The oldest replica is idle. Without gpuscaler the youngest is deleted, which is busy.
+// The oldest replica is idle, and the youngest is busy. A scale-in must delete the idle one. Without gpuscaler the ReplicaSet controller
+// deletes the youngest one.
 func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a minute and a half, as ages count by their order of magnitude: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -269,7 +273,8 @@ func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 	}
 }
 
-// A replica loads its model on-demand when spot returns. Without gpuscaler Karpenter would move it at once, and it would load again.
+// An on-demand replica is still loading its model when spot has capacity again. gpuscaler must not let it move to spot before it is ready.
+// Without gpuscaler Karpenter moves it immediately, and the new replica loads the model again.
 func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("a model of three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -336,7 +341,7 @@ func TestLongLoadingReplicaIsNotMovedUntilItIsReady(t *testing.T) {
 	}
 }
 
-// loading makes the pods of a suite's Deployment load for some time.
+// loading makes the pods of a test's Deployment become ready only after the duration d, as if they load a model.
 func loading(t *testing.T, namespace string, d time.Duration) {
 	t.Helper()
 	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "chat"}}

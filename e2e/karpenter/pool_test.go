@@ -43,7 +43,7 @@ func (p pool) suite() string {
 	return name
 }
 
-// instance returns the pool's instance type: the suite's own or the shared one.
+// instance returns the NodePool's instance type: the one that market has for the test, otherwise the common one.
 func (p pool) instance() string {
 	if own, has := market[p.suite()]; has {
 		return own.Name
@@ -89,7 +89,7 @@ func (p pool) object() *unstructured.Unstructured {
 	return u
 }
 
-// create creates a NodePool in its style until the end of the test.
+// create creates a NodePool in the way that p.by specifies, and deletes it at the end of the test.
 func (p pool) create(t *testing.T) {
 	t.Helper()
 	u, c := p.object(), suite.Client
@@ -141,7 +141,7 @@ func (p pool) get(ctx context.Context) *unstructured.Unstructured {
 	return u
 }
 
-// face returns everything in a NodePool that must be restored: its spec byte for byte, its annotations, and the owners of its fields.
+// face returns as text everything in a NodePool that a restore must restore: the spec, the annotations, and the owners of the fields.
 func (p pool) face(t *testing.T) string {
 	t.Helper()
 	u := p.get(t.Context())

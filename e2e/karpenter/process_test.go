@@ -34,8 +34,8 @@ type fastProcess struct {
 	n       int
 }
 
-// start writes the files and runs a fast gpuscaler until the end of the test. The test's name is also its namespace and the prefix of its
-// NodePools.
+// start writes the policy files and runs a fast process until the end of the test. name is the namespace of the test's workloads and the
+// prefix of its NodePools.
 func start(t *testing.T, name string, files map[string]string) *fastProcess {
 	t.Helper()
 	return startAt(t, speed, name, files)
@@ -91,7 +91,7 @@ func (g *fastProcess) write(t *testing.T, name, text string) {
 	}
 }
 
-// load sets the demand by policy.
+// load sets the value of the signal of each policy.
 func (g *fastProcess) load(t *testing.T, values map[string]float64) {
 	t.Helper()
 	text, err := json.Marshal(values)
@@ -116,7 +116,8 @@ func (g *fastProcess) run(t *testing.T) {
 	}
 	_ = os.Remove(g.config.Status) // the status of the process before
 	cmd := exec.Command(os.Args[0])
-	// Clients list before they watch, as before Kubernetes 1.34. The real binary streams the initial state.
+	// The fast process lists objects before it watches them, as clients before Kubernetes 1.34 do. In the tests with the gpuscaler binary,
+	// the clients use streaming lists.
 	cmd.Env = append(os.Environ(), fastEnv+"="+string(config), "KUBE_FEATURE_WatchListClient=false")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
@@ -154,7 +155,7 @@ func (g *fastProcess) tail(lines int) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// follow does what HPAs do: it sets each Deployment's replicas to its target. Other workloads keep their replicas.
+// follow does the HPAs' part: it sets the replicas of each Deployment to the policy's target. It does not change workloads of other kinds.
 func (g *fastProcess) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)
@@ -173,7 +174,7 @@ func (g *fastProcess) follow(ctx context.Context) {
 	}
 }
 
-// group waits until the decision of a group passes a check.
+// group waits until check returns nil for the status of the test's capacity group.
 func (g *fastProcess) group(t *testing.T, within time.Duration, what string, check func(fastGroup) error) {
 	t.Helper()
 	stack.Eventually(t, within, what, func(context.Context) error {
@@ -192,7 +193,7 @@ func (g *fastProcess) group(t *testing.T, within time.Duration, what string, che
 	})
 }
 
-// chat creates a Deployment without replicas for the NodePools of that suite, until the end of the test.
+// chat creates the Deployment chat with zero replicas, whose pods run only on nodes of this test, and deletes it at the end of the test.
 func chat(t *testing.T, namespace string, selector map[string]string) {
 	t.Helper()
 	if selector == nil {
@@ -223,7 +224,7 @@ func chat(t *testing.T, namespace string, selector map[string]string) {
 	})
 }
 
-// chatPolicy returns a policy that follows the load file at once.
+// chatPolicy returns a policy for the Deployment chat whose target equals the value in the load file, without a delay or a tolerance.
 func chatPolicy(namespace string) string {
 	return controller.Policy(namespace, "chat", `
 minReplicas: 0

@@ -19,7 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// The binary itself and real time: `gpuscaler restore` restores the overrides of a schedule, with a running controller and without one.
+// `gpuscaler restore` must restore the overrides of a schedule, while a controller runs and while none runs. This test uses the gpuscaler
+// binary and real time.
 func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	pools := []pool{
 		{name: "restore-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16)},

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// Tests what Karpenter does without gpuscaler when spot returns, and what prevents it. gpuscaler's return to spot depends on this
-// behavior.
+// This test shows what Karpenter does without gpuscaler when spot has capacity again: it moves replicas to spot, unless the weights or the
+// consolidation policy Balanced prevent that. gpuscaler's return to spot depends on this behavior.
 func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("Karpenter looks again at everything after 5 minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -84,7 +84,7 @@ func scale(t *testing.T, namespace, name string, replicas int32) {
 	}
 }
 
-// nodesIn returns a check of the number of a suite's initialized NodeClaims by capacity type.
+// nodesIn returns a check that a test has that number of initialized NodeClaims of each capacity type.
 func nodesIn(of string, spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList

@@ -22,10 +22,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Forty minutes of a recorded market, from 3:04 to 3:44 of AWS's g4dn in the Bamboo traces: ten machines, two after 15 minutes, ten again
-// after half an hour. As on AWS, an interruption is announced two minutes before, and launches without capacity are rejected. The clocks
-// of gpuscaler and of the trace are thirty times as fast as real time, so forty minutes take eighty seconds. Karpenter and the scheduler
-// run in real time, so a node takes thirty times as long to start.
+// This test replays forty minutes of a recorded spot market: AWS's g4dn in the Bamboo traces, from 3:04 to 3:44. The market has ten
+// machines, two after 15 minutes, and ten again after half an hour. As on AWS, an interruption is announced two minutes before, and a
+// launch without capacity fails. The clocks of gpuscaler and of the trace are thirty times as fast as real time, so forty minutes take
+// eighty seconds. Karpenter and the scheduler use real time, so by these clocks a node takes thirty times as long to start.
 func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -133,12 +133,13 @@ func replayMarket(t *testing.T, p pool, of *trace.Spot, from time.Duration) *rec
 	return m
 }
 
-// available returns the capacity of the trace, some time ahead of now, by the clock of the trace.
+// available returns the number of spot machines in the trace at a time ahead of now. Both times are by the clock of the trace.
 func (m *recorded) available(ahead time.Duration) int {
 	return m.trace.Available(m.from + time.Duration(float64(time.Since(m.began))*speed) + ahead)
 }
 
-// step announces the interruption of nodes without capacity in two minutes, the oldest first, and interrupts nodes without capacity now.
+// step interrupts the oldest nodes for which the market has no capacity now. It announces the interruption of those for which it will have
+// none in two minutes.
 func (m *recorded) step(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +174,7 @@ func (m *recorded) step(ctx context.Context) error {
 	return nil
 }
 
-// end replaces the trace by unlimited capacity.
+// end ends the replay of the trace. From then on the capacity is unlimited.
 func (m *recorded) end(t *testing.T) {
 	t.Helper()
 	m.stop()
@@ -183,7 +184,7 @@ func (m *recorded) end(t *testing.T) {
 	}
 }
 
-// lived holds the observations of a group.
+// lived contains what the test observed during the trace.
 type lived struct {
 	atRisk bool
 	ready  float64 // share of the demanded replica time

@@ -22,8 +22,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// Four pods fall back to on-demand: of a Deployment, of a StatefulSet, of a LeaderWorkerSet, and a notebook without a policy. Only a
-// ReplicaSet can create a second pod before the first one is deleted. The others stay, and the group reports them.
+// Four pods run on-demand because spot has no capacity: pods of a Deployment, of a StatefulSet and of a LeaderWorkerSet, and a notebook
+// without a policy. A return to spot needs a second pod before the first one is deleted, which only a ReplicaSet can create. The other
+// three pods must therefore stay on-demand, and the group must report them.
 func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "stuck-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
@@ -49,8 +50,8 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	g.load(t, map[string]float64{"stuck/chat": 1, "stuck/db": 1, "stuck/llm": 1})
 	lonelyJob(t, "stuck", map[string]string{"suite": "stuck"})
 	g.group(t, 2*time.Minute, "four on-demand nodes without spot", on(0, 4))
-	// Karpenter tries spot once or once for each pod, depending on its batches. With one attempt the group does not fall back, but its
-	// nodes are on-demand all the same.
+	// Karpenter tries to launch spot once for all pods or once for each pod, depending on how it batches them. After a single failed launch
+	// the group does not fall back, although its nodes are on-demand. So both phases are correct.
 	g.group(t, 30*time.Second, "the group falls back, or returns", func(s fastGroup) error {
 		if phase("fallback")(s) != nil {
 			return phase("returning")(s)

@@ -30,8 +30,8 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 	for _, p := range pools {
 		p.create(t)
 	}
-	// Only spot is tested: if the limits are removed at different times, for example on a slow machine, a node may be on-demand and
-	// returns later.
+	// The pods can run only on spot nodes. gpuscaler may remove the limits of the NodePools at different times, for example on a slow
+	// machine. A pod that could run on any node might then start on an on-demand node first.
 	chat(t, "zero", map[string]string{"pool": pools[0].name})
 	for _, p := range pools {
 		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())

@@ -19,8 +19,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// A market loses capacity zone by zone, and then completely. gpuscaler does nothing that Karpenter can do alone, requests no capacity that
-// no pool can provide, and with `fallback: hard` spot is closed.
+// A spot market loses the capacity of one zone after the other, and then all of it. gpuscaler must not act while Karpenter can handle the
+// loss alone, and must not request capacity that no NodePool can provide. With `fallback: hard` it must limit the spot NodePool to its
+// present usage.
 func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -137,12 +138,13 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 		"spot probe: the wait after the fallback is over: zone-spot may grow to ")
 }
 
-// atOnce allows all empty nodes to be removed together. With the default of 10% nine of them take Karpenter minutes.
+// atOnce sets a disruption budget with which Karpenter may remove all empty nodes at the same time. With the default budget of 10%,
+// removing nine nodes takes minutes.
 func atOnce(spec map[string]any) {
 	spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 }
 
-// pinned checks that the zone has no capacity: a pod that must run in it is rejected.
+// pinned checks that a zone has no capacity: the launch of a node for a pod that must run in the zone fails.
 func pinned(t *testing.T, selector map[string]string) {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "zone", Name: "pinned"},

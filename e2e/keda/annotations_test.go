@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// annotated returns a ScaledObject whose annotations are the complete policy.
+// annotated returns a ScaledObject that needs no policy file: its annotations and its spec define the whole policy.
 func (s *scaledWorkload) annotated() string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
@@ -39,8 +39,8 @@ spec:
 `, name, s.ns, s.queue(), scaler.Address)
 }
 
-// Each annotation is tested with a valid value, which takes effect, with an invalid one, which an Event reports and which has no effect,
-// and after its removal, which restores the previous state.
+// Each annotation is tested in three steps. A valid value must take effect. An invalid value must have no effect and must be reported by an
+// Event. Removing the annotation must restore the previous state.
 func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -153,7 +153,8 @@ signals:
 	stack.Eventually(t, 30*time.Second, "three for 12 at 4", s.has(3))
 }
 
-// An advisory policy decides and explains without an effect. It needs neither gpuscaler's trigger nor its metric.
+// gpuscaler must compute and explain the target of an advisory policy, but must not change the replicas. The ScaledObject must not contain
+// gpuscaler's trigger; if it does, an Event must report that.
 func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	t.Parallel()
 	s := place(t, "advisory", 1)
@@ -177,7 +178,8 @@ func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(7))
 }
 
-// An advisory policy in the annotations of an HPA that scales on CPU.
+// The advisory policy is in the annotations of an HPA that scales on CPU. gpuscaler must explain its target, and the replicas must not
+// change.
 func TestAdvisoryPolicyInAnnotationsOfAnHPA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "advisory-hpa", 2)
@@ -208,7 +210,8 @@ spec:
 	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(2))
 }
 
-// The generated manifests never have these settings. The linter reports them.
+// The test sets KEDA's default cooldownPeriod, which delays the scale to zero in addition to the policy's cooldownPeriod, and a fallback to
+// zero replicas. Events must report both. The manifests that gpuscaler generates never have these settings.
 func TestDoubledIdleDelayIsReported(t *testing.T) {
 	t.Parallel()
 	s := place(t, "lint", 1)

@@ -69,8 +69,8 @@ func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) 
 	return k, k.register(ctx)
 }
 
-// programs returns the paths of KEDA's programs and the directory of its config/: those of the component, or of another version in the
-// directory of GPUSCALER_E2E_KEDA.
+// programs returns the paths of KEDA's programs and the directory that contains its config/. If the environment variable GPUSCALER_E2E_KEDA
+// is set, it uses the build of another version in that directory.
 func programs(ctx context.Context) (components.Paths, string, error) {
 	dir := os.Getenv("GPUSCALER_E2E_KEDA")
 	if dir == "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// This test is not parallel, because it uninstalls the KEDA of all tests. gpuscaler starts without the ScaledObject CRD, which is
-// installed later.
+// gpuscaler starts while the ScaledObject CRD does not exist. KEDA is installed afterwards. This test is not parallel, because it
+// uninstalls the KEDA that all tests share.
 func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	s := place(t, "late", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))

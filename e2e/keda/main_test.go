@@ -29,7 +29,8 @@ var (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	// Clients list before they watch, as before Kubernetes 1.34. The other packages stream the initial state.
+	// In this package clients list objects before they watch them, as clients before Kubernetes 1.34 do. In the other packages they use
+	// streaming lists.
 	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	log.SetLogger(logr.Discard())                              // hides the client's warnings about KEDA's finalizers
 	certificates, err := os.MkdirTemp("", "gpuscaler-scaler-") // the flags need the path before the stack has a directory
@@ -84,7 +85,7 @@ capacityGroups:
 	})
 }
 
-// issue writes gpuscaler's certificate and the CA of KEDA's client certificate.
+// issue writes the certificate of gpuscaler's external scaler, and the CA certificate with which it verifies KEDA's client certificate.
 func issue(s *stack.Stack, dir string) error {
 	if _, _, err := s.CA.IssueFiles(stack.Identity{User: "gpuscaler", DNS: []string{"gpuscaler-scaler.gpuscaler-system.svc"}},
 		filepath.Join(dir, "gpuscaler")); err != nil {

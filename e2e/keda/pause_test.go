@@ -67,10 +67,11 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 	}
 }
 
-// withoutWindow removes the stabilization window of KEDA's HPA.
+// withoutWindow is the part of a ScaledObject that disables the scale-down stabilization window of KEDA's HPA.
 const withoutWindow = `  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleDown: {stabilizationWindowSeconds: 0}}}}`
 
-// gpuscaler sets KEDA's annotations on a ScaledObject that allows it, and removes them.
+// The owner of a ScaledObject allows gpuscaler to set KEDA's annotations. gpuscaler must set force-activation for a schedule and
+// paused-scale-in for a pause, and must remove them afterwards.
 func TestKEDAsAnnotationsAreSetWithConsentAndRemoved(t *testing.T) {
 	t.Parallel()
 	s := place(t, "manage", 0)

@@ -28,7 +28,8 @@ const (
 	promptness = 4 * time.Second
 )
 
-// sequenced is a ScaledObject whose backlog KEDA reads once in a poll. The HPA gets the value of the poll.
+// sequenced is a ScaledObject with useCachedMetrics: KEDA reads the backlog only when it polls, and the HPA gets the value of the last
+// poll.
 const sequenced = `
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -49,7 +50,7 @@ spec:
   - {type: cron, name: office, metadata: {timezone: UTC, start: "%[7]s", end: "%[8]s", desiredReplicas: "%[9]d"}}
 `
 
-// replayed is the HPA that KEDA creates for it.
+// replayed returns the HPA that KEDA creates for sequenced, in the replay's type.
 func replayed() *hpa.Spec {
 	b := hpa.DefaultBehavior()
 	b.Up.Rates = []scaling.RatePolicy{{Type: scaling.Pods, Value: 2, Period: 3 * time.Second}}
@@ -91,9 +92,9 @@ func (b *backlogs) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintf(w, `{"backlog": %d}`, p.backlog)
 }
 
-// TestReplayKEDAMatchesTheRealKEDA compares a real ScaledObject with a queue and a cron window, from zero and back, with the replay.
-// At the times of the real polls and syncs, the replay must write the same replicas in the same order. Each sync must end with the
-// replicas of the real HPA, and the Deployment must have them within promptness.
+// TestReplayKEDAMatchesTheRealKEDA compares the replay's simulation of KEDA with a real ScaledObject, which has a queue and a cron trigger
+// and scales from zero and back. The replay runs at the times of the real polls and syncs. It must write the same replicas in the same
+// order, each within promptness of the change of the Deployment. After each sync it must have the same replicas as the real HPA.
 func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "sequence", 0)
@@ -150,7 +151,8 @@ func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	}
 }
 
-// together requires the same replicas in the same order, each within promptness of the other's.
+// together returns an error unless both sequences have the same replicas in the same order, and each change differs in time by at most
+// promptness.
 func together(replay, real record.Steps) error {
 	if !slices.Equal(replay.Numbers(), real.Numbers()) {
 		return fmt.Errorf("the replay wrote %v, KEDA and its HPA %v", replay, real)
@@ -163,7 +165,7 @@ func together(replay, real record.Steps) error {
 	return nil
 }
 
-// rerun runs the replay's KEDA at the times of the real one.
+// rerun runs the replay's simulation of KEDA with the recorded polls and syncs of the real one.
 type rerun struct {
 	cron     simulator.CronTrigger
 	cooldown time.Duration
@@ -172,14 +174,15 @@ type rerun struct {
 	events   []event
 }
 
-// event is a poll or a sync, in the order in which they took effect.
+// event is a poll or a sync of the HPA, with the time at which it took effect.
 type event struct {
 	effect time.Time
 	poll   *poll
 	sync   *int // index of a sync
 }
 
-// take orders polls and syncs. A poll takes effect with its write: a sync between the poll and its write still reads the previous state.
+// take sorts the polls and syncs by the time at which they took effect. A poll takes effect when its change of the Deployment is observed:
+// a sync between the poll and this change still reads the previous replicas.
 func (r *rerun) take(polls []poll, syncs []record.Sync) {
 	for i := range polls {
 		e := event{effect: polls[i].at, poll: &polls[i]}
@@ -198,7 +201,8 @@ func (r *rerun) take(polls []poll, syncs []record.Sync) {
 	slices.SortStableFunc(r.events, func(a, b event) int { return a.effect.Compare(b.effect) })
 }
 
-// run runs the replay at the times that the log allows.
+// run runs the replay. The log of the HPA controller gives the time of each sync only approximately, so run searches for times at which the
+// replay equals the log.
 func (r *rerun) run() (wrote record.Steps, err error) {
 	err = record.Fits(r.syncs, func(at []time.Time) (reached int, err error) {
 		wrote, reached, err = r.at(at)
@@ -207,7 +211,8 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 	return wrote, err
 }
 
-// at returns what the replay writes if the syncs run at those times, and the first sync that ends with other replicas than the real one.
+// at returns the changes that the replay writes if the syncs run at the given times. reached is the index of the first sync that ends with
+// other replicas than the real one, or the number of syncs.
 func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// kedasOwn returns a ScaledObject as it is before the migration to gpuscaler.
+// kedasOwn returns a ScaledObject that scales on a Redis list without gpuscaler, as before a migration. rest is inserted into its spec.
 func (s *scaledWorkload) kedasOwn(listLength int, rest string) string {
 	return fmt.Sprintf(`
 apiVersion: keda.sh/v1alpha1
@@ -31,12 +31,13 @@ spec:
 `, name, s.ns, rest, redis, s.queue(), listLength)
 }
 
-// impatient sets KEDA's cooldown period to less than a minute.
+// impatient replaces KEDA's cooldownPeriod of 60 s in a manifest by 10 s, and sets pollingInterval to 5 s, so that a test takes less time.
 func impatient(manifest string) string {
 	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 10\n  pollingInterval: 5\n", 1)
 }
 
-// KEDA keeps the address and the credentials of the queue. gpuscaler reads the value by the trigger's name.
+// The address and the credentials of the queue are only in KEDA's trigger. gpuscaler must read the trigger's value from KEDA by the name of
+// the trigger.
 func TestTriggerOfKEDAIsASignal(t *testing.T) {
 	t.Parallel()
 	s := place(t, "signal", 1)
@@ -70,7 +71,7 @@ signals:
 	stack.Eventually(t, 60*time.Second, "two replicas for 11 jobs, from zero", s.has(2))
 }
 
-// A schedule raises minReplicas from zero and ends.
+// A schedule raises minReplicas from zero for one minute. The workload must scale up, and back to zero afterwards.
 func TestScheduleScalesFromZeroAndBack(t *testing.T) {
 	t.Parallel()
 	s := place(t, "cron", 0)

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// A CA of the cluster signs certificates for many clients. A client other than KEDA must get no target with a certificate of that CA.
+// The cluster's CA signs certificates for many clients. gpuscaler must not serve a target to a client that has a certificate of this CA but
+// a name other than KEDA's.
 func TestWrongClientCertificateIsRejected(t *testing.T) {
 	t.Parallel()
 	s := place(t, "stranger", 2)

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// away kills gpuscaler with SIGKILL and keeps it stopped until the returned function is called.
+// away kills the leader with SIGKILL and scales gpuscaler's Deployment to zero. The returned function starts gpuscaler again and waits
+// until it serves.
 func away(t *testing.T) (back func()) {
 	t.Helper()
 	leader, err := suite.Leader(t.Context())
@@ -44,19 +45,20 @@ func away(t *testing.T) (back func()) {
 	return back
 }
 
-// one leaves one gpuscaler that serves, for the other tests, also after the test.
+// one scales gpuscaler's Deployment to one replica and waits until it is ready. Tests call it when they end, so that the next test finds a
+// running gpuscaler.
 func one() {
 	_ = suite.Stack.Client.Patch(context.Background(), suite.Deployment(),
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":1}}`)))
 	_ = stack.Poll(context.Background(), time.Minute, suite.Ready(1))
 }
 
-// sooner makes KEDA poll its triggers more often than every 30 s.
+// sooner sets pollingInterval in a manifest to 3 s instead of KEDA's default of 30 s.
 func sooner(manifest string) string {
 	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 60\n  pollingInterval: 3\n", 1)
 }
 
-// This test is not parallel, because it stops the gpuscaler of all tests.
+// This test is not parallel, because it stops the gpuscaler that all tests share.
 func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	rising, falling, idle, formula := place(t, "rising", 1), place(t, "falling", 1), place(t, "idle", 0), place(t, "formula", 1)
 	for _, s := range []*scaledWorkload{rising, falling, idle, formula} {
@@ -79,7 +81,8 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	time.Sleep(time.Second)
 	killed := time.Now()
 	back := away(t)
-	// A stall before the kill would give five replicas for 45 jobs. An HPA that has read a target writes it a moment later.
+	// On a slow machine gpuscaler may have decreased the target of falling to five, for 45 jobs, before it was killed. The HPA may write
+	// that target up to three seconds later. Such a decrease is not an error.
 	settled := time.Now().Add(3 * time.Second)
 	rising.backlog(t, 230)
 	falling.backlog(t, 1)
@@ -115,7 +118,7 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	stack.Eventually(t, 60*time.Second, "the delayed decrease happens", falling.has(1))
 }
 
-// This test is not parallel, because it stops the KEDA of all tests.
+// This test is not parallel, because it stops the KEDA that all tests share.
 func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	s := place(t, "restart", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
@@ -135,8 +138,8 @@ func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	}
 }
 
-// This test is not parallel, because it changes the gpuscaler of all tests. KEDA keeps one connection to the leader. It must connect to
-// the next leader, and no replicas may decrease meanwhile.
+// KEDA opens one connection to the leader and keeps it. After a change of the leader KEDA must connect to the next one, and no replicas may
+// decrease in the meantime. This test is not parallel, because it changes the gpuscaler that all tests share.
 func TestKEDAFindsTheNextLeader(t *testing.T) {
 	s := place(t, "leaders", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))

@@ -30,7 +30,7 @@ import (
 // name is the name of every Deployment, policy and ScaledObject of these tests. Each test has its own namespace.
 const name = "embed"
 
-// promptly is a behavior with which a target decreases three seconds after the last reason for it.
+// promptly is a behavior whose scale-down stabilization window is three seconds, so that the target decreases soon after the load.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}
@@ -112,7 +112,7 @@ func (s *scaledWorkload) manifest(t *testing.T, flags ...string) string {
 	return text
 }
 
-// follow applies a manifest and waits until KEDA has created the HPA and gpuscaler reads it.
+// follow applies the manifest of a ScaledObject, and waits until gpuscaler reports that KEDA reads the policy's target.
 func (s *scaledWorkload) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
@@ -208,7 +208,7 @@ func (s *scaledWorkload) target(n int32) func(context.Context) error {
 	})
 }
 
-// course returns the course of the replicas.
+// course returns the recorded changes of the Deployment's spec.replicas.
 func (s *scaledWorkload) course(t *testing.T) record.Steps {
 	t.Helper()
 	steps, err := s.replicas.Steps()

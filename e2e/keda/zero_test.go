@@ -21,7 +21,7 @@ cooldownPeriod: 3s
 signals:
 - {name: backlog, type: redis, source: jobs, listName: %s, target: 10}` + promptly
 
-// A queue worker from zero to many and back, with the generated manifest.
+// The worker of a queue must scale from zero to four replicas and back to zero, with the manifest that gpuscaler generates.
 func TestFromZeroToManyToZero(t *testing.T) {
 	t.Parallel()
 	s := place(t, "zero", 0)
@@ -38,7 +38,8 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	}
 }
 
-// awakening holds the durations of the steps from a job in Redis to a replica.
+// awakening contains two durations, both since a job was added to the Redis list: until gpuscaler's target is one, and until the Deployment
+// has one replica.
 type awakening struct{ total, decided time.Duration }
 
 func (a awakening) String() string {
@@ -63,8 +64,8 @@ func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
 	return took
 }
 
-// KEDA polls a scaler every 30 s. When gpuscaler pushes the target, KEDA scales within two seconds. The median of the rounds must meet
-// that, and each slower round is logged with its slow step.
+// By default KEDA polls a scaler only every 30 s. But gpuscaler pushes a change of the activity to KEDA, so KEDA must scale from zero
+// within two seconds. The test requires this of the median of nine rounds, and logs the duration of each step of the slower rounds.
 func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
 	t.Parallel()
 	s := place(t, "push", 0)

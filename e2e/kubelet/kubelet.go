@@ -1,6 +1,6 @@
-// Package kubelet runs pods as processes on this host. Pods of kwok are Ready and do nothing. A pod with the label HostProcess runs as a
-// real process with its command, environment, readiness probe, restarts and termination, on its own loopback address. So a Deployment of
-// gpuscaler can be rolled out, drained and lose its leader as in a cluster.
+// Package kubelet runs the pods with the label HostProcess as real processes on this host, with their command, environment, readiness
+// probe, restarts and termination. Each of these pods has its own loopback address. All other pods are simulated by kwok: they become Ready
+// and do nothing. The tests use this package to roll out and drain a Deployment of gpuscaler and to kill its leader, as in a cluster.
 package kubelet
 
 import (
@@ -19,8 +19,8 @@ import (
 
 const (
 	syncEvery = 200 * time.Millisecond
-	// restartAfter is the delay before a container that ended is started again, as for the first restart by a kubelet. There is no
-	// back-off.
+	// restartAfter is the delay between the end of a container's process and its restart. A real kubelet also restarts a container soon
+	// after its first exit. Unlike a real kubelet, this one does not increase the delay for later restarts.
 	restartAfter = time.Second
 )
 
@@ -62,7 +62,7 @@ func (k *Kubelet) Process(namespace, name string) *stack.Process {
 	return nil
 }
 
-// sync compares the existing pods with the running ones.
+// sync starts a process for each labeled pod that has none, and ends the processes of pods that are being deleted.
 func (k *Kubelet) sync(ctx context.Context) error {
 	var list corev1.PodList
 	if err := k.stack.Client.List(ctx, &list, client.MatchingLabels{stack.HostProcess: "true"}); err != nil {
@@ -82,7 +82,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 			k.pods[pod.UID] = r
 			go r.run(ctx)
 		case r == nil && pod.DeletionTimestamp != nil:
-			// The pod was deleted before it ran: no process to end, but the object must be removed.
+			// The pod was deleted before its process started. There is no process to end, but the pod object must still be removed.
 			if err := k.remove(ctx, pod); err != nil {
 				return err
 			}

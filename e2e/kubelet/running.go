@@ -50,7 +50,7 @@ func (r *running) alive() *stack.Process {
 	return r.process
 }
 
-// end ends the pod. Only the first call has an effect.
+// end starts the termination of the pod's process with the given grace period. Only the first call has an effect.
 func (r *running) end(grace time.Duration) {
 	select {
 	case r.ending <- grace:
@@ -126,7 +126,8 @@ func (r *running) attend(ctx context.Context) (deleted bool) {
 	}
 }
 
-// probe returns the container's readiness probe. Without one a running container is ready.
+// probe returns a function that runs the container's HTTP readiness probe once. For a container without such a probe, the function always
+// returns true.
 func (r *running) probe() func(context.Context) bool {
 	container := r.pod.Spec.Containers[0]
 	if container.ReadinessProbe == nil || container.ReadinessProbe.HTTPGet == nil {
@@ -201,7 +202,8 @@ func (r *running) field(path string) string {
 	return ""
 }
 
-// over reports the exit of a Job's process and waits for the pod's deletion.
+// over sets the pod's phase to Succeeded or Failed after its process has ended, as for a Job. Then it waits until the pod is deleted and
+// removes the pod object.
 func (r *running) over(ctx context.Context) {
 	phase, ended := corev1.PodSucceeded, corev1.ContainerStateTerminated{Reason: "Completed"}
 	if _, err := r.process.Exited(); err != nil {
@@ -251,7 +253,8 @@ func (r *running) patch(ctx context.Context, status corev1.PodStatus) {
 	}
 }
 
-// finish removes the object, which the API server keeps until the kubelet removes it.
+// finish deletes the pod object with a grace period of 0, as a kubelet does when the containers have ended. Until then, the API server
+// keeps the object of a deleted pod.
 func (r *running) finish(ctx context.Context) {
 	err := r.stack.Client.Delete(ctx, r.pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &r.pod.UID})
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {

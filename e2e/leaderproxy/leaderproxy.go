@@ -19,10 +19,10 @@ import (
 // LeaderLabel is the label that gpuscaler sets on the leader's pod.
 const LeaderLabel = "gpuscaler.io/leader"
 
-// lookEvery is about the time until kube-proxy receives an EndpointSlice.
+// lookEvery is the interval at which the proxy lists the pods. It is about as long as kube-proxy needs to receive a changed EndpointSlice.
 const lookEvery = 200 * time.Millisecond
 
-// Service selects the pods of a proxy.
+// Service describes the Kubernetes Service that a proxy replaces: the namespace and labels of its pods, and the name of their port.
 type Service struct {
 	Namespace string
 	Selector  map[string]string // in addition to the leader label; may be empty
@@ -119,7 +119,8 @@ func (p *Proxy) Targets() []string {
 	return slices.Clone(p.targets)
 }
 
-// pick returns the targets in turn, so that a second leader is used too and not hidden.
+// pick returns the next target in round-robin order, or "" if there is none. If two pods have the leader label by mistake, both receive
+// connections and a test can detect the second leader.
 func (p *Proxy) pick() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +152,7 @@ func (p *Proxy) forward(ctx context.Context, from net.Conn) {
 	copies.Wait()
 }
 
-// pipe copies one direction and then closes it.
+// pipe copies data from one connection to the other until the first one ends, and then closes the second one for writing.
 func pipe(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if err != nil {
@@ -163,7 +164,7 @@ func pipe(to, from net.Conn) {
 	}
 }
 
-// reset closes a connection with a reset, as a refused or broken connection ends.
+// reset closes a connection with a TCP reset, so that the client observes a refused or broken connection.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // fails only for a closed connection

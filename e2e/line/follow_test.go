@@ -21,11 +21,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// lag allows one sync of the HPA and the delays of this machine, including a stall of three seconds.
+// lag is the time that the HPA may take to follow a target: one sync period, and four seconds for the delays of this machine, which include
+// a stall of up to three seconds.
 var lag = record.Lag{Sync: hpaSync, Slack: 4 * time.Second}
 
-// onGateway is a policy with one replica for ten requests at the gateway. The signal is a single series that does not depend on the
-// replicas.
+// onGateway is a policy that requests one replica for every ten requests in the gateway's queue. The gateway reports one series for all
+// replicas, so the value does not change when replicas start or stop.
 const onGateway = `
 maxReplicas: 24
 signals:
@@ -48,7 +49,8 @@ func TestEveryStepOfOneReplicaIsFollowedDuringARollout(t *testing.T) {
 	surged := false
 	for _, n := range []int32{10, 11, 10, 20, 19} {
 		set(n)
-		// The poll, the stabilization window of a decrease, more than two syncs, and a stall.
+		// Wait for the next poll, the stabilization window of a decrease, more than two syncs of the HPA, and a possible stall of this
+		// machine.
 		for end := time.Now().Add(3*hpaSync + 7*time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 			surged = surged || status(t, ns, "rolling").Replicas > n
 		}
@@ -64,7 +66,8 @@ func TestEveryStepOfOneReplicaIsFollowedDuringARollout(t *testing.T) {
 	}
 }
 
-// followed requires exactly these targets since then. The HPA must reach each of them and keep it while the target does not change.
+// followed fails the test unless the policy had exactly the targets in want since the given time. Each target must last longer than two
+// syncs of the HPA. The HPA must reach each of them and keep it until the target changes.
 func followed(t *testing.T, s controller.Workload, since time.Time, want []int32) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)
@@ -77,7 +80,8 @@ func followed(t *testing.T, s controller.Workload, since time.Time, want []int32
 	}
 }
 
-// exact checks the HPA against the targets and returns the targets that lasted longer than two syncs.
+// exact fails the test if the HPA did not reach a target in time or did not keep it. It returns the targets that lasted longer than two
+// syncs.
 func exact(t *testing.T, s controller.Workload, targets record.Steps) []int32 {
 	t.Helper()
 	desired, err := s.HPA.Steps()
@@ -91,7 +95,8 @@ func exact(t *testing.T, s controller.Workload, targets record.Steps) []int32 {
 	return lasted
 }
 
-// surging is a Deployment whose replicas load for a while and are replaced one by one, with one additional pod.
+// surging returns a Deployment whose pods need six seconds to become Ready. Its rolling update replaces them one by one (maxSurge 1,
+// maxUnavailable 0).
 func surging(namespace, name string, replicas int32) *appsv1.Deployment {
 	d := workload.Deployment(namespace, name, replicas)
 	one, none := intstr.FromInt32(1), intstr.FromInt32(0)
@@ -118,7 +123,7 @@ func status(t *testing.T, namespace, name string) appsv1.DeploymentStatus {
 	return d.Status
 }
 
-// The hour of the trace takes a minute and a half.
+// The recorded hour is replayed at 40 times its speed, so it takes 90 seconds.
 const (
 	traceSpeed = 40
 	tracePlays = 75 * time.Second

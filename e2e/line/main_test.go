@@ -46,8 +46,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// platform declares a Prometheus server whose series have the exporters' namespaces, so that the workloads' namespaces are in
-// exported_namespace, as in most clusters.
+// platform returns a PlatformConfig with the stack's Prometheus, Redis and direct scrapes as data sources. As in most clusters, the label
+// namespace of a series is the namespace of the exporter, and exported_namespace is that of the workload.
 func platform(s *stack.Stack) string {
 	return fmt.Sprintf(`
 dataSources:
@@ -66,7 +66,8 @@ queries:
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// promptly is a behavior with which a target decreases three seconds after the last reason for it.
+// promptly is the behavior of the tests' policies: a target decreases three seconds after the signals last needed the higher one, and there
+// is no tolerance.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}

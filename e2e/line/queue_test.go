@@ -50,7 +50,8 @@ signals:
 	})
 }
 
-// A team without access to the policy files annotates its own HPA, which already has the bounds and the target.
+// A team that cannot edit the policy files writes its policy into an annotation of its own HPA. The HPA already defines the scale target
+// and the maximum number of replicas.
 func TestHPAHasItsPolicyInAnAnnotation(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "annotated"), &exporter.Total{}

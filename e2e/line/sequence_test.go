@@ -18,8 +18,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// behaving returns a behavior with relevant windows, rates and a tolerance, for the API server and for the replay. No period is a multiple
-// of the sync period, because otherwise the result would depend on milliseconds.
+// behaving returns the same behavior in two forms: for the HPA in the API server, and for the HPA of the replay. It has stabilization
+// windows, rate limits and a tolerance. No period is a multiple of the sync period: otherwise a sync could fall exactly on the edge of a
+// period, and the result would depend on milliseconds.
 func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	rules := func(window int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
 		return &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &window, Policies: policies} // the tolerance is the default of 10%
@@ -37,9 +38,10 @@ func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	}}
 }
 
-// TestTheReplaysHPAMakesTheSameSequence compares the controller manager's HPA, which follows a sequence of targets with its own behavior,
-// with the replay's HPA. The log of the controller manager is the recording. After every sync, at its time, both must have the same
-// replicas, and the proposal of the metric must be the result of the replay's computation for the target.
+// TestReplayHPAMatchesTheRealHPA compares the replay's HPA with the HPA of kube-controller-manager. The real HPA follows a sequence of
+// targets, and the test reads its syncs from the log of kube-controller-manager. The replay's HPA runs with the same inputs at the times of
+// these syncs. After every sync both must have written the same number of replicas. The number that the real HPA computed from the metric
+// must also be the one that the replay computes from the target.
 func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "sequence"), &exporter.Knobs{}
@@ -107,7 +109,8 @@ func syncsSince(t *testing.T, hpa client.ObjectKey, since time.Time) []record.Sy
 	return slices.DeleteFunc(all, func(s record.Sync) bool { return s.At.Before(since) })
 }
 
-// others returns behaviors whose sequences must differ from the recording.
+// others returns behaviors that differ from s in one window or rate. With each of them, the replay's HPA must differ from the recorded
+// syncs. Otherwise the test could not detect a wrong window or rate.
 func others(s hpa.Spec) map[string]hpa.Spec {
 	out := map[string]hpa.Spec{}
 	add := func(name string, change func(*hpa.Behavior)) {
@@ -123,8 +126,9 @@ func others(s hpa.Spec) map[string]hpa.Spec {
 	return out
 }
 
-// proposals requires that each sync's proposal is the result of the replay's computation for the target and the pods at that time. If a
-// value changed between the previous sync and this one, or was recorded late, either value is accepted.
+// proposals fails the test for a sync in which the real HPA's proposal, before its behavior is applied, is not what the replay computes
+// from the target and the number of pods at that time. If the target or the number of pods changed since the previous sync or shortly after
+// this one, the old and the new value are both accepted.
 func proposals(t *testing.T, u controller.Workload, status *record.Watched, syncs []record.Sync, spec *hpa.Spec) {
 	t.Helper()
 	const beside, stall = 750 * time.Millisecond, 3 * time.Second

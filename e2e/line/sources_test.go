@@ -15,7 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Before Kubernetes 1.37 an HPA at zero replicas reads no metric. gpuscaler's activator scales from 0 to 1 and from 1 to 0.
+// Before Kubernetes 1.37, an HPA reads no metric while its scale target has zero replicas. gpuscaler's activator therefore scales from 0 to
+// 1 and from 1 to 0.
 func TestRedisListActivatesADeploymentAndItReturnsToZero(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "jobs")
@@ -77,7 +78,8 @@ signals:
 	stack.Eventually(t, 30*time.Second, "one replica", s.HasReplicas(1))
 }
 
-// In most clusters the exporter's own pod and namespace take precedence, and the workload's are in exported_pod and exported_namespace.
+// As in most clusters, the labels pod and namespace of a series are those of the exporter, and exported_pod and exported_namespace are
+// those of the workload.
 func TestBusyGPUsAreReadFromPrometheusWithExportedLabels(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "busy"), &exporter.Work{}

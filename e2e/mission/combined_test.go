@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// One policy of a workload that an HPA scales has all three kinds of input: a queue, the GPU activity and a cron window. Each of them
-// determines the target at some time, and Karpenter provides the nodes.
+// One workload with an HPA has a policy with a queue, GPU activity and a cron window as inputs. The test changes them so that each one in
+// turn determines the target. Karpenter provides the nodes.
 func TestQueueGPUActivityAndScheduleEachDetermineTheTarget(t *testing.T) {
 	ns, gpus := suite.Namespace(t, "combined"), &exporter.Work{}
 	suite.Export(t, workload.Metrics(ns, "chat", gpus))
@@ -70,7 +70,8 @@ behavior:
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
-// determinedBy returns a check that a signal recommends the target, that every other signal recommends less, and that the reason names it.
+// determinedBy returns a check that the given signal alone determines the target: it recommends the target, every other signal recommends
+// less, and the explanation of the target contains its name.
 func determinedBy(s controller.Workload, signal string, target int32) func(context.Context) error {
 	return s.Explained(func(e explain.Explanation) error {
 		if e.Target != target || !strings.Contains(e.Why, signal) {

@@ -1,5 +1,6 @@
-// Package mission tests the main promises of the project with the real binary, real signals and real time: capacity is zero when unused
-// and ready before it is needed, spot has a fallback and a paced return, and every step has a reason.
+// Package mission tests the main promises of the project with the real binary, real signals and real time. Unused GPU capacity is scaled to
+// zero, and capacity is ready before a scheduled window opens. If spot fails, on-demand is used, and replicas return to spot at the
+// configured pace. Every change has a reason in the log.
 package mission
 
 import (

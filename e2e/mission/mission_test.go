@@ -24,10 +24,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// At night there are no GPU nodes. Before a cron window opens, capacity is ready. A burst in the queue gets spot nodes. When spot is
-// rejected, on-demand nodes replace it. When spot returns, the nodes move back at the configured pace without a missing ready replica. In
-// the evening the nodes are removed. A Job without a policy runs all the time. After a failure gpuscaler does not use spot for 15 minutes
-// of real time, so the return is tested only with GPUSCALER_E2E_LONG.
+// The test simulates a day. At night there are no GPU nodes. Before a cron window opens, nodes and replicas are ready. A burst in the queue
+// adds spot nodes. When the provider rejects spot launches, on-demand nodes replace them. When spot is available again, the replicas move
+// back at the configured pace, and no ready replica is missing meanwhile. In the evening all nodes are removed, except for that of a GPU
+// Job without a policy, which runs all the time. After a failure, gpuscaler does not use spot for 15 minutes of real time. The return to
+// spot is therefore tested only if GPUSCALER_E2E_LONG is set.
 func TestCapacityFollowsADayFromZeroToZero(t *testing.T) {
 	ns := suite.Namespace(t, "mission")
 	queue := jobs(t, "chat")
@@ -145,7 +146,7 @@ func jobs(t *testing.T, list string) (set func(n int)) {
 
 var pools = []string{"gpu-spot", "gpu-on-demand"}
 
-// because requires these reasons in gpuscaler's log, in this order.
+// because waits until gpuscaler's log contains the given reasons in this order, and fails the test after 30 seconds.
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, fmt.Sprintf("the log has the reasons %q", reasons), func(context.Context) error {
@@ -188,7 +189,8 @@ func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, 
 	return u, suite.Stack.Client.Get(ctx, client.ObjectKey{Name: name}, u)
 }
 
-// face returns what must be restored at the end: the spec byte for byte, the annotations, and no field that gpuscaler owns.
+// face returns the NodePool's spec, its annotations and the fields that gpuscaler owns, as one text. The text at the end of the test must
+// equal the text before it: all overrides are restored.
 func face(t *testing.T, name string) string {
 	t.Helper()
 	u, err := nodePoolNow(t.Context(), name)

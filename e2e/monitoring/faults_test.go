@@ -17,8 +17,8 @@ const (
 	group = `{group="chat"}`
 )
 
-// healthy are the series of a day without a fault: a busy server, a free GPU, a MIG slice, a training job, a GPU with blank counters, and
-// a group with a finding of severity info.
+// healthy contains the series of a cluster without a fault: a busy server, a free GPU, a MIG slice, a training job, a GPU whose counters
+// report DCGM's blank value, and a capacity group with a finding of severity info. No alert fires for them.
 var healthy = input{
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x300", "DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x300",
 	"DCGM_FI_DEV_FB_USED" + busyGPU: "41000x300", "DCGM_FI_DEV_FB_FREE" + busyGPU: "4068x300", "DCGM_FI_DEV_GPU_TEMP" + busyGPU: "71x300",
@@ -52,11 +52,11 @@ var healthy = input{
 	`gpuscaler_recording_failed{instance="a"}`:                                           "0x300",
 }
 
-// nvlinkRate is an hour of NVLink traffic in a field that is a rate.
+// nvlinkRate is one hour of samples of an NVLink field that is a rate and not a counter: its values vary around 1000.
 var nvlinkRate = strings.Repeat("900 1100 ", 30)
 
-// Each fault begins after an hour. The alert is silent at `quiet` and fires at `loud`, in minutes from the start, alone unless `also`
-// names other alerts.
+// faults lists the cases: each one changes series of healthy after one hour. quiet and loud are minutes from the start of the series. The
+// alert does not fire at quiet. At loud it fires, and no other alert except those in also.
 var faults = []struct {
 	alert       string
 	quiet, loud int
@@ -150,7 +150,8 @@ func TestEachAlertFiresOnlyForItsFault(t *testing.T) {
 	}
 }
 
-// A server without requests at night has the same metrics as a training job that hangs.
+// The activity of an inference server without requests drops to 0, as does that of a training job that hangs. Only the alert GPUIdle fires
+// for the server.
 func TestIdleServerIsNotAStalledTraining(t *testing.T) {
 	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240",
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 0x240"})
@@ -183,7 +184,8 @@ func TestMemoryThatReachesAPlateauDoesNotGrow(t *testing.T) {
 	}
 }
 
-// An idle training job is not a stalled collective operation, and neither is a busy GPU that never had NVLink traffic.
+// NCCLStalled does not fire for a training job whose NVLink traffic stops while its GPU is mostly idle. It also does not fire for a busy
+// GPU that never had NVLink traffic.
 func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 	w := healthy.with(map[string]string{
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU:               "99x300",

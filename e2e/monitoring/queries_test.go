@@ -17,16 +17,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// served are metrics with their labels; nil means that labels are not checked.
+// served maps the names of metrics to the names of their labels. With nil instead of a list, the labels of the metric are not checked.
 type served map[string][]string
 
 var (
-	// target are the labels that a scrape adds.
+	// target lists the labels that Prometheus adds to every series of a scrape target.
 	target = []string{"instance", "job", "pod", "container", "endpoint", "service", model.MetricNameLabel}
 
 	row = regexp.MustCompile("^\\| `(gpuscaler_[a-z_]+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
 
-	// Metrics of other components, with the source of their labels.
+	// foreign contains the metrics of other components that queries use. The remark on a line is the file from which the labels are taken.
 	foreign = served{
 		"DCGM_FI_DEV_GPU_TEMP":                           nil, // dcgm-exporter, etc/default-counters.csv
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL":             nil,
@@ -41,7 +41,8 @@ var (
 	}
 )
 
-// everything returns all metrics that a query may use.
+// everything returns all metrics that a query may use: gpuscaler's metrics, the results of recording rules, and the metrics of the
+// exporters.
 func everything(t *testing.T) served {
 	t.Helper()
 	all := served{}
@@ -97,7 +98,7 @@ func engineNames(t *testing.T) (names []string) {
 	return names
 }
 
-// query is an expression and its position.
+// query is a PromQL expression and the rule or dashboard panel that contains it.
 type query struct{ where, expr string }
 
 func shippedQueries(t *testing.T) (all []query) {
@@ -192,7 +193,7 @@ func TestEveryQueryUsesServedMetrics(t *testing.T) {
 	}
 }
 
-// The labels of a grouping must be labels of the grouped metrics.
+// A label in a by clause must exist on a metric of the expression that is aggregated.
 func TestGroupedLabelsExist(t *testing.T) {
 	known := everything(t)
 	for _, q := range shippedQueries(t) {

@@ -47,10 +47,10 @@ func order(g *rules.Group) string {
 	return g.Name()
 }
 
-// input is a set of series by their text. A fault replaces some and adds others.
+// input maps each series, as text, to its samples in the notation of promtool.
 type input map[string]string
 
-// with returns the input after a fault. An empty value removes a series.
+// with returns a copy of the input in which the given series are replaced or added. An empty value removes a series.
 func (w input) with(fault map[string]string) input {
 	out := maps.Clone(w)
 	for series, values := range fault {

@@ -23,11 +23,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// afterLease allows for the standby's next attempt to acquire the Lease, the label on its pod, the proxy, the first tick, and a stall of a
-// busy machine.
+// afterLease is the time that may pass after the Lease of a killed leader has expired until the new leader serves targets. It covers the
+// standby's next attempt to acquire the Lease, the label on its pod, the proxy, the first tick, and a stall of a busy machine.
 const afterLease = 6 * time.Second
 
-// betweenLeaders is the longest time without an answer when a leader stops in order and releases its Lease. The README promises it.
+// betweenLeaders is the longest time for which no target may be readable when a leader shuts down normally and releases its Lease. The
+// README promises it.
 const betweenLeaders = 3 * time.Second
 
 // The leader's process and its pod end at once, as when the node fails.
@@ -54,8 +55,8 @@ func TestStandbyServesWithinTheLeaseAfterTheLeaderIsKilled(t *testing.T) {
 	explainedAcross(t, s, asked)
 }
 
-// A container that crashes is restarted in the same pod. It has the same identity in the Lease, so it does not wait for the Lease to
-// expire.
+// The leader's container crashes and is restarted in the same pod. The restarted process has the same identity in the Lease, so it leads
+// again without waiting for the Lease to expire.
 func TestCrashedLeaderLeadsAgainAfterItsRestart(t *testing.T) {
 	s, _ := busy(t, "crashed", 4)
 	old := leader(t)
@@ -74,8 +75,9 @@ func TestCrashedLeaderLeadsAgainAfterItsRestart(t *testing.T) {
 	stack.Eventually(t, 20*time.Second, "both replicas are ready", suite.Ready(2))
 }
 
-// explainedAcross asks for a time of the former leader. The new leader's history does not contain it: the command answers from Events,
-// and without access to them it names the log. The logs of both leaders have the whole explanation.
+// explainedAcross runs explain for a time at which the former leader was in charge. That time is not in the new leader's history. With
+// access to the cluster, the command reads the Events. Without access, it fails and suggests --from with a log file. With the logs of both
+// leaders in a file, it prints the complete explanation.
 func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	t.Helper()
 	moment := at.UTC().Format(time.RFC3339)
@@ -98,7 +100,8 @@ func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	}
 }
 
-// A leader that is suspended for a while does not notice that another replica leads when it resumes, and all of its timers have expired.
+// The leader's process is suspended until the standby leads and every timer of the old leader has expired. When it resumes, it does not
+// know yet that another replica leads. It must not lead again.
 func TestSuspendedLeaderDoesNotLeadAfterItResumes(t *testing.T) {
 	s, _ := busy(t, "frozen", 4)
 	old := leader(t)
@@ -136,8 +139,8 @@ func TestRollingUpdateCompletesAndNoHPAScales(t *testing.T) {
 	stack.Eventually(t, 60*time.Second, "two new replicas, and one leads", rolled(before))
 	stack.Eventually(t, 30*time.Second, "the new leader decides", s.HasTarget(6))
 	time.Sleep(2 * time.Second)
-	// A leader that stops releases its Lease, so no replica waits for it to expire, also if the leader changes several times during a
-	// rollout.
+	// A leader that shuts down releases its Lease, so the next leader does not wait for the Lease to expire. The limit applies even if the
+	// leader changes several times during the rollout.
 	serving.end(t, betweenLeaders)
 	still(t, s, began)
 }
@@ -251,7 +254,7 @@ func leader(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// ledByAnother requires one leader other than that pod.
+// ledByAnother returns an error unless exactly one replica leads and its pod does not have the given UID.
 func ledByAnother(ctx context.Context, uid types.UID) error {
 	pod, err := suite.Leader(ctx)
 	if err == nil && pod.UID == uid {

@@ -1,5 +1,5 @@
-// Package night tests operations on gpuscaler's two replicas: a leader that crashes or hangs, a rollout, a drain, a registration by
-// another server, a pause and an override.
+// Package night tests gpuscaler with two replicas during operational events: a leader that crashes or hangs, a rollout, a node drain,
+// another server that registers the external metrics API, a pause, and an override of a target.
 package night
 
 import (
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// nervous is a policy whose target decreases two seconds after the last reason, so that a target that is missing for a moment shows in the
-// replicas.
+// nervous is a policy whose target decreases two seconds after the signal last needed the higher one. If a target is missing for a short
+// time, the HPA therefore removes replicas and the test detects it.
 const nervous = `
 maxReplicas: 12
 signals:
@@ -41,7 +41,8 @@ behavior:
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 2}
 `
 
-// busy creates a Deployment of so many replicas with as much work as they can process.
+// busy creates a Deployment with a policy and a queue that is long enough for the given number of replicas. It waits until the HPA has that
+// number.
 func busy(t *testing.T, namespace string, replicas int32) (controller.Workload, *exporter.Total) {
 	t.Helper()
 	ns, load := suite.Namespace(t, namespace), &exporter.Total{}
@@ -53,7 +54,7 @@ func busy(t *testing.T, namespace string, replicas int32) (controller.Workload, 
 	return s, load
 }
 
-// still fails if the target, the HPA or the replicas have changed since then.
+// still fails the test if the target, the HPA's desired replicas or the Deployment's replicas have changed since the given time.
 func still(t *testing.T, s controller.Workload, since time.Time) {
 	t.Helper()
 	if moved := s.Targets(t).Since(since); len(moved) > 1 {
@@ -115,7 +116,8 @@ func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 	return o
 }
 
-// end requires that the longest time without a successful read is at most that.
+// end stops the reads. It fails the test if a read returned another target, or if more than the given time passed between two successful
+// reads.
 func (o *outages) end(t *testing.T, most time.Duration) {
 	t.Helper()
 	o.stop()

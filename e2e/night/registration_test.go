@@ -16,7 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// A cluster has one registration for external metrics. Another adapter replaces it, and a restarted gpuscaler does not change it.
+// A cluster has only one APIService for external metrics. Another adapter registers itself there after gpuscaler. gpuscaler reports the
+// conflict and does not replace the registration, even after a restart.
 func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
 	stack.Eventually(t, 20*time.Second, "two replicas", suite.Ready(2))
 	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},"caBundle":null,"insecureSkipTLSVerify":true}}`

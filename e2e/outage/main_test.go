@@ -23,9 +23,10 @@ const pollEvery = 2 * time.Second
 
 var (
 	suite controller.Suite
-	// broken are proxies to the one Prometheus, one for each fault, so that all faults are tested at the same time.
+	// broken maps each fault to a proxy in front of the stack's only Prometheus. The proxy can inject this fault. With one proxy for each
+	// fault, all faults can be tested in parallel.
 	broken = map[faults.Fault]*faults.Prometheus{}
-	// addresses of the proxies in broken.
+	// addresses maps each fault to the URL of its proxy.
 	addresses = map[faults.Fault]string{}
 )
 
@@ -57,7 +58,7 @@ func breakable(s *stack.Stack) error {
 	return nil
 }
 
-// sourceOf returns the name of the source with this fault.
+// sourceOf returns the name of the data source that reads through the proxy of the given fault.
 func sourceOf(f faults.Fault) string { return "prom-" + slug(f) }
 
 func slug(f faults.Fault) string { return strings.ToLower(strings.ReplaceAll(f.String(), " ", "-")) }
@@ -74,8 +75,8 @@ func platform(s *stack.Stack) string {
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// spec returns a policy for the queue of a source. Its target decreases two seconds after the last reason, and a reading is stale after
-// four seconds.
+// spec returns a policy whose signal is the queue length from the given data source. Its target decreases two seconds after the signal last
+// needed the higher one. A reading is stale after four seconds.
 func spec(source string) string {
 	return fmt.Sprintf(`
 maxReplicas: 12

@@ -110,7 +110,8 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-// document returns a check of the metric for the state of the one document in a file.
+// document returns a check that the metric gpuscaler_policy_document reports the given state for the policy in a file. The file contains
+// only this policy.
 func document(file, state string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		path := filepath.Join(suite.Policies.Dir, file+".yaml")

@@ -18,8 +18,8 @@ import (
 // blindFor is the duration of each fault: longer than the maximum age of a reading, the stabilization window and several polls.
 const blindFor = 12 * time.Second
 
-// resumeWithin bounds the time until a target follows its signal again: two polls, the preceding scrape, the tick, and a stall of this
-// machine.
+// resumeWithin is the longest time until a target follows its signal again after a fault ends. It covers two polls, the scrape before them,
+// one tick, and a stall of this machine.
 const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 4*time.Second
 
 func TestPrometheusStopsAndStarts(t *testing.T) {
@@ -29,12 +29,12 @@ func TestPrometheusStopsAndStarts(t *testing.T) {
 			if err := suite.Stack.Prometheus.Start(t.Context()); err != nil {
 				return err
 			}
-			// Prometheus has new samples after its first scrape, seconds after it responds.
+			// Prometheus answers queries some seconds before its first scrape. Wait until it has new samples.
 			return stack.Poll(t.Context(), 15*time.Second, fresh("stopped", 6))
 		})
 }
 
-// fresh returns a check that Prometheus has new samples of so many engines.
+// fresh returns a check that Prometheus has samples of the given number of engines that are less than two seconds old.
 func fresh(namespace string, engines float64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`,
@@ -73,7 +73,7 @@ func TestPrometheusReturnsInvalidData(t *testing.T) {
 	}
 }
 
-// The fault Huge is omitted: Prometheus scrapes these replicas too, and it would slow down the machine.
+// The fault Huge is not tested here, because Prometheus also scrapes these replicas and such large responses would slow down the machine.
 func TestDirectScrapesReturnInvalidData(t *testing.T) {
 	t.Parallel()
 	for f, reasons := range map[faults.Fault][]string{
@@ -94,8 +94,9 @@ func TestDirectScrapesReturnInvalidData(t *testing.T) {
 	}
 }
 
-// blind breaks a source while the queue drains, and repairs it when the queue is longer than before. Meanwhile the target must not
-// decrease, for one of the given reasons, and afterwards it must follow soon.
+// blind breaks a data source, drains the queue while the source is broken, and then repairs the source when the queue is longer than at the
+// start. While the source is broken, the target must not decrease, and explain must name one of the given reasons. After the repair, the
+// target must follow the signal within resumeWithin.
 func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func(*exporter.Exporter) error) {
 	t.Helper()
 	ns, load := suite.Namespace(t, name), &exporter.Total{}
@@ -150,14 +151,15 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	if steps := s.Targets(t).Since(repaired); len(steps) > 1 && steps[1].At.Sub(repaired) > resumeWithin {
 		t.Errorf("the target followed %s after the source was repaired, want at most %s: %v", steps[1].At.Sub(repaired), resumeWithin, steps)
 	}
-	// New replicas are scraped only after a while, and until then some are missing.
+	// The signals of new replicas are missing until they are scraped for the first time, so the target may reach nine only after several
+	// ticks.
 	stack.Eventually(t, time.Minute, "nine replicas for 83 requests", s.HasTarget(9))
 	held(t, s, broke)
 	load.Set(28)
 	stack.Eventually(t, time.Minute, "three replicas for 28 requests", s.HasReplicas(3))
 }
 
-// held fails if the target or the replicas have decreased since then.
+// held fails the test if the target or the Deployment's replicas have decreased since the given time.
 func held(t *testing.T, s controller.Workload, since time.Time) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)

@@ -99,7 +99,8 @@ func account(t *testing.T, namespace, name string, role *rbacv1.RoleRef) (kubeco
 	return kubeconfig
 }
 
-// token returns the token of a new ServiceAccount. If viewer is set, it may get the HPAs of its own namespace.
+// token creates a ServiceAccount and returns the path of a file with its token. If may is true, the ServiceAccount may get the HPAs of its
+// own namespace.
 func token(t *testing.T, namespace, name string, may bool) (file string) {
 	t.Helper()
 	var role *rbacv1.RoleRef
@@ -170,7 +171,7 @@ func TestTenantSeesOnlyNamespacesWithPermissionToGetHPAs(t *testing.T) {
 	}
 }
 
-// A user with only a kubeconfig: no address of the page, and no access to gpuscaler's pods.
+// The user has only a kubeconfig, does not know the address of the page, and may not access gpuscaler's pods.
 func TestUserWithTheViewRoleMayUseExplain(t *testing.T) {
 	if err := chart.Apply(t.Context(), suite.Stack.Client, chart.Release{Name: controller.Name, Namespace: controller.Namespace},
 		"explain.yaml"); err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// course returns steps made of pairs of seconds and replicas.
+// course returns the steps for a list of pairs: a time in seconds and the number of replicas from then on.
 func course(pairs ...float64) (s Steps) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		s = s.add(second(pairs[i]), int32(pairs[i+1]))

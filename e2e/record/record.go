@@ -1,5 +1,5 @@
-// Package record records how targets and replicas change during a test, so that the whole course can be checked afterwards: the targets of
-// gpuscaler (from its log) and the replicas of the HPA and the Deployment (by watch).
+// Package record records how targets and replicas change during a test, so that the test can check every change afterwards. The targets are
+// read from gpuscaler's log. The replicas of the HPA and the Deployment are recorded by a watch.
 package record
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// Step is a value and the time since which it is in force.
+// Step is one value of a number of replicas, and the time since which the number has this value.
 type Step struct {
 	At time.Time
 	N  int32
 }
 
-// Steps is the course of a value, oldest first, without repetitions.
+// Steps lists the changes of a number of replicas, oldest first. Consecutive steps have different values.
 type Steps []Step
 
 func (s Steps) String() string {
@@ -61,7 +61,7 @@ func (s Steps) At(at time.Time) (n int32, ok bool) {
 	return n, ok
 }
 
-// Between returns the values in force at any time of a span, oldest first.
+// Between returns the values that the number had between two times, oldest first.
 func (s Steps) Between(from, until time.Time) (numbers []int32) {
 	if n, ok := s.At(from); ok {
 		numbers = append(numbers, n)
@@ -83,7 +83,7 @@ func (s Steps) Numbers() []int32 {
 	return numbers
 }
 
-// Since drops the steps that ended before a time.
+// Since returns the steps from the given time on. The first one has the value in force at that time.
 func (s Steps) Since(at time.Time) (rest Steps) {
 	if n, ok := s.At(at); ok {
 		rest = Steps{{at, n}}
@@ -96,7 +96,7 @@ func (s Steps) Since(at time.Time) (rest Steps) {
 	return rest
 }
 
-// Fall returns the first decrease, or nil.
+// Fall returns the first step with a lower value than the previous one, or nil if there is none.
 func (s Steps) Fall() *Step {
 	for i := range s {
 		if i > 0 && s[i].N < s[i-1].N {
@@ -106,14 +106,14 @@ func (s Steps) Fall() *Step {
 	return nil
 }
 
-// Watched is a value of an object that is watched.
+// Watched records the values of one field of an object, such as spec.replicas, by a watch.
 type Watched struct {
 	mu    sync.Mutex
 	steps Steps
 	err   error
 }
 
-// Steps returns the course so far. An error means that the course has a gap.
+// Steps returns the values so far. An error means that the watch was interrupted, so that values may be missing.
 func (w *Watched) Steps() (Steps, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +178,8 @@ func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, nam
 	return w, nil
 }
 
-// Transitions returns the explanations of a policy in the log files that match a pattern, oldest first, from all replicas that led.
+// Transitions reads the log files that match a glob pattern and returns the explanations of one policy, oldest first. The files of several
+// replicas can match, because the leader may change during a test.
 func Transitions(pattern, policy string) (all []explain.Explanation, err error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -215,7 +216,7 @@ func transitions(file, policy string) (found []explain.Explanation, err error) {
 	return found, lines.Err()
 }
 
-// Targets returns the course of the targets in transitions.
+// Targets returns the targets in the given explanations as steps.
 func Targets(all []explain.Explanation) (s Steps) {
 	for _, e := range all {
 		s = s.add(e.At, e.Target)

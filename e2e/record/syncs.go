@@ -72,7 +72,7 @@ func Syncs(log string, autoscaler client.ObjectKey, deployment string) (all []Sy
 	return all, lines.Err()
 }
 
-// Written returns the course of the HPA's writes, with its initial value.
+// Written returns the steps of the Deployment's replicas as the HPA set them, beginning with the initial value start.
 func Written(start int32, syncs []Sync) (s Steps) {
 	for _, sync := range syncs {
 		if !sync.Failed {
@@ -83,7 +83,7 @@ func Written(start int32, syncs []Sync) (s Steps) {
 	return s
 }
 
-// logged returns desiredReplicas of a log line.
+// logged returns the value of desiredReplicas in a line of the log.
 func logged(text string) (int32, error) {
 	_, rest, ok := strings.Cut(text, "desiredReplicas=")
 	if !ok {
@@ -94,7 +94,7 @@ func logged(text string) (int32, error) {
 	return int32(n), err
 }
 
-// loggedAt returns the time of a klog line, which has no year.
+// loggedAt returns the time of a klog line. klog does not write the year, so the current year is used.
 func loggedAt(text string) (time.Time, error) {
 	const form = "20060102 15:04:05.000000"
 	if len(text) < 21 {
@@ -103,8 +103,8 @@ func loggedAt(text string) (time.Time, error) {
 	return time.ParseInLocation(form, fmt.Sprint(time.Now().Year())+text[1:21], time.Local)
 }
 
-// Agrees runs the replay's HPA with the proposals of the real HPA's syncs at their times. After every sync both must have written the same
-// replicas.
+// Agrees runs the replay's HPA at the times of the real HPA's syncs and with the same proposals. It returns an error if the two have
+// different replicas after a sync.
 func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 	return Fits(syncs, func(at []time.Time) (int, error) {
 		var c hpa.Controller
@@ -124,16 +124,20 @@ func Agrees(spec *hpa.Spec, start int32, syncs []Sync) error {
 }
 
 const (
-	// reach is longer than the windows and periods of a test's HPAs: an older sync has no influence.
+	// reach is longer than every stabilization window and rate period in the tests. A sync that is older than this has no effect on the
+	// current one.
 	reach = 15 * time.Second
-	// unclear is the number of syncs before a difference that are tried with another time.
+	// unclear is the number of syncs before a difference for which Fits also tries the other possible time.
 	unclear = 8
 )
 
-// Fits tries to replay syncs at times that their log allows. A sync read the clock between its two log lines. They are usually a
-// millisecond apart, or seconds if the machine stalled or the API server was slow, and then the edge of a window may be between them.
-// attempt gets a time for each sync and returns the index of the first sync that differs from the real one, or the number of syncs. Fits
-// returns nil if it finds times at which no sync differs, else the error of the attempt that got farthest.
+// Fits replays the syncs of the real HPA and varies their times within what the log allows. The HPA reads the clock at an unknown time
+// between the two log lines of a sync. These lines are usually a millisecond apart. If the machine stalled or the API server was slow, they
+// are seconds apart, and the edge of a stabilization window or rate period may be between them.
+//
+// Fits calls attempt with one time for each sync. attempt returns the index of the first sync whose result differs from that of the real
+// HPA, or the number of syncs if none differs. Fits returns nil if it finds times at which no sync differs. Otherwise it returns the error
+// of the attempt with the highest index.
 func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
 	at := make([]time.Time, len(syncs))
 	for i := range syncs {
@@ -163,7 +167,7 @@ func Fits(syncs []Sync, attempt func(at []time.Time) (int, error)) error {
 	return err
 }
 
-// other returns a sync's other time: its end instead of its start, or the reverse.
+// other returns the end of a sync if at is its start, and otherwise its start.
 func other(s Sync, at time.Time) time.Time {
 	if at.Equal(s.At) {
 		return s.End

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// said is a log of the controller manager with two HPAs.
+// said is a part of the log of kube-controller-manager with the syncs of two HPAs.
 const said = `E1121 23:38:00.503126   29206 horizontal.go:289] "Unhandled Error" err="failed to compute desired number of replicas based on listed metrics for Deployment/team/chat: invalid metrics (1 invalid out of 1)" logger="UnhandledError"
 I1121 23:38:02.533798   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" tolerances="[down:0.0%, up:0.0%]" timestamp="2026-11-21 23:38:01 +0000 UTC" scaleTarget="Deployment/team/chat"
 I1121 23:38:02.533884   29206 horizontal.go:1008] "Decided not to scale" scaleTarget="Deployment/team/chat" desiredReplicas=4 lastScaleTime=""
@@ -62,8 +62,9 @@ func TestSyncsAreReadFromTheLog(t *testing.T) {
 	}
 }
 
-// The API server took two seconds for a write. The change applies from its end, so the rate limits allow more than the first log line
-// suggests. Differences that are larger than the stall are still detected.
+// The HPA's write took two seconds because the API server was slow. The HPA counts the change from the end of the write, while the first
+// log line of the sync has the time before it. Agrees must accept this. It must still detect a rate period that differs by two seconds or
+// more.
 func TestStallWithinASyncIsNotADifference(t *testing.T) {
 	rate := func(period time.Duration) *hpa.Spec {
 		return &hpa.Spec{Min: 1, Max: 20, Behavior: &hpa.Behavior{Up: scaling.Direction{Rates: []scaling.RatePolicy{{Type: scaling.Pods,

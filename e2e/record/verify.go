@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Recording is the file of a test's `run --record`.
+// Recording is a temporary directory for the file that `gpuscaler run --record` writes during a test.
 type Recording struct{ dir string }
 
 // NewRecording creates a directory for the file.
@@ -23,8 +23,8 @@ func (r Recording) File() string { return filepath.Join(r.dir, "recording.jsonl"
 // Close deletes the recording.
 func (r Recording) Close() { os.RemoveAll(r.dir) }
 
-// Verify recomputes all recorded decisions with `replay --verify`. It requires a minimum of decisions for workloads and for capacity
-// groups, all identical byte for byte.
+// Verify recomputes all recorded decisions with `gpuscaler replay --verify`. It returns an error if one is not identical byte for byte, or
+// if the recording has fewer decisions for workloads or for capacity groups than the given minimums.
 func (r Recording) Verify(binary string, workloads, groups int) error {
 	out, err := exec.Command(binary, "replay", "--verify", r.File()).CombinedOutput()
 	fmt.Printf("%s", out)

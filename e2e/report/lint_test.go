@@ -36,8 +36,8 @@ spec:
   - {name: gpu, type: dcgm, target: 70%%}
 `
 
-// A policy for an engine without series, an HPA with default values, and a second HPA on the same workload: lint reports all three and
-// exits with code 1. After they are fixed it reports nothing.
+// The policy refers to an engine without series in Prometheus, the HPA has default values, and a second HPA scales the same workload. lint
+// reports all three problems and exits with code 1. After they are fixed, it reports nothing.
 func TestLintReportsProblemsUntilTheyAreFixed(t *testing.T) {
 	eventually(t, `min(count_over_time(vllm:num_requests_waiting{namespace="team-chat"}[1m])) > bool 2`, 1)
 	follower := workload.HPA(namespace, "chat", 8)
@@ -73,7 +73,8 @@ func TestLintReportsProblemsUntilTheyAreFixed(t *testing.T) {
 	}
 }
 
-// lint runs the command on a policy and returns the checks with findings, except for hints.
+// lint runs `gpuscaler lint` on a policy. It returns the names of the checks with findings, without those that are only hints, and the exit
+// code.
 func lint(t *testing.T, policy string) (checks []string, code int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "chat.yaml")

@@ -26,7 +26,7 @@ var (
 	binary string
 )
 
-// namespace has a Deployment "chat" of two replicas with one GPU each, which are 25% busy.
+// namespace is the namespace of the Deployment "chat". Its two replicas have one GPU each, and these GPUs are 25% busy.
 const namespace = "team-chat"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -66,7 +66,7 @@ func prepare(ctx context.Context, dir string) (err error) {
 	if err := shared.Nodes(ctx, "gpu", 1, 4); err != nil {
 		return err
 	}
-	// Labels of a node in a cloud.
+	// These are labels that a node in a cloud has. The report determines the price of the node from them.
 	patch := `{"metadata":{"labels":{"node.kubernetes.io/instance-type":"g6e.12xlarge","karpenter.sh/capacity-type":"on-demand","topology.kubernetes.io/region":"us-east-1"}}}`
 	node := &corev1.Node{}
 	node.Name = "gpu-0"

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Half a minute of a node with four GPUs at $10.493: two are allocated and 25% busy, and two have no metrics.
+// The report covers half a minute of one node with four GPUs at $10.493 an hour. Two GPUs are allocated and 25% busy. The other two have no
+// metrics.
 func TestReportOfHalfAMinuteWithARealPrometheus(t *testing.T) {
 	stack.Eventually(t, 100*time.Second, "forty seconds of samples of both GPUs", func(ctx context.Context) error {
 		n, err := shared.Prometheus.Value(ctx, `min(count_over_time(DCGM_FI_PROF_GR_ENGINE_ACTIVE{exported_namespace="team-chat"}[2m]))`)

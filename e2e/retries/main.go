@@ -57,7 +57,7 @@ var reportLine = regexp.MustCompile(`^(\S+): \d+ runs, \d+ failures`)
 // issue matches a reference to an issue.
 var issue = regexp.MustCompile(`(^|\s)(#\d+|https://\S+/issues/\d+)(\s|$)`)
 
-// parseList returns the tests of the list, as package.Test. A problem is a line without a reference to an issue.
+// parseList returns the tests in the list of known flaky tests, as package.Test, and the lines that do not refer to an issue as problems.
 func parseList(text string) (known, problems []string) {
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -74,7 +74,8 @@ func parseList(text string) (known, problems []string) {
 	return known, problems
 }
 
-// unlisted returns the repeated tests that are not on the list. The list has names relative to the e2e module, such as karpenter.TestX.
+// unlisted returns the repeated tests in gotestsum's report that are not in the list known. The names are relative to the e2e module, such
+// as karpenter.TestX.
 func unlisted(report string, known []string) (names []string) {
 	for _, line := range strings.Split(report, "\n") {
 		m := reportLine.FindStringSubmatch(strings.TrimSpace(line))

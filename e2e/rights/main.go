@@ -1,4 +1,5 @@
-// Command rights fails if the chart grants a permission that no end-to-end test used. It reads what the packages of one run recorded:
+// Command rights fails if the chart grants a permission that no end-to-end test used. Each test package records the permissions that it
+// used in the directory DIR. The command reads all records of one run:
 //
 //	GPUSCALER_E2E_RIGHTS=DIR go test ./... && go run ./rights DIR
 package main

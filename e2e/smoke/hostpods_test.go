@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// helperVariable makes the test binary run as the process of a pod.
+// helperVariable is the environment variable with which the test binary runs helper instead of the tests. The pods of these tests set it.
 const helperVariable = "E2E_SMOKE_HELPER"
 
 // helper serves its pod's name until it receives SIGTERM.
@@ -152,7 +152,7 @@ func evict(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// answers waits until the proxy forwards to the pod and to no other.
+// answers waits until the given pod is the only target of the proxy and responds through it.
 func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "the proxy forwards to "+pod, func(ctx context.Context) error {
@@ -167,7 +167,8 @@ func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
 	})
 }
 
-// who reads the pod's name over a new connection, because only new connections are forwarded to a new leader.
+// who returns the name of the pod that responds through the proxy. It opens a new connection, because an open connection stays with the
+// former leader.
 func who(ctx context.Context, proxy *leaderproxy.Proxy) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy.Address+"/who", nil)
 	if err != nil {

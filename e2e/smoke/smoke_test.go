@@ -1,4 +1,4 @@
-// Package smoke tests the stack itself, so that a failure of another end-to-end test is caused by gpuscaler.
+// Package smoke tests package stack itself. If these tests pass, a failure of another end-to-end test is not caused by the stack.
 package smoke
 
 import (

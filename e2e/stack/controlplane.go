@@ -21,7 +21,7 @@ var Scheme = clientgoscheme.Scheme
 
 func init() { utilruntime.Must(apiregistrationv1.AddToScheme(Scheme)) }
 
-// serverFiles are the certificates and keys of the API server.
+// serverFiles are the paths of the API server's certificates and keys.
 type serverFiles struct {
 	ca, cert, key            string
 	frontCA, front, frontKey string // identity of the aggregation layer for aggregated servers

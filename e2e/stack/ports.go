@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// A stack owns a block of loopback ports, so that two stacks, in one test run or in two, never use the same port. The stack keeps the
-// first port of the block open, which reserves the block. Blocks are below Linux's ephemeral range (from 32768): within that range the
-// source port of a client could occupy a port between the check and the listen.
+// firstPort, blockSize and blockCount define the blocks of loopback ports. Each stack owns one block, so two stacks never use the same
+// port, even in different test processes. A stack reserves its block: it listens on the first port of the block as long as it runs. All
+// blocks are below Linux's range of ephemeral ports, which begins at 32768. In that range, an outgoing connection could use a port between
+// the check that it is free and its use by a server.
 const (
 	firstPort  = 15000
 	blockSize  = 64
@@ -35,7 +36,8 @@ func reservePorts() (*portBlock, error) {
 	return nil, fmt.Errorf("no free block of loopback ports from %d to %d", firstPort, firstPort+blockCount*blockSize)
 }
 
-// take returns a port of the block that is not in use. Each port is returned once, so a restarted process keeps its port.
+// take returns a port of the block that is not in use. It never returns the same port twice, so the port of a stopped process stays free
+// until the process is restarted.
 func (b *portBlock) take() (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,8 +21,8 @@ type Command struct {
 	Env  []string // added to the environment of this process
 }
 
-// Process is a child process with a log file. Its process group is killed with it. On Linux the kernel kills it when the test process
-// ends, even if that is killed.
+// Process is a child process that writes to a log file. Kill ends its complete process group. On Linux, the kernel also kills the process
+// when the test process ends, even if the test process is killed.
 type Process struct {
 	Name    string
 	LogPath string
@@ -32,8 +32,8 @@ type Process struct {
 	err  error // the result of Wait; valid after done is closed
 }
 
-// starter runs every fork on one thread that never ends, because Linux sends the parent-death signal when the forking thread ends, not
-// when the process ends.
+// starter returns a channel of functions that run on one OS thread, which never ends. All child processes are started on this thread. Linux
+// sends the parent-death signal when the thread that started a child ends, not when the parent process ends.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {

@@ -28,8 +28,8 @@ type Prometheus struct {
 	process *Process
 }
 
-// ScrapeTarget is an address that Prometheus scrapes. Labels become target labels, as with service discovery, including "job" and
-// "__metrics_path__".
+// ScrapeTarget is an address that Prometheus scrapes, with the labels that service discovery would set. They become target labels and can
+// include "job" and "__metrics_path__".
 type ScrapeTarget struct {
 	Address string
 	Labels  map[string]string
@@ -96,7 +96,7 @@ func (p *Prometheus) Freeze(ctx context.Context) error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	// The signal stops one thread after another, so wait until none responds.
+	// SIGSTOP stops the threads one after another, so wait until Prometheus no longer responds.
 	return poll(ctx, func(ctx context.Context) error {
 		brief, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
@@ -130,7 +130,8 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	if err != nil {
 		return err
 	}
-	// Rename the file, because Prometheus reads it as soon as it changes.
+	// Write to a temporary file and rename it. Prometheus reads the file as soon as it changes, and could otherwise read an incomplete
+	// file.
 	path := filepath.Join(p.dir, "targets", name+".json")
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 	return os.Rename(path+".new", path)
 }
 
-// Value returns the value of a query with exactly one resulting series.
+// Value returns the value of a PromQL query. It returns an error unless the result is exactly one series.
 func (p *Prometheus) Value(ctx context.Context, promql string) (float64, error) {
 	form := strings.NewReader(url.Values{"query": {promql}}.Encode())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/api/v1/query", form)

@@ -13,9 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// StartupAnnotation on a pod is the time from its scheduling until it is Ready, such as "20s", as of a model server that loads its
-// weights.
-// Without it a pod is Ready at once.
+// StartupAnnotation on a pod is the time from its scheduling until it is Ready, such as "20s". It simulates a model server that loads its
+// weights. A pod without the annotation is Ready immediately.
 const StartupAnnotation = "e2e.gpuscaler.io/startup"
 
 // HostProcess is the label of pods that package kubelet runs instead of kwok.

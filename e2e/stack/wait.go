@@ -32,7 +32,7 @@ func poll(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// awaitReady polls check while p runs.
+// awaitReady calls check until it returns nil. If ctx or p ends first, it returns an error with the end of p's log.
 func awaitReady(ctx context.Context, p *Process, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package workload creates the workloads of the end-to-end tests: Deployments of pods with a GPU, and HPAs that follow gpuscaler's target
-// exactly.
+// Package workload creates the objects of the end-to-end tests: Deployments whose pods request one GPU, and HPAs that set exactly the
+// number of replicas that gpuscaler computes.
 package workload
 
 import (
@@ -37,7 +37,7 @@ func Deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// Metrics returns the metrics of a Deployment of this package under a load.
+// Metrics returns the simulated metrics of a Deployment of this package, computed from the given load.
 func Metrics(namespace, name string, load exporter.Load) *exporter.Workload {
 	return &exporter.Workload{
 		Namespace: namespace, Name: name, Selector: map[string]string{"app": name},
@@ -45,7 +45,8 @@ func Metrics(namespace, name string, load exporter.Load) *exporter.Workload {
 	}
 }
 
-// HPA returns an HPA that follows the policy with the target's name exactly, without tolerance or windows.
+// HPA returns an HPA for the Deployment named target. Its metric is the target of the policy with the same name. It has no tolerance and no
+// stabilization windows, so the replicas equal the policy's target.
 func HPA(namespace, target string, maxReplicas int32) *autoscalingv2.HorizontalPodAutoscaler {
 	zero, one, none := int32(0), resource.MustParse("1"), resource.MustParse("0")
 	rule := func(kind autoscalingv2.HPAScalingPolicyType, value int32) *autoscalingv2.HPAScalingRules {

@@ -34,15 +34,16 @@ import (
 	"time"
 )
 
-// Window is a named time window that recurs, opens once, or recurs within a season.
+// Window is a named time window. There are three kinds:
 //
 //   - Recurring: Start and End are set. Windows can span midnight and several days: for Friday 20:00 to Monday 08:00, Start
 //     matches on Fridays and End matches on Mondays.
-//   - Once: From and To are set, Start and End are zero. StartsAt and EndsAt compute them from a date in the zone.
-//   - Season: all four are set. The recurring window counts only within [From, To) and is cut at both.
+//   - Once: From and To are set, Start and End are zero. StartsAt and EndsAt compute From and To from a date in the zone.
+//   - Season: all four are set. The recurring window is open only within [From, To). An occurrence that begins before From or
+//     ends after To is shortened.
 //
-// A zero From means no beginning, a zero To no end. A Window without crons and dates never opens.
-// A Window is read-only after it is built; all methods are safe for concurrent use.
+// With a zero From the window has no beginning, and with a zero To it has no end. A Window without crons and dates never opens. A Window
+// must not be changed after it is built. All methods are safe for concurrent use.
 type Window struct {
 	Name     string
 	Location *time.Location // the zone of Start and End; nil is UTC
@@ -65,8 +66,8 @@ func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	return true, s.to
 }
 
-// NextStart returns the first instant strictly after now at which the window opens, and false if it never opens again.
-// While the window is open it returns the start of the next span, so a lead time t is reached when NextStart(now) - t <= now.
+// NextStart returns the first instant strictly after now at which the window opens, and false if it never opens again. While the window is
+// open, NextStart returns the next opening after it has closed. A caller with a lead time t acts as soon as NextStart(now) - t <= now.
 func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	s, ok := w.spanAfter(now)
 	if ok && !s.from.After(now) {
@@ -78,9 +79,9 @@ func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	return s.from, ok
 }
 
-// NeverFires returns whether the window is open at no instant, past or future: a Start on 30 February, an End that coincides
-// with every Start, dates in the wrong order, a season without a matching day. For a window that is over, At returns false
-// and the zero time.
+// NeverFires returns whether the window is never open, in the past or in the future. Examples are a Start on 30 February, an End that
+// coincides with every Start, a From that is later than To, and a season in which no day matches. NeverFires is false for a window that was
+// open in the past and never opens again. For such a window, At returns false and the zero time.
 func (w *Window) NeverFires() bool {
 	if !w.recurs() || !w.From.IsZero() {
 		_, ok := w.spanAfter(w.From)
@@ -114,10 +115,11 @@ func (w *Window) clock() clock {
 	return clock{w.Location}
 }
 
-// span is [from, to); a zero from means no beginning, a zero to no end.
+// span is the time [from, to). If from is zero, the span has no beginning. If to is zero, it has no end.
 type span struct{ from, to time.Time }
 
-// spanAfter returns the first span of the window that ends after at, cut to the window's dates.
+// spanAfter returns the first span of the window that ends after at, shortened to the dates From and To of the window. It returns false if
+// there is none.
 func (w *Window) spanAfter(at time.Time) (span, bool) {
 	if at.Before(w.From) {
 		at = w.From
@@ -152,12 +154,12 @@ func (w *Window) spanAfter(at time.Time) (span, bool) {
 // never is later than every instant, in seconds since 1970.
 const never = math.MaxInt64
 
-// recurrenceAfter returns the first span [from, to) of the crons that ends after the instant at, merged with the spans
-// that touch it. All are seconds since 1970.
+// recurrenceAfter returns the first span [from, to) of the crons that ends after the instant at, merged with the spans that touch it. All
+// values are seconds since 1970.
 //
-// Every wall-clock end up to the lowest reading that the clock will still show is past. The next start after the latest of
-// these ends begins the first span that is not past. Spans touch only inside one gap or fold, so the minutes of the gap or fold
-// bound the loop (one day, at the date line).
+// The search begins with the lowest reading that the clock shows at or after the instant at. Every end up to this reading is past. The
+// first start after the latest of these ends begins the first span that is not past. Two spans touch only if they are in the same gap or
+// fold. The number of iterations is therefore at most the number of minutes in the gap or fold, which is one day at the date line.
 func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 	clock, opens, ends := w.clock(), w.opens(), moments{on: w.End}
 	low := clock.lowestFrom(at)

@@ -9,7 +9,7 @@ import (
 
 const layout = "2006-01-02 15:04:05 -0700"
 
-// at parses an instant in a zone. In a fold the text needs the offset, as in layout.
+// at parses an instant in the zone of the window. A reading that occurs twice in a fold must be written with its offset, as in layout.
 func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	t.Helper()
 	if instant, err := time.Parse(layout, text); err == nil {
@@ -25,7 +25,8 @@ func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	return instant
 }
 
-// beat is one expected answer: at this time the window is open or closed, until then.
+// beat is one call of At with its expected results: at the instant now, the window is open or closed, and this does not change until the
+// instant until.
 type beat struct {
 	now   string
 	open  bool
@@ -91,13 +92,14 @@ func TestTheWeekendRunsFromFridayEveningToMondayMorning(t *testing.T) {
 	})
 }
 
-// kedacore/keda#4677: the days of start and end differ, and KEDA keeps the pods from Friday to Sunday. Here the first end after
-// a start closes the window, on any day.
+// kedacore/keda#4677: if start and end match on different days, KEDA keeps the pods from Friday to Sunday. Here the first end after a start
+// closes the window, on any day.
 func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 	nights := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * 1-5")
 	checkStory(t, nights, []beat{
 		{"Thu 2026-11-19 23:00", true, "Fri 2026-11-20 06:00"},
-		// No end matches on Saturday, so Friday's night ends on Monday. Package policy warns about it.
+		// No end matches on Saturday or Sunday, so the window that opens on Friday evening closes on Monday. Package policy warns about
+		// such a window.
 		{"Fri 2026-11-20 23:00", true, "Mon 2026-11-23 06:00"},
 	})
 	meant := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * *")
@@ -110,7 +112,7 @@ func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 func TestStartsWithinAnOpenWindowChangeNothing(t *testing.T) {
 	w := window(t, "UTC", "*/10 * * * *", "0 20 * * *")
 	checkStory(t, w, []beat{
-		// 20:00 is also a start, and the end wins: the window is closed until the next start, ten minutes later.
+		// At 20:00 both Start and End match, and the end takes precedence. The window is closed until the next start ten minutes later.
 		{"Fri 2026-11-20 20:00", false, "Fri 2026-11-20 20:10"},
 		{"Fri 2026-11-20 20:10", true, "Sat 2026-11-21 20:00"},
 		{"Sat 2026-11-21 12:34", true, "Sat 2026-11-21 20:00"},
@@ -125,7 +127,7 @@ func TestTheEndWinsWhereStartAndEndCoincide(t *testing.T) {
 	})
 }
 
-// kedacore/keda#3566 requests this: a promotion that happens once, by date.
+// kedacore/keda#3566 requests a window that opens only once, by date, such as for a promotion.
 func TestAOneTimeWindowOpensOnceAndIsOver(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	day := func(y, m, d, h int) time.Time { return time.Date(y, time.Month(m), d, h, 0, 0, 0, time.UTC) }

@@ -2,15 +2,15 @@ package calendar
 
 import "time"
 
-// StartsAt returns the first instant at which the clock of the zone shows the date and time of day of reading, or the first
-// instant after the gap that skips them. The zone of reading is ignored.
+// StartsAt returns the first instant at which the zone's clock shows the date and the time of day of reading. If the clock skips them in a
+// gap, it returns the first instant after the gap. The zone of reading is ignored.
 func StartsAt(zone *time.Location, reading time.Time) time.Time {
 	first, _ := clock{zone}.shows(wallOf(reading))
 	return time.Unix(first, 0).In(zone)
 }
 
-// EndsAt is StartsAt for the end of a window: if the clock shows the reading twice, it returns the last such instant. The end
-// is exclusive, so a window for all of 24 December ends at 25 December 00:00.
+// EndsAt returns the same as StartsAt, for the end of a window. If the clock shows the reading twice, it returns the last such instant. An
+// end is exclusive, so a window for all of 24 December ends at 25 December 00:00.
 func EndsAt(zone *time.Location, reading time.Time) time.Time {
 	_, last := clock{zone}.shows(wallOf(reading))
 	return time.Unix(last, 0).In(zone)
@@ -24,11 +24,11 @@ func wallOf(reading time.Time) wall {
 // clock is the wall clock of a zone: it skips forward over gaps and back at folds.
 type clock struct{ zone *time.Location }
 
-// reach is the distance around an instant, in seconds, within which clock changes can affect it. No zone has moved its clock
-// by more than a day (the date line); two days cover a zone that does so twice.
+// reach is the distance in seconds from an instant within which clock changes are searched. No zone has changed its clock by more than a
+// day (at the date line). Two days are sufficient even for a zone that does so twice.
 const reach = 2 * day
 
-// offset returns how many seconds the clock is ahead of UTC at an instant, and an instant until which that is certain.
+// offset returns by how many seconds the clock is ahead of UTC at an instant, and a later instant until which this value is valid.
 func (c clock) offset(at int64) (ahead, until int64) {
 	t := time.Unix(at, 0).In(c.zone)
 	_, seconds := t.Zone()
@@ -38,15 +38,15 @@ func (c clock) offset(at int64) (ahead, until int64) {
 	}
 	until = end.Unix()
 	if until <= at {
-		// After a zone's last listed change, ZoneBounds counts 365 days a year, so on 31 December of a leap year the returned
-		// end is in the past. The offset of that day is correct and holds until the next year.
+		// For years after the last change in a zone's table, ZoneBounds computes with 365 days a year. On 31 December of a leap year, the
+		// end that it returns is therefore in the past. The offset is correct on that day and does not change before the next year.
 		until = at - at%day + day
 	}
 	return int64(seconds), until
 }
 
-// lowestFrom returns the lowest reading of the clock at or after an instant: the reading at the instant, unless a later fold
-// sets the clock back below it.
+// lowestFrom returns the lowest reading that the clock shows at or after an instant. This is the reading at the instant itself, unless a
+// later fold sets the clock back to a lower reading.
 func (c clock) lowestFrom(at int64) wall {
 	ahead, until := c.offset(at)
 	low := at + ahead
@@ -58,7 +58,8 @@ func (c clock) lowestFrom(at int64) wall {
 	return wall(low)
 }
 
-// shows returns the first and the last instant at which the clock reaches w, running or in a gap. They differ only in folds.
+// shows returns the first and the last instant at which the clock reaches the reading w. If a gap skips w, both are the instant after the
+// gap. They differ only in a fold, which shows w twice.
 func (c clock) shows(w wall) (first, last int64) {
 	ahead, _ := c.offset(int64(w))
 	first, last = never, int64(w)-ahead

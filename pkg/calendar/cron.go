@@ -25,7 +25,8 @@ const (
 	minute = 60
 	day    = 24 * 60 * minute
 
-	// 41 years. With 8, a window on 29 February would be missed around 2100; with 28, a window on a Sunday 29 February.
+	// searchMonths is 41 years. A search over 8 years would miss a window on 29 February around 2100. A search over 28 years would miss a
+	// window on a Sunday 29 February.
 	searchMonths = 41 * 12
 )
 
@@ -34,7 +35,8 @@ type wall int64
 
 func (w wall) civil() time.Time { return time.Unix(int64(w), 0).UTC() }
 
-// month is a calendar month with what bit sets of its days need (bit 1 is the first day).
+// month is a calendar month with the values that are needed to compute the set of its matching days. In such a set, bit n is day n of the
+// month.
 type month struct {
 	year    int
 	number  time.Month
@@ -103,7 +105,7 @@ func (c *Cron) daysIn(m month) uint64 {
 	return (c.DayOfMonth | byWeekday) & m.days()
 }
 
-// moments is the set of wall-clock minutes that on matches and unless does not.
+// moments is the set of wall-clock minutes that match the expression on and do not match the expression unless.
 type moments struct{ on, unless Cron }
 
 // daysIn returns the days that have at least one moment, so that a search skips the other days.
@@ -119,7 +121,8 @@ func (m *moments) daysIn(mo month) uint64 {
 	return days
 }
 
-// minutesIn returns the minutes of an hour; excepted reports whether unless matches on that day.
+// minutesIn returns the matching minutes of an hour, as a bit set. If excepted is true, the expression unless matches on that day, and its
+// minutes are removed.
 func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	if m.on.Hour>>hour&1 == 0 {
 		return 0
@@ -131,7 +134,7 @@ func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	return minutes
 }
 
-// firstOn returns the first moment on a date of the month, from a minute of that day on.
+// firstOn returns the first moment on a day of the month at or after the minute from of that day, and false if there is none.
 func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
 	excepted := m.unless.daysIn(mo)>>date&1 == 1
 	reach := ^uint64(0) << (from % 60)
@@ -144,7 +147,7 @@ func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
 	return 0, false
 }
 
-// lastOn returns the last moment on a date of the month, up to and including a minute of that day.
+// lastOn returns the last moment on a day of the month at or before the minute upTo of that day, and false if there is none.
 func (m *moments) lastOn(mo month, date, upTo int) (wall, bool) {
 	excepted := m.unless.daysIn(mo)>>date&1 == 1
 	reach := uint64(1)<<(upTo%60+1) - 1

@@ -35,7 +35,7 @@ func instant() *rapid.Generator[time.Time] {
 	return rapid.Map(rapid.Int64Range(y1970.Unix(), y2040.Unix()), func(s int64) time.Time { return time.Unix(s, 0).UTC() })
 }
 
-// Cron libraries agree only on a clock without changes: in UTC, robfig/cron is a second oracle.
+// Cron libraries treat clock changes differently. UTC has none, so there the results must equal those of robfig/cron.
 func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text, from := cronText().Draw(rt, "cron"), instant().Draw(rt, "from")
@@ -63,7 +63,8 @@ func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	})
 }
 
-// Every search relies on this bound: the next match of a day is at most 40 years away.
+// searchMonths is sufficient only if the next matching day is at most 40 years away. The test uses the rarest days: 29 February on each
+// weekday.
 func TestNoDayIsOutOfReach(t *testing.T) {
 	const star = 1 << 63
 	longest := time.Duration(0)

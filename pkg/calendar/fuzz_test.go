@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// checkAnswer asserts properties that every answer of every window has.
+// checkAnswer fails the test unless the results of At and NextStart are consistent. This must be the case for every window and every
+// instant.
 func checkAnswer(t interface{ Fatalf(string, ...any) }, w *calendar.Window, now time.Time) {
 	open, until := w.At(now)
 	if again, same := w.At(now); again != open || !same.Equal(until) {
@@ -61,7 +62,8 @@ func TestEveryAnswerHoldsUntilItsEnd(t *testing.T) {
 	})
 }
 
-// FuzzAt passes arbitrary bits, dates and instants: At does not panic, terminates, and its answer holds until its end.
+// FuzzAt calls At with arbitrary bit sets, dates and instants. At must not panic, must terminate, and must return a result that is valid
+// until the instant that it returns.
 func FuzzAt(f *testing.F) {
 	every := uint64(math.MaxUint64)
 	f.Add(every, uint64(1<<8), every, every, every, uint64(1), uint64(1<<20), every, every, every, int64(0), int64(0), int64(1_795_000_000), uint16(0))

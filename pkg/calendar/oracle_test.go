@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// The oracle uses neither bit sets nor zone rules. It reads cron text into tables of booleans, steps through the wall clock
-// minute by minute to find the spans, steps through instants with time.In, and applies the definition of the package literally:
-// a span lasts from the first instant that shows its start or later to the last instant that shows less than its end.
+// The oracle is a second, simple implementation that uses neither bit sets nor zone rules. It reads cron text into tables of booleans. It
+// finds the spans by stepping through the wall clock minute by minute, and the readings of the clock by stepping through instants with
+// time.In. Then it applies the definition in the package documentation: a span begins at the first instant at which the clock has reached
+// the start, and ends at the last instant at which the clock reaches the end.
 
 type field [64]bool
 
@@ -63,8 +64,8 @@ func (c *text) onMinute(m int) bool { return c.hour[m/60] && c.minute[m%60] }
 // naive is one span on the wall clock, in minutes since 1970 on that clock.
 type naive struct{ start, end int64 }
 
-// naiveSpans returns the spans that overlap the wall-clock days [from, to), minute by minute. Before that it steps back, day by
-// day, to the latest event, which determines whether a span is open at from.
+// naiveSpans returns the spans that overlap the wall-clock days [from, to), by checking every minute. First it steps back day by day to the
+// latest start or end before from, which determines whether a span is open at from.
 func naiveSpans(start, end *text, from, to time.Time) []naive {
 	const long = 11 * 366
 	active, opened := false, int64(0)
@@ -77,7 +78,8 @@ back:
 			case ends && end.onMinute(m):
 				break back
 			case starts && start.onMinute(m):
-				// Later starts of the same span were found on the way back; the oldest one does not matter here.
+				// The span may have begun earlier than this start. This does not matter here, because its beginning is before from in any
+				// case.
 				active, opened = true, t.Unix()/60+int64(m)
 				break back
 			}
@@ -105,7 +107,7 @@ back:
 	return spans
 }
 
-// walk is a range of instants, step seconds apart, with the reading of the zone's clock at each.
+// walk contains what the zone's clock shows at each instant of a range. The instants are step seconds apart.
 type walk struct {
 	zone        *time.Location
 	begin, step int64
@@ -114,14 +116,14 @@ type walk struct {
 	lowest      []int64 // of all from here on
 }
 
-// The walk covers three days on each side. Its first and last day only provide context: in a fold, a window depends on what the
-// clock showed before and shows again later.
+// margin is the time that a walk covers before and after its center. verge is the part at each end for which the walk cannot compute
+// whether a window is open. In a fold, this depends on what the clock showed before and shows again later.
 const (
 	margin = 3 * 24 * time.Hour
 	verge  = 24 * 60 * 60
 )
 
-// sure returns the instants [begin, past) at which the walk can compute the answer.
+// sure returns the range [begin, past) of instants for which the walk can compute whether a window is open.
 func (w *walk) sure() (begin, past int64) {
 	return w.begin + verge, w.begin + int64(len(w.shows))*w.step - verge
 }
@@ -152,7 +154,7 @@ func newWalk(zone *time.Location, around time.Time) *walk {
 	return w
 }
 
-// changes returns the instants within the walk at which the window's answer changes, and its answer at the beginning.
+// changes returns whether the window is open at the beginning of the walk, and the instants within the walk at which it opens or closes.
 func (w *walk) changes(start, end *text) (atBegin bool, changes []int64) {
 	from := time.Unix(w.lowest[0], 0).UTC().Truncate(24*time.Hour).AddDate(0, 0, -1)
 	to := time.Unix(w.highest[len(w.highest)-1], 0).UTC().Truncate(24*time.Hour).AddDate(0, 0, 2)

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// TestEveryZoneAgreesWithTheOracle compares the package with the oracle in every IANA zone from 1970 to 2040: on
-// windows whose starts and ends are near each clock change of the zone, and at random instants.
+// TestEveryZoneAgreesWithTheOracle compares the package with the oracle in every IANA zone from 1970 to 2040. It uses windows whose starts
+// and ends are near a clock change of the zone, and windows at random instants.
 //
-// By default each zone gets a sample that another seed (printed, and set by CALENDAR_SEED) moves elsewhere;
-// CALENDAR_ALL=1 visits every change of every zone.
+// By default, it tests a random sample for each zone. The seed is printed, and CALENDAR_SEED repeats a sample. With CALENDAR_ALL=1 it tests
+// every clock change of every zone.
 func TestEveryZoneAgreesWithTheOracle(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv("CALENDAR_SEED"); text != "" {
@@ -61,7 +61,8 @@ func TestEveryZoneAgreesWithTheOracle(t *testing.T) {
 	}
 }
 
-// compare follows the answers of At through the walk, then probes the instants next to each change.
+// compare compares At with the oracle at the beginning, in the middle and at the end of the walk, and one second around each change. It
+// returns the number of compared instants.
 func compare(t *testing.T, watcher *walk, start, end string) (int, error) {
 	w := &calendar.Window{Location: watcher.zone, Start: bits(t, start), End: bits(t, end)}
 	startText, endText := readCron(start), readCron(end)
@@ -94,7 +95,8 @@ func compare(t *testing.T, watcher *walk, start, end string) (int, error) {
 	return len(instants), nil
 }
 
-// timesNear returns cron text whose times are near what the zone's clock shows just before and after an instant.
+// timesNear returns a random cron expression. Its times are near the readings of the zone's clock just before and just after the given
+// instant.
 func timesNear(rng *rand.Rand, loc *time.Location, at time.Time) string {
 	before, after := at.Add(-time.Second).In(loc), at.In(loc)
 	asUTC := func(t time.Time) time.Time {

@@ -64,8 +64,8 @@ var (
 	y2040 = time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// transitions finds the instants between 1970 and 2040 at which the zone's clock changes: it compares what the clock is
-// ahead of UTC at each end of a stride and bisects where that differs.
+// transitions returns the instants between 1970 and 2040 at which the zone's clock changes. It compares the offset from UTC at the two ends
+// of each stride. If the offsets differ, it finds the change by bisection.
 func transitions(loc *time.Location, stride time.Duration) []time.Time {
 	ahead := func(t time.Time) int {
 		_, seconds := t.In(loc).Zone()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// analysis is what one observation means for a group. The rules read it; they do not change it.
+// analysis contains the values that are computed once per tick from the observation of a group, such as its demand and the size of each
+// NodePool. The rules read it and do not change it.
 type analysis struct {
 	g   *Group
 	o   *Observation
@@ -27,7 +28,7 @@ type analysis struct {
 	movable      []int64 // units of movable pods on each on-demand node; the slice is reused between ticks
 }
 
-// poolFacts is what the nodes of a NodePool add up to.
+// poolFacts contains sums and extremes over the nodes of one NodePool, and how much its limits still allow.
 type poolFacts struct {
 	units    int64     // of nodes that exist and are not being deleted
 	largest  int64     // units of the largest node
@@ -38,10 +39,11 @@ type poolFacts struct {
 	full     string    // the resource whose limit allows the least; "": no limit does
 }
 
-// views returns the number of NodePools that the group and the observation have in common.
+// views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.
 func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), MaxPools) }
 
-// countNodes computes the facts of every NodePool, finds the pair, and finds what can move.
+// countNodes computes the poolFacts of every NodePool, finds the pair of a spot and an on-demand NodePool, and counts the GPUs of replicas
+// that can move from on-demand to spot.
 func (a *analysis) countNodes() {
 	a.spot, a.onDemand = -1, -1
 	for i := range a.views() {
@@ -71,8 +73,8 @@ func (f *poolFacts) add(n *Node) {
 	}
 }
 
-// findPair finds the spot NodePool and the on-demand NodePool that can take each other's replicas. A NodePool of reserved capacity is
-// the on-demand side of a group without another.
+// findPair finds the group's pair of one spot and one on-demand NodePool, between which replicas can move. If the group has no on-demand
+// NodePool, a NodePool of reserved capacity is used instead.
 func (a *analysis) findPair() {
 	spot := a.g.only(Spot)
 	onDemand := int(a.g.other(int8(spot)))
@@ -114,7 +116,8 @@ func (a *analysis) endangered(p *Pod) bool {
 	return n != nil && (n.Notice || n.Deleting)
 }
 
-// ready returns the number of replicas of which every pod is ready on a node that stays.
+// ready returns the number of complete replicas of which every pod is ready, and of which no pod is on a node that has an interruption
+// notice or is being deleted.
 func (a *analysis) ready(w *Workload) (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		for i := range pods {
@@ -134,8 +137,9 @@ func (a *analysis) workload(key string) int {
 	return slices.IndexFunc(a.o.Workloads, func(w Workload) bool { return w.Key == key })
 }
 
-// nodeSize returns the units of the largest node that is known, or of the largest pod if that is greater. Karpenter launches an
-// instance type only if its whole capacity fits below the limit.
+// nodeSize returns the size of the group's largest known node in units of its resource, or that of the largest pod if that is greater. A
+// limit that allows one more node must leave this much: Karpenter launches an instance type only if its whole capacity fits below the
+// limit.
 func (a *analysis) nodeSize() (size int64) {
 	for i := range a.views() {
 		size = max(size, a.pools[i].largest)
@@ -146,7 +150,8 @@ func (a *analysis) nodeSize() (size int64) {
 	return max(size, 1)
 }
 
-// baseUnits returns the on-demand base of the group, rounded up to whole nodes: no node of 8 units fits below a limit of 1.
+// baseUnits returns the on-demand base of the group, rounded up to whole nodes. With nodes of 8 GPUs and a base of 1, a limit of 1 would
+// allow no node, so the result is 8.
 func (a *analysis) baseUnits() int64 {
 	size := a.pools[a.onDemand].largest
 	if size == 0 {
@@ -155,7 +160,7 @@ func (a *analysis) baseUnits() int64 {
 	return (units(a.g.OnDemandBase) + size - 1) / size * size
 }
 
-// aboveBase returns the units on demand beyond the base.
+// aboveBase returns by how many units of the group's resource the nodes of the on-demand NodePool exceed the base, at least 0.
 func (a *analysis) aboveBase() int64 { return max(a.pools[a.onDemand].units-a.baseUnits(), 0) }
 
 // spotWait returns how long pods wait for spot before on-demand may grow; 0: the group does not wait.
@@ -166,14 +171,14 @@ func (a *analysis) spotWait() time.Duration {
 	return a.g.SpotWaitTimeout
 }
 
-// within reports whether something happened after an instant and not in the future. It allows for the clock of another machine that is
-// up to a minute ahead.
+// within reports whether an event happened after the stamp from and not in the future. An event up to a minute in the future also counts,
+// because the clock of the machine that recorded it may be ahead.
 func (a *analysis) within(when time.Time, from int64) bool {
 	at := stamp(when)
 	return at > from && at <= a.at+time.Minute.Milliseconds()
 }
 
-// future returns the time of a stamp, and the zero time for a stamp that is over.
+// future returns the time of a stamp that is later than now, and otherwise the zero time.
 func (a *analysis) future(at int64) time.Time {
 	if at <= a.at {
 		return time.Time{}

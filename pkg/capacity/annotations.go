@@ -6,17 +6,19 @@ import (
 )
 
 const (
-	// maxAnnotationsPerTick bounds the writes to pods of one tick. The rest follows in the next ticks.
+	// maxAnnotationsPerTick is the maximum number of pod annotations that one tick writes. The others are written in the next ticks.
 	maxAnnotationsPerTick = 16
-	// minShield is how long a loading pod is protected in a group without a lead time: most models load within it. The duration counts
-	// from the start of the pod, so the protection ends by itself.
+	// minShield is the shortest duration that karpenter.sh/do-not-disrupt gets on a loading pod. It applies to groups without a lead time,
+	// or with one of less than 15 minutes. Most models load within it. Karpenter counts the duration from the start of the pod, so the
+	// protection ends by itself.
 	minShield = 30 * time.Minute
-	// noticeCost is lower than every cost of scale-in packing.
+	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that scale-in packing
+	// sets, so this pod is deleted first.
 	noticeCost = "-100"
-	// repeatInterval is how long an observation may take to show a write before the write is repeated.
+	// repeatInterval is the time after which a write is repeated if no observation shows it.
 	repeatInterval = 10 * time.Second
-	// shutdownRepeatInterval replaces repeatInterval during Shutdown, which has only seconds: a repeated patch costs less than a limit
-	// that stays.
+	// shutdownRepeatInterval replaces repeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
+	// patch does less harm than a limit that stays in force.
 	shutdownRepeatInterval = 500 * time.Millisecond
 )
 
@@ -39,7 +41,7 @@ const (
 	numAnnotationStates
 )
 
-// compare returns the state of an annotation for a needed value; "" needs none.
+// compare returns the state of an annotation compared with the value that the rules need. If needed is "", the pod needs no annotation.
 func (a Annotation) compare(needed string) annotationState {
 	switch {
 	case a.Value == "":
@@ -57,13 +59,14 @@ func (s annotationState) needsWrite(needed string) bool {
 	return s == annotationDifferent || s == annotationAbsent && needed != ""
 }
 
-// sentAnnotation is an annotation that was written, as a hash of the pod, the kind and the value.
+// sentAnnotation identifies an annotation that was written recently, by a hash of the pod, the kind of annotation and the value.
 type sentAnnotation struct {
 	Key uint64 `json:"key,omitempty"`
 	At  int64  `json:"at,omitempty"`
 }
 
-// sentRecently reports whether the same annotation was written within repeatInterval, and remembers it otherwise.
+// sentRecently reports whether the same annotation was written within repeatInterval. If not, it records that the annotation is written
+// now.
 func (s *State) sentRecently(m *PodAnnotation) bool {
 	key := hash(m.UID, string(rune('a'+m.Kind)), m.Value)
 	for i := range s.Sent {
@@ -76,7 +79,7 @@ func (s *State) sentRecently(m *PodAnnotation) bool {
 	return false
 }
 
-// repeatDue reports whether a write of the given time is repeated because no observation shows it.
+// repeatDue reports whether a write that no observation shows must be repeated. at is the time of the write.
 func (t *tick) repeatDue(at int64) bool {
 	interval := repeatInterval
 	if t.leaving {
@@ -85,7 +88,8 @@ func (t *tick) repeatDue(at int64) bool {
 	return t.at-at >= interval.Milliseconds()
 }
 
-// annotatePods keeps the annotations of the workloads' pods: the startup shield, and the order of a scale-in.
+// annotatePods writes and clears the two annotations of the workloads' pods: do-not-disrupt for pods that load, and the deletion cost,
+// which determines the pods that a scale-in deletes first.
 func (t *tick) annotatePods() {
 	loading, packed, written := 0, 0, 0
 	for i := range t.o.Workloads {
@@ -118,7 +122,8 @@ func (t *tick) annotatePods() {
 	}
 }
 
-// annotate writes one annotation where it must, and reports whether it did.
+// annotate adds the action that writes or clears an annotation, unless this is not necessary or was done within repeatInterval. It reports
+// whether it added the action.
 func (t *tick) annotate(p *Pod, m PodAnnotation) bool {
 	current := p.DoNotDisrupt
 	if m.Kind == DeletionCost {
@@ -131,8 +136,9 @@ func (t *tick) annotate(p *Pod, m PodAnnotation) bool {
 	return true
 }
 
-// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs: a duration while it loads, if this Karpenter reads one.
-// The value "true" would keep the node for as long as the pod exists.
+// shield returns the value of karpenter.sh/do-not-disrupt that a pod needs. For a pod that loads, this is a duration, if the cluster's
+// Karpenter supports durations. For every other pod it is "". The value "true" is never used, because it would protect the node for as long
+// as the pod exists.
 func (t *tick) shield(p *Pod) string {
 	if !t.g.StartupShield || t.g.Advisory || t.releasing || !t.o.Shields || !p.Loading {
 		return ""
@@ -140,8 +146,8 @@ func (t *tick) shield(p *Pod) string {
 	return strconv.Itoa(int(max(2*t.g.LeadTime, minShield)/time.Minute)) + "m"
 }
 
-// deletionCost returns the deletion cost that a pod needs, and the rule that needs it. A ReplicaSet deletes the pod with the lowest cost
-// first.
+// deletionCost returns the value of pod-deletion-cost that a pod needs, or "", and the rule that needs it. A ReplicaSet deletes the pod
+// with the lowest cost first.
 func (t *tick) deletionCost(w *Workload, p *Pod) (string, Rule) {
 	if m := &t.s.Move; (m.Step == annotating || m.Step == shrinking) && m.has(p.UID) {
 		return lowestCost, RuleMove
@@ -153,7 +159,8 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, Rule) {
 	if n.Notice && !n.Voluntary {
 		return noticeCost, RuleAtRisk // its successor is requested: a scale-in must not delete that one instead
 	}
-	// The reserve on demand is deleted first when it is not needed any more, after replicas that do nothing.
+	// Without EmptyWholeNodes, pods need a deletion cost only while a reserve exists and on-demand nodes run above the base. A scale-in
+	// then deletes idle replicas first, and after them replicas on demand.
 	rule := RulePacking
 	if !t.g.EmptyWholeNodes {
 		if t.s.Reserve.Size == 0 || !t.paired() || t.aboveBase() == 0 {
@@ -167,7 +174,7 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, Rule) {
 	return "", rule
 }
 
-// deletionClass returns how early a scale-in should delete a pod: higher classes first, 0 without a preference.
+// deletionClass returns how early a scale-in should delete a pod. Pods of a higher class are deleted first. 0 means no preference.
 func (t *tick) deletionClass(p *Pod, n *Node) (class int) {
 	if p.Idle {
 		class += 4

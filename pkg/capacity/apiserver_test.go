@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// observe returns what package cluster would observe.
+// observe returns the Observation that package cluster would build from the simulated cluster.
 func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
@@ -68,7 +68,7 @@ func (c *cluster) observe() Observation {
 	return o
 }
 
-// apply is the API server.
+// apply simulates the API server: it applies the actions of the last decision to the cluster.
 func (c *cluster) apply() {
 	patches := 0
 	for _, a := range c.d.Actions {
@@ -136,7 +136,8 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 	}
 }
 
-// apply is the server-side apply of all overrides. A field without another owner that it leaves out must have been restored.
+// apply simulates the server-side apply of all overrides. It fails the test if the patch leaves out a field that gpuscaler owns without
+// restoring it, because the API server would remove the field.
 func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	for name, f := range p.fields {
 		restored := slices.ContainsFunc(a.Changes, func(r Change) bool { return r.Restore && r.Name() == name })

@@ -6,35 +6,39 @@ import (
 )
 
 const (
-	// burstWindow and minBurst define a burst of losses: where two nodes were lost within minutes, more losses follow.
+	// burstWindow and minBurst define a burst: at least minBurst nodes were lost within burstWindow. More losses usually follow a burst.
 	burstWindow = 5 * time.Minute
 	minBurst    = 2
-	// rateWindow is how long losses count towards their rate. One loss is no rate.
+	// rateWindow is the time over which the rate of losses is computed. A single loss is not sufficient to compute a rate.
 	rateWindow = time.Hour
-	// interruptionSpan is the length of one interruption: the provider takes the nodes of a full market within seconds.
+	// interruptionSpan is the duration of one interruption. When a provider needs capacity, it takes several nodes within seconds. Losses
+	// that are less than interruptionSpan apart count as one interruption.
 	interruptionSpan = 30 * time.Second
-	// deviations is how far above the mean the reserve is: with normally distributed losses, one cold start of forty loses more.
+	// deviations is the number of standard deviations by which the reserve exceeds the expected losses. If losses are normally distributed,
+	// the losses during one of forty cold starts exceed the reserve.
 	deviations = 2
-	// reserveDecay is how long fewer must suffice before the reserve falls by one: each replica that is added again is a cold start.
+	// reserveDecay is how long a smaller reserve must be sufficient before the reserve decreases by one replica. A reserve that decreased
+	// too early would cost a cold start for each replica that is added again.
 	reserveDecay = burstWindow
 )
 
-// reserve is the number of additional replicas against losses. It is not part of a record: a new leader reads the losses of the last
-// hour again.
+// reserve is the number of additional replicas that compensate for expected losses of spot nodes. It is not part of the record on a
+// NodePool: a new leader computes it from the observed losses of the last hour.
 type reserve struct {
 	Size int32 `json:"size,omitempty"`
 	At   int64 `json:"at,omitempty"` // when so many were last needed
 }
 
-// exposure is what is ready on spot nodes without an interruption notice.
+// exposure counts the ready replicas and pods on spot nodes without an interruption notice, which the provider may take.
 type exposure struct {
 	pods   int64   // of the replicas of our workloads, the reserve included
 	needed int32   // replicas of these that demand needs
 	nodes  float64 // that carry them and other ready pods: a node whose pods are half of them counts half
 }
 
-// addAtRisk requests successors for ready replicas on nodes with an interruption notice, and further replicas for expected losses: the
-// notice is two minutes and a cold start takes longer, so a replica must exist before the loss.
+// addAtRisk adds two numbers of replicas to the targets. The first replaces ready replicas on nodes that the provider is about to take. The
+// second is the reserve for expected further losses. The provider gives notice only two minutes before it takes a node, and a cold start
+// takes longer, so the reserve must be ready before a notice.
 func (t *tick) addAtRisk() {
 	var noticed, expected float64
 	all := t.exposure()
@@ -53,8 +57,8 @@ func (t *tick) addAtRisk() {
 	}
 }
 
-// replicasLostWith returns how many replicas are lost with so many nodes: at most half of those that demand needs, because an
-// interruption of everything is no reason to double everything.
+// replicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most
+// half of the replicas that demand needs. This bounds the cost if the provider takes all spot nodes.
 func (e *exposure) replicasLostWith(nodes int32) int32 {
 	if e.nodes <= 0 || e.needed == 0 {
 		return 0
@@ -64,10 +68,10 @@ func (e *exposure) replicasLostWith(nodes int32) int32 {
 	return int32(min(n, float64((e.needed+1)/2)))
 }
 
-// rounding is the tolerance for a sum of shares.
+// rounding is the tolerance for rounding errors when fractions are added.
 const rounding = 1e-6
 
-// exposure adds up what can be lost.
+// exposure returns the exposure of all workloads of the group.
 func (a *analysis) exposure() (all exposure) {
 	for i := range a.o.Workloads {
 		_, replicas, needed := a.exposed(&a.o.Workloads[i])
@@ -81,8 +85,11 @@ func (a *analysis) exposure() (all exposure) {
 	return all
 }
 
-// exposed counts the ready replicas of a workload with a pod on a node that the provider takes, those with a pod on another spot node,
-// and how many of the latter demand needs.
+// exposed returns three numbers of ready replicas of a workload:
+//
+//   - risk: replicas with a pod on a node that the provider is about to take.
+//   - exposed: other replicas with a pod on a spot node.
+//   - needed: how many of the exposed replicas demand needs.
 func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 	w.eachReplica(func(pods []Pod) {
 		ready, leaving, spot := w.complete(pods), false, false
@@ -108,8 +115,10 @@ func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 	return risk, exposed, min(exposed, w.needs())
 }
 
-// expectedLosses returns how many nodes one cold start may lose: in a burst as many as the burst lost; otherwise the mean of the last
-// hour and two standard deviations of a compound Poisson process, in which an interruption of n nodes adds n squared to the variance.
+// expectedLosses returns the number of nodes that the provider is expected to take during one cold start, or 0 if fewer than minBurst nodes
+// were lost in the last hour. It is the mean for this time, computed from the losses of the last hour, plus two standard deviations of a
+// compound Poisson process, in which an interruption of n nodes adds n squared to the variance. In a burst, it is at least the number of
+// nodes lost in the burst.
 func (a *analysis) expectedLosses() int32 {
 	var counted [maxEvidence]string
 	var at [maxEvidence]int64
@@ -144,8 +153,9 @@ func (a *analysis) expectedLosses() int32 {
 	return n
 }
 
-// step lets the reserve rise at once and fall by one in each reserveDecay. It does not fall during a batch: a ReplicaSet would delete the
-// successors first.
+// step updates the size of the reserve and returns it. The reserve increases immediately and decreases by at most one replica per
+// reserveDecay. mayFall is false while a batch of replicas moves to spot: if the target decreased then, the ReplicaSet would delete the new
+// replicas first.
 func (r *reserve) step(at int64, needed int32, mayFall bool) int32 {
 	switch {
 	case needed >= r.Size:

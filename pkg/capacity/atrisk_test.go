@@ -64,7 +64,7 @@ func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 		for i, age := range c.ages {
 			o.Pools[0].Losses = append(o.Pools[0].Losses, Loss{string(rune('a' + i)), now.Add(-age)})
 		}
-		// Two workloads on ten spot nodes: the larger one has the larger part of the reserve.
+		// Two workloads run on ten spot nodes. The workload with eight of them gets the greater share of the reserve.
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 8, Current: 8, GPUs: 1, Known: true},
 			{Key: "team/b", Uncapped: 2, Current: 2, GPUs: 1, Known: true}}
 		for i := range 10 {

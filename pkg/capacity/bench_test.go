@@ -66,7 +66,7 @@ func BenchmarkAHundredGroupsOfAHundredNodes(b *testing.B) {
 	b.ReportMetric(float64(unsafe.Sizeof(State{})), "state-bytes")
 }
 
-// settle ticks until the overrides of the group are applied.
+// settle runs 200 ticks and applies their patches, so that all overrides of the group are in force.
 func settle(s *State, g *Group, o *Observation, d *Decision, now *time.Time) {
 	for range 200 {
 		*now = now.Add(time.Second)

@@ -12,14 +12,15 @@ const (
 	reasonEmpty         = "Empty"
 	reasonUnderutilized = "Underutilized"
 
-	// maxBudgets is the bound of the CRD on the length of the list.
+	// maxBudgets is the maximum length of the list of budgets that Karpenter's CRD allows.
 	maxBudgets = 50
-	// defaultBudgets is the default of Karpenter's CRD. An absent list must not become a list of the freeze's entries alone, which
-	// would allow everything outside them.
+	// defaultBudgets is the value that Karpenter's CRD sets if the list of budgets is absent. The freeze adds its entries to this list.
+	// With only its own entries, the list would allow unlimited disruption outside the freeze.
 	defaultBudgets = `[{"nodes":"10%"}]`
 )
 
-// with returns the owner's list with the entries of the freeze behind it. ok is false for a list that cannot be read or is full.
+// with returns the owner's list of budgets followed by the entries of the freeze. ok is false if the list cannot be parsed, or if it has no
+// space for two more entries.
 func (h freeze) with(list Value) (v Value, ok bool) {
 	if list == "" {
 		list = defaultBudgets
@@ -37,8 +38,9 @@ func (h freeze) with(list Value) (v Value, ok bool) {
 	return joinBudgets(entries), true
 }
 
-// entry returns a budget of 0 nodes from the start of the freeze to an end. Its cron expression names a day of a month: after a crash,
-// the entry has no effect for a year, and the next start of gpuscaler removes it.
+// entry returns a budget of 0 nodes for one disruption reason, from the start of the freeze until end. Its cron expression contains a day
+// and a month. If gpuscaler crashes, the entry has no effect after its end until the same day of the next year, and gpuscaler removes it at
+// its next start.
 func (h freeze) entry(reason string, end int64) json.RawMessage {
 	t := instant(h.Start)
 	return json.RawMessage(fmt.Sprintf(`{"duration":"%dm","nodes":"0","reasons":["%s"],"schedule":"%d %d %d %d *"}`,
@@ -74,7 +76,8 @@ func withoutFreeze(list Value) (v Value, found bool) {
 	return joinBudgets(kept), true
 }
 
-// isFreezeEntry recognizes an entry of a freeze by its complete form. An owner has no reason to write a budget for one day of a year.
+// isFreezeEntry reports whether an entry has exactly the form that entry writes. An owner has no reason to write a budget that applies to
+// only one day of the year.
 func isFreezeEntry(entry string) bool {
 	var minutes, minute, hour, day, month int
 	for _, reason := range []string{reasonEmpty, reasonUnderutilized} {
@@ -86,8 +89,8 @@ func isFreezeEntry(entry string) bool {
 	return false
 }
 
-// blocksDisruption reports whether a list of budgets never allows the removal of a node for a reason. Entries with a schedule do not
-// count.
+// blocksDisruption reports whether a list of budgets always forbids the disruption of nodes for the given reason. Entries with a schedule
+// are ignored, because they do not apply all the time.
 func blocksDisruption(list Value, reason string) bool {
 	if !strings.Contains(string(list), `"nodes":"0`) {
 		return false

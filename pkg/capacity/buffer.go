@@ -2,8 +2,8 @@ package capacity
 
 import "strconv"
 
-// bufferAction is the state machine of a workload's CapacityBuffer. The observation shows the current size, so that it needs no memory
-// but that of recent writes:
+// bufferAction is the action for a workload's CapacityBuffer. The observation contains the current size of the buffer, so the only stored
+// state is the time of recent writes:
 //
 //	current size  needed size  sent recently  action
 //	equal                      any            nothing
@@ -18,7 +18,7 @@ const (
 	removeBuffer
 )
 
-// bufferInput is everything that the decision about a buffer reads.
+// bufferInput contains everything on which the action for a buffer depends.
 type bufferInput struct {
 	current, needed int32
 	sent            bool // the same size was written recently
@@ -34,8 +34,8 @@ func (in bufferInput) action() bufferAction {
 	return writeBuffer
 }
 
-// buffer keeps nodes for known demand by a CapacityBuffer, where the cluster serves them: for the replicas that the target does not
-// request yet.
+// buffer writes a CapacityBuffer for each workload with known demand that starts soon, in clusters that support CapacityBuffers. The buffer
+// keeps nodes for the replicas that will be needed and that the target does not include yet.
 func (t *tick) buffer() {
 	var total float64
 	var from int64
@@ -57,7 +57,8 @@ func (t *tick) buffer() {
 	}
 }
 
-// needsBuffer reports whether nodes are kept for a span now.
+// needsBuffer reports whether a CapacityBuffer must keep nodes for the span at present. It adds a finding if the cluster does not support
+// CapacityBuffers.
 func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false

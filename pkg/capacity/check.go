@@ -1,6 +1,7 @@
 package capacity
 
-// check reports what keeps empty nodes, with their price. Karpenter itself scales NodePools to zero; these findings are what prevents it.
+// check adds findings for everything that prevents Karpenter from removing empty nodes, with the price of these nodes, and for everything
+// that prevents a return to spot.
 func (t *tick) check() {
 	for i := range t.views() {
 		v := &t.o.Pools[i]
@@ -16,7 +17,7 @@ func (t *tick) check() {
 	}
 }
 
-// checkEmpty adds up the empty nodes of a NodePool by what keeps them.
+// checkEmpty adds one finding for each cause that keeps empty nodes of a NodePool, with the number of these nodes and their price.
 func (t *tick) checkEmpty(pool int, v *PoolView) {
 	never := t.original(pool, FieldConsolidateAfter) == `"Never"`
 	zero := blocksDisruption(t.original(pool, FieldBudgets), reasonEmpty)
@@ -52,7 +53,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 	}
 }
 
-// checkReturn reports what never returns to spot.
+// checkReturn adds findings for NodePool weights and pods that prevent a return to spot.
 func (t *tick) checkReturn() {
 	if !t.paired() {
 		return
@@ -70,7 +71,7 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
-// findUnmovable reports pods on demand that no surge moves, by the reason.
+// findUnmovable adds one finding for each reason why pods on demand cannot be moved to spot by a surge. w is nil for unmanaged pods.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	var count [numMoveBlockers]int
 	for j := range pods {
@@ -89,7 +90,8 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	}
 }
 
-// moveBlocker returns what keeps a pod on demand. blocked is false for a pod that requires on-demand, and for one that a surge can move.
+// moveBlocker returns why a pod stays on demand. blocked is false for a pod that requires on-demand nodes, and for a pod that a surge can
+// move to spot.
 func moveBlocker(w *Workload, p *Pod) (blocker MoveBlocker, blocked bool) {
 	switch {
 	case p.Pinned && !p.UnknownLabels:

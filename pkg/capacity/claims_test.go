@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// GPUs that pods claim by dynamic resource allocation are not counted yet, so no limit may depend on demand meanwhile.
+// A pod requests GPUs by a resource claim (dynamic resource allocation). Such GPUs are not counted yet, so demand is unknown and the zero
+// limit is removed.
 func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
@@ -36,7 +37,7 @@ func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	}
 }
 
-// A workload whose template claims GPUs needs nodes before its first pod exists.
+// Demand is unknown as soon as the target is above 0, even if no pod exists yet, because the workload's pod template has a resource claim.
 func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
 	chat := c.add("team-chat/llama", 0)

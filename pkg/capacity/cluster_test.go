@@ -255,7 +255,8 @@ func decided(s State, g *Group, o Observation, now time.Time, releasing bool) (d
 	return d, s
 }
 
-// replicaSets simulates the HPA and the ReplicaSet controller: the target is that of scaling with the advice of the last tick.
+// replicaSets simulates the HPA and the ReplicaSet controller. The number of replicas is the workload's demand plus the advice of the last
+// tick (at-risk replicas and surge), limited by the target cap.
 func (c *cluster) replicaSets() {
 	for _, l := range c.loads {
 		if !l.paused {

@@ -51,7 +51,7 @@ func TestDecisionsMatchTheRecordedCorpus(t *testing.T) {
 	}
 }
 
-// digest hashes decisions; sum returns the hash of those since the last sum in six hexadecimal digits.
+// digest computes a hash of decisions. sum returns the hash of the decisions since the last call of sum, as six hexadecimal digits.
 type digest struct{ hashes.Hash64 }
 
 func newDigest() digest { return digest{fnv.New64a()} }
@@ -62,7 +62,8 @@ func (h digest) sum() string {
 	return s
 }
 
-// clusterCorpus runs the simulated cluster through random events. After each event it also decides on variations of the observation.
+// clusterCorpus runs random events in the simulated cluster and returns the hashes of the decisions. After each event, it also hashes the
+// decisions for random variations of the observation.
 func clusterCorpus(t *rapid.T) (line string) {
 	m, h := newModel(t), newDigest()
 	m.t = ignoreFailures{}
@@ -84,13 +85,14 @@ func clusterCorpus(t *rapid.T) (line string) {
 	return line + h.sum()
 }
 
-// ignoreFailures drops the model's own findings: the corpus compares decisions only.
+// ignoreFailures discards the failures of the simulated cluster's own checks. The corpus test only compares decisions.
 type ignoreFailures struct{}
 
 func (ignoreFailures) Errorf(string, ...any) {}
 func (ignoreFailures) Helper()               {}
 
-// vary decides on a changed observation with a copy of the state: now, a little later, much later, and at shutdown.
+// vary hashes the decisions for a random variation of the observation, on a copy of the state. It decides after a second, two minutes,
+// three minutes and 25 minutes, and runs Shutdown after each of them.
 func (m *model) vary(h digest, random *rand.Rand) {
 	s, o, g := m.s, m.observe(), *m.g
 	g.Advisory = random.IntN(10) == 0
@@ -189,7 +191,8 @@ func (p *Pod) change(random *rand.Rand) {
 	}
 }
 
-// bytesCorpus decides on groups and observations that no validation has accepted, read from random bytes as the fuzz test reads them.
+// bytesCorpus returns the hash of decisions on groups and observations that are read from random bytes, as in the fuzz test. No validation
+// has checked them.
 func bytesCorpus(t *testing.T, seed uint64) (line string) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	data := make([]byte, 4000)
@@ -212,7 +215,8 @@ func bytesCorpus(t *testing.T, seed uint64) (line string) {
 	return h.sum()
 }
 
-// decision adds what a decision causes. It adds no text, because texts may be reworded, and of a record only whether there is one.
+// decision adds the effects of a decision to the hash. It does not add texts, because they may be reworded. Of a record it only adds
+// whether one exists.
 func (h digest) decision(g *Group, d *Decision) {
 	for _, list := range [][]Action{d.Actions, d.Plan} {
 		for _, a := range list {

@@ -28,7 +28,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// changeLog records what changes, as the texts of actions and reasons.
+// changeLog runs the simulated cluster and collects the texts of actions, reasons and phase changes.
 type changeLog struct {
 	strings.Builder
 	c    *cluster
@@ -42,7 +42,8 @@ func (d *changeLog) run(length time.Duration) {
 	}
 }
 
-// note adds the reasons of a tick with actions, and the phase and the findings when they change.
+// note adds the texts of the actions and the phase of the last tick. It adds nothing if the tick has no actions and the phase did not
+// change. Otherwise it also adds the reasons.
 func (d *changeLog) note() {
 	c := d.c
 	var b strings.Builder
@@ -66,8 +67,9 @@ func (d *changeLog) note() {
 	}
 }
 
-// A day: no GPU node at night; capacity before the window opens; a burst on spot; a fallback while spot has no capacity; a return at the
-// configured pace without a missing ready replica; in the evening consolidation continues, and no GPU node is left.
+// The test simulates a day. At night there is no GPU node. Capacity is ready before the window opens. A burst uses spot nodes, and
+// on-demand nodes while spot has no capacity. The replicas return to spot at the configured pace, and no ready replica is missing
+// meanwhile. In the evening consolidation is allowed again, and no GPU node is left.
 func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime, g.StartupShield = true, 10*time.Minute, true })
 	before := c.specs()

@@ -10,8 +10,8 @@ func Decide(g *Group, o Observation, s State, now time.Time) (Decision, State) {
 	return d, s
 }
 
-// Decide is the function Decide for a loop over many groups: it changes the state in place and reuses the slices of d. A quiet tick
-// allocates nothing.
+// Decide computes the same as the function Decide, for a caller that decides for many groups in a loop. It changes the state in place and
+// reuses the slices of d. A tick in which nothing changes allocates no memory.
 func (s *State) Decide(g *Group, o *Observation, now time.Time, d *Decision) {
 	var t tick
 	t.begin(g, o, s, now, d)
@@ -51,7 +51,7 @@ func (t *tick) begin(g *Group, o *Observation, s *State, now time.Time, d *Decis
 	t.g, t.o, t.s, t.d, t.now, t.at, t.movable = g, o, s, d, now, s.At, d.movable
 }
 
-// reset empties a decision and keeps its slices.
+// reset empties a decision for the next tick and reuses the memory of its slices. Each workload gets NoAdvice.
 func (d *Decision) reset(workloads int) {
 	d.Actions, d.Plan, d.Findings, d.Reasons = d.Actions[:0], d.Plan[:0], d.Findings[:0], d.Reasons[:0]
 	d.Advice = d.Advice[:0]
@@ -79,7 +79,7 @@ func (t *tick) run() {
 	}
 	t.write()
 	if t.g.Advisory || t.releasing {
-		// The reasons contain what would be advised.
+		// An advisory group and a group that is released change no target. The reasons still contain the replicas that would be added.
 		for i := range t.d.Advice {
 			t.d.Advice[i] = NoAdvice
 		}

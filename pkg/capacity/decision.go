@@ -2,8 +2,8 @@ package capacity
 
 // Decision is the result of one tick for one group.
 type Decision struct {
-	// Actions are applied by the caller, those that Loosen before the targets of the tick are served. In an advisory group they only
-	// restore.
+	// Actions are applied by the caller. It applies the actions that allow more nodes (Loosens) before it serves the targets of the tick.
+	// In an advisory group, actions only restore fields.
 	Actions []Action
 	// Plan has the changes that an advisory group would make; empty for every other group.
 	Plan     []Action
@@ -16,7 +16,7 @@ type Decision struct {
 	movable []int64 // reused between ticks, see analysis
 }
 
-// Demand is what is requested of a group's nodes, in units of its resource.
+// Demand is how much of the group's resource, such as nvidia.com/gpu, policies and pods request.
 type Demand struct {
 	Policies      int64 // uncapped targets
 	UnmanagedPods int64 // every other pod, running or pending
@@ -27,7 +27,7 @@ type Demand struct {
 // Total returns the demand of policies and unmanaged pods.
 func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 
-// Advice is what scaling reads at the next tick for one workload. It mirrors scaling.Advice.
+// Advice is the adjustment of one workload's target that package scaling applies at the next tick. Its fields are those of scaling.Advice.
 type Advice struct {
 	Cap    int32 // greatest target for which nodes exist, and one more; -1: no cap
 	AtRisk int32 // replicas to add for ready replicas on nodes that are about to be lost
@@ -37,16 +37,17 @@ type Advice struct {
 // NoAdvice changes no target.
 var NoAdvice = Advice{Cap: -1}
 
-// Action is a closed set: NodePoolPatch, PodAnnotation, Buffer. None of them can change the template or the requirements of a NodePool,
-// which would replace running nodes.
+// Action is one of NodePoolPatch, PodAnnotation and Buffer. No action can change the template or the requirements of a NodePool, because
+// such a change would replace running nodes.
 type Action interface {
 	Text() string
 	action()
 }
 
-// NodePoolPatch changes fields of one NodePool's spec and the annotation with the record. Overrides and Record together are one
-// server-side apply with force: an apply gives up every field that it does not contain. A Change that restores is written for its
-// recorded owner first, and is not part of Overrides.
+// NodePoolPatch changes fields of one NodePool's spec, and the annotation with the record. The caller writes Overrides and Record together
+// in one server-side apply with force. Overrides contains every override, because an apply gives up the ownership of each field that it
+// does not contain. A Change with Restore is not part of Overrides: the caller writes it first, for the field manager that owned the field
+// before.
 type NodePoolPatch struct {
 	Pool      string
 	Changes   []Change // what differs; empty if only the record does
@@ -55,7 +56,7 @@ type NodePoolPatch struct {
 	Loosens   bool     // it allows more nodes: applied before the targets are served
 }
 
-// Change is one field of a NodePoolPatch. Its path and its texts come from the field table.
+// Change is the change of one field in a NodePoolPatch. The field's path and name come from fieldTable.
 type Change struct {
 	Field    Field
 	Resource string // of FieldLimit
@@ -83,7 +84,7 @@ type PodAnnotation struct {
 	Rule                 Rule
 }
 
-// Buffer sets the replicas of the CapacityBuffer for a workload's next replicas; 0 removes it.
+// Buffer sets the number of replicas for which a workload's CapacityBuffer keeps nodes. With 0 the buffer is removed.
 type Buffer struct {
 	Workload string
 	Replicas int32

@@ -2,7 +2,8 @@ package capacity
 
 import "time"
 
-// countDemand adds up what pods and policies request of the group's nodes. A Job without a policy counts as much as a policy.
+// countDemand adds up how much of the group's resource pods and policies request. A Job without a policy counts in the same way as a
+// workload with a policy.
 func (a *analysis) countDemand() {
 	d := &a.demand
 	d.Unknown = a.o.Lost
@@ -22,14 +23,15 @@ func (a *analysis) countDemand() {
 			replicas = max(w.Current, 0)
 		}
 		if !w.Known && !w.Paused {
-			// Unknown demand is at least the current demand. No rule that reduces capacity may act on it.
+			// The workload's demand is unknown. It is counted with at least its current replicas. No rule reduces capacity while the
+			// group's demand is unknown.
 			d.Unknown = true
 			replicas = max(replicas, w.Uncapped)
 		}
 		if w.Claims && (replicas > 0 || len(w.Pods) > 0) {
 			a.claims.add(w.Key)
 		}
-		// A scale-in may not have ended yet: its pods still count.
+		// The pods of a scale-in that has not ended still count: demand is at least what the existing pods request.
 		requested := min(int64(replicas)*units(w.GPUs), maxUnits)
 		var have int64
 		for j := range w.Pods {
@@ -59,8 +61,8 @@ func (a *analysis) countDemand() {
 	d.Pending = max(waiting, 0)
 }
 
-// claimCount counts the workloads and pods that claim devices by dynamic resource allocation. Those GPUs are not counted yet, and a
-// limit that does not count them would starve their pods, so demand is unknown.
+// claimCount counts the workloads and pods that claim devices by dynamic resource allocation. The GPUs of such claims are not counted in
+// the demand. A limit below the real demand would leave pods pending, so the demand is unknown while such claims exist.
 type claimCount struct {
 	first string
 	count int
@@ -72,11 +74,12 @@ func (c *claimCount) add(name string) {
 	}
 }
 
-// bootTimeout is how long a launched instance counts as a node on its way. Karpenter itself gives up after 15 minutes.
+// bootTimeout is how long a launched instance counts as a node that will accept pods soon. Karpenter deletes a NodeClaim that has not
+// registered after 15 minutes.
 const bootTimeout = 15 * time.Minute
 
-// freeUnits returns what the nodes of all NodePools can still take, in pieces of a size: 8 nodes with one free GPU each have no free
-// units for a pod of 8.
+// freeUnits returns how many units of the resource are free on the nodes of all NodePools for pods of the given size. On each node, only
+// multiples of size count: 8 nodes with one free GPU each have no free units for a pod with 8 GPUs.
 func (a *analysis) freeUnits(size int64) (free int64) {
 	for i := range a.views() {
 		free += a.freeUnitsOf(i, size)
@@ -97,7 +100,8 @@ func (a *analysis) freeUnitsOf(pool int, size int64) (free int64) {
 	return free
 }
 
-// acceptsPods reports whether the node accepts pods now or soon. A NodeClaim without an instance does not count.
+// acceptsPods reports whether the node accepts pods now or will accept them soon. A NodeClaim without an instance does not count, because
+// its launch can still fail.
 func (n *Node) acceptsPods(now time.Time) bool {
 	switch {
 	case n.Deleting || n.Stage == Requested:
@@ -108,8 +112,8 @@ func (n *Node) acceptsPods(now time.Time) bool {
 	return now.Sub(n.Created) < bootTimeout
 }
 
-// trackDemand remembers since when demand is known, and for how long pods have waited that no node on its way will take. A pod that
-// waits for a node that boots does not count: otherwise every cold start would count as a failure of spot.
+// trackDemand updates the time since which demand is known, and the time since which pods have waited without a node that will take them. A
+// pod does not count as waiting if a node that is booting has space for it. Otherwise every cold start would count as a failure of spot.
 func (t *tick) trackDemand() {
 	s := t.s
 	if t.claims.count > 0 {
@@ -130,12 +134,13 @@ func (t *tick) trackDemand() {
 	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(t.demand.Policies), B: float64(t.demand.UnmanagedPods)})
 }
 
-// trustInterval is how long demand must have been known before a limit depends on it again. Readings that come and go would otherwise
-// cause a write each time.
+// trustInterval is how long demand must be known without interruption before a limit may depend on it again. Without this delay, signals
+// that are missing from time to time would cause writes each time.
 const trustInterval = 2 * time.Minute
 
-// trusted reports whether a limit on spot may depend on demand: it is known, and had no gap recently. A leader that has seen no gap
-// continues what the previous leader decided.
+// trusted reports whether a limit on spot may depend on demand. Demand must be known now, and must not have been unknown within
+// trustInterval. If demand has been known since the start of a new leader, it need not wait, so that it continues the previous leader's
+// decision.
 func (t *tick) trusted() bool {
 	return t.known && (t.s.UnknownAt == 0 || t.at-t.s.UnknownAt >= trustInterval.Milliseconds())
 }

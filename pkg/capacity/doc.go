@@ -9,21 +9,22 @@
 //	countDemand          uncapped targets, and every other pod that requests the resource, running or pending
 //	schedule             limits, weight and disruption settings of open windows
 //	updatePhase          the phase between spot and on-demand
-//	base                 the first units run on demand
+//	base                 the first GPUs of the group run on demand
 //	fallback             on-demand is used first; a hard fallback limits spot
-//	probe                spot may have one more node
+//	probe                spot may have one more node, to test whether it has capacity
 //	returnToSpot         replicas move back in batches; ready replicas never drop below demand
 //	capOnDemand          on-demand does not grow while pods wait for spot
 //	limitToZero          limit 0 while no demand exists
 //	freezeConsolidation  no consolidation while known demand arrives
 //	addAtRisk            successors for replicas on nodes that are about to be lost, and for expected losses
-//	capTargets           targets do not request replicas for which no NodePool provides a node
+//	capTargets           limits targets to the replicas that have nodes, and one more
 //	buffer               nodes for known demand, where the cluster serves CapacityBuffers
-//	check                what keeps empty nodes, with its price
-//	annotatePods         the startup shield, and the order of a scale-in
-//	write                what changed, as patches
+//	check                reports what keeps empty nodes, with their price
+//	annotatePods         protects loading pods, and orders the pods of a scale-in
+//	write                creates the patches
 //
-// A rule requests values for fields, and a later rule wins. Only write makes patches of the requests, so each field has one writer.
+// A rule requests values for fields of NodePools. If several rules request a value for a field, the last one is used. Only write creates
+// patches.
 //
 // # State machines
 //
@@ -44,12 +45,12 @@
 // # Overrides
 //
 //   - A field is overridden only if the NodePool's owner lists it in gpuscaler.io/nudge, the CRD has it, and its value can be saved.
-//   - The owner's value, its field manager and the state are part of an annotation on the NodePool that is written in the same apply. A
-//     crash loses nothing.
-//   - An edit of another manager stays and becomes the owner's value. The field is not overridden for a while, and after the third edit
-//     for much longer. An edit of the budgets around the entries of a freeze keeps both.
+//   - The owner's value, its field manager and the state are stored in an annotation on the NodePool, which is called the record. It is
+//     written in the same apply, so a crash loses nothing.
+//   - An edit of another manager stays and becomes the owner's value. The field is not overridden for ten minutes, and after the third
+//     edit for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze stays in force.
 //   - An equal value is no edit: Argo CD with RespectIgnoreDifferences applies the value that it finds.
-//   - A change that reduces what is possible is written at most every two minutes, a change that allows more at once.
+//   - A change of an override that does not allow more nodes is written at most every two minutes. Every other change is written at once.
 //   - When no rule requests a field any more, its owner's value is restored.
 //
 // # Contract of the caller
@@ -60,17 +61,18 @@
 //   - On a NodePool with spec.replicas, weight and limits are Unsupported: the API server would reject the complete patch.
 //   - A record is removed only by a patch without a record: it stays until the restored value was observed.
 //   - Values are the output of encoding/json for what the API server returned: compact, with sorted keys.
-//   - Failures and losses cover an hour, each NodeClaim once. A terminating pod is not listed.
-//   - Actions that loosen are applied before the targets of the tick are served.
-//   - A NodePool with a record that no group names is released through Orphan.
+//   - The failures and losses of an Observation cover an hour and contain each NodeClaim once. Terminating pods are not listed.
+//   - Actions that allow more nodes (Loosens) are applied before the targets of the tick are served.
+//   - If a NodePool has a record but belongs to no group, the caller restores it with the group that Orphan returns.
 //   - At SIGTERM the caller applies Shutdown. When a group's policy is removed, it calls Release until that returns no action.
 //
 // # After a crash
 //
 // A consolidation freeze ends by itself, because its budget entries contain their end. A weight that stays costs money and stops no pod. A
-// limit that stays stops pods: it is removed at shutdown and while demand is unknown, and a leader that starts without a record removes
-// the limits that its field manager owns. After kill -9 without a successor the limit stays; therefore limits are opt-in and always
-// reported. A CapacityBuffer that stays keeps nodes: it is removed with its reason, at shutdown, and with the workload that owns it.
+// limit that stays stops pods: it is removed at shutdown and while demand is unknown, and a leader that starts without a record removes the
+// limits that its field manager owns. After kill -9 without a new leader the limit stays. Therefore limits are opt-in and always reported.
+// A CapacityBuffer that stays keeps nodes. It is removed when it is no longer needed, at shutdown, and together with the workload that owns
+// it.
 //
 // # Conflicts and their resolution
 //
@@ -79,14 +81,14 @@
 //     there, their consolidation continues, and explain names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
 //     side. Its reserved nodes count towards the base, and no replica moves away from them: the reservation is paid for in any case.
-//   - A scheduled limit and a limit cap: the smaller one. A scheduled limit below what runs is written as configured; Karpenter removes no
-//     node because of it.
+//   - A scheduled limit and a limit cap: the smaller one applies. A scheduled limit below what runs is written as configured; Karpenter
+//     removes no node because of it.
 //   - A zero limit and a Job without a policy: the Job wins. A zero limit requires that no pod runs or is pending and that demand is known.
 //   - The spot wait timeout and the evidence of refusals: while pods wait below a limit cap, refusals do not shorten the timeout.
-//   - A consolidation freeze and a probe: nothing is tried while known demand arrives.
+//   - A consolidation freeze and a probe: while known demand arrives, no probe and no move starts.
 //   - An on-demand base and Karpenter's consolidation: on-demand is first by weight and its limit ends at the base, so a simulation of
 //     Karpenter leaves the pods of the base where they are and puts all others on spot.
-//   - A surge and growing demand: the replica stays, and the move ends.
+//   - A surge and growing demand: all replicas are needed, so no pod is deleted and the move ends.
 //   - A target cap and pending pods: one replica beyond those with a node stays pending. Karpenter retries for it, and its failures are
 //     the evidence for a fallback.
 package capacity

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// An edit while no leader runs counts like an edit while one runs.
+// A user edits an overridden field while no leader runs. The next leader keeps the edit and does not override the field for ten minutes, as
+// for an edit while a leader runs.
 func TestEditWithoutLeaderStays(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.silent = true
@@ -32,7 +33,7 @@ func TestEditWithoutLeaderStays(t *testing.T) {
 	c.untouched(before)
 }
 
-// A leader that crashes between restoring a value and removing the record leaves the record; the next leader removes it at once.
+// A leader restores all values and crashes before it removes the records. The next leader removes the records immediately.
 func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c, chat, before := zeroLimitCluster(t)
 	c.silent = true
@@ -48,7 +49,7 @@ func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c.untouched(before)
 }
 
-// A PlatformConfig with wrong names for every NodePool does not cap targets.
+// If no NodePool that the PlatformConfig names exists, targets are not capped. It is unknown what the NodePools would provide.
 func TestMissingNodePoolsCapNoTarget(t *testing.T) {
 	for name, w := range map[string]struct {
 		gone, shut [2]bool
@@ -78,7 +79,8 @@ func TestMissingNodePoolsCapNoTarget(t *testing.T) {
 	}
 }
 
-// An overridden limit depends on known demand: while demand is unknown, spot has no limit.
+// A limit may be overridden only while demand is known. While demand is unknown, a hard fallback does not limit spot and only changes the
+// weight.
 func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)
@@ -133,7 +135,7 @@ func TestProbeSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	}
 }
 
-// Readings that stay missing must not keep a group on demand for ever.
+// A fallback must end at some time even if demand stays unknown.
 func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
@@ -158,7 +160,7 @@ func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c.untouched(before)
 }
 
-// While on-demand provides no node either, the limit on spot is removed for as long as pods wait.
+// If on-demand provides no node either, a hard fallback removes its limit on spot as long as pods wait.
 func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 	for name, shut := range map[string]func(c *cluster, shut bool){
 		"refused":   func(c *cluster, shut bool) { c.pools[1].denied = shut },
@@ -201,7 +203,8 @@ func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 	}
 }
 
-// Both markets refuse for half an hour. The target cap ends for retries, which does not change the refusals: spot has no limit throughout.
+// Spot and on-demand refuse launches for half an hour. The target cap ends from time to time for a retry, but both NodePools still refuse
+// launches. Spot must not be limited again during this time.
 func TestSpotStaysUnlimitedWhileBothNodePoolsRefuse(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)

@@ -2,7 +2,7 @@ package capacity
 
 import "time"
 
-// evidence is what the NodeClaims of a spot NodePool say about the market.
+// evidence counts the NodeClaims of a spot NodePool that failed or were lost recently. It shows whether the provider has spot capacity.
 type evidence struct {
 	refused, attempts int  // launches without capacity, and all launches, in refusalWindow
 	lost, nodes       int  // nodes that the provider took, and all nodes, in lossWindow
@@ -12,15 +12,18 @@ type evidence struct {
 const (
 	refusalWindow = 5 * time.Minute
 	lossWindow    = 15 * time.Minute
-	// shortageMinimum is how long pods wait before refusals count: one refusal excludes one offering, and Karpenter tries the next.
+	// shortageMinimum is how long pods must have waited before refused launches count as a failure. After one refusal, Karpenter excludes
+	// only that offering (instance type and zone) and tries the next one.
 	shortageMinimum = time.Minute
 	minRefusals     = 3
 	minLosses       = 2 // and half of the NodePool: 3 of 60 nodes are a normal market
-	// maxEvidence bounds the count: Karpenter can create a hundred NodeClaims a minute, and three refusals are enough.
+	// maxEvidence is the maximum number of NodeClaims that are counted. Karpenter can create a hundred NodeClaims per minute, and three
+	// refusals are sufficient evidence.
 	maxEvidence = 32
 )
 
-// evidence counts what happened since an instant, each NodeClaim once: Events are repeated and merged, identities are not.
+// evidence returns the evidence for a NodePool since the stamp since. Each NodeClaim counts once, identified by its UID, because Kubernetes
+// repeats and merges Events.
 func (a *analysis) evidence(pool int, since int64) (e evidence) {
 	v := &a.o.Pools[pool]
 	from := max(since, a.at-refusalWindow.Milliseconds())
@@ -48,7 +51,7 @@ func (a *analysis) evidence(pool int, since int64) (e evidence) {
 	return e
 }
 
-// countOnce adds an identity to the first n. It returns false for an identity that is among them, and when the list is full.
+// countOnce adds uid to counted, whose first n entries are in use. It returns false if uid is already counted or the list is full.
 func countOnce(counted *[maxEvidence]string, n int, uid string) bool {
 	if n >= maxEvidence {
 		return false
@@ -62,7 +65,8 @@ func countOnce(counted *[maxEvidence]string, n int, uid string) bool {
 	return true
 }
 
-// failure returns why the evidence is sufficient to leave spot, and CauseNone if it is not.
+// failure returns the cause if the evidence is sufficient to stop using spot, and otherwise CauseNone. short is how long pods have waited
+// without a node that will take them.
 func (e evidence) failure(short time.Duration) Cause {
 	switch {
 	case (short >= shortageMinimum || e.replaced) && e.refused >= minRefusals && 2*e.refused >= e.attempts:

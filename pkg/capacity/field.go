@@ -46,7 +46,7 @@ var fieldTable = [FieldLimit + 1]struct {
 	FieldLimit:               {Path{"spec", "limits"}, ConsentLimits, formatQuantity},
 }
 
-// Consent returns the word of the annotation gpuscaler.io/nudge that allows writes of the field.
+// Consent returns the consent that gpuscaler.io/nudge must contain before the field may be written.
 func (f Field) Consent() Fields { return fieldTable[min(f, FieldLimit)].consent }
 
 // Path returns the path of the field in a NodePool. The path of a limit ends with the name of its resource.
@@ -63,7 +63,7 @@ func (f Field) Name(resource string) string {
 	return strings.TrimPrefix(f.Path(resource).String(), "spec.")
 }
 
-// number returns a whole number in the format of the field.
+// number returns n as the value of the field: a JSON number, or a quoted string for a limit.
 func (f Field) number(n int64) Value {
 	text := strconv.FormatInt(n, 10)
 	if fieldTable[min(f, FieldLimit)].format == formatQuantity {
@@ -72,7 +72,7 @@ func (f Field) number(n int64) Value {
 	return Value(text)
 }
 
-// text returns a string in the format of the field. The strings that Karpenter accepts there need no JSON escapes.
+// text returns s as a quoted JSON string. The values that Karpenter accepts in such a field contain no characters that JSON must escape.
 func (f Field) text(s string) Value { return Value(strconv.Quote(s)) }
 
 // Path is the location of a field in an object: the keys from the root.
@@ -116,7 +116,8 @@ func (s *State) resource(f Field) string {
 	return s.Limits[f-FieldLimit]
 }
 
-// limit returns the field of a resource's limit. A resource without a field gets a free one; ok is false if none is free.
+// limit returns the field for the limit of a resource. If the resource has none yet, limit assigns an unused field to it. ok is false if
+// all MaxLimits fields are in use.
 func (s *State) limit(resource string) (f Field, ok bool) {
 	for i := range s.Limits {
 		switch s.Limits[i] {

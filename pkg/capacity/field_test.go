@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fieldCases lists every field with the path that Karpenter's API has for it.
+// fieldCases lists every field with its path in Karpenter's API.
 var fieldCases = []struct {
 	field    Field
 	resource string
@@ -28,7 +28,8 @@ var fieldCases = []struct {
 	{FieldLimit + 3, "cpu", Path{"spec", "limits", "cpu"}, "/spec/limits/cpu", "limits[cpu]", `"4"`},
 }
 
-// The path of the patch, the texts, the record and the format of the value come from one table entry for every field.
+// For every field, the path in the patch, the name in messages, the path in the record and the format of the value must come from the same
+// entry of fieldTable.
 func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 	if len(fieldCases) != int(numFields) {
 		t.Fatalf("%d cases for %d fields", len(fieldCases), numFields)
@@ -70,7 +71,7 @@ func TestOtherPathsAreNoField(t *testing.T) {
 	}
 }
 
-// The record names fields by the pointers of the same table.
+// The record identifies each field by the JSON pointer that Path.Pointer returns.
 func TestRecordNamesFieldsByJSONPointer(t *testing.T) {
 	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}}})
 	if err != nil {

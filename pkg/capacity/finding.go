@@ -27,7 +27,7 @@ const (
 	numFindings
 )
 
-// MoveBlocker is why a pod on demand does not move to spot.
+// MoveBlocker is the reason why a pod on an on-demand node cannot be moved to spot.
 type MoveBlocker uint8
 
 const (
@@ -39,7 +39,7 @@ const (
 	numMoveBlockers
 )
 
-// Finding is one problem, with its price where it is known.
+// Finding is one problem of a group that a user can solve, with its price per hour if the price is known.
 type Finding struct {
 	Kind     FindingKind
 	Pool     int8 // index in Group.Pools; -1: none

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Text returns the problem, its price where it is known, and what a user can do.
+// Text returns the message for users: the problem, its price if known, and what to do about it.
 func (f Finding) Text(g *Group) string {
 	pool, field := g.pool(f.Pool), f.Field.Name(f.Resource)
 	switch f.Kind {
@@ -36,7 +36,7 @@ func (f Finding) Text(g *Group) string {
 	return f.fieldText(pool, field)
 }
 
-// fieldText renders the findings about one field of a NodePool.
+// fieldText returns the message of a finding about one field of a NodePool.
 func (f Finding) fieldText(pool, field string) string {
 	switch f.Kind {
 	case FindNotConsented:
@@ -62,7 +62,7 @@ func (f Finding) fieldText(pool, field string) string {
 		"list it again together with the word restore, or set the value yourself", pool, field, f.Rule, f.Name, f.Field.Consent())
 }
 
-// unmovable returns why pods do not move to spot, and what a user can do.
+// unmovable returns the part of the message that explains why pods do not move to spot and what a user can do.
 func (f Finding) unmovable() string {
 	n := float64(f.Count)
 	switch f.Blocker {
@@ -85,7 +85,7 @@ func (f Finding) unmovable() string {
 	return fmt.Sprintf("%s of %s on demand %s to spot only at a restart", plural(n, "pod"), f.Name, plural(n, "moves", "move"))
 }
 
-// keeper returns what keeps empty nodes.
+// keeper returns the part of the message that names the cause that keeps empty nodes.
 func (f Finding) keeper() string {
 	switch f.Kind {
 	case FindNever:
@@ -107,7 +107,7 @@ func (f Finding) price() string {
 	return fmt.Sprintf(", $%.2f/h", f.Hourly)
 }
 
-// String returns the consent as the annotation lists it.
+// String returns the words of the consent as in the annotation gpuscaler.io/nudge, separated by commas.
 func (c Fields) String() string {
 	var words []string
 	for i, word := range fieldWords {

@@ -3,22 +3,25 @@ package capacity
 import "time"
 
 const (
-	// freezeAhead is how long before known demand consolidation stops, on top of the lead time: Karpenter validates a command for 15
-	// seconds and then executes it, so a minute is the minimum.
+	// freezeAhead is how long before known demand consolidation is frozen, in addition to the group's lead time. Karpenter validates a
+	// consolidation command for 15 seconds before it executes the command, so freezeAhead must be at least a minute.
 	freezeAhead = 2 * time.Minute
-	// freezeEmpty is how long after the start of known demand empty nodes are kept at most, until the demand has arrived.
+	// freezeEmpty is the longest time after the start of known demand for which empty nodes are kept. They are kept only until enough
+	// replicas for the demand are ready.
 	freezeEmpty = 15 * time.Minute
-	// freezeInUse is how long after the start replicas are not moved. It ends later than freezeEmpty: after a quiet time every node is
-	// consolidatable at once, and the end of the first step shows which nodes are in use.
+	// freezeInUse is how long after the start of known demand nodes with pods are kept. It is longer than freezeEmpty. After a time without
+	// changes, Karpenter may consolidate every node at once. When the protection of empty nodes ends, nodes with pods must therefore still
+	// be protected.
 	freezeInUse = time.Hour
-	// maxFreeze bounds an entry: after a crash of gpuscaler, Karpenter consolidates again at its end.
+	// maxFreeze is the longest duration of a freeze entry. If gpuscaler crashes, Karpenter can consolidate again when the entry ends.
 	maxFreeze = 2 * time.Hour
 	// freezeRenewal is how long before its end an entry is written again.
 	freezeRenewal = 5 * time.Minute
 )
 
-// freeze is the state machine of the consolidation freeze of one NodePool: two budget entries that end by themselves. No node is removed
-// for being empty until Empty, and none for being underutilized until InUse. Drift and repair continue. Stamps are full minutes.
+// freeze is the state machine of the consolidation freeze of one NodePool. A freeze consists of two entries in the list of budgets, each
+// with a fixed end. Until the time Empty, Karpenter removes no node for being empty. Until the time InUse, it removes no node for being
+// underutilized. Drift and node repair continue. All times are full minutes.
 //
 //	state     event          next      action
 //	thawed    freezeExtends  frozen    writes entries that start now
@@ -55,7 +58,8 @@ var freezeTransitions = [numFreezeStates][numFreezeEvents]freezeState{
 	frozen: {freezeUnused: thawed, freezeNeeded: frozen, freezeExtends: frozen},
 }
 
-// freezeInput is everything that the state machine reads: now, and until when nodes are needed; 0: not at all.
+// freezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods are needed. 0
+// means that they are not needed.
 type freezeInput struct{ at, empty, inUse int64 }
 
 func (h *freeze) state() freezeState {
@@ -65,7 +69,7 @@ func (h *freeze) state() freezeState {
 	return frozen
 }
 
-// event returns what the input means in the current state.
+// event returns the event that the input causes in the current state.
 func (h *freeze) event(in freezeInput) freezeEvent {
 	soon := in.at + freezeRenewal.Milliseconds()
 	switch {
@@ -77,7 +81,7 @@ func (h *freeze) event(in freezeInput) freezeEvent {
 	return freezeNeeded
 }
 
-// step returns the next state, and changes the entries where it must.
+// step applies the event of the input to the freeze and returns its next state.
 func (h *freeze) step(in freezeInput) freezeState {
 	latest := in.at + maxFreeze.Milliseconds()
 	in.empty, in.inUse = upToMinute(min(in.empty, latest)), upToMinute(min(in.inUse, latest))
@@ -93,7 +97,8 @@ func (h *freeze) step(in freezeInput) freezeState {
 	return next
 }
 
-// freezeConsolidation stops consolidation while known demand arrives, and on the on-demand NodePool while replicas return.
+// freezeConsolidation freezes consolidation of all NodePools while known demand arrives. While replicas return to spot, it freezes
+// consolidation of the on-demand NodePool.
 func (t *tick) freezeConsolidation() {
 	empty, inUse := t.knownDemandUntil()
 	for i := range t.views() {
@@ -109,7 +114,8 @@ func (t *tick) freezeConsolidation() {
 	}
 }
 
-// knownDemandUntil returns until when empty nodes and nodes in use are needed for known demand; 0: not at all.
+// knownDemandUntil returns the stamps until which known demand needs empty nodes and nodes with pods to be kept. 0 means that it does not
+// need them.
 func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	if !a.g.ConsolidationFreeze {
 		return 0, 0
@@ -130,7 +136,7 @@ func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	return empty, inUse
 }
 
-// arrived reports whether as many units are ready as a span needs.
+// arrived reports whether the ready replicas have as many GPUs as a span of known demand needs.
 func (a *analysis) arrived(s *Span) bool {
 	var ready int64
 	for i := range a.o.Workloads {
@@ -143,13 +149,13 @@ func (a *analysis) arrived(s *Span) bool {
 	return ready >= s.GPUs
 }
 
-// peak reports whether known demand is arriving; nothing is tried meanwhile.
+// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas.
 func (a *analysis) peak() bool {
 	_, inUse := a.knownDemandUntil()
 	return inUse > 0
 }
 
-// freezePool updates the entries of one NodePool and requests the list of budgets with them.
+// freezePool updates the freeze of one NodePool. If the freeze is needed, it requests a list of budgets that contains its entries.
 func (t *tick) freezePool(pool int, in freezeInput, knownDemand bool) {
 	h := &t.s.Pools[pool].Freeze
 	if h.step(in) == thawed {
@@ -171,7 +177,7 @@ func (t *tick) freezePool(pool int, in freezeInput, knownDemand bool) {
 	t.because(r)
 }
 
-// frozenBudgets returns the owner's budgets with the entries of the freeze.
+// frozenBudgets returns the owner's budgets with the entries of the freeze. ok is false if the owner's list cannot be parsed or is full.
 func (t *tick) frozenBudgets(pool int) (list Value, ok bool) {
 	p, list := &t.s.Pools[pool], t.original(pool, FieldBudgets)
 	if p.frozen.of == p.Freeze && p.frozen.list == list && p.frozen.with != "" {

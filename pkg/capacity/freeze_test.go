@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// office opens at 08:00 for 12 hours, with a floor of 4.
+// office adds known demand of 4 replicas from 08:00 to 20:00, as from a policy schedule with minReplicas 4. It returns the time 08:00.
 func office(c *cluster, l *simLoad) time.Time {
 	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	c.ahead = []Span{{From: eight, Until: eight.Add(12 * time.Hour), GPUs: 4, Workload: l.key, Replicas: 4}}
@@ -79,7 +79,8 @@ func TestFreezeEndsByItselfAfterACrash(t *testing.T) {
 	}
 }
 
-// A cron expression with a date is due again next year: a controller that starts removes the entry, with or without a record.
+// The cron expression of a freeze entry contains a date, so the entry would apply again a year later. A controller removes such old entries
+// when it starts, with and without a record.
 func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 	for _, record := range []bool{true, false} {
 		c := newCluster(t, nil)
@@ -93,7 +94,7 @@ func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 		if !record {
 			for i, p := range c.pools {
 				p.record = ""
-				// the record with the owner is gone
+				// Without the record, the field manager that owned the value is not known.
 				before[i] = strings.ReplaceAll(before[i], `[{"nodes":"100%"}] by kubectl`, `[{"nodes":"100%"}] by `)
 			}
 		}
@@ -150,7 +151,7 @@ func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
 	}
 }
 
-// windowOf is a window that opens once.
+// windowOf returns a window that opens once, at from, for the given time.
 func windowOf(from time.Time, length time.Duration) calendar.Window {
 	return calendar.Window{Name: "once", From: from, To: from.Add(length)}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tape reads a group and its observation from bytes; after the last byte every value is zero.
+// tape is a source of values for groups and observations, read from arbitrary bytes. After the last byte, every value is zero.
 type tape struct{ rest []byte }
 
 func (t *tape) byte() byte {
@@ -105,8 +105,8 @@ func (t *tape) observation(pools int, now time.Time) Observation {
 	return o
 }
 
-// FuzzDecide calls Decide with groups that no validation accepted and with impossible observations: it does not panic, two calls return
-// the same, and only fields with consent are written, each once.
+// FuzzDecide calls Decide with groups that no validation has checked and with impossible observations. Decide must not panic. Two calls
+// with the same input must return the same decision. Only fields with consent may be written, each at most once per patch.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{}, int64(0))
 	f.Add([]byte("bytes that are no valid group, to start from text: Decide must not panic for any of them, at any time, and must not write without consent"), int64(-1))
@@ -137,7 +137,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// checkDecision checks what must be true for every decision.
+// checkDecision fails the test if a decision violates a rule that applies to all decisions.
 func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 	if len(d.Advice) != len(o.Workloads) || g.Advisory && slices.ContainsFunc(d.Advice, func(a Advice) bool { return a != NoAdvice }) {
 		t.Errorf("advice %+v", d.Advice)
@@ -167,7 +167,8 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 	}
 }
 
-// FuzzRecord reads arbitrary text from the annotation: what is read is bounded, and a second encoding reads the same.
+// FuzzRecord reads arbitrary text as the record of a NodePool. The encoded state must have a bounded size, and reading and encoding it
+// again must not change it.
 func FuzzRecord(f *testing.F) {
 	f.Add("")
 	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"freeze":{"start":1,"empty":2,"inUse":3},"fields":[{"path":"/spec/weight","on":true,"original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
@@ -199,7 +200,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzBudgets adds a freeze to any text and removes it again.
+// FuzzBudgets adds the entries of a freeze to an arbitrary list of budgets and removes them. All of the entries must be found again.
 func FuzzBudgets(f *testing.F) {
 	f.Add(`[{"nodes":"10%"}]`, int64(1795392000000), int64(15), int64(60))
 	f.Add(`[]`, int64(0), int64(0), int64(1))

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Pods that stay on demand are reported with their number and the reason, without pods that require on-demand or that a surge moves.
+// The findings contain the number of pods that stay on demand for each reason. They do not contain pods that require on-demand nodes or
+// that a surge can move.
 func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 	theirs := Annotation{Value: "true"}
 	for name, c := range map[string]struct {

@@ -2,7 +2,7 @@ package capacity
 
 import "time"
 
-// Override is one field of a NodePool that is overridden at present, for people.
+// Override describes one field of a NodePool that is overridden at present, for messages and pages.
 type Override struct {
 	Pool            string
 	Field           Field
@@ -21,7 +21,7 @@ func (o *Override) Name() string { return o.Field.Name(o.Resource) }
 // Path returns the path of the field in the NodePool.
 func (o *Override) Path() Path { return o.Field.Path(o.Resource) }
 
-// Overrides appends the overrides on the group's NodePools, in their order.
+// Overrides appends the current overrides of the group's NodePools to into, ordered by NodePool and field, and returns it.
 func (s *State) Overrides(into []Override) []Override {
 	if s.group == nil {
 		return into

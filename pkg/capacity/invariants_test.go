@@ -12,7 +12,7 @@ func (c *cluster) compare(again *Decision) {
 	}
 }
 
-// invariants checks what must be true in every tick of every test.
+// invariants fails the test if the last decision violates a rule that applies to every tick. It runs after each simulated tick.
 func (c *cluster) invariants(o *Observation) {
 	c.t.Helper()
 	written := map[string]bool{}
@@ -38,7 +38,8 @@ func (c *cluster) invariants(o *Observation) {
 	c.watch()
 }
 
-// watch checks a move: while no node is lost and demand does not change, the replicas that were ready at its start stay ready.
+// watch checks the batch of replicas that moves to spot. It fails the test if a batch grows, or if the workload has fewer ready replicas
+// than demand needs although it had enough when the batch began. The check restarts when a node is lost or demand changes.
 func (c *cluster) watch() {
 	c.t.Helper()
 	m := &c.s.Move
@@ -67,7 +68,7 @@ type moved struct {
 	want           int32
 }
 
-// sound fails the test for a change that must not be made.
+// sound fails the test for a change of a NodePool without consent or with a limit that could stop required pods.
 func (c *cluster) sound(o *Observation, pool string, change Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })

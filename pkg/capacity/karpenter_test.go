@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// provision simulates one loop of Karpenter's provisioner: it launches nodes for pending pods without one on its way, by weight.
+// provision simulates one loop of Karpenter's provisioner. It launches a node for each pending pod that fits on no existing or booting
+// node, from the NodePool with the highest weight that accepts the pod.
 func (c *cluster) provision() {
 	free := map[*simNode]int64{}
 	for _, pool := range c.pools {
@@ -68,7 +69,8 @@ func (p *simPool) size(resource string) int64 {
 	return map[string]int64{"nvidia.com/gpu": p.gpus, "cpu": 8, "memory": 64 << 30, "nodes": 1}[resource]
 }
 
-// launch creates a node for a pod in the first NodePool that accepts it; a refusal is remembered for three minutes.
+// launch creates a node for a pod in the NodePool with the highest weight that accepts the pod, and returns nil if no node is created.
+// After every fourth refusal, the NodePool is skipped for three minutes, as in Karpenter's cache of unavailable offerings.
 func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 	for _, pool := range c.byWeight() {
 		if pool.gone || !pool.ready || pool.gpus < p.gpus || !pool.fits(instead) || c.now.Before(pool.until) || p.pinned && pool.Type == Spot {
@@ -99,7 +101,7 @@ func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 	return nil
 }
 
-// consolidate removes empty nodes, and moves pods to cheaper nodes one at a time, as the budgets allow.
+// consolidate simulates Karpenter's consolidation within the disruption budgets. It removes empty nodes and replaces nodes by cheaper ones.
 func (c *cluster) consolidate() {
 	for _, pool := range c.pools {
 		after := pool.fields["disruption.consolidateAfter"].Value
@@ -164,7 +166,7 @@ func (c *cluster) lose(n *simNode) {
 	c.evict(n)
 }
 
-// allowed reads the budgets as Karpenter does.
+// allowed reports whether the NodePool's budgets allow a disruption for the given reason at present, as Karpenter evaluates them.
 func (c *cluster) allowed(pool *simPool, reason string) bool {
 	var budgets []struct {
 		Nodes, Schedule, Duration string

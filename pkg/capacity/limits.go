@@ -1,7 +1,8 @@
 package capacity
 
-// The limit of a NodePool has at most one override. A later row of this table wins over an earlier one; a cap never exceeds the limit
-// that is in force without it.
+// This file contains the rules that set limit caps. The table lists all rules that request the limit of a NodePool for the group's
+// resource. If several rules request it, the last one in the table applies, but a limit cap never exceeds the limit that applies without
+// it.
 //
 //	rule                 NodePool   limit                                    while
 //	schedule             as listed  the number of the schedule               its window is open
@@ -10,13 +11,15 @@ package capacity
 //	spot wait timeout    on-demand  units that run there, at least the base  every phase but Fallback, demand is known, spot is open
 //	zero limit           all        0                                        no demand, see zeroLimit
 //
-// Shutdown removes all of them: a limit that nothing removes stops pods.
+// Units are those of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
+// without a controller to remove a limit, pods could not get nodes.
 
-// spotWaitOver reports whether pods have waited for the spot wait timeout below a limit cap.
+// spotWaitOver reports whether the on-demand NodePool has a limit cap and pods have waited for at least the spot wait timeout.
 func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spotWait() }
 
-// needsOnDemandCap reports whether on-demand should have a limit cap: the group has a spot wait timeout or a base, spot is used and may
-// grow, and demand has been known for a while.
+// needsOnDemandCap reports whether the on-demand NodePool should have a limit cap. This requires that the group has a spot wait timeout or
+// an on-demand base, that the phase is not Fallback, that the spot NodePool's limits allow another node, and that demand has been known for
+// trustInterval.
 func (t *tick) needsOnDemandCap() bool {
 	return t.spotWait() > 0 && t.paired() && t.s.Spot.Phase != Fallback && !t.full(t.spot) && t.known && !t.leaving &&
 		t.at-t.s.KnownSince >= trustInterval.Milliseconds()
@@ -27,7 +30,8 @@ func (t *tick) capsOnDemand() bool {
 	return t.needsOnDemandCap() && t.mayOverride(t.onDemand, FieldLimit)
 }
 
-// base runs the first units of the group on demand: on-demand is first by weight, and its limit cap ends it at the base.
+// base runs the first GPUs of the group on demand. It gives the on-demand NodePool the higher weight, so that Karpenter uses it first. The
+// limit cap of capOnDemand stops its growth at the base, so that Karpenter uses spot for all other pods.
 func (t *tick) base() {
 	if t.g.OnDemandBase <= 0 || !t.capsOnDemand() {
 		return
@@ -58,7 +62,8 @@ func (t *tick) capOnDemand() {
 	t.because(r)
 }
 
-// capLimit requests a limit of at most n units. A lower limit stays.
+// capLimit requests a limit of n units of the group's resource for a NodePool. If the NodePool already has a lower limit, the lower limit
+// stays.
 func (t *tick) capLimit(pool int, n int64, rule Rule) {
 	current := t.effective(pool, FieldLimit)
 	limit, ok := current.number()
@@ -73,8 +78,8 @@ func (t *tick) capLimit(pool int, n int64, rule Rule) {
 // maxWeight is the greatest weight that the CRD allows.
 const maxWeight = 100
 
-// preferOnDemand requests a weight of on-demand above that of spot: a higher one for on-demand where that may be overridden, and a lower
-// one for spot otherwise.
+// preferOnDemand requests weights so that on-demand has a higher weight than spot. It raises the weight of on-demand. If only the weight of
+// spot may be overridden, it lowers that one instead.
 func (t *tick) preferOnDemand(rule Rule) {
 	spot, _ := t.effective(t.spot, FieldWeight).number()
 	onDemand, _ := t.effective(t.onDemand, FieldWeight).number()
@@ -104,7 +109,8 @@ func (s *State) LimitsPending() bool {
 	return false
 }
 
-// dropLimits removes every request for a limit. Shutdown uses it: while no controller runs, nothing would remove the limit.
+// dropLimits removes all requests of the rules for limits, so that every limit is restored. Shutdown uses it, because no controller would
+// remove the limits later.
 func (t *tick) dropLimits() {
 	for i := range t.requests {
 		for f := FieldLimit; f < numFields; f++ {

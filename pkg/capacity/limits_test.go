@@ -30,7 +30,8 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 	}
 }
 
-// An owner who gives on-demand the greater weight prefers it: replicas that moved to spot would return to on-demand.
+// The owner of the NodePools gives on-demand the higher weight. No replica moves to spot, because Karpenter would launch the next node on
+// demand again.
 func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[1].fields["weight"] = FieldView{Value: "90", Owner: "kubectl"}
@@ -106,7 +107,7 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 	if c.limit(1) != 2 || c.writes-writes > 2 {
 		t.Errorf("limit %d after %d writes", c.limit(1), c.writes-writes)
 	}
-	// launched before the limit was seen
+	// Karpenter launched this node before it observed the limit.
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: "late", created: c.now, changed: c.now, pool: c.pools[1]})
 	c.run(2 * time.Second)
 	if c.limit(1) != 3 {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Four nodes were lost within minutes. The reserve covers replicas on spot nodes, and no others.
+// After four nodes were lost within minutes, the reserve covers the replicas on spot nodes. It does not cover replicas on other nodes, or
+// on nodes that Karpenter itself removes.
 func TestReserveCoversOnlyReplicasOnSpot(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Node)
@@ -76,7 +77,7 @@ func TestLossCountsOnceAndForAnHour(t *testing.T) {
 	}
 }
 
-// Each consecutive cap lasts twice as long, up to half an hour, with a jitter of a fifth.
+// Each consecutive target cap lasts twice as long as the previous one, up to 30 minutes. The duration varies randomly by up to 20 percent.
 func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 	g, o := pairOf(t, nil)
 	waits := []Pod{{UID: "1", GPUs: 1, Pool: -1, Pending: true}}
@@ -119,8 +120,8 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 	}
 }
 
-// Spot refused three launches. Spot has failed if pods still wait, and also if on-demand runs them; the order of the two NodePools in the
-// group does not matter.
+// Spot refused three launches, and no pod waits any more. This is a failure of spot only if the on-demand NodePool launched a node
+// recently, because the refused pods then run there. The order of the two NodePools in the group must not matter.
 func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 	for _, first := range []CapacityType{Spot, OnDemand} {
 		for age, fails := range map[time.Duration]bool{

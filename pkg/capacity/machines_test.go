@@ -37,7 +37,7 @@ func TestEveryPhaseAndSpotEvent(t *testing.T) {
 	}
 }
 
-// checkEntry checks what the entry of a phase sets.
+// checkEntry fails the test if a change to another phase did not set the fields of the state correctly.
 func checkEntry(t *testing.T, was, s spotState, event spotEvent) {
 	t.Helper()
 	want := spotState{Phase: s.Phase, Level: was.Level, Since: 1000, Moved: was.Moved}
@@ -60,7 +60,8 @@ func checkEntry(t *testing.T, was, s spotState, event spotEvent) {
 	}
 }
 
-// Only a return that moved a replica resets the level; the count of a fallback after losses is that of the losses.
+// When a return is complete, the level is reset only if a replica was moved. After lost nodes, the counts of a fallback are those of the
+// losses and not of the refused launches.
 func TestEntriesOfPhasesThatDependOnTheirPast(t *testing.T) {
 	for moved, level := range map[int64]uint8{99: 2, 100: 0, 500: 0} {
 		s := spotState{Phase: Returning, Level: 2, Since: 100, Moved: moved}
@@ -79,7 +80,7 @@ func TestEntriesOfPhasesThatDependOnTheirPast(t *testing.T) {
 	}
 }
 
-// Every combination of inputs causes exactly the events that the diagram has for the phase.
+// All combinations of inputs together must cause exactly the events that the table of Phase lists for each phase.
 func TestEveryInputOfThePhasesCausesAnEventOfTheDiagram(t *testing.T) {
 	want := [numPhases][]spotEvent{
 		PreferSpot: {spotUnchanged, pairLost, spotFails, replicasOnDemand},
@@ -134,7 +135,7 @@ func TestEveryStepAndEventOfAMove(t *testing.T) {
 	}
 }
 
-// Every combination of inputs causes exactly the events that the table of move has for the step.
+// All combinations of inputs together must cause exactly the events that the table of move lists for each step.
 func TestEveryInputOfAMoveCausesAnEventOfItsTable(t *testing.T) {
 	want := [numMoveSteps][]moveEvent{
 		noMove:     {moveUnchanged},
@@ -357,7 +358,7 @@ func TestEveryStateOfABuffer(t *testing.T) {
 	}
 }
 
-// settled is what an observation makes of an override.
+// settled is the expected effect of an observation on an override.
 type settled uint8
 
 const (
@@ -369,8 +370,8 @@ const (
 	forgotten                // the override ends; the record is read again
 )
 
-// TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override, and in it one result for each observed value,
-// with our ownership and without.
+// TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override. A row contains the expected effect of each
+// observed value in three cases: gpuscaler owns the field, another manager owns it, or consent is withdrawn.
 func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	values := []Value{"81", "30", "20", "44"} // To, Before, Original, another
 	written := override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: RuleFallback, At: 5, Since: 5,
@@ -417,7 +418,8 @@ func checkSettled(t *testing.T, name string, was override, view FieldView, conse
 	}
 }
 
-// A limit of the owner ends a probe that has launched no node; a node of the probe is judged also at the limit.
+// While an owner's limit allows no spot node, a probe ends at once if it has launched no node. If it has launched a node, it continues
+// until the node fails or proves that spot is available.
 func TestOwnersLimitEndsAProbeWithoutANode(t *testing.T) {
 	for launched, want := range map[bool]spotEvent{false: probeUseless, true: spotUnchanged} {
 		s := spotState{Phase: Probing, Until: 2000}

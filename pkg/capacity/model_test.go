@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// anyGroup draws a valid configuration of a group.
+// anyGroup returns a function that sets random valid options of a group.
 func anyGroup(t *rapid.T) func(g *Group) {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	return func(g *Group) {
@@ -30,7 +30,8 @@ func anyGroup(t *rapid.T) func(g *Group) {
 	}
 }
 
-// model is a cluster with the values that users wrote to its NodePools.
+// model is the simulated cluster for random events. It records the values that users wrote to the NodePools (people), which must be
+// restored at the end.
 type model struct {
 	*cluster
 	rt     *rapid.T
@@ -53,7 +54,7 @@ func newModel(t *rapid.T) *model {
 	return m
 }
 
-// happen causes one random event.
+// happen causes one random event, such as a change of demand, a lost node, a user's edit or a crash.
 func (m *model) happen() {
 	t := m.rt
 	pool := rapid.IntRange(0, 1).Draw(t, "pool")
@@ -112,7 +113,8 @@ func (m *model) happen() {
 	}
 }
 
-// userEdits writes a value that no rule requests at the time: an equal one is no edit.
+// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because writing the value that is already
+// in force is not an edit.
 func (m *model) userEdits(pool int) {
 	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt,
 		"field")
@@ -129,7 +131,7 @@ func (m *model) userEdits(pool int) {
 	m.people[pool][name] = v
 }
 
-// recreate replaces a deleted NodePool: it has the values that users wrote and no override.
+// recreate replaces a deleted NodePool by a new one with the values that users wrote, without overrides and without a record.
 func (m *model) recreate(pool int) {
 	p := m.pools[pool]
 	p.record, p.version = "", p.version+1
@@ -138,8 +140,8 @@ func (m *model) recreate(pool int) {
 	}
 }
 
-// calm ends every failure, restores the consent for every field and releases the group: the NodePools must then have the values that
-// users wrote last, and no override.
+// calm ends all failures, allows all fields to be restored and releases the group. It fails the test unless every field then has the value
+// that a user wrote last, and no override, record or pod annotation of gpuscaler is left.
 func (m *model) calm() {
 	m.deaf, m.lag, m.known, m.releasing = false, 0, true, true
 	for _, p := range m.pools {
@@ -165,8 +167,13 @@ func (m *model) calm() {
 	}
 }
 
-// In every order of events: no limit below the usage except a zero limit or a schedule, one writer for each field, no write without
-// consent, no ready replica missing during a return, and after a release every value as users wrote it.
+// After random events, these rules must apply in every tick:
+//
+//   - No limit is below the current usage, except for a zero limit or a scheduled limit.
+//   - Each field is written at most once per tick, and only with consent.
+//   - No ready replica is missing during a return to spot.
+//
+// After a release, every field has the value that a user wrote last.
 func TestEveryHistoryCanBeReleased(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
@@ -178,7 +185,8 @@ func TestEveryHistoryCanBeReleased(t *testing.T) {
 	})
 }
 
-// The same with a crash after every tick with a write: the records must be sufficient for the release.
+// As in the previous test, but gpuscaler crashes after every tick that wrote to a NodePool. The records on the NodePools must be sufficient
+// to restore all values.
 func TestEveryHistoryCanBeReleasedWithACrashAfterEachWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)

@@ -6,34 +6,38 @@ import (
 )
 
 const (
-	// successorTimeout is how long a successor may take, on top of the group's lead time, before the move is given up.
+	// successorTimeout is how long the successors of a batch may take to be ready on spot, in addition to the group's lead time, before the
+	// move ends without a result.
 	successorTimeout = 20 * time.Minute
-	// shrinkTimeout is how long the annotated pods may take to be deleted after the target fell.
+	// shrinkTimeout is how long the deletion of the annotated pods may take after the target has decreased.
 	shrinkTimeout = 10 * time.Minute
-	// growthDelay is how long the target may be as high as the number of pods before the move ends: none of them will be deleted.
+	// growthDelay is how long the target must be at least the number of pods before the move ends. With such a target, the ReplicaSet
+	// deletes none of the annotated pods.
 	growthDelay = time.Minute
-	// maxPaceWait is the longest wait after a batch that did not fit: to try a full market costs one on-demand node for minutes.
+	// maxPaceWait is the longest wait after a batch that spot had no capacity for. Each attempt while spot has no capacity costs an
+	// additional on-demand node for some minutes.
 	maxPaceWait = 30 * time.Minute
 	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"
 )
 
-// move is the state machine of a batch of replicas of one workload that moves from on-demand to spot:
+// move is the state machine of a batch of replicas of one workload that moves from on-demand to spot. The target first increases by a surge
+// of as many successors as the batch has replicas. When the successors are ready on spot, the replaced pods, called victims, are deleted.
 //
 //	step        event               next        action
 //	surging     successorsReady     annotating  drops the victims without a successor
 //	surging     successorsRefused   noMove      the next batch waits longer
 //	surging     probeRefused        noMove      the probe fails
-//	annotating  victimsAnnotated    shrinking   the target falls
+//	annotating  victimsAnnotated    shrinking   the target decreases by the surge
 //	annotating  moveTimeout         noMove      the next node waits
 //	shrinking   moveTimeout         noMove      the victims stay
 //	shrinking   demandGrew          noMove      the victims are needed
 //	any         victimsGone         noMove      after shrinking: the next batch is twice as wide
-//	any         workloadUnknown     noMove      the target falls back
+//	any         workloadUnknown     noMove      the target decreases by the surge
 //	any         foreignAnnotation   noMove      the annotation of another manager stays
 //
-// In every other combination the step stays; moveTransitions is the complete table. A move is not part of a record: a new leader finds a
-// target without the surge, and annotations that it clears.
+// In every other combination the step does not change; moveTransitions is the complete table. The move is not part of a record. A new
+// leader computes the target without the surge and clears the annotations of the move.
 type move struct {
 	Step     moveStep         `json:"step,omitempty"`
 	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
@@ -81,7 +85,7 @@ var moveTransitions = [numMoveSteps][numMoveEvents]moveStep{
 		victimsAnnotated: shrinking},
 }
 
-// successors counts what became of the successors of a batch.
+// successors counts the new pods of a batch, by where they run and whether they are ready.
 type successors struct {
 	ready    int32 // on spot
 	loading  int32 // on spot, not ready yet
@@ -104,7 +108,7 @@ type moveInput struct {
 	readyGone int32 // victims that are ready
 }
 
-// event returns what the input means in the current step.
+// event returns the event that the input causes in the current step.
 func (m *move) event(in *moveInput) moveEvent {
 	switch {
 	case m.Step == noMove:
@@ -141,7 +145,7 @@ func (in *moveInput) surgeEvent() moveEvent {
 	return moveUnchanged
 }
 
-// advanceMove advances the batch by one event.
+// advanceMove computes the event of this tick for the current batch and executes its action.
 func (t *tick) advanceMove() {
 	m := &t.s.Move
 	in, w, foreign := t.moveInput()
@@ -174,7 +178,8 @@ func (t *tick) advanceMove() {
 	}
 }
 
-// moveInput also drops the victims that are gone, and returns the workload and the pod with an annotation of another manager.
+// moveInput returns the input of the state machine, the workload of the batch, and a victim that has a deletion cost of another manager, or
+// nil. It also removes the victims that no longer exist from the batch.
 func (t *tick) moveInput() (in moveInput, w *Workload, foreign *Pod) {
 	m := &t.s.Move
 	i := t.workload(m.Workload)
@@ -214,15 +219,15 @@ func (m *move) foreign(w *Workload) *Pod {
 	return nil
 }
 
-// annotated reports whether every victim is seen with the lowest deletion cost.
+// annotated reports whether the observation shows the lowest deletion cost on every victim.
 func (m *move) annotated(w *Workload) bool {
 	return !slices.ContainsFunc(w.Pods, func(p Pod) bool { return m.has(p.UID) && p.DeletionCost.Value != lowestCost })
 }
 
-// end ends a move. The node stays chosen.
+// end ends a move. The node remains the one that is being emptied, so that the next batch continues with it.
 func (m *move) end() { *m = move{Node: m.Node} }
 
-// readyVictims returns the number of victims that are ready on a node that stays.
+// readyVictims returns the number of victims that are ready on a node without an interruption notice that is not being deleted.
 func (t *tick) readyVictims(w *Workload) (n int32) {
 	for j := range w.Pods {
 		if p := &w.Pods[j]; p.Ready && !t.endangered(p) && t.s.Move.has(p.UID) {
@@ -232,7 +237,7 @@ func (t *tick) readyVictims(w *Workload) (n int32) {
 	return n
 }
 
-// successors counts the pods that were created since the move began.
+// successors counts the workload's pods that were created since the move began.
 func (t *tick) successors(w *Workload) (c successors) {
 	c.spare = t.ready(w) - w.needs()
 	for j := range w.Pods {
@@ -252,8 +257,9 @@ func (t *tick) successors(w *Workload) (c successors) {
 	return c
 }
 
-// keepSuccessors continues with the successors that are ready on spot. Those on new on-demand nodes become victims instead of the
-// victims without a successor: only as many as are missing, because demand may have grown meanwhile.
+// keepSuccessors continues the move with as many victims as there are successors ready on spot. If there are fewer than requested, the
+// other successors that run on new on-demand nodes also become victims, up to the size of the batch. The limit is necessary because some
+// pods on new on-demand nodes may serve demand that has grown meanwhile.
 func (t *tick) keepSuccessors(w *Workload, came successors) {
 	m := &t.s.Move
 	m.Step = annotating
@@ -274,8 +280,9 @@ func (t *tick) keepSuccessors(w *Workload, came successors) {
 	}
 }
 
-// refuseBatch records that spot had no space for a batch: a full market, not a failure. What runs on spot stays, new replicas still try
-// spot first, and the return waits, each time twice as long.
+// refuseBatch records that spot had no capacity for the complete batch. This is not a failure of spot: replicas on spot stay there, and new
+// replicas still use spot first. If full is true, the next batch has one replica and waits. Each consecutive wait is twice as long as the
+// previous one.
 func (t *tick) refuseBatch(full bool) {
 	t.s.Move.Refused = true
 	if p := &t.s.Pace; full {
@@ -284,7 +291,7 @@ func (t *tick) refuseBatch(full bool) {
 	}
 }
 
-// completeMove ends a batch whose victims are gone. A batch that arrived completely allows the next one to be twice as wide.
+// completeMove ends a batch whose victims are deleted. If all of its successors were ready on spot, the next batch may be twice as large.
 func (t *tick) completeMove() {
 	if m, p := &t.s.Move, &t.s.Pace; m.Step == shrinking && !m.Refused {
 		p.Width, p.Level = min(2*max(p.Width, 1), maxBatch), 0
@@ -292,15 +299,15 @@ func (t *tick) completeMove() {
 	t.s.Move.end()
 }
 
-// giveUpMove ends a move without a result. The next one waits as if it emptied another node.
+// giveUpMove ends a move without a result. The time until the next batch is the same as after a node that was emptied.
 func (t *tick) giveUpMove() {
 	t.s.Move = move{}
 	t.s.Spot.Moved = t.at
 	t.s.encodeRecords()
 }
 
-// createdInMove reports whether something was created since the move began. The API server truncates creation times to seconds, so a
-// successor of the same second counts. What is in the future does not: the clock stepped back.
+// createdInMove reports whether the creation time at is after the start of the move. The API server truncates creation times to seconds, so
+// a time in the same second also counts. A time in the future does not count, because it means that the clock was set back.
 func (t *tick) createdInMove(at time.Time) bool {
 	return t.within(at, t.s.Move.Since-t.s.Move.Since%time.Second.Milliseconds()-1)
 }

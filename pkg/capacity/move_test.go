@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// returning returns a cluster with two replicas on demand that return to spot, after the start of one move.
+// returning returns a cluster in the phase Returning: its two replicas run on demand, and the probe of spot has succeeded.
 func returning(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)

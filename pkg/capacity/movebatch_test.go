@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// surges simulates until a condition is true, and returns the widths of the batches.
+// surges simulates until holds returns true, and returns the number of replicas in each batch of the return.
 func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() bool) (widths []int32) {
 	c.t.Helper()
 	c.until(d, what, func() bool {
@@ -19,7 +19,7 @@ func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() 
 	return widths
 }
 
-// scarce returns a group whose sixteen replicas run on demand because spot had no capacity.
+// scarce returns a cluster with sixteen ready replicas on demand. Spot refused them at first and has capacity now.
 func scarce(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 600 })
 	for _, p := range c.pools {
@@ -85,12 +85,12 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 	}
 }
 
-// room limits a spot NodePool to so many more nodes.
+// room sets the limit of the spot NodePool so that it can launch exactly n more nodes.
 func (c *cluster) room(n int) {
 	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: Value(strconv.Itoa(c.nodes(0) + n)), Owner: "kubectl"}
 }
 
-// onSpot returns the pods of a workload on spot nodes.
+// onSpot returns the UIDs of the workload's pods that run on spot nodes.
 func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	for _, p := range l.pods {
 		if p.node != nil && p.node.pool.Type == Spot {
@@ -100,8 +100,8 @@ func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	return uids
 }
 
-// Demand grows while a batch waits: the replicas that start on demand for it are no part of the batch, and do not end the wait for those
-// that load on spot.
+// Demand grows while a batch waits for its successors, and new replicas start on demand. They are not part of the batch. The batch must not
+// delete more pods than it began with, and must still wait for the successors that load on spot.
 func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
@@ -133,7 +133,8 @@ func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	}
 }
 
-// The node of a successor is lost, and its replacement runs on an existing node: the batch ends at once with what arrived.
+// The spot node of a successor is lost, and the replacement pod runs on an existing on-demand node. The batch must continue at once with
+// the other successors.
 func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
@@ -148,7 +149,8 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	}
 }
 
-// Demand grows by the size of a batch: no pod is deleted, and the next batch does not wait.
+// While the victims of a batch are being deleted, demand grows by the size of the batch. The batch ends without a further deletion, and the
+// next batch does not wait.
 func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == shrinking && c.s.Move.Count == 4 })
@@ -159,7 +161,7 @@ func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	}
 }
 
-// A model loads for longer than a batch waits: no batch succeeds, and each one waits longer than the previous one.
+// The model takes longer to load than a batch waits, so no batch succeeds. The waits between the batches must become longer.
 func TestBatchesWithoutReadySuccessorsBecomeRare(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == Returning && c.s.Move.Step == noMove })

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// inBatch returns a workload of four replicas on demand with a move of the first ones in progress.
+// inBatch returns a group whose workload has four replicas on demand, and a state in which the given move is in progress.
 func inBatch(t *testing.T, m move) (*Group, Observation, State) {
 	g, o := pairOf(t, func(g *Group) { g.LeadTime = 5 * time.Minute })
 	w := Workload{Key: "team/a", Uncapped: 4 + m.Count, Extra: m.Count, Current: 4 + m.Count, GPUs: 1, Known: true}
@@ -28,7 +28,7 @@ func inBatch(t *testing.T, m move) (*Group, Observation, State) {
 	return g, o, s
 }
 
-// batchOf returns a move of the pods with some UIDs, whose step began some time before midnight.
+// batchOf returns a move of the pods with the given UIDs. Its step began the given time before midnight.
 func batchOf(step moveStep, age time.Duration, victims ...string) move {
 	m := move{Step: step, Since: stamp(midnight.Add(-age)), Count: int32(len(victims))}
 	copy(m.Victims[:], victims)
@@ -62,7 +62,8 @@ func TestShrinkTimeout(t *testing.T) {
 	}
 }
 
-// Demand that grew into the surge ends a batch, but not in its first minute: the target has just fallen then.
+// If demand grows so that all pods are needed, the batch ends. During the first minute of the step shrinking it does not end, because the
+// target has only just decreased.
 func TestDemandGrowthEndsABatchAfterAMinute(t *testing.T) {
 	for age, waits := range map[time.Duration]bool{0: true, growthDelay: true, growthDelay + time.Millisecond: false} {
 		g, o, s := inBatch(t, batchOf(shrinking, age, "od-0"))
@@ -73,7 +74,7 @@ func TestDemandGrowthEndsABatchAfterAMinute(t *testing.T) {
 	}
 }
 
-// Only a batch that arrived completely makes the next one wider.
+// The next batch may be larger only if all successors of the previous one were ready on spot.
 func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		refused bool
@@ -86,7 +87,8 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 			t.Errorf("%s arrived: width %d, step %d", name, s.Pace.Width, s.Move.Step)
 		}
 	}
-	// Two are asked for, one came; the other found room on a node of before, which says nothing of the market.
+	// The batch has two victims. One successor runs on spot, and the other on an on-demand node that existed before. The second one does
+	// not show whether spot has capacity, so the next batch need not wait.
 	g, o, s := inBatch(t, batchOf(surging, time.Minute, "od-0", "od-1"))
 	o.Pools[0].Nodes = []Node{usable("spot", Spot)}
 	o.Pools[0].Nodes[0].Created = midnight.Add(-30 * time.Second)
@@ -100,7 +102,7 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 	}
 }
 
-// The base stays on demand: a batch empties at most the nodes above it.
+// The on-demand base does not move: a batch contains only replicas on the nodes above the base.
 func TestBatchLeavesTheBase(t *testing.T) {
 	for base, want := range map[int64]int32{0: 4, 1: 3, 3: 1, 4: 0} {
 		g, o, s := inBatch(t, move{})
@@ -121,7 +123,7 @@ func TestBatchLeavesTheBase(t *testing.T) {
 	}
 }
 
-// After an abandoned batch the next one waits as if it emptied another node, and it is no failure of spot.
+// If a batch ends without a result, the next one waits as after a node that was emptied. This does not count as a failure of spot.
 func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	g, o, s := inBatch(t, batchOf(surging, successorTimeout+6*time.Minute, "od-0"))
 	s.Pace = pace{Width: 4}
@@ -142,7 +144,8 @@ func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	}
 }
 
-// A batch whose workload is gone or unknown requests no surge.
+// A batch ends, and no surge is requested, if its workload does not exist any more, is paused, has no current decision, or has a pod with a
+// deletion cost of another manager.
 func TestBatchEndsWithoutItsWorkload(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Observation)

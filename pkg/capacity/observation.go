@@ -14,11 +14,13 @@ type Observation struct {
 	Ahead         []Span     // demand that is known in advance, from schedules and forecasts, including what is open now
 	// Lost reports that demand may be incomplete: a cache is not synced, or a workload has no recent decision.
 	Lost bool
-	// Shields reports that this Karpenter reads a duration in karpenter.sh/do-not-disrupt, Buffers that it serves CapacityBuffers.
+	// Shields reports that the cluster's Karpenter supports durations in karpenter.sh/do-not-disrupt. Buffers reports that it supports
+	// CapacityBuffers.
 	Shields, Buffers bool
 }
 
-// Fields is the set of words in the annotation gpuscaler.io/nudge, by which a NodePool's owner allows gpuscaler to write fields.
+// Fields is the set of words in the annotation gpuscaler.io/nudge of a NodePool. With it, the owner of the NodePool allows gpuscaler to
+// write fields.
 type Fields uint8
 
 // Values of Fields.
@@ -26,8 +28,9 @@ const (
 	ConsentLimits Fields = 1 << iota
 	ConsentWeight
 	ConsentDisruption
-	// ConsentRestore ends the overrides: the listed fields get the owner's values, and none is overridden again. The fields must stay
-	// listed until then, because the chart's admission policy rejects every other write.
+	// ConsentRestore requests the end of all overrides: gpuscaler restores the owner's values of the listed fields and overrides no field
+	// again. The fields must stay listed until they are restored, because the chart's admission policy rejects writes of fields that are
+	// not listed.
 	ConsentRestore
 )
 
@@ -69,7 +72,7 @@ type PoolView struct {
 	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, the largest observed node counts
 	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
 	Nodes []Node
-	// Failures and Losses are those of at least the last hour, each NodeClaim once.
+	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
 	Failures []Failure
 	Losses   []Loss
 }
@@ -84,7 +87,7 @@ type FieldView struct {
 
 // LimitView is one entry of spec.limits.
 //
-// Karpenter launches no instance type whose capacity, added to Used, exceeds the limit. The limit of "nodes" counts nodes.
+// Karpenter launches an instance type only if its capacity plus Used is at most the limit. The resource "nodes" limits the number of nodes.
 type LimitView struct {
 	Resource string
 	FieldView
@@ -117,7 +120,8 @@ type Node struct {
 	Voluntary bool // Karpenter set a DisruptionReason: its own work, not a loss
 	Notice    bool // the provider announced that it takes the node
 
-	// What keeps an empty node, as numbers of pods.
+	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
+	// group's resource.
 	BlockingPods     int32 // that request none of the resource and belong to no DaemonSet
 	DoNotDisruptPods int32 // with karpenter.sh/do-not-disrupt, including those of DaemonSets
 	Buffered         bool  // kept by a CapacityBuffer
@@ -150,9 +154,9 @@ const (
 // Workload is the workload of one policy.
 type Workload struct {
 	Key string // namespace/name
-	// Uncapped is the target before the target cap, Extra what the at-risk replicas and the surge added to it.
+	// Uncapped is the target before the target cap. Extra is the number of at-risk and surge replicas that Uncapped includes.
 	Uncapped, Extra int32
-	// Room is how many replicas a surge can add to Uncapped, if Bounded: maxReplicas, an override or a team limit stops the others.
+	// Bounded reports that maxReplicas, an override of the target or a team limit allows a surge of only Room more replicas than Uncapped.
 	Bounded bool
 	Room    int32
 	Current int32 // spec.replicas of the scale target
@@ -173,7 +177,8 @@ type Pod struct {
 	Replica              string // the replica that it is part of, where a replica has several pods; "": the pod is the replica
 	Owner                Owner
 	GPUs                 int64
-	// Pool and Node are indexes in Observation.Pools and its Nodes. Pool is -1 for a pod without a node of the group.
+	// Pool is the index of the pod's NodePool in Observation.Pools, and Node the index in its Nodes. Pool is -1 for a pod that is not on a
+	// node of the group.
 	Pool             int
 	Node             int
 	Pending          bool      // has no node at all
@@ -196,7 +201,7 @@ type Annotation struct {
 	Ours  bool   // the field manager of gpuscaler owns it
 }
 
-// Span is demand that is known in advance.
+// Span is a time span with demand that is known in advance, from a schedule or a forecast.
 type Span struct {
 	From, Until time.Time
 	GPUs        int64  // the least units that are needed meanwhile

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// override is the state machine of one field of one NodePool:
+// override is the state machine of one field of one NodePool. To, Before and Original are values: the override, the value before the last
+// write, and the owner's value. "ours" means that gpuscaler's field manager owns the field.
 //
 //	state      observed value            next       action
 //	free       any                       free       nothing
@@ -22,7 +23,8 @@ import (
 //	any        any, consent withdrawn    as it is   the value stays and is reported; an edit ends the override
 //	yielded    any                       free       after shortYield, and after the third edit after longYield
 //
-// A list of budgets that was edited around the entries of a freeze keeps both: the rest of the list is the owner's new value.
+// If another manager edits a list of budgets and keeps the entries of a freeze, the freeze stays in force. The other entries are the
+// owner's new value.
 type override struct {
 	On         bool   `json:"on,omitempty"`
 	Releasing  bool   `json:"releasing,omitempty"`
@@ -40,23 +42,25 @@ type override struct {
 }
 
 const (
-	// tightenInterval is the least time between two writes of a field that reduce what is possible. Each write of a spec resets
-	// NodeRegistrationHealthy: a limit that followed every node would keep it reset.
+	// tightenInterval is the shortest time between two changes of an override. Changes that allow more nodes, and restores of the owner's
+	// value, are written at once. Each write of a NodePool's spec resets Karpenter's condition NodeRegistrationHealthy. A limit that was
+	// written after each change of the number of nodes would reset it again and again.
 	tightenInterval = 2 * time.Minute
 	// shortYield is how long a field is not overridden after an edit of another manager, longYield after the third edit.
 	shortYield = 10 * time.Minute
 	longYield  = 6 * time.Hour
-	// overwriteMemory is how long an edit counts towards the third.
+	// overwriteMemory is how long an edit of another manager is counted.
 	overwriteMemory = 3 * time.Hour
 	maxOverwrites   = 3
 )
 
-// yield returns the override without its value: it remembers the edits of other managers.
+// yield returns an override that is not in force and only contains the count and the times of edits by other managers.
 func (o *override) yield() override {
 	return override{Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 }
 
-// overwritten returns the override after an edit of another manager.
+// overwritten returns the override after another manager edited the field. Unless the field was being restored, the edit is counted and the
+// field is not overridden again for shortYield or longYield.
 func (o *override) overwritten(at int64) override {
 	if o.Releasing {
 		return o.yield()
@@ -68,8 +72,9 @@ func (o *override) overwritten(at int64) override {
 	return override{Overwrites: count, Yielded: at, Retry: at + wait.Milliseconds()}
 }
 
-// adoptRecords reads the records of the NodePools: of each NodePool that is observed for the first time, and of fields that gpuscaler
-// owns without an override in the state, because the first observation was older than the last write of the previous leader.
+// adoptRecords reads the overrides of a previous leader from the record of each NodePool that is observed for the first time. It reads the
+// record again for a field that gpuscaler owns without an override in the state. This happens if the first observation was older than the
+// previous leader's last write.
 func (t *tick) adoptRecords() {
 	for i := range t.views() {
 		p, v := &t.s.Pools[i], &t.o.Pools[i]
@@ -102,14 +107,15 @@ func (t *tick) adoptRecords() {
 	}
 }
 
-// adopt checks an override of a record. The record and the value are written in one request: a field that gpuscaler does not own was
-// edited while no leader ran.
+// adopt checks an override that was read from a record. Record and value are written in one request. If gpuscaler does not own the field,
+// another manager therefore edited it while no leader ran.
 func (t *tick) adopt(pool int, f Field) {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
 	switch {
 	case !o.On || view.Ours:
 	case view.Value.same(o.Original):
-		// By a user, or by a restore that did not complete. The edit does not count towards the third.
+		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
+		// overridden for shortYield, but this does not count towards the third edit.
 		retry := t.at + shortYield.Milliseconds()
 		*o = o.yield()
 		o.Retry = retry
@@ -118,7 +124,8 @@ func (t *tick) adopt(pool int, f Field) {
 	}
 }
 
-// settleOverrides compares every override with what the cluster shows.
+// settleOverrides compares every override with the observed value of its field, and detects edits of other managers and restores that are
+// complete.
 func (t *tick) settleOverrides() {
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
@@ -148,7 +155,7 @@ func (t *tick) settle(pool int, f Field) {
 	case o.Releasing && value.same(o.Original) && !view.Ours:
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.same(o.Original):
-		// The value is restored. The ownership has not ended yet.
+		// The owner's value is restored, but gpuscaler still owns the field.
 	case value.same(o.To):
 		o.Seen = true
 	case t.isBehind(pool, f):
@@ -156,7 +163,7 @@ func (t *tick) settle(pool int, f Field) {
 		o.Original, _ = withoutFreeze(value)
 		o.To, o.Seen, p.Stale = value, true, true
 	case view.Ours:
-		// A previous leader wrote the value after the observation that this one started from.
+		// A previous leader wrote this value after this leader's first observation. Read the override from the record.
 		*o = override{}
 		t.s.load(pool, t.o.Pools[pool].Record, 1<<f)
 	default:
@@ -164,14 +171,15 @@ func (t *tick) settle(pool int, f Field) {
 	}
 }
 
-// isBehind reports whether the observation shows the value before the last write: the write is not complete, or the cache is behind.
+// isBehind reports whether the observation still shows the value from before the last write. Either the write is not complete, or the cache
+// is not up to date.
 func (t *tick) isBehind(pool int, f Field) bool {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
 	return view.Value.same(o.Before) && (o.Releasing || !o.Seen && !t.wasReverted(pool, f))
 }
 
-// wasReverted reports whether our write was applied and reverted before the cache observed it: the record was written, and the value is
-// that of another manager. Argo CD can revert faster than the cache is updated.
+// wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache observed it. In this case the
+// record of the write exists, but gpuscaler does not own the field. Argo CD can revert a write before the cache is updated.
 func (t *tick) wasReverted(pool int, f Field) bool {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
 	if view.Ours {
@@ -191,8 +199,8 @@ func hasFreeze(list Value) bool {
 	return found
 }
 
-// original returns the value of a field without the override. An override that its owner does not allow us to end counts as the owner's
-// own value, because it stays.
+// original returns the value that a field has without the override. If consent was withdrawn, gpuscaler cannot end the override, so the
+// result is the overridden value.
 func (t *tick) original(pool int, f Field) Value {
 	if o := &t.s.Pools[pool].Overrides[f]; o.On && t.writable(pool, f) {
 		return o.Original
@@ -204,7 +212,8 @@ func (t *tick) original(pool int, f Field) Value {
 	return v
 }
 
-// effective returns the value of a field with the requests of the rules so far.
+// effective returns the value that a field has in this tick: the value that a previous rule of the tick requested, or else the original
+// value.
 func (t *tick) effective(pool int, f Field) Value {
 	if r := &t.requests[pool][f]; r.on {
 		return r.value
@@ -212,7 +221,7 @@ func (t *tick) effective(pool int, f Field) Value {
 	return t.original(pool, f)
 }
 
-// reportYield reports a field that another manager edited.
+// reportYield adds a reason, and after the third edit a finding, for a field that is not overridden because another manager edited it.
 func (t *tick) reportYield(pool int, f Field) {
 	o := &t.s.Pools[pool].Overrides[f]
 	if t.at >= o.Retry {
@@ -225,7 +234,8 @@ func (t *tick) reportYield(pool int, f Field) {
 	}
 }
 
-// fieldView returns what the observation shows of a field. The field of a limit without a resource is unused.
+// fieldView returns the observed state of a field. resource is that of a limit. A limit field without a resource is unused, and the result
+// is Unsupported.
 func (a *analysis) fieldView(pool int, f Field, resource string) FieldView {
 	p := &a.o.Pools[pool]
 	switch f {
@@ -251,15 +261,16 @@ func (a *analysis) fieldView(pool int, f Field, resource string) FieldView {
 // view returns what the observation shows of a field.
 func (t *tick) view(pool int, f Field) FieldView { return t.fieldView(pool, f, t.s.resource(f)) }
 
-// writable reports whether the API server accepts a write of the field: its word is in gpuscaler.io/nudge.
+// writable reports whether gpuscaler.io/nudge lists the field. Otherwise the chart's admission policy rejects a write of it.
 func (a *analysis) writable(pool int, f Field) bool { return a.o.Pools[pool].Consent&f.Consent() != 0 }
 
-// consented reports whether the field may be overridden: it is writable, and its owner did not request the original values.
+// consented reports whether the owner allows an override of the field: the field is writable, and gpuscaler.io/nudge does not contain
+// restore.
 func (a *analysis) consented(pool int, f Field) bool {
 	return a.writable(pool, f) && a.o.Pools[pool].Consent&ConsentRestore == 0
 }
 
-// mayOverride reports whether an override of the field would be written now.
+// mayOverride reports whether an override of the field would be written in this tick if a rule requests one.
 func (t *tick) mayOverride(pool int, f Field) bool {
 	return !t.g.Advisory && t.consented(pool, f) && !t.view(pool, f).Unsupported && t.at >= t.s.Pools[pool].Overrides[f].Retry
 }

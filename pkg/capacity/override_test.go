@@ -25,7 +25,7 @@ func TestForeignEditStaysAndIsRestoredAtRelease(t *testing.T) {
 	}
 }
 
-// Argo CD restores the original before the cache shows our write.
+// Argo CD restores the original value before gpuscaler's cache shows the override. This must count as an edit.
 func TestEditFasterThanTheCacheStays(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	before := c.pools[0].fields["limits[nvidia.com/gpu]"].Value
@@ -38,7 +38,8 @@ func TestEditFasterThanTheCacheStays(t *testing.T) {
 	}
 }
 
-// Flux restores its own value about every ten minutes.
+// Flux restores its value about every ten minutes. After the third time, gpuscaler does not override the field for six hours, even if it is
+// restarted.
 func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	for range 3 {
@@ -156,7 +157,8 @@ func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
 	}
 }
 
-// The API server rejects every write without consent. The value stays, is reported, and is restored when its owner lists it again.
+// While consent is withdrawn, the API server rejects every write, so the override stays and is reported. It is restored when the owner
+// lists the field again together with restore.
 func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 	for name, consent := range map[string]Fields{"nothing": 0, "another field": ConsentWeight, "restore alone": ConsentRestore} {
 		t.Run(name, func(t *testing.T) {
@@ -303,7 +305,8 @@ func TestNewVersionOfTheGroupKeepsOverrides(t *testing.T) {
 	c.untouched([]string{before[1], before[0]})
 }
 
-// startFrom starts a new leader whose caches show an old observation for five seconds; its writes have the old version and are refused.
+// startFrom starts a new leader whose caches show the given old observation for five seconds. The API server rejects its writes during this
+// time, because they contain an old resourceVersion.
 func (c *cluster) startFrom(old Observation) {
 	c.s, c.shown, c.lag = State{}, old, 5
 	for _, p := range c.pools {
@@ -311,7 +314,7 @@ func (c *cluster) startFrom(old Observation) {
 	}
 }
 
-// The first observation of the new leader is older than the last write of the previous one.
+// The new leader's first observation is older than the previous leader's last write. It must still restore the owners' original values.
 func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 1 })
 	before := c.specs()
@@ -330,7 +333,7 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.run(time.Minute)
 	c.untouched(before)
 
-	// The same with overrides that the old observation shows with other values.
+	// Now the old observation shows an override with a value that the previous leader changed later.
 	c.releasing = false
 	c.run(3 * time.Minute)
 	c.lag = 1000
@@ -348,7 +351,8 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.untouched(before)
 }
 
-// The value is restored, but gpuscaler still owns the field: the second half of the restore is missing.
+// The owner's value is restored, but gpuscaler still owns the field because the second request of the restore is missing. The restore must
+// be repeated.
 func TestRestoredFieldIsWrittenAgainWhileOwned(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.sticky = 3

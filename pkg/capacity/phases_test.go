@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A hard fallback limits spot while on-demand accepts pods. It removes the limit only if on-demand accepts none either.
+// A hard fallback limits spot to its current size. The limit is removed only while pods wait and on-demand cannot launch nodes for them.
 func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		waits  time.Duration
@@ -46,7 +46,8 @@ func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 	}
 }
 
-// An owner withdraws consent, sets a value, and lists the field again: that is no edit of an override, so there is no wait.
+// An owner withdraws consent, changes the value, and then lists the field again. This does not count as an edit by another manager, so the
+// field is overridden at once.
 func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
 	consent := c.pools[0].consent
@@ -65,7 +66,8 @@ func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	}
 }
 
-// Replicas that Karpenter itself started on demand, without a failure of spot, move after 15 minutes at the earliest.
+// Karpenter started replicas on demand although spot did not fail. They move to spot after 15 minutes at the earliest. After a successful
+// probe, replicas move at once.
 func TestReturnWithoutAFailureWaits(t *testing.T) {
 	for _, c := range []struct {
 		cause Cause
@@ -88,7 +90,7 @@ func TestReturnWithoutAFailureWaits(t *testing.T) {
 	}
 }
 
-// While replicas return, the entry in the list of budgets lasts an hour and is renewed five minutes before its end, not in every tick.
+// While replicas return to spot, the freeze entry lasts an hour. It must be extended five minutes before its end, and not in every tick.
 func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	g, o := pairOf(t, nil)
 	var s State
@@ -111,7 +113,7 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	if len(changes) != 4 || changes[1] < 55*time.Minute || changes[1] > 56*time.Minute {
 		t.Errorf("written at %v, want every 55 minutes", changes)
 	}
-	// Demand that is known ahead ends by itself: its entries are written once, and once more when another span lasts longer.
+	// Known demand has a fixed end, so its entries are written once. They are written again only if another span of demand ends later.
 	var tick tick
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour), &d)
 	s.Pools[0].Freeze = freeze{}
@@ -137,7 +139,7 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// Another rule requests the value that is in force: the override is shown and recorded with that rule.
+// If a different rule requests the value that is already in force, the override and its record must contain the new rule.
 func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	w := newWriter(t)
 	w.want(0, FieldLimit, 4)
@@ -184,7 +186,8 @@ func TestLimitsArePendingUntilTheOwnersValueIsObserved(t *testing.T) {
 	}
 }
 
-// A group that starts its nodes hours ahead renews its entries: if the controller dies, none lasts for more than two hours.
+// With a lead time of six hours, the freeze lasts longer than two hours and its entries must be extended. No entry may last longer than two
+// hours, in case the controller crashes.
 func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze, g.LeadTime = true, 6*time.Hour })
 	from := midnight.Add(6 * time.Hour)
@@ -207,7 +210,7 @@ func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	}
 }
 
-// A new leader continues with the entries of the previous one: it writes nothing, and their ends do not change.
+// A new leader adopts the freeze entries of the previous leader. It does not write them again or change their ends.
 func TestNewLeaderContinuesAFreeze(t *testing.T) {
 	c := newCluster(t, nil)
 	before := c.specs()
@@ -228,7 +231,7 @@ func TestNewLeaderContinuesAFreeze(t *testing.T) {
 	c.untouched(before)
 }
 
-// The level of failures is reset after spot was used for two hours.
+// The level, which counts consecutive failures of spot, is reset when spot has been used for more than two hours.
 func TestSpotLevelIsResetAfterTwoHours(t *testing.T) {
 	for age, level := range map[time.Duration]uint8{levelReset: 3, levelReset + time.Millisecond: 0} {
 		g, o := pairOf(t, nil)

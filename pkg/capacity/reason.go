@@ -2,18 +2,18 @@ package capacity
 
 import "time"
 
-// Rule names one step of Decide.
+// Rule identifies the rule of Decide that caused a Reason, a Finding or an override.
 type Rule uint8
 
-// The comment of each rule gives the meaning of the fields of its Reason.
+// Values of Rule. The comment of each one explains the fields A, B, Name and Until of its Reason.
 const (
 	RuleNone        Rule = iota
 	RuleDemand           // A: units of policies; B: units of unmanaged pods
 	RuleForeignEdit      // an edit of another manager stays. Name: the field; A: number of edits; Until: not overridden before
 	RuleSchedule         // a window of the group is open. Name: the window; Until: its end
 	RuleBase             // the first units run on demand. A: base; B: units that run on demand
-	// RuleFallback uses on-demand before spot. A: refused launches or losses; B: launches or nodes; Until: next probe, zero where a hard
-	// fallback does not limit spot.
+	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe.
+	// Until is zero in the reason why a hard fallback does not limit spot.
 	RuleFallback
 	RuleProbe           // spot may have one more node. A: the limit; Until: end of the probe, zero where spot is not limited
 	RuleReturn          // replicas move back to spot. A: units left on demand; B: nodes per hour; Until: next node
@@ -21,8 +21,9 @@ const (
 	RuleSpotWaitTimeout // on-demand may not grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists
 	RuleNoZeroLimit     // A: the LiftReason; Until: when the limit becomes 0
-	// RuleConsolidationFreeze is the freeze of one NodePool. A: until when empty nodes are kept too, in Unix seconds, 0: they are removed;
-	// B: 1 if the freeze is for a return to spot only; Until: its end, also after a crash.
+	// RuleConsolidationFreeze: consolidation of one NodePool is frozen. A: the time in Unix seconds until which empty nodes are also kept,
+	// 0 if they are not kept; B: 1 if the freeze is only for a return to spot, else 0; Until: the end of the freeze, which also applies if
+	// gpuscaler crashes.
 	RuleConsolidationFreeze
 	RuleShield      // A: pods that load
 	RulePacking     // A: pods that a scale-in deletes first
@@ -33,7 +34,7 @@ const (
 	numRules
 )
 
-// LiftReason is why the limit of a group is not 0.
+// LiftReason is the reason why the NodePools of a group do not have the zero limit.
 type LiftReason uint8
 
 const (
@@ -45,7 +46,7 @@ const (
 	NotLifted                               // no demand, but not for long enough
 )
 
-// Cause is why spot was left, or why a NodePool provides no node.
+// Cause is the reason why a group left spot, or why pods get no node.
 type Cause uint8
 
 const (

@@ -38,7 +38,7 @@ func (c Cause) String() string {
 		"pods refused by a ResourceQuota", "probe failed"}[min(c, CauseProbe)]
 }
 
-// String returns the reason for messages.
+// String returns the reason why the limit is not 0, for messages.
 func (l LiftReason) String() string {
 	return [...]string{"a policy requests units", "a pod is pending", "demand is unknown", "known demand starts soon", "pods are running",
 		"no pod or policy requests units"}[min(l, NotLifted)]
@@ -52,7 +52,7 @@ func (g *Group) pool(i int8) string {
 	return g.Pools[i].Name
 }
 
-// Text returns the cause, and after a colon what the rule does. It does not repeat the name of the rule.
+// Text returns the message for users. Most messages have the form "cause: effect". The name of the rule is not part of the message.
 func (r Reason) Text(g *Group) string {
 	switch r.Rule {
 	case RuleDemand:
@@ -173,7 +173,7 @@ func times(n float64) string {
 	return fmt.Sprintf(" %.0f times", n)
 }
 
-// plural returns the form for n. With one form, it adds an s.
+// plural returns forms[0] if n is 1, and otherwise forms[1]. If forms has one element, the plural is that element with an s.
 func plural(n float64, forms ...string) string {
 	switch {
 	case n == 1:
@@ -184,7 +184,8 @@ func plural(n float64, forms ...string) string {
 	return forms[0] + "s"
 }
 
-// clock formats an instant in its own zone: the end of a window in the zone of the window, everything else in UTC.
+// clock returns the time of day of t with the name of its zone. The end of a window is in the zone of the window, and every other time is
+// in UTC. For the zero time it returns "further notice".
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return "further notice"

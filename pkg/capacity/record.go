@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// recordVersion increases when an older controller would misread a record.
+	// recordVersion is the version of the record's format. It increases when an older controller would misinterpret the new format.
 	recordVersion = 1
-	// maxRecord bounds what is read. The API server allows annotations of 256 KiB; a record has a few hundred bytes.
+	// maxRecord is the maximum length of a record that is read. The API server allows annotations of up to 256 KiB in total. A record
+	// usually has a few hundred bytes.
 	maxRecord = 64 << 10
-	// maxStampAge is the age of the oldest stamp that a record may have; no rule looks further back.
+	// maxStampAge is the maximum age of a time in a record. Older times are set to this age. No rule needs older times.
 	maxStampAge = 30 * 24 * time.Hour
 	// maxOriginal is the length of the longest value that is saved. A field with a longer value is not overridden.
 	maxOriginal = 8 << 10
 )
 
-// record is the content of the annotation on a NodePool: what a new leader needs to continue, and to restore the owner's values.
-// Its parts are the types of State.
+// record is the content of the annotation with which gpuscaler stores overrides on a NodePool. A new leader needs it to continue the
+// previous leader's decisions and to restore the owner's values. Its fields have the same types as those of State.
 type record struct {
 	Version  int           `json:"v"`
 	Group    string        `json:"group"`
@@ -37,7 +38,7 @@ type recordField struct {
 	override
 }
 
-// encode returns the record of one NodePool, and "" if no field is overridden and no edit of another manager is remembered.
+// encode returns the record of one NodePool as JSON. It returns "" if no field is overridden and no edit of another manager is counted.
 func (s *State) encode(pool int) string {
 	p := &s.Pools[pool]
 	r := record{Version: recordVersion, Group: s.group.Name, Resource: s.group.Resource, Revision: s.Revision}
@@ -62,13 +63,14 @@ func (s *State) encode(pool int) string {
 	return string(text)
 }
 
-// persistent returns the part of an override that survives a crash. The rest changes with every write, and would change the record.
+// persistent returns the part of an override that is stored in the record. The other fields change with every write and are not needed
+// after a crash.
 func (o override) persistent() override {
 	o.Releasing, o.Seen, o.Before, o.At = false, false, "", 0
 	return o
 }
 
-// parseRecord reads a record. ok is false for a text that no version of gpuscaler writes.
+// parseRecord parses a record. ok is false if the text cannot be a record of this version.
 func parseRecord(text string) (r record, ok bool) {
 	if len(text) > maxRecord {
 		return r, false
@@ -84,8 +86,9 @@ func parseRecord(text string) (r record, ok bool) {
 	return r, true
 }
 
-// load reads some fields of a record into the state. The phase of the group is that of the newest record of its NodePools: a crash
-// between two writes leaves them different. load returns false for a record that is not completely valid.
+// load reads the given fields of a record into the state. It returns false if the record is not completely valid. It also reads the phase
+// of the group, unless a record of another NodePool has a higher revision. The records of a group can differ if gpuscaler crashed between
+// two writes.
 func (s *State) load(pool int, text string, fields fieldSet) bool {
 	if text == "" {
 		return true
@@ -124,7 +127,8 @@ func (s *State) load(pool int, text string, fields fieldSet) bool {
 	return ok
 }
 
-// clip keeps a stamp near the present, so that a record of a clock that was wrong does not extend a freeze or a wait by years.
+// clip limits a stamp to a range around the current time. A record that was written with a wrong clock can then not extend a freeze or a
+// wait by years.
 func (s *State) clip(at int64) int64 {
 	if at == 0 {
 		return 0
@@ -158,9 +162,9 @@ func DecodeState(g *Group, text json.RawMessage) (State, error) {
 	return s, nil
 }
 
-// Orphan returns a group of one NodePool made from its record, for a NodePool that no group names any more. A zero State that is
-// Released with this group restores what the record says. ok is false for a record that cannot be read; then only the fields that the
-// field manager of gpuscaler owns are known.
+// Orphan returns a group that consists of one NodePool, for a NodePool with a record that is not part of any group any more. text is the
+// record. Release with this group and a zero State restores the values in the record. ok is false if the record cannot be read. The only
+// known overrides are then the fields that gpuscaler's field manager owns.
 func Orphan(pool, text string) (g *Group, ok bool) {
 	r, ok := parseRecord(text)
 	if !ok || r.Resource == "" {

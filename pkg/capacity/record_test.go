@@ -8,7 +8,8 @@ import (
 
 const everyField = fieldSet(1<<numFields - 1)
 
-// A crash between the writes of two NodePools leaves different records: the newest counts in every order.
+// If gpuscaler crashes between the writes of two NodePools, their records differ. The phase of the group is that of the newest record, in
+// every order of the NodePools. A record of another group does not count.
 func TestNewestRecordSetsThePhase(t *testing.T) {
 	g, _ := pairOf(t, nil)
 	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`

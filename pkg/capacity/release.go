@@ -1,6 +1,7 @@
 package capacity
 
-// release requests no override: write restores every field, and annotatePods clears every annotation.
+// release resets the state of the rules and requests no override. As a result, write restores every field, and annotatePods clears every
+// annotation.
 func (t *tick) release() {
 	s := t.s
 	s.Move, s.ZeroLimit, s.TargetCap, s.Pace, s.Reserve = move{}, zeroLimit{}, targetCap{}, pace{}, reserve{}

@@ -15,10 +15,11 @@ func (w *Workload) eachReplica(visit func(pods []Pod)) {
 // size returns the number of pods of one replica.
 func (w *Workload) size() int32 { return max(w.Size, 1) }
 
-// complete reports whether these pods of a replica are all of its pods. A replica of several pods serves only with all of them.
+// complete reports whether pods, the existing pods of one replica, are as many as a replica has. A replica with several pods serves
+// requests only if all of them exist.
 func (w *Workload) complete(pods []Pod) bool { return len(pods) >= int(w.size()) }
 
-// podGPUs returns the request of the largest pod of a replica, which one node must have.
+// podGPUs returns how many GPUs the largest pod of a replica requests. One node must provide this number.
 func (w *Workload) podGPUs() int64 {
 	if w.PodGPUs > 0 {
 		return units(w.PodGPUs)
@@ -26,5 +27,5 @@ func (w *Workload) podGPUs() int64 {
 	return units(w.GPUs)
 }
 
-// needs returns the replicas that scaling requests, without those that this package added.
+// needs returns the number of replicas that scaling requests, without the at-risk and surge replicas that this package added.
 func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }

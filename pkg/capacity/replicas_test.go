@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// grouped is a workload whose replicas have two pods with one GPU each, every pod on its own node, as a LeaderWorkerSet creates them.
+// grouped is a group with one workload whose replicas have two pods each, as in a LeaderWorkerSet. Each pod has one GPU and its own node.
 type grouped struct {
 	g *Group
 	o Observation
@@ -23,7 +23,7 @@ func newGrouped(t *testing.T, kind CapacityType) *grouped {
 	return &grouped{g, Observation{Pools: []PoolView{v}, Workloads: []Workload{w}}}
 }
 
-// add adds a replica of which so many pods have a node; the others are pending.
+// add adds a replica with two pods. The first onNodes pods are ready on a node, and the others are pending.
 func (x *grouped) add(onNodes int) {
 	v, w := &x.o.Pools[0], &x.o.Workloads[0]
 	for i := range 2 {
@@ -109,7 +109,8 @@ func (x *grouped) lose(nodes int) {
 	}
 }
 
-// A freeze for known demand ends when complete replicas are ready.
+// The freeze of empty nodes for known demand ends when as many complete replicas are ready as the demand needs. With two pods per replica,
+// an odd pod does not count.
 func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	for ready, want := range map[int]bool{4: false, 5: false, 6: true} {
 		x := newGrouped(t, OnDemand)
@@ -129,7 +130,8 @@ func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	}
 }
 
-// One node does not need space for all pods of a replica.
+// Each node only needs space for one pod of a replica and not for all of its pods. With a limit of 16 GPUs, pods of 8 GPUs still get nodes,
+// so the target is not capped.
 func TestNodeSizeIsThatOfPodsNotReplicas(t *testing.T) {
 	x := newGrouped(t, OnDemand)
 	x.o.Workloads[0].GPUs, x.o.Workloads[0].Size, x.o.Workloads[0].PodGPUs = 32, 4, 8

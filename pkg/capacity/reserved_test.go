@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An on-demand NodePool that uses a capacity reservation first (In [reserved, on-demand]) is the on-demand side. Replicas in the
-// reservation stay, because it is paid for in any case.
+// An on-demand NodePool that also allows reserved capacity (In [reserved, on-demand]) is the on-demand NodePool of the pair. Replicas on
+// its reserved nodes do not move to spot, because the reservation is paid for in any case.
 func TestReservedReplicasDoNotReturn(t *testing.T) {
 	for name, kind := range map[string]CapacityType{"nodePools: {spot, on-demand}": OnDemand, "nodePools: {spot, reserved}": Reserved} {
 		t.Run(name, func(t *testing.T) {

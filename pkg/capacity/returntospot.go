@@ -6,20 +6,23 @@ import (
 )
 
 const (
-	// maxBatch bounds the replicas that move at once. surgeShare is the part of a workload that does: that of a Deployment's rollout.
+	// maxBatch is the maximum number of replicas in one batch. surgeShare is the divisor for the replicas of a workload: at most a quarter
+	// of them move at once, as in a Deployment's rolling update by default.
 	maxBatch   = 16
 	surgeShare = 4
 )
 
-// pace controls how the return continues after a batch. It is not part of a record: a new leader begins with one replica.
+// pace contains the size and the start time of the next batch. It is not part of a record: after a change of the leader, the first batch
+// has one replica.
 type pace struct {
 	Width uint8 `json:"width,omitempty"` // greatest size of the next batch: doubled after each batch that arrived completely
 	Level uint8 `json:"level,omitempty"` // batches in a row that did not fit on spot
 	Until int64 `json:"until,omitempty"` // the next batch starts then
 }
 
-// findReturnable finds what a surge could move: complete on-demand nodes above the base whose pods are all movable. A node that a Job
-// shares would not become empty, and a return that waited for it would freeze consolidation for ever.
+// findReturnable computes how many GPUs of the on-demand NodePool replicas can free by moving to spot. Only nodes above the base count, and
+// only if all pods on them are movable. A node that also runs a Job's pod would not become empty. A return that waited for such a node
+// would freeze consolidation without end.
 func (a *analysis) findReturnable() {
 	if !a.paired() {
 		return
@@ -43,14 +46,15 @@ func (a *analysis) findReturnable() {
 	a.returnable = min(a.returnable, spare)
 }
 
-// canEmpty reports whether moving the pods of a node would free it without going below the base. A node of a capacity reservation
-// stays: it is paid for in any case.
+// canEmpty reports whether node i of the on-demand NodePool becomes empty if its movable pods move, and whether it is above the base. spare
+// is the number of GPUs above the base. A node of a capacity reservation is never emptied, because the reservation is paid for in any case.
 func (a *analysis) canEmpty(i int, spare int64) bool {
 	n := &a.o.Pools[a.onDemand].Nodes[i]
 	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.movable[i] == units(n.Used) && units(n.GPUs) <= spare
 }
 
-// movable reports whether a surge can move a pod: its controller creates the successor first and reads which pod to delete.
+// movable reports whether a surge can move a pod. Its controller must be a ReplicaSet, which can create the successor before it deletes the
+// pod and which reads the deletion cost.
 func movable(w *Workload, p *Pod) bool {
 	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned
 }
@@ -84,8 +88,8 @@ func (t *tick) returnToSpot() {
 	t.because(Reason{Rule: RuleMove, Pool: int8(t.spot), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
-// nextNode returns when the next node may be chosen. A return that follows no probe waits first: Karpenter may have had one failed
-// launch.
+// nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
+// waits for firstFallback, because a failed launch of Karpenter may be the reason that replicas run on demand.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()
@@ -103,8 +107,8 @@ func (a *analysis) nodeInterval() int64 {
 	return time.Hour.Milliseconds() / max(a.g.ReturnNodesPerHour, 1)
 }
 
-// startMove chooses the next batch: first what is left on the node that is being emptied, then the least used nodes, as many as the
-// pace allows since the last one.
+// startMove chooses the pods of the next batch. It begins with the remaining pods of the node that is being emptied and continues with the
+// least used nodes. The pace limits how many further nodes it may choose since the last one.
 func (t *tick) startMove() {
 	m := &t.s.Move
 	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until {
@@ -136,7 +140,8 @@ func (t *tick) startMove() {
 	}
 }
 
-// nextToEmpty returns the node that follows another one, or the first for -1: the node that is being emptied, then by use and name.
+// nextToEmpty returns the index of the node that is emptied after the node with index after, or -1 if there is none. With -1 as argument it
+// returns the first node. The order is that of before.
 func (t *tick) nextToEmpty(after int, spare int64) int {
 	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
 	for i := range nodes {
@@ -156,7 +161,7 @@ func (t *tick) before(i, j int) bool {
 	return a.Used < b.Used || a.Used == b.Used && a.Name < b.Name
 }
 
-// fillBatch adds as many pods of a node to a batch as it may still have, and reports whether it added any.
+// fillBatch adds pods of a node to the batch until the batch has the size that batchWidth allows. It reports whether it added any.
 func (t *tick) fillBatch(batch *move, node int) bool {
 	before := batch.Count
 	for {
@@ -169,8 +174,9 @@ func (t *tick) fillBatch(batch *move, node int) bool {
 	}
 }
 
-// batchWidth returns how many replicas of a workload move at once: one at first, twice as many after each batch that arrived
-// completely, and at most as many as fit on spot and below the bounds of the workload.
+// batchWidth returns how many replicas of a workload one batch may move. The first batch moves one replica. The number doubles after each
+// batch whose successors were all ready on spot. It is limited by the space on spot and by the number of replicas that the workload may
+// have.
 func (t *tick) batchWidth(w *Workload) int32 {
 	n := int32(1)
 	if t.s.Spot.Phase == Returning {
@@ -192,7 +198,8 @@ func (a *analysis) hasEmptyNode() bool {
 	return false
 }
 
-// victim returns the pod of a node that moves next: of a workload with all replicas ready, and of the batch's workload if it has one.
+// victim returns the next pod of a node to move, with its workload, or nil. All required replicas of the workload must be ready. If the
+// batch already has pods, the pod must belong to the same workload.
 func (a *analysis) victim(batch *move, node int) (of *Workload, victim *Pod) {
 	for i := range a.o.Workloads {
 		w := &a.o.Workloads[i]
@@ -210,7 +217,7 @@ func (a *analysis) victim(batch *move, node int) (of *Workload, victim *Pod) {
 	return of, victim
 }
 
-// has reports whether a pod is one of the victims.
+// has reports whether the pod with the given UID is one of the victims.
 func (m *move) has(uid string) bool {
 	return slices.Contains(m.Victims[:min(max(m.Count, 0), maxBatch)], uid)
 }

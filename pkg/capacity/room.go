@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// limitOfNodes is the limit that counts the nodes of a NodePool. Karpenter 1.15 checks it when it starts a batch of pods: a NodePool at
-// the limit launches nothing, but one batch may exceed it.
+// limitOfNodes is the resource name of the limit on the number of a NodePool's nodes. Karpenter 1.15 checks this limit only when it begins
+// to schedule a batch of pods. A NodePool at the limit launches no node, but one batch can exceed the limit.
 const limitOfNodes = "nodes"
 
-// measureRoom computes how many units each NodePool may still grow below the limits of its owner and of the open schedules, and which
-// limit allows the least. Limits that later rules of the tick set do not count.
+// measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It
+// uses the limits of the owner and of open schedules. Limits that later rules of this tick request do not count.
 func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]
@@ -30,8 +30,8 @@ func (t *tick) measureRoom() {
 	}
 }
 
-// smallestNode returns the units of the smallest node that the NodePool is known to launch. Karpenter drops every instance type that
-// does not fit below a limit completely, and uses a smaller one.
+// smallestNode returns the size of the smallest node that the NodePool is known to launch, in units of the group's resource. Karpenter
+// ignores instance types whose capacity does not fit below a limit, and uses a smaller one.
 func (a *analysis) smallestNode(pool int) int64 {
 	f := &a.pools[pool]
 	switch {
@@ -43,7 +43,8 @@ func (a *analysis) smallestNode(pool int) int64 {
 	return a.nodeSize()
 }
 
-// nodesBelow returns how many more nodes fit below a limit: at most maxUnits, which it also returns for a node of unknown size.
+// nodesBelow returns how many more nodes fit below a limit, at most maxUnits. It also returns maxUnits if it is unknown how much of the
+// limited resource a node has.
 func (a *analysis) nodesBelow(pool int, l *LimitView, limit float64) int64 {
 	used, node := l.Used, l.Node
 	switch l.Resource {
@@ -62,7 +63,8 @@ func (a *analysis) nodesBelow(pool int, l *LimitView, limit float64) int64 {
 	return int64(min(max(math.Floor(float64(left/node)+rounding), 0), float64(maxUnits)))
 }
 
-// limitOf returns a limit without the override of the last tick: that of an open schedule, or that of the owner.
+// limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule, or else that
+// of the owner.
 func (t *tick) limitOf(pool int, l *LimitView) Value {
 	if i := slices.Index(t.s.Limits[:], l.Resource); i >= 0 && l.Resource != "" {
 		return t.effective(pool, FieldLimit+Field(i))
@@ -73,20 +75,20 @@ func (t *tick) limitOf(pool int, l *LimitView) Value {
 // full reports whether a limit allows no further node of the NodePool.
 func (a *analysis) full(pool int) bool { return a.pools[pool].room == 0 }
 
-// spareOnSpot returns the units that replicas from on-demand can use on spot: free units of its nodes and units of nodes that it may
-// still launch, without those that pending pods use first.
+// spareOnSpot returns how many GPUs replicas from on-demand can use on spot. These are free GPUs on existing spot nodes and the GPUs of
+// nodes that the limits still allow, minus those that pending pods need.
 func (a *analysis) spareOnSpot() int64 {
 	size := max(a.smallestMove, 1)
 	return max(a.freeUnitsOf(a.spot, size)+a.pools[a.spot].room-a.demand.Pending, 0)
 }
 
-// canReturn reports whether spot has space for at least one replica from on-demand. A return without space would surge, find its
-// successor on demand, and start again for ever.
+// canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
+// would add a surge, get the successor on demand, and begin again without end.
 func (a *analysis) canReturn() bool {
 	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
 }
 
-// explainNoReturn names the limit that keeps replicas on demand.
+// explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on demand.
 func (t *tick) explainNoReturn() {
 	if t.paired() && t.s.Spot.Phase == PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
 		t.because(Reason{Rule: RuleReturn, Pool: int8(t.spot), Name: t.pools[t.spot].full, Cause: CauseLimit, A: float64(t.returnable)})

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// atLimit returns a cluster whose spot NodePool can have four nodes below one of its owner's limits.
+// atLimit returns a cluster with the given limit on its spot NodePool, and a workload without replicas. With a limit of fourNodes, the
+// NodePool can have four nodes.
 func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*cluster, *simLoad) {
 	c := newCluster(t, change)
 	name := FieldLimit.Name(resource)
@@ -17,7 +18,8 @@ func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*
 
 var fourNodes = map[string]Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
 
-// play simulates some time and counts the moves and the greatest number of nodes.
+// play simulates the given time. It returns the number of surges, the greatest number of nodes, and for how many seconds consolidation of
+// the on-demand NodePool was frozen.
 func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 	was := false
 	for range int(d / time.Second) {
@@ -51,7 +53,7 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 			if want := "l40s-spot is at its limit of " + resource + ": 2 units stay on l40s-ondemand"; !strings.Contains(c.why(), want) {
 				t.Errorf("not said: %q\n%s", want, c.why())
 			}
-			// The owner raises the limit: the replicas return.
+			// When the owner raises the limit, the replicas must return to spot.
 			c.edit(0, FieldLimit.Name(resource), map[string]Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`, "nodes": `6`}[resource])
 			c.until(2*time.Hour, "nothing is left on demand", func() bool { return c.nodes(1) == 0 && chat.ready() == 6 })
 			c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
@@ -59,7 +61,8 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 	}
 }
 
-// Spot has space for one of two replicas: one returns, and nothing more is requested of spot.
+// The spot NodePool's limit allows five nodes for six replicas. Five replicas return to spot and one stays on demand. After that, no
+// further surge is started.
 func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c, chat := atLimit(t, "nvidia.com/gpu", "5", func(g *Group) { g.ReturnNodesPerHour = 30 })
 	c.pools[0].denied = true
@@ -74,7 +77,8 @@ func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	}
 }
 
-// At the owner's limit no pod waits for spot: on-demand has no cap, and spot has not failed.
+// The spot NodePool is at its owner's limit, so pods must not wait for spot: on-demand has no limit cap. The limit is not a failure of spot
+// either.
 func TestNoSpotWaitAtTheOwnersLimit(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, func(g *Group) { g.SpotWaitTimeout = 10 * time.Minute })
@@ -90,7 +94,8 @@ func TestNoSpotWaitAtTheOwnersLimit(t *testing.T) {
 	}
 }
 
-// A probe needs space for one node.
+// The spot NodePool is at its owner's limit during a fallback. A probe would need space for one more node, so the fallback ends without a
+// probe.
 func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	c, chat := atLimit(t, "cpu", `"35"`, nil)
 	chat.want = 4
@@ -114,7 +119,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	}
 }
 
-// The target cap names the limit that stops the pods.
+// If both NodePools are at a limit, targets are capped, and the reason names the limited resource of the first one.
 func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, nil)
@@ -148,7 +153,7 @@ func TestQuantitiesAreReadAsKubernetesReadsThem(t *testing.T) {
 	}
 }
 
-// A workload at its maxReplicas or its team's limit cannot surge, so that no batch asks for it.
+// No batch starts for a workload that is at its maxReplicas or at its team's limit, because its target cannot include a surge.
 func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 	for _, full := range []bool{true, false} {
 		c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 30 })
@@ -163,7 +168,8 @@ func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 	}
 }
 
-// A limit that the state has no field for counts with its own value, also one without a resource name.
+// A limit of a resource that gpuscaler cannot override must also be checked, with its observed value. This includes a limit without a
+// resource name.
 func TestLimitWithoutAFieldCounts(t *testing.T) {
 	for resource, full := range map[string]bool{"": true, "example.com/unknown": true, "nvidia.com/gpu": true} {
 		c := newCluster(t, nil)

@@ -1,7 +1,7 @@
 package capacity
 
-// schedule requests what the group's open windows set. The numbers are used as configured, also a limit below what runs: Karpenter
-// removes no node because of it.
+// schedule requests the values of the group's open schedules. A limit is used as configured even if it is below what runs, because
+// Karpenter does not remove nodes to meet a limit.
 func (t *tick) schedule() {
 	for i := range t.g.Schedules {
 		w := &t.g.Schedules[i]

@@ -3,22 +3,24 @@ package capacity
 import "time"
 
 const (
-	// firstFallback is how long on-demand is used after the first failure of spot. AWS and Karpenter remember a refusal for 3 minutes;
-	// a fallback of about that length would alternate.
+	// firstFallback is how long on-demand is used first after the first failure of spot. AWS and Karpenter reject further requests for
+	// about 3 minutes after a refusal. With a fallback of that length, the group would switch between spot and on-demand all the time.
 	firstFallback = 15 * time.Minute
 	maxFallback   = 2 * time.Hour
 	maxLevel      = 5 // firstFallback doubled four times is more than maxFallback
-	// settleTime is how long a spot node must run to prove the market: longer than a provider's memory and an interruption notice.
+	// settleTime is how long a new spot node must run before spot counts as available again. It is longer than the time for which a
+	// provider repeats a refusal and than the time of an interruption notice.
 	settleTime = 5 * time.Minute
-	// probeTimeout is how long a probe waits for a pod that tries spot.
+	// probeTimeout is the longest time that a probe waits until a pod uses spot.
 	probeTimeout = 30 * time.Minute
 	// levelReset is how long spot must have been used before the next fallback starts from firstFallback again.
 	levelReset = 2 * time.Hour
-	// baseWait is the spot wait timeout of a group with an on-demand base and without a timeout: one batch of Karpenter and its launch.
+	// baseWait is the spot wait timeout of a group that has an on-demand base and sets no timeout. It is long enough for Karpenter to
+	// collect one batch of pods and to launch a node.
 	baseWait = 30 * time.Second
 )
 
-// Phase is the state of a group between spot and on-demand:
+// Phase determines whether new nodes of a group are spot or on-demand nodes, and whether replicas move back to spot:
 //
 //	PreferSpot --spotFails--> Fallback --fallbackOver--> Probing --probeSucceeds--> Returning --returnComplete--> PreferSpot
 //
@@ -34,7 +36,7 @@ const (
 //	Returning   returnComplete    PreferSpot
 //	any         pairLost          PreferSpot  the group has no pair of NodePools any more
 //
-// In every other combination the phase stays; spotTransitions is the complete table.
+// In every other combination the phase does not change; spotTransitions is the complete table.
 type Phase uint8
 
 // Values of Phase.
@@ -46,7 +48,7 @@ const (
 	numPhases
 )
 
-// spotEvent is what a tick finds out about spot. There is one for each tick.
+// spotEvent is the event of the state machine Phase. Each tick has exactly one.
 type spotEvent uint8
 
 const (
@@ -73,7 +75,7 @@ var spotTransitions = [numPhases][numSpotEvents]Phase{
 		probeFails: Returning, probeSucceeds: Returning, replicasOnDemand: Returning, returnComplete: PreferSpot},
 }
 
-// spotState is the state machine between spot and on-demand. It is part of the record and survives a crash.
+// spotState is the state of the state machine Phase. It is stored in the record, so it is not lost in a crash.
 type spotState struct {
 	Phase Phase `json:"phase"`
 	Level uint8 `json:"level,omitempty"` // failures in a row: each doubles the length of the fallback
@@ -82,7 +84,7 @@ type spotState struct {
 	Until int64 `json:"until,omitempty"` // when a fallback probes, or a probe ends
 	Limit int64 `json:"limit,omitempty"` // of a probe
 	Moved int64 `json:"moved,omitempty"` // when the move of the last node began
-	// The evidence of a fallback: so many refusals or losses, of so many launches or nodes.
+	// Count and Of are the evidence for a fallback: Count refused launches of Of launches, or Count lost nodes of Of nodes.
 	Count int32 `json:"count,omitempty"`
 	Of    int32 `json:"of,omitempty"`
 }
@@ -107,7 +109,7 @@ type spotInput struct {
 	moving     bool     // a batch is on its way
 }
 
-// event returns what the input means in the current phase.
+// event returns the event that the input causes in the current phase.
 func (s *spotState) event(in *spotInput) spotEvent {
 	if !in.paired {
 		return pairLost
@@ -190,7 +192,7 @@ func (s *spotState) fallBack(event spotEvent, in *spotInput) {
 	}
 }
 
-// resetLevel forgets earlier failures after spot has been used long enough, and reports whether it did.
+// resetLevel sets the number of consecutive failures to 0 if spot has been used for longer than levelReset. It reports whether it did.
 func (s *spotState) resetLevel(at int64) bool {
 	if s.Phase != PreferSpot || s.Level == 0 || at-s.Since <= levelReset.Milliseconds() {
 		return false
@@ -199,7 +201,7 @@ func (s *spotState) resetLevel(at int64) bool {
 	return true
 }
 
-// updatePhase computes the phase between spot and on-demand.
+// updatePhase computes the event of this tick and changes the group's phase if necessary.
 func (t *tick) updatePhase() {
 	in := t.spotInput()
 	event := t.s.Spot.event(&in)
@@ -212,7 +214,8 @@ func (t *tick) updatePhase() {
 	}
 }
 
-// changePhase applies an event. After a failure, the way back to spot begins with one replica again.
+// changePhase applies an event to the phase. When a fallback begins, the size of batches is reset, so that the next return begins with one
+// replica.
 func (t *tick) changePhase(event spotEvent, in *spotInput) {
 	if !t.s.Spot.apply(event, in) {
 		return
@@ -242,7 +245,8 @@ func (t *tick) spotInput() spotInput {
 	return in
 }
 
-// spotFailure returns why spot fails at present. While on-demand has a limit cap, only the spot wait timeout counts.
+// spotFailure returns why spot fails at present, and CauseNone if it does not. While the on-demand NodePool has a limit cap, spot fails
+// only if pods have waited for the spot wait timeout.
 func (t *tick) spotFailure(waitOver bool, e evidence) Cause {
 	switch {
 	case waitOver:
@@ -250,7 +254,8 @@ func (t *tick) spotFailure(waitOver bool, e evidence) Cause {
 	case t.capsOnDemand():
 		return CauseNone
 	}
-	// During a return, on-demand grows with each successor that does not fit on spot: that is a full market, for which the return waits.
+	// During a return, the on-demand NodePool grows by each successor that spot has no capacity for. This is not a failure of spot: the
+	// next batch only waits longer.
 	e.replaced = e.replaced && t.s.Spot.Phase != Returning
 	return e.failure(t.short)
 }
@@ -267,15 +272,17 @@ func (a *analysis) settled(since int64) bool {
 	return false
 }
 
-// spotFirst reports whether Karpenter uses spot before on-demand without an override of a weight: of equal weights it uses the name
-// that is later in the alphabet. A limit cap on on-demand has the same effect.
+// spotFirst reports whether Karpenter uses the spot NodePool before the on-demand NodePool without an override of their weights. If the
+// weights are equal, Karpenter uses the NodePool whose name is later in the alphabet. In a group with a spot wait timeout or a base, spot
+// is used first in any case, because of the limit cap on on-demand.
 func (t *tick) spotFirst() bool {
 	spot, _ := t.original(t.spot, FieldWeight).number()
 	onDemand, _ := t.original(t.onDemand, FieldWeight).number()
 	return spot > onDemand || spot == onDemand && t.g.Pools[t.spot].Name > t.g.Pools[t.onDemand].Name || t.spotWait() > 0
 }
 
-// stranded returns why pods that wait get no on-demand node either, and CauseNone if they do. No limit on spot may be in force then.
+// stranded returns why pods that have waited for shortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
+// one. With any other cause, spot must not be limited.
 func (t *tick) stranded() Cause {
 	if t.short < shortageMinimum {
 		return CauseNone
@@ -306,7 +313,7 @@ func (t *tick) fallback() {
 	t.capLimit(t.spot, t.pools[t.spot].units, RuleFallback)
 }
 
-// probe limits spot to one more node.
+// probe limits the spot NodePool to its current size and one more node while the phase is Probing.
 func (t *tick) probe() {
 	s := &t.s.Spot
 	if !t.paired() || s.Phase != Probing {
@@ -323,7 +330,7 @@ func (t *tick) probe() {
 	t.because(Reason{Rule: RuleProbe, Pool: int8(t.spot), A: float64(limit), Until: instant(s.Until)})
 }
 
-// reportMixed reports NodePools of several capacity types, which are only observed.
+// reportMixed adds a finding for each NodePool that can launch several capacity types. gpuscaler only observes such NodePools.
 func (t *tick) reportMixed() {
 	for i := range t.views() {
 		v := &t.o.Pools[i]

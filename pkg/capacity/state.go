@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// State is what one group remembers between ticks: a plain value of fixed size that the caller keeps. The zero State reads the records
-// on the NodePools, so a crash loses no original value. An override without a record is removed.
+// State is the state of one group between two ticks. It is a plain value of fixed size that the caller stores. With the zero State, Decide
+// reads the records on the NodePools, so the owners' original values are not lost in a crash. A field that gpuscaler owns without a record
+// loses its override.
 type State struct {
 	group *Group
 	memory
 }
 
-// memory is everything in a State but the group. Its JSON form is the snapshot of a recording; the parts that must survive a crash
-// have the same JSON form in the record on a NodePool. Stamps are Unix milliseconds; 0 is none.
+// memory contains all fields of State except the group. Its JSON form is the snapshot in a recording. The parts that must not be lost in a
+// crash have the same JSON form in the record on a NodePool. Stamps are Unix times in milliseconds, and 0 means that the time is not set.
 type memory struct {
 	At       int64               `json:"at"`     // of the last tick
 	Limits   [MaxLimits]string   `json:"limits"` // the resources of the limit fields: those of the group, then those of records
@@ -34,7 +35,7 @@ type memory struct {
 	SentNext   uint8              `json:"sentNext"`
 }
 
-// poolState is what is remembered of one NodePool.
+// poolState is the state of one NodePool between two ticks.
 type poolState struct {
 	Adopted   bool                `json:"adopted"` // its record was read
 	Stale     bool                `json:"stale"`   // the record must be encoded again
@@ -50,7 +51,7 @@ type poolState struct {
 	}
 }
 
-// stamps returns every stamp of the state, to move all of them when the clock steps back.
+// stamps returns pointers to all stamps of the state except those of a consolidation freeze. begin changes them if the clock was set back.
 func (s *State) stamps() []*int64 {
 	all := []*int64{&s.At, &s.Spot.Since, &s.Spot.Until, &s.Spot.Moved, &s.KnownSince, &s.UnknownAt, &s.ZeroLimit.Since, &s.ShortSince,
 		&s.TargetCap.Since, &s.TargetCap.Until, &s.Move.Since, &s.Pace.Until, &s.Reserve.At}
@@ -68,8 +69,8 @@ func (s *State) stamps() []*int64 {
 	return all
 }
 
-// begin prepares the state for a tick. If the clock stepped back, all stamps move back with it, except those of a consolidation
-// freeze: its ends are part of the NodePool, and Karpenter reads them by its own clock.
+// begin prepares the state for a tick. If the clock was set back, it moves all stamps back by the same time. It does not change the stamps
+// of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own clock.
 func (s *State) begin(g *Group, now time.Time) {
 	at := stamp(now)
 	if s.group == nil {
@@ -88,8 +89,8 @@ func (s *State) begin(g *Group, now time.Time) {
 	s.At = at
 }
 
-// adapt carries the state over to another version of the group, in which NodePools and limits may have other indexes. The overrides of
-// a NodePool that left the group are in its record: see Orphan.
+// adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. It drops the state of
+// NodePools that are no longer part of the group. Their overrides are in their records, see Orphan.
 func (s *State) adapt(g *Group) {
 	old := *s
 	s.group, s.Pools, s.Limits = g, [MaxPools]poolState{}, [MaxLimits]string{}
@@ -120,7 +121,7 @@ func (s *State) adapt(g *Group) {
 	}
 }
 
-// encodeRecords causes every record to be encoded again.
+// encodeRecords marks the records of all NodePools as changed, so that this tick encodes them again.
 func (s *State) encodeRecords() {
 	s.Revision++
 	for i := range s.Pools {
@@ -137,7 +138,8 @@ func hash(parts ...string) uint64 {
 	return h.Sum64()
 }
 
-// jittered spreads a duration over 80 to 120 % of itself, by name: groups that were refused together do not retry together.
+// jittered returns a duration between 80 and 120 percent of d that depends only on name and level. It differs between groups, so that
+// groups whose launches were refused at the same time do not retry at the same time.
 func jittered(d time.Duration, name string, level uint8) time.Duration {
 	return d*4/5 + d*2/5/1000*time.Duration(hash(name, string(rune('a'+level)))%1000)
 }
@@ -145,7 +147,7 @@ func jittered(d time.Duration, name string, level uint8) time.Duration {
 // maxStamp keeps every sum of a stamp and a duration inside an int64. It is beyond the year 100,000,000.
 const maxStamp = int64(1) << 61
 
-// stamp returns Unix milliseconds, also for years that time.UnixMilli cannot represent.
+// stamp returns t as Unix milliseconds. Times for which time.Time.UnixMilli would overflow are limited to maxStamp.
 func stamp(t time.Time) int64 {
 	const maxSeconds = maxStamp / 1000
 	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)

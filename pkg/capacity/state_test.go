@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// fill sets every number, flag and text below v to a different value, and returns their number.
+// fill sets every number, flag and string in v to a non-zero value that depends on its position. n is the number of values set before. fill
+// returns the new number.
 func fill(v reflect.Value, n int) int {
 	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem()
 	switch v.Kind() {
@@ -38,7 +39,7 @@ func fill(v reflect.Value, n int) int {
 	return n + 1
 }
 
-// TestSnapshotContainsTheWholeState fails for a field that the snapshot forgets.
+// TestSnapshotContainsTheWholeState fails if a snapshot does not contain a field of the state.
 func TestSnapshotContainsTheWholeState(t *testing.T) {
 	g, err := NewGroup(Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []Pool{{Name: "spot", Type: Spot}}})
 	if err != nil {

@@ -42,7 +42,7 @@ func (c *cluster) finding(k FindingKind) *Finding {
 	return nil
 }
 
-// untouched fails for a NodePool that differs from what users wrote, or has an override.
+// untouched fails the test unless every NodePool has the given spec and has no override and no record.
 func (c *cluster) untouched(want []string) {
 	c.t.Helper()
 	for i, p := range c.pools {

@@ -45,7 +45,7 @@ type targetCapInput struct {
 	short   time.Duration // for so long
 }
 
-// event returns what the input means in the current state.
+// event returns the event that the input causes in the current state.
 func (c *targetCap) event(in targetCapInput) targetCapEvent {
 	switch {
 	case !in.waiting && (c.On || c.Level > 0 && in.at-c.Since > maxTargetCap.Milliseconds()):
@@ -64,7 +64,7 @@ func (c *targetCap) event(in targetCapInput) targetCapEvent {
 	return targetCapUnchanged
 }
 
-// apply changes the state. Events that do not fit the state change nothing.
+// apply changes the state as the table of targetCap defines. An event that the table does not list for the current state has no effect.
 func (c *targetCap) apply(event targetCapEvent, in targetCapInput) {
 	switch {
 	case event == demandMet:
@@ -79,8 +79,9 @@ func (c *targetCap) apply(event targetCapEvent, in targetCapInput) {
 	}
 }
 
-// capTargets caps the targets of the group's workloads while no NodePool provides a node. One replica beyond those with a node stays
-// pending: Karpenter retries for it, and its failures are the evidence for a fallback.
+// capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
+// replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The result of these
+// launches is the evidence for a fallback.
 func (t *tick) capTargets() {
 	c := &t.s.TargetCap
 	cause, resource, closed := t.allClosed()
@@ -104,8 +105,8 @@ func (t *tick) capTargets() {
 	}
 }
 
-// placed returns the number of replicas that exist with all of their pods on nodes. Where a ResourceQuota refuses pods, every replica
-// that exists counts.
+// placed returns the number of replicas of which all pods exist and are on nodes. If a ResourceQuota refuses further pods of the workload,
+// replicas with pending pods also count.
 func (w *Workload) placed() (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		if !w.complete(pods) {
@@ -121,8 +122,9 @@ func (w *Workload) placed() (n int32) {
 	return n
 }
 
-// allClosed reports whether no NodePool of the group provides a node, why the first one does not, and which resource's limit is the
-// cause. A limit that this package sets is no cause: it ends by itself.
+// allClosed reports whether no NodePool of the group provides a node. cause is the reason for the first NodePool. If it is CauseLimit,
+// resource is the limited resource. Limits that gpuscaler itself sets are ignored, because gpuscaler removes them when they are no longer
+// needed.
 func (t *tick) allClosed() (cause Cause, resource string, all bool) {
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
@@ -142,8 +144,9 @@ func (t *tick) allClosed() (cause Cause, resource string, all bool) {
 	return cause, resource, cause != CauseNone
 }
 
-// closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a cap,
-// a refusal counts even if it happened before the cap; afterwards only one since its end.
+// closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a target cap,
+// every recent refused launch counts. Without a cap, only refused launches since the end of the last cap count, so that the full target is
+// tried once.
 func (t *tick) closedBy(pool int) Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {
@@ -160,7 +163,8 @@ func (t *tick) closedBy(pool int) Cause {
 	return CauseNone
 }
 
-// refusedSince reports whether a launch of the NodePool was refused recently, after an instant and after its newest node.
+// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after the stamp since, within refusalWindow, and
+// after its newest node was created.
 func (a *analysis) refusedSince(pool int, since int64) bool {
 	from := max(since, stamp(a.pools[pool].newest), a.at-refusalWindow.Milliseconds())
 	for i := range a.o.Pools[pool].Failures {

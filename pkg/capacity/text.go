@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Text returns the patch as a diff, one line for each field.
+// Text returns one line for each changed field, with the old value, the new value and the rule. A patch that only changes the record has
+// one line with "record only".
 func (p NodePoolPatch) Text() string {
 	var b strings.Builder
 	for _, c := range p.Changes {
@@ -44,12 +45,12 @@ func (k AnnotationKind) String() string {
 	return [...]string{"karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"}[min(k, DeletionCost)]
 }
 
-// Text returns the annotation as a diff.
+// Text returns one line with the pod, the annotation, its new value and the rule.
 func (m PodAnnotation) Text() string {
 	return fmt.Sprintf("%s/%s %s: %s  (%s)\n", m.Namespace, m.Name, m.Kind, Value(m.Value), m.Rule)
 }
 
-// Text returns the buffer as a diff.
+// Text returns one line with the workload and the number of replicas of its CapacityBuffer.
 func (b Buffer) Text() string {
 	return fmt.Sprintf("%s CapacityBuffer: %d %s\n", b.Workload, b.Replicas, plural(float64(b.Replicas), "replica"))
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Every rule, finding and action as messages show them.
+// The test compares the message of every reason, finding and action with a golden file.
 func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	zone := berlin(t)
 	g := &Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"l40s-spot", Spot}, {"l40s-ondemand", OnDemand}}}

@@ -6,11 +6,13 @@ import (
 	"strings"
 )
 
-// Value is the JSON of a field, compact and with sorted keys as encoding/json prints a map; "" is an absent field. It is text, so that a
-// restored value is byte for byte the original: 8 and "8" are the same limit, but not the same spec.
+// Value is the value of a field as JSON text. It is compact and has sorted keys, as encoding/json writes a map. "" means that the field is
+// absent. A Value is text so that gpuscaler can restore exactly the original bytes: 8 and "8" are the same limit, but they are different in
+// the spec.
 type Value string
 
-// number reads a whole number, quoted or not, with the suffixes k and M. ok is false for everything else; an absent value is no number.
+// number returns the value as a whole number. The value may be quoted and may have the suffix k or M. ok is false for every other value and
+// for an absent field.
 func (v Value) number() (n int64, ok bool) {
 	s := strings.Trim(string(v), `"`)
 	scale := int64(1)
@@ -27,13 +29,13 @@ func (v Value) number() (n int64, ok bool) {
 	return n * scale, true
 }
 
-// suffixes are those of a Kubernetes quantity.
+// suffixes contains the factor of each suffix of a Kubernetes quantity.
 var suffixes = map[string]float64{
 	"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }
 
-// quantity reads every Kubernetes quantity, quoted or not. ok is false for everything else; an absent value is no quantity.
+// quantity returns the value as a Kubernetes quantity, which may be quoted. ok is false for every other value and for an absent field.
 func (v Value) quantity() (n float64, ok bool) {
 	s := strings.Trim(string(v), `"`)
 	digits := strings.TrimRight(s, "numkMGTPEKi")
@@ -58,8 +60,8 @@ func (v Value) same(w Value) bool {
 	return ok1 && ok2 && a == b
 }
 
-// maxUnits keeps every sum and product of a few counts inside an int64.
+// maxUnits is the maximum of all amounts of a resource. With it, sums and products of a few amounts fit in an int64.
 const maxUnits = int64(1) << 32
 
-// units returns a count between 0 and maxUnits.
+// units returns an amount of a resource, limited to the range from 0 to maxUnits.
 func units(n int64) int64 { return max(0, min(n, maxUnits)) }

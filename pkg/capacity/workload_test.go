@@ -220,7 +220,8 @@ func TestClockStepBackKeepsFreezesAndWaits(t *testing.T) {
 	c.untouched(before)
 }
 
-// The full target is retried although the earlier refusals are recent; only a new refusal caps again, for longer.
+// When a target cap ends, the full target is tried although launches were refused shortly before. Only a new refusal starts another cap,
+// which lasts longer.
 func TestTargetCapIsRetriedAndReturnsAfterNewRefusals(t *testing.T) {
 	g, o := pairOf(t, nil)
 	var s State

@@ -12,12 +12,13 @@ type request struct {
 	rule  Rule
 }
 
-// request sets the value that a rule needs for a field. A later rule wins.
+// request requests a value for a field on behalf of a rule. If several rules request a value for the same field, the last request is used.
 func (t *tick) request(pool int, f Field, v Value, rule Rule) {
 	t.requests[pool][f] = request{on: true, value: v, rule: rule}
 }
 
-// requestNumber requests a limit or a weight. A number that is in force keeps its text, so that a quiet tick allocates nothing.
+// requestNumber requests a number for a limit or a weight. If the override already has this number, its text is reused, so that a tick
+// without changes allocates no memory.
 func (t *tick) requestNumber(pool int, f Field, n int64, rule Rule) {
 	if o := &t.s.Pools[pool].Overrides[f]; o.On {
 		if current, ok := o.To.number(); ok && current == n {
@@ -47,7 +48,8 @@ func (t *tick) write() {
 	}
 }
 
-// writeField compares the request for a field with its override, and adds what differs to the patch, or to the plan of an advisory group.
+// writeField compares the requested value of a field with its override and adds the necessary change to the patch. In an advisory group it
+// adds the change to the plan instead.
 func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 	p, view, r := &t.s.Pools[pool], t.view(pool, f), t.requests[pool][f]
 	o := &p.Overrides[f]
@@ -66,7 +68,7 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 		plan.Changes = append(plan.Changes, t.change(f, view, &planned))
 		t.restore(pool, f, view, patch)
 	case t.at < o.Retry:
-		// Not overridden after an edit of another manager.
+		// Another manager edited the field, and the wait after the edit is not over: do not override it.
 	case !o.On:
 		*o = override{On: true, To: r.value, Before: view.Value, Original: t.original(pool, f), Owner: view.Owner, Rule: r.rule,
 			At: t.at, Since: t.at, Overwrites: o.Overwrites, Yielded: o.Yielded}
@@ -88,7 +90,7 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 	}
 }
 
-// allowed reports whether the field may be overridden, and reports why not.
+// allowed reports whether the field may be overridden. If not, it adds a finding with the reason.
 func (t *tick) allowed(pool int, f Field, view FieldView, r request) bool {
 	finding := Finding{Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: r.rule}
 	switch {
@@ -125,7 +127,8 @@ func (t *tick) addChange(pool int, f Field, view FieldView, patch *NodePoolPatch
 	t.s.Pools[pool].Stale = true
 }
 
-// restore restores a field that is overridden, or that a previous leader overrode without a record.
+// restore adds the change that restores the owner's value of a field to the patch. The field is overridden, or gpuscaler owns it without a
+// record because of a previous leader.
 func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) {
 	p := &t.s.Pools[pool]
 	o := &p.Overrides[f]
@@ -144,8 +147,9 @@ func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) 
 	p.Stale = true
 }
 
-// adoptWithoutRecord adopts a field that gpuscaler owns although the annotation was removed. Budgets lose the entries of a freeze. The
-// original value of every other field is unknown: it is removed, so that Karpenter's default applies.
+// adoptWithoutRecord creates an override for a field that gpuscaler owns although the record was removed, so that the field can be
+// restored. For budgets, the original value is the list without the entries of a freeze. For every other field, the original value is
+// unknown. The field is then removed, so that Karpenter's default applies.
 func (t *tick) adoptWithoutRecord(pool int, f Field, view FieldView) {
 	original := Value("")
 	if f == FieldBudgets {
@@ -155,7 +159,7 @@ func (t *tick) adoptWithoutRecord(pool int, f Field, view FieldView) {
 		Owner: view.Owner, Rule: RuleRelease, At: t.at, Since: t.at}
 }
 
-// loosens reports whether a change allows nodes that were not allowed before.
+// loosens reports whether a change of a limit allows more nodes. It is false for every other field.
 func (t *tick) loosens(f Field, from, to Value) bool {
 	if f < FieldLimit || from == "" {
 		return false
@@ -165,8 +169,8 @@ func (t *tick) loosens(f Field, from, to Value) bool {
 	return to == "" || ok1 && ok2 && b > a
 }
 
-// writeRecord adds the record to the patch, and the patch to the actions if anything differs. Without any consent, the API server refuses
-// the record.
+// writeRecord sets the record of the patch. It adds the patch to the actions if a field or the record must be written. If
+// gpuscaler.io/nudge lists no field, it does nothing, because the chart's admission policy rejects a write of the record.
 func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	p := &t.s.Pools[pool]
 	if t.o.Pools[pool].Consent&consentAny == 0 {
@@ -185,8 +189,8 @@ func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	}
 }
 
-// completePatch adds the overrides that stay, and the restores that were written and not observed yet: an apply without such a field
-// would remove it if the restore did not arrive.
+// completePatch adds the overrides that do not change to the patch. Without them, the server-side apply would give up these fields and the
+// API server would remove them. For the same reason it repeats restores that no observation shows yet.
 func (t *tick) completePatch(pool int, patch *NodePoolPatch) {
 	for f := range numFields {
 		o := &t.s.Pools[pool].Overrides[f]
@@ -200,8 +204,8 @@ func (t *tick) completePatch(pool int, patch *NodePoolPatch) {
 	}
 }
 
-// reportPermanentLimit reports an overridden limit. A weight only costs money and a freeze ends by itself, but a limit that nothing
-// removes stops pods.
+// reportPermanentLimit adds a finding for an overridden limit. If gpuscaler is killed and does not start again, the limit stays and pods
+// cannot get nodes. A weight that stays only costs money, and a consolidation freeze ends by itself.
 func (t *tick) reportPermanentLimit(pool int, f Field) {
 	if o := &t.s.Pools[pool].Overrides[f]; f >= FieldLimit && o.On && !o.Releasing {
 		t.find(Finding{Kind: FindPermanentLimit, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: o.Rule})

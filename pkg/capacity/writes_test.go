@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// onNode returns a ready pod of one unit on a node of a pool.
+// onNode returns a ready pod with one GPU on the given node of a NodePool.
 func onNode(uid string, pool, node int) Pod {
 	return Pod{UID: uid, Name: uid, Owner: OwnerReplicaSet, GPUs: 1, Pool: pool, Node: node, Ready: true, Since: midnight.Add(-time.Hour)}
 }
@@ -16,7 +16,7 @@ func usable(name string, kind CapacityType) Node {
 	return Node{Name: name, UID: name, Type: kind, Stage: Usable, Ready: true, GPUs: 1, Used: 1, Created: midnight.Add(-2 * time.Hour)}
 }
 
-// writer overrides one field of the on-demand NodePool of a pair, as a rule does, and shows the result in the next observation.
+// writer requests values for one field of the on-demand NodePool, as a rule does, and applies the resulting patches to the observation.
 type writer struct {
 	t *testing.T
 	g *Group
@@ -29,7 +29,8 @@ func newWriter(t *testing.T) *writer {
 	return &writer{t: t, g: g, o: o}
 }
 
-// want requests a number for the field at a time after midnight, or no value for n < 0. It returns the change that is written.
+// want runs a tick at the given time after midnight in which the field is requested to have the value n, or in which no value is requested
+// if n < 0. It returns the patch and its last change. ok is false if nothing changes.
 func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodePoolPatch, ok bool) {
 	w.t.Helper()
 	var d Decision
@@ -58,7 +59,7 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 	return c, patch, ok
 }
 
-// A limit that falls with every node would be written with every node.
+// An overridden limit may decrease only every two minutes. Otherwise it would be written after each node that is removed.
 func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -96,7 +97,8 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	}
 }
 
-// Another version of the group limited CPU. Its NodePool has more limits than a group can override.
+// A former version of the group also limited cpu. gpuscaler must still restore that limit, although the NodePool has limits for more
+// resources than one group can override.
 func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	g, o := pairOf(t, nil)
 	o.Pools[1].Limits = []LimitView{{Resource: g.Resource, FieldView: FieldView{Value: "16", Owner: "kubectl"}}}
@@ -126,7 +128,8 @@ func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	}
 }
 
-// kubectl edit kept the entries of an earlier freeze in a list that its user owns now.
+// The list of budgets contains entries of an old freeze, because a user saved them with kubectl edit. The user owns the list now. The
+// original value of a new freeze must not contain the old entries.
 func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
 	day := stamp(midnight.Add(-72 * time.Hour))

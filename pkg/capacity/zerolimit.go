@@ -3,25 +3,25 @@ package capacity
 import "time"
 
 const (
-	// zeroLimitDelay is how long no demand must exist before a limit of 0: a queue that drains and fills again within minutes would
-	// write the NodePools each time.
+	// zeroLimitDelay is how long there must be no demand before the limit is set to 0. Without this delay, a queue that is empty for only
+	// some minutes would cause two writes of each NodePool every time.
 	zeroLimitDelay = 5 * time.Minute
-	// unknownPendingTime is how long a pod of unknown placement may be pending before it counts as demand.
+	// unknownPendingTime is how long a pod must be pending before it counts as demand, if it is unknown whether the pod can be scheduled to
+	// the group's NodePools.
 	unknownPendingTime = time.Minute
-	// liftAhead is how long before known demand the limit is removed, on top of the group's lead time: Karpenter takes up to 15 seconds
-	// to notice.
+	// liftAhead is how long before known demand the zero limit is removed, in addition to the group's lead time. Karpenter takes up to 15
+	// seconds to observe the change.
 	liftAhead = time.Minute
 )
 
-// zeroLimit is the state machine of the limit of 0:
+// zeroLimit is the state machine of the zero limit, which is a limit of 0 while there is no demand:
 //
-//	                  noDemand                       noDemandLong
-//	+--> zeroLimitOff ---------> zeroLimitPending --------------> zeroLimitOn --+
-//	|         |                         |                                      |
-//	|         +------ noDemandLong -----)------------------------> (as above)  |
-//	+------------------ demand ---------+--------------- demand ---------------+
+//	state  event         next
+//	any    demandExists  zeroLimitOff
+//	any    noDemand      zeroLimitPending
+//	any    noDemandLong  zeroLimitOn
 //
-// noDemandLong also occurs in zeroLimitOff: a new leader finds the limit of the previous one in force and keeps it.
+// noDemandLong can also occur in zeroLimitOff: a new leader finds the zero limit of the previous leader in force and keeps it.
 type zeroLimit struct {
 	Since int64 `json:"since,omitempty"` // since when no demand exists; 0: demand exists
 }
@@ -58,7 +58,7 @@ type zeroLimitInput struct {
 	inForce bool // the limit is 0 in the NodePools, also by a previous leader
 }
 
-// state returns the current state.
+// state returns the current state. It depends on the time, because zeroLimitPending becomes zeroLimitOn after zeroLimitDelay.
 func (z *zeroLimit) state(in zeroLimitInput) zeroLimitState {
 	switch {
 	case z.Since == 0:
@@ -69,7 +69,7 @@ func (z *zeroLimit) state(in zeroLimitInput) zeroLimitState {
 	return zeroLimitPending
 }
 
-// event returns what the input means.
+// event returns the event that the input causes.
 func (z *zeroLimit) event(in zeroLimitInput) zeroLimitEvent {
 	switch {
 	case in.lift != NotLifted:
@@ -80,7 +80,7 @@ func (z *zeroLimit) event(in zeroLimitInput) zeroLimitEvent {
 	return noDemand
 }
 
-// step returns the next state.
+// step applies the event of the input and returns the next state.
 func (z *zeroLimit) step(in zeroLimitInput) zeroLimitState {
 	next := zeroLimitTransitions[z.state(in)][z.event(in)]
 	switch {
@@ -92,7 +92,8 @@ func (z *zeroLimit) step(in zeroLimitInput) zeroLimitState {
 	return next
 }
 
-// limitToZero sets the limits to 0 while no demand exists. Every doubt removes them.
+// limitToZero requests a limit of 0 for every NodePool of the group while there is no demand. As soon as demand exists or may exist, it no
+// longer requests the limit, and the owner's limit is restored.
 func (t *tick) limitToZero() {
 	in := zeroLimitInput{t.at, t.liftReason(), t.zeroLimitInForce()}
 	state := t.s.ZeroLimit.step(in)
@@ -112,7 +113,7 @@ func (t *tick) limitToZero() {
 	}
 }
 
-// zeroLimitInForce reports whether a NodePool has a limit of 0 by this rule.
+// zeroLimitInForce reports whether this rule has set the limit of any NodePool of the group to 0.
 func (t *tick) zeroLimitInForce() bool {
 	for i := range t.views() {
 		if o := &t.s.Pools[i].Overrides[FieldLimit]; o.On && !o.Releasing && o.Rule == RuleZeroLimit {
@@ -122,7 +123,7 @@ func (t *tick) zeroLimitInForce() bool {
 	return false
 }
 
-// liftReason returns why the limit must not be 0, and NotLifted if nothing speaks against it.
+// liftReason returns why the limit must not be 0. It returns NotLifted if there is no demand and none is expected soon.
 func (a *analysis) liftReason() LiftReason {
 	switch {
 	case !a.known:
@@ -148,7 +149,8 @@ func (a *analysis) anyPending() bool {
 	return found
 }
 
-// unknownPodWaits reports whether a pod that may need these NodePools has been pending for unknownPendingTime.
+// unknownPodWaits reports whether a pod has been pending for unknownPendingTime for which it is unknown whether it can be scheduled to the
+// group's NodePools.
 func (a *analysis) unknownPodWaits() bool {
 	for i := range a.o.UnmanagedPods {
 		if p := &a.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && a.now.Sub(p.Since) >= unknownPendingTime {

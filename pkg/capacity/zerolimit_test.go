@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// zeroLimitCluster returns a cluster without pods, with the zero limit in force.
+// zeroLimitCluster returns a cluster whose NodePools have the zero limit, its workload without pods, and the original specs of the
+// NodePools.
 func zeroLimitCluster(t *testing.T) (*cluster, *simLoad, []string) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })
 	before := c.specs()

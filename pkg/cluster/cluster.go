@@ -63,7 +63,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Annotated receives the policies in the annotations of HPAs and ScaledObjects; the policy store.
+// Annotated receives the policies in the annotations of HPAs and ScaledObjects. The policy store implements it.
 type Annotated interface {
 	SetObject(store.Object) []policy.Problem
 	DeleteObject(kind, namespace, name string)
@@ -72,10 +72,12 @@ type Annotated interface {
 
 // Options configure a Cluster. The zero value is valid.
 type Options struct {
-	// Kinds are additional kinds with /scale whose objects can be a scaleTargetRef. The service account needs the permission to list and
-	// watch them and to get (to activate from zero: also to update) their /scale.
+	// Kinds are additional kinds with a scale subresource that a policy, an HPA or a ScaledObject can have as its scale target. The service
+	// account needs the verbs list and watch on the kind and the verb get on its /scale; for activation from zero also the verb update on
+	// its /scale.
 	Kinds []schema.GroupVersionKind
-	// Policies are the workloads for which targets are computed. HPAs are checked against them; with nil each HPA is checked alone.
+	// Policies are the workloads for which targets are computed. The checks of HPAs and ScaledObjects compare them with these policies.
+	// nil: the checks use only the HPA or ScaledObject itself.
 	Policies engine.Policies
 	// Annotated receives the policies of HPAs and ScaledObjects. nil: only the operator annotations are read.
 	Annotated Annotated
@@ -89,14 +91,15 @@ type Options struct {
 	SourceLimits func() []findings.SourceLimit
 	// Leading reports whether this process may write; a standby only reads. nil: it may always write.
 	Leading func() bool
-	// Release is the Lease of this release, NAMESPACE/NAME. It is written beside each record on a NodePool, so that another release does
-	// not write the same NodePools. Empty: it is not written, and other releases are not looked for.
+	// Release is the Lease of this Helm release, NAMESPACE/NAME. It is written to each NodePool together with the record annotation, so
+	// that another release of gpuscaler does not override the same NodePool. Empty: it is not written, and overrides by other releases are
+	// not detected.
 	Release string
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	// Instance names this process in Events; the pod's name.
 	Instance string
-	// DiscoveryPeriod is the time between two checks which kinds the API server serves; 0 means 10 seconds.
+	// DiscoveryPeriod is the interval at which gpuscaler checks which kinds the API server serves; 0 means 10 seconds.
 	DiscoveryPeriod time.Duration
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
@@ -183,8 +186,8 @@ func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Op
 	}
 }
 
-// Activate lets workloads with activate: true be scaled between zero and one replica by the served targets. It is called before Run.
-// Without it, and without Options.Policies, /scale is never written.
+// Activate sets the source of the targets by which the Activator scales workloads with activate: true between zero and one replica. It is
+// called before Run. Without Activate or without Options.Policies, /scale is never written.
 func (c *Cluster) Activate(served activation.Served) {
 	c.served = served
 	c.activator.Serve(served)
@@ -206,7 +209,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		running.Go(func() { c.nodes.Run(ctx, c.typed, c.crds.Checked(), c.options.DiscoveryPeriod) })
 	}
 
-	// Targets before pods: a pod finds its target at once, and a target that is read later searches all pods of its namespace.
+	// Scale targets are read before pods. The reverse order would be slower: for each target, all pods of its namespace would be searched.
 	for _, start := range []func(context.Context, *sync.WaitGroup) error{c.informTargets, c.informPods} {
 		if err := start(ctx, &running); err != nil {
 			if ctx.Err() != nil {
@@ -299,9 +302,9 @@ func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
 // write to it.
 func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.cache.Pods(w) }
 
-// Exporters returns the pods of a namespace with all of the labels, by name: the DCGM exporters, of which each node has one and which
-// belong to no workload. Pods without a node or an IP address and ended pods are skipped. Without a namespace or a label it returns no
-// pod. It does no I/O.
+// Exporters returns the DCGM exporter pods: the pods in a namespace that have all of the labels in by, sorted by name. A DaemonSet runs
+// them, so they belong to no workload. Exporters skips pods that have finished or are terminating and pods without a node or an IP address.
+// It returns no pod if the namespace or the labels are empty. It sends no request.
 func (c *Cluster) Exporters(namespace string, by map[string]string) []engine.Pod {
 	if namespace == "" || len(by) == 0 {
 		return nil
@@ -325,8 +328,9 @@ func (c *Cluster) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource
 	return c.cache.Unmanaged(team, of, resource)
 }
 
-// SharesGPUs reports whether a node offers shares of its GPUs. Nodes are read only with Options.Groups; otherwise a shared GPU is known
-// by the resource that its pods request and by the exporter's series. It does no I/O.
+// SharesGPUs reports whether several pods share the GPUs of a node, by the node's labels. Nodes are read only if Options.Groups is set;
+// without it SharesGPUs returns false. A shared GPU is then detected by the resource that a pod requests and by the series of the DCGM
+// exporter. SharesGPUs sends no request.
 func (c *Cluster) SharesGPUs(node string) bool {
 	if c.nodes == nil || node == "" {
 		return false

@@ -67,7 +67,8 @@ func notes(c *Cluster) (all []string) {
 	return all
 }
 
-// still returns a Cluster that does not run: the test puts objects into its cache.
+// still returns a Cluster whose Run is not called. Its cache is empty, and the test puts objects into it. objects are the objects on the
+// fake API server.
 func still(o Options, objects ...runtime.Object) *Cluster {
 	o.Log = slog.New(slog.DiscardHandler)
 	scales := runtime.NewScheme()

@@ -52,7 +52,8 @@ func (c *Cluster) informTargets(ctx context.Context, running *sync.WaitGroup) er
 	)
 }
 
-// informPods does not read finished pods: a namespace of batch jobs keeps thousands of them.
+// informPods runs the informer of pods. It excludes pods that have finished, because a namespace with batch jobs can contain thousands of
+// them.
 func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error {
 	unfinished := func(o *metav1.ListOptions) {
 		o.FieldSelector = "status.phase!=" + string(corev1.PodSucceeded) + ",status.phase!=" + string(corev1.PodFailed)
@@ -68,7 +69,7 @@ func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error
 func (c *Cluster) addKinds() {
 	c.crds.Add(
 		&informer.Kind{GVK: cache.LeaderWorkerSetKind, Trim: cache.TrimLeaderWorkerSet, Handler: c.targetHandler()},
-		// Without its ScaledObject, /scale of a workload would be written although KEDA scales it.
+		// ScaledObjects are Required: before they are read, the Activator could write /scale of a workload that KEDA scales.
 		&informer.Kind{GVK: cache.ScaledObjects, Trim: cache.TrimScaledObject, Handler: c.scaledObjectHandler(), Required: true},
 	)
 	if c.nodes != nil {

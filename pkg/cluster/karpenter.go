@@ -49,8 +49,8 @@ type nodeAdapter struct {
 	buffer  *informer.Kind
 	devices []*informer.Kind // of dynamic resource allocation
 
-	// yielded is until when gpuscaler leaves each field that another client edited, by NodePool and field, as the last Event said. It is
-	// used by the tick only.
+	// yielded contains the time until which gpuscaler does not override a field that another client edited, as the last Event reported it.
+	// The key is "<NodePool> <field>". Only the tick uses the map.
 	yielded map[string]time.Time
 }
 
@@ -81,8 +81,8 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	return n
 }
 
-// newKinds creates the kinds whose CRD may be absent. The kinds of dynamic resource allocation are watched only while NodePools are
-// served: without Karpenter gpuscaler sets no limit, and its role has no right to read them.
+// newKinds creates the kinds whose CRD can be absent. The kinds of dynamic resource allocation are watched only while the API server serves
+// NodePools: without Karpenter gpuscaler sets no limits and does not need them, and its role has no permission to read them.
 func (n *nodeAdapter) newKinds() {
 	n.pool = &informer.Kind{GVK: karpenter.NodePoolKind, Trim: untrimmed, Handler: informer.Handler(
 		func(_, u *unstructured.Unstructured) { n.PutNodePool(u) },
@@ -104,7 +104,8 @@ func (n *nodeAdapter) newKinds() {
 	}
 }
 
-// untrimmed keeps the whole object: there are few NodePools, and a restored value must be the original.
+// untrimmed is the transform of the NodePool informer. It keeps the whole object, because gpuscaler must be able to restore original values
+// exactly. A cluster has few NodePools.
 func untrimmed(obj any) (any, error) { return obj, nil }
 
 // readSchema reads the schema of NodePools from the API server.
@@ -138,7 +139,8 @@ func (n *nodeAdapter) allowed(ctx context.Context, verb string) (bool, error) {
 	return allowed, err
 }
 
-// Act starts to carry out actions. The patch of a NodePool is based on the version that the last Observe of the group returned.
+// Act starts the writes for the actions of a group and returns a channel that is closed after all of them have ended. The patch of a
+// NodePool is based on the version that the last Observe of the group returned. A standby writes nothing.
 func (n *nodeAdapter) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	done := make(chan struct{})
 	if !n.leading() {
@@ -166,7 +168,7 @@ func (n *nodeAdapter) Act(g *capacity.Group, actions []capacity.Action) <-chan s
 	return done
 }
 
-// Nodes returns the engine's port to NodePools, nil without Options.Groups.
+// Nodes returns the engine.Nodes of this cluster. It returns nil if Options.Groups is nil.
 func (c *Cluster) Nodes() engine.Nodes {
 	if c.nodes == nil {
 		return nil
@@ -210,7 +212,8 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 	}
 }
 
-// overridden returns why another release that overrides the NodePool counts as leading. It is empty if there is none.
+// overridden returns the reason why another release of gpuscaler, whose record is on the NodePool, counts as leading. It returns an empty
+// string if there is no such release.
 func (c *Cluster) overridden(ctx context.Context, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""

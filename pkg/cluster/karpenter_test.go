@@ -202,7 +202,7 @@ func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
 	}
 }
 
-// Three thousand requests in one tick would delay a patch that lifts a limit.
+// If one tick removed the annotations of thousands of pods, a patch that raises a limit would have to wait for all these requests.
 func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 	var pods []string
 	left := map[string]bool{}
@@ -230,7 +230,7 @@ func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 		t.Errorf("%d pods have annotations after %d ticks", len(left), ticks)
 	}
 
-	// If no object changes meanwhile, because the API server is slow, the next ticks still remove the others.
+	// If the API server is slow and no object changes between the ticks, the next ticks must still return the remaining annotations.
 	c = clusterWithPools(t, pods...)
 	for tick := range 3 {
 		if _, actions := c.nodes.Orphans(g, nil); len(actions) == 0 {

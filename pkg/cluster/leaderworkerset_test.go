@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A LeaderWorkerSet reports how many pods a replica has. Capacity groups need whole replicas.
+// Each replica of the LeaderWorkerSet has four pods. The observation of a capacity group must contain the size of a replica and list the
+// pods of one replica next to each other.
 func TestPodsOfALeaderWorkerSetAreObservedByReplica(t *testing.T) {
 	c := clusterWithPools(t)
 	c.cache.PutTarget(fixture.Must[*cache.Target](cache.TrimLeaderWorkerSet(fixture.LeaderWorkerSet("big", 11))))

@@ -6,8 +6,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a goroutine outlives the tests: what a test starts must end when its context does. A work queue starts a goroutine
-// when it is created and ends it when run returns; most tests create a Cluster and never run it.
+// TestMain fails if a goroutine still runs after the tests. Every goroutine must end when the context of its test ends. Goroutines of work
+// queues are ignored: a work queue starts one when it is created and ends it only when it runs, and most tests create a Cluster without
+// running it.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"),
 		goleak.IgnoreTopFunction("k8s.io/client-go/util/workqueue.(*Typed[...]).updateUnfinishedWorkLoop"))

@@ -24,7 +24,7 @@ type fixedGroups []*capacity.Group
 
 func (f fixedGroups) Groups() []*capacity.Group { return f }
 
-// lines is a log that can be read while it is written.
+// lines is a log output that a test can read while the cluster writes to it.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

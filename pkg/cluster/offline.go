@@ -16,8 +16,8 @@ import (
 )
 
 // Offline returns a cluster that contains the given objects, for example from files that `kubectl get -o yaml` printed: NodePools,
-// NodeClaims, Nodes, pods, Deployments, StatefulSets and the kinds of dynamic resource allocation. Objects of other kinds are ignored.
-// The cluster sends no request, and its NodePools have every field.
+// NodeClaims, Nodes, pods, Deployments, StatefulSets and the kinds of dynamic resource allocation. Objects of other kinds are ignored. The
+// cluster sends no requests to an API server. It assumes that the NodePool CRD has every field that gpuscaler can override.
 func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) {
 	o.Leading = func() bool { return false }
 	c, err := New(&rest.Config{Host: "http://127.0.0.1:0"}, o)
@@ -38,7 +38,7 @@ func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) 
 	return c, nil
 }
 
-// show adds or replaces one object, as an informer does.
+// show stores one object in the cluster's caches, as an informer does after a watch event.
 func (c *Cluster) show(u *unstructured.Unstructured) error {
 	switch u.GetKind() {
 	case "Deployment":
@@ -66,7 +66,7 @@ func (c *Cluster) show(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// decodeAndPut converts an object to its type, trims it and stores it.
+// decodeAndPut decodes u into a T, removes the fields that the cache does not need with trim, and stores the result with put.
 func decodeAndPut[T, Trimmed any](u *unstructured.Unstructured, trim func(any) (any, error), put func(Trimmed)) error {
 	object := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
-// OtherReleaseError reports that another release leads and overrides a NodePool that a capacity group of this release names. Both
-// releases write with the same field manager, so each would restore what the other one overrides.
+// OtherReleaseError reports that another gpuscaler release leads and overrides a NodePool that is also in a capacity group of this release.
+// Both releases write with the same field manager, so each would restore what the other one overrides.
 type OtherReleaseError struct{ Pool, Group, Holder, Why string }
 
 func (e *OtherReleaseError) Error() string {
@@ -18,9 +18,9 @@ func (e *OtherReleaseError) Error() string {
 		"remove the NodePool from one of the two PlatformConfigs, or uninstall one of the releases", e.Holder, e.Why, e.Pool, e.Group)
 }
 
-// OtherRelease returns an *OtherReleaseError while another release leads and overrides a NodePool of the capacity groups. This process
-// must not lead then. The record of a release that no longer leads is taken over, as a new leader takes over the record of the
-// previous leader.
+// OtherRelease returns an *OtherReleaseError while another gpuscaler release leads and overrides a NodePool of this release's capacity
+// groups. While it returns an error, this process must not lead. If the release that wrote a NodePool's record no longer leads, this
+// release takes over the record, as a new leader takes over the records of the previous leader.
 func (c *Cluster) OtherRelease(ctx context.Context) error {
 	if c.nodes == nil || c.options.Release == "" {
 		return nil

@@ -22,7 +22,8 @@ import (
 
 const ours, theirs = "gpuscaler-system/gpuscaler", "gpu-platform/gpuscaler"
 
-// leaseOf returns the Lease of a release, renewed some time ago.
+// leaseOf returns the Lease of a release. holder is NAMESPACE/NAME of the Lease, identity the pod that holds it, ago the time since its
+// last renewal.
 func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 	namespace, name, _ := strings.Cut(holder, "/")
 	renewed, seconds := metav1.NewMicroTime(time.Now().Add(-ago)), int32(15)
@@ -30,7 +31,7 @@ func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &identity, RenewTime: &renewed, LeaseDurationSeconds: &seconds}}
 }
 
-// heldBy returns the spot NodePool with a record of the release.
+// heldBy returns the spot NodePool with a record annotation and the name of the release that wrote it. An empty holder omits the name.
 func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	t.Helper()
 	u := object(t, spotPool)
@@ -44,7 +45,8 @@ func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	return u
 }
 
-// release returns a Cluster of our release, an API server with these Leases, and the annotations of each patch that was applied.
+// release returns a Cluster of our release whose cache contains pool, its capacity group, and the annotations of each NodePool patch that
+// the fake API server received. The API server contains the given Leases.
 func release(t *testing.T, pool *unstructured.Unstructured, leases ...runtime.Object) (*Cluster, *capacity.Group, *[]map[string]string) {
 	t.Helper()
 	g, applied := spotAndOnDemand(t), &[]map[string]string{}

@@ -2,7 +2,8 @@ package cluster
 
 import "testing"
 
-// The device plugin can be reconfigured while pods run, which changes the label of the node.
+// A node shares its GPUs while its label nvidia.com/gpu.replicas is above 1. The label can change while pods run, when the device plugin is
+// reconfigured.
 func TestNodeSharesGPUsByItsLabel(t *testing.T) {
 	c := clusterWithPools(t)
 	node := func(replicas string) {

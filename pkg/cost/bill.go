@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bill has the sums of a ledger over a period. Its JSON form is stable: fields are only added.
+// Bill has the costs and GPU-hours of a ledger over a period. Its JSON format is stable: later versions only add fields.
 type Bill struct {
 	Cluster    string         `json:"cluster,omitempty"`
 	From       time.Time      `json:"from"`
@@ -41,7 +41,7 @@ type PriceSources struct {
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// Period is the time of a bill.
+// Period is the time range of a bill, with the parameters that depend on time.
 type Period struct {
 	From, To time.Time
 	Step     time.Duration

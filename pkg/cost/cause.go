@@ -14,9 +14,9 @@ type IdleCause struct {
 	PerHour   float64  // dollars, for GPUs with a known price
 }
 
-// IdleCauses returns the reasons for idle GPUs, the most expensive first. The reason for GPUs of a workload is the rule that keeps its
-// replicas: why returns it, for example "schedule floor", or "" if there is no policy. The reason for GPUs without a pod is their machine.
-// The dollars add up to the bill's idle cost per hour.
+// IdleCauses returns the reasons for idle GPUs, the most expensive first. For GPUs that a workload uses, the reason is the rule that sets
+// its replicas: why returns the rule, for example "schedule floor", or "" if the workload has no policy. For GPUs without a pod, the reason
+// is the instance type and the capacity type. The costs of the reasons add up to the bill's idle cost per hour.
 func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCause {
 	hours := b.To.Sub(b.From).Hours()
 	if !(hours > 0) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// One machine with four GPUs costs $8 per hour: a schedule keeps two that are hardly busy, one has no policy, one is free.
+// One machine with four GPUs costs $8 per hour. Two GPUs run replicas of a schedule floor (25% and 50% active), one runs an idle notebook
+// without a policy, and one has no pod.
 func TestIdleCausesNameTheRule(t *testing.T) {
 	hour := Interval{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{
 		Name: "n", Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: Spot}, Observed: Price{Hourly: 8, From: "Karpenter"}, GPUs: 4,
@@ -36,7 +37,7 @@ func TestIdleCausesNameTheRule(t *testing.T) {
 	}
 }
 
-// A GPU without measurements is neither busy nor idle. A GPU without a price is idle without dollars.
+// A GPU without measurements is neither busy nor idle. An idle GPU without a price counts as idle, but adds no cost.
 func TestIdleCausesOfUnmeasuredAndUnpricedGPUs(t *testing.T) {
 	l := NewLedger(Options{})
 	l.Add(Interval{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{Name: "n", GPUs: 2, Devices: []Device{

@@ -38,7 +38,7 @@ func NewLedger(o Options) *Ledger {
 	}
 }
 
-// Bucket is the sum over one part of the series.
+// Bucket has the sums over one time step of the ledger's series.
 type Bucket struct {
 	At             time.Time          `json:"at"`    // the beginning
 	Hours          float64            `json:"hours"` // total length of the intervals in it
@@ -125,7 +125,8 @@ func (c *charge) device(d *Device) {
 	}
 }
 
-// add charges a number of GPUs of the node to a line and returns the dollars. s has the measurements of these GPUs, or is nil.
+// add adds the GPU-hours and the cost of a number of GPUs of the node to a line, and returns the cost in dollars. s contains the
+// measurements of these GPUs, or is nil.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	hours := gpus * c.interval.Hours
 	sum := Sum{GPUHours: hours, IdleGPUHours: hours * idle(k.use, s)}
@@ -172,7 +173,7 @@ func idle(u Use, s *Slice) float64 {
 	return 0
 }
 
-// enter adds one charge to its line and to the series.
+// enter adds the GPU-hours and the cost of s to the line k and to the bucket of the series.
 func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 	have := l.lines[k]
 	if have == nil {
@@ -188,7 +189,7 @@ func (l *Ledger) enter(k lineKey, at time.Time, s *Sum) {
 }
 
 func (l *Ledger) bucket(at time.Time) *Bucket {
-	// At is the end of an interval: an interval that ends at 12:00 belongs to the bucket of 11:00.
+	// at is the end of an interval. One nanosecond is subtracted so that an interval that ends at 12:00 is added to the bucket of 11:00.
 	begin := at.Add(-1).Truncate(l.options.Resolution)
 	b := l.series[begin]
 	if b == nil {
@@ -198,8 +199,8 @@ func (l *Ledger) bucket(at time.Time) *Bucket {
 	return b
 }
 
-// commitments returns the price of the machines that are covered by a commitment, reserved machines first, and charges for committed
-// instances that do not run.
+// commitments applies the commitments to the machines, to reserved machines first. It returns the committed price of each covered machine
+// by node name, and charges committed instances that do not run to a line of their own.
 func (l *Ledger) commitments(m Interval) map[string]Price {
 	if len(l.book.commitments) == 0 {
 		return nil

@@ -88,13 +88,14 @@ func profilesOf(model string, memoryMiB float64) []profile {
 	return nil
 }
 
-// Margins for the fit of a workload in a slice.
+// Limits for the advice to move a workload to a MIG slice.
 const (
 	// memoryMargin keeps a tenth of the framebuffer free: a program without memory crashes.
 	memoryMargin = 1.1
 	// maxSliceActivity is the highest acceptable activity of a slice. A busier slice delays requests.
 	maxSliceActivity = 0.8
-	// minGPUHours is the minimum GPU time of a workload. A pod of ten minutes shows only its start.
+	// minGPUHours is the minimum GPU-hours of a workload in the bill. The measurements of a shorter time may cover only the startup of the
+	// pods.
 	minGPUHours = 6.0
 )
 
@@ -113,7 +114,7 @@ type SliceAdvice struct {
 }
 
 // MIGAdvice returns the workloads that fit a MIG slice, the highest savings first. It omits pods with several GPUs (MIG instances have no
-// NVLink), GPUs that are partitioned or shared already, and GPUs whose activity or memory is not known at all times.
+// NVLink), GPUs that are already partitioned or shared, and GPUs whose activity or memory use is unknown for any part of the period.
 func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	type work struct{ namespace, workload string }
 	all := map[work]*podUse{}
@@ -152,7 +153,7 @@ func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	return out
 }
 
-// smallest returns the profile with the most instances on a GPU in which the workload fits.
+// smallest returns the smallest profile in which the workload fits: the one of which a GPU can have the most instances.
 func smallest(u *podUse) (best profile, ok bool) {
 	for _, p := range profilesOf(u.model, u.memoryMiB) {
 		busy := u.peakActivity * float64(Compute(u.model)) / float64(p.compute)

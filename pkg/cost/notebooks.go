@@ -26,13 +26,13 @@ type podUse struct {
 	idlePriced       bool
 }
 
-// use is the part of one pod in an interval.
+// use is the number of GPUs that one pod used in an interval, and their cost.
 type use struct {
 	gpus, dollars float64
 	priced        bool
 }
 
-// idleActivity is the highest activity of an idle GPU. Monitoring tools run small kernels of their own.
+// idleActivity is the activity up to which a GPU counts as idle. It is above 0 because monitoring tools run small kernels of their own.
 const idleActivity = 0.01
 
 func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
@@ -65,7 +65,7 @@ func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
 	}
 }
 
-// merge adds another pod of the same workload. It keeps the highest number of GPUs of one pod.
+// merge adds the data of another pod of the same workload. devices is that of the pod with the most GPUs.
 func (u *podUse) merge(o *podUse) {
 	if len(o.devices) > len(u.devices) {
 		u.devices = o.devices
@@ -89,8 +89,8 @@ type Notebook struct {
 	Priced    bool      `json:"priced"` // false: the cost is unknown
 }
 
-// IdleNotebooks returns the notebooks that have a GPU at the end of the ledger and have been idle for at least the given time, the longest
-// idle first. A notebook without measurements is not idle.
+// IdleNotebooks returns the notebooks that have a GPU in the last interval and have been idle for at least the given time, the longest idle
+// first. A notebook counts as busy in intervals without measurements.
 func (l *Ledger) IdleNotebooks(idle time.Duration) (out []Notebook) {
 	for k, u := range l.pods {
 		if !u.pod.Notebook || !u.last.Equal(l.last) || l.last.Sub(u.busy) < idle {

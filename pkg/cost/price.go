@@ -59,7 +59,8 @@ type Book struct {
 	commitments []Commitment
 }
 
-// NewBook returns a book. Of two types with the same name and region it uses the last, of two overrides for one offer the first.
+// NewBook returns a book. If two types have the same name and region, the last is used. If two overrides apply to an offer, the first is
+// used.
 func NewBook(types []Type, overrides []Override, commitments []Commitment) *Book {
 	b := &Book{
 		types: map[[2]string]*Type{}, gpus: map[string]int{},
@@ -72,7 +73,7 @@ func NewBook(types []Type, overrides []Override, commitments []Commitment) *Book
 	return b
 }
 
-// With returns a copy of the book with additional overrides, which come first, and additional commitments.
+// With returns a copy of the book with additional overrides and commitments. The additional overrides have precedence.
 func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 	out := *b
 	out.overrides = append(slices.Clone(overrides), b.overrides...)
@@ -83,8 +84,8 @@ func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 // GPUs returns the number of GPUs of an instance type, or 0 if it is unknown.
 func (b *Book) GPUs(instanceType string) int { return b.gpus[instanceType] }
 
-// Price returns the price of an instance without a commitment. It uses the first of: an override, the observed price (Karpenter's metric,
-// which has the prices of the account), the price of the type in the same region. Prices of other regions are not used.
+// Price returns the price of an instance without a commitment: the first known of the override, the observed price (Karpenter's metric,
+// which has the prices of the account), and the price of the type in the same region. Prices of other regions are not used.
 func (b *Book) Price(o Offer, observed Price) Price {
 	for _, v := range b.overrides {
 		if v.InstanceType == o.InstanceType && v.CapacityType == o.CapacityType && (v.Region == "" || v.Region == o.Region) {

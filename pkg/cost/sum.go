@@ -21,7 +21,7 @@ type Sum struct {
 	ActivityGPUHours float64 `json:"activityGPUHours"`
 }
 
-// Idle returns the cost of idle GPUs, as far as it was measured.
+// Idle returns the cost of idle GPUs. GPUs without measurements are not included.
 func (s *Sum) Idle() float64 { return s.IdleByActivity + s.IdleByMemory + s.Unallocated }
 
 // Activity returns the mean activity over the GPU-hours with a known activity.
@@ -50,7 +50,7 @@ func (s *Sum) Add(o *Sum) {
 	s.ActivityGPUHours += o.ActivityGPUHours
 }
 
-// Use says how a GPU-hour was used.
+// Use is how a GPU was used in a GPU-hour.
 type Use string
 
 // Uses of a GPU-hour. Only Allocated has a namespace.
@@ -62,7 +62,7 @@ const (
 	Committed     Use = "committed, not running" // charged by a commitment without a running instance
 )
 
-// Line is one line of a bill.
+// Line is the cost of the GPU-hours of one workload, owner and use on one instance type and capacity type.
 type Line struct {
 	Cluster      string `json:"cluster,omitempty"`
 	Team         string `json:"team,omitempty"`

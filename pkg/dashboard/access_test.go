@@ -36,7 +36,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// content returns the text of an element for a screen reader.
+// content returns what a screen reader reads for an element: its aria-label, or its text.
 func content(n *html.Node) string {
 	if label := attribute(n, "aria-label"); label != "" {
 		return label
@@ -50,7 +50,8 @@ func content(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// The test makes the checks of axe-core that need no browser: names, landmarks, table headers, ids.
+// The test makes those checks of axe-core (an accessibility checker) that need no browser: names of elements, landmarks, table headers,
+// unique ids.
 func TestPagesAreAccessible(t *testing.T) {
 	l := clusterAtNine(60, Options{Cluster: "prod", Panels: testPanels{}})
 	for _, path := range allPages {

@@ -34,7 +34,7 @@ type API struct {
 	options   Options
 }
 
-// NewAPI returns an API that reads b.
+// NewAPI returns an API that serves the decisions of d.
 func NewAPI(d DecisionReader, o Options) *API { return &API{decisions: d, options: o.withDefaults()} }
 
 // Register adds the routes of the API to mux.
@@ -43,8 +43,8 @@ func (a *API) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+ExplainPath+"{namespace}/{name}", a.explain)
 }
 
-// All returns the explanations of every workload, sorted by namespace and name. If at is not zero, they are those in force at that time,
-// for the workloads with a history of that time.
+// All returns the explanations of all workloads, sorted by namespace and name. If at is zero, they explain the current decisions. Otherwise
+// they explain the decisions in force at that time, and workloads without a history of that time are omitted.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
@@ -56,7 +56,8 @@ func (a *API) All(at time.Time) []explain.Explanation {
 	return all
 }
 
-// errNoHistory is the error for a time that the history does not contain. It becomes the status 410, so that a client can look elsewhere.
+// errNoHistory is the error for a time that the history does not contain. The API returns it as status 410, so that a client can read the
+// controller's log instead.
 var errNoHistory = errors.New("the history has no decision")
 
 // statusCode returns the HTTP status for an error of Explain.
@@ -96,7 +97,8 @@ func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string)
 		"often. The controller's log has every decision: gpuscaler explain " + k.String() + " --at ... --from LOG"
 }
 
-// withoutDecision returns the error for a policy without a decision: it was refused, or it does not exist.
+// withoutDecision returns the error for a policy without a decision. It contains the reason if the policy was refused; otherwise it is the
+// error for a policy that does not exist.
 func (a *API) withoutDecision(k scaling.Key) error {
 	if a.options.Refused != nil {
 		if reason := a.options.Refused(k); reason != "" {
@@ -106,7 +108,8 @@ func (a *API) withoutDecision(k scaling.Key) error {
 	return unknown(k)
 }
 
-// unknown returns the error for a policy that does not exist, and for one that the user may not see.
+// unknown returns the error for a policy that does not exist. It is also used for a policy that the user may not see, so that the error
+// does not reveal that it exists.
 func unknown(k scaling.Key) error {
 	return fmt.Errorf("no policy %s: `gpuscaler explain` without a name lists all policies", k)
 }
@@ -115,7 +118,8 @@ func unknown(k scaling.Key) error {
 const notLeading = "this replica does not lead: send the request to the leader (the pod with the label gpuscaler.io/leader=true); " +
 	"a new leader answers after its first tick"
 
-// parseTime returns the requested time. If it fails, it writes the error and returns false.
+// parseTime returns the time in the query of a request. If the query is invalid or this replica does not lead, it writes an error response
+// and returns false.
 func (a *API) parseTime(w http.ResponseWriter, r *http.Request) (at time.Time, ok bool) {
 	if a.options.Standby() {
 		http.Error(w, notLeading, http.StatusServiceUnavailable)

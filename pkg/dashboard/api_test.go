@@ -108,7 +108,7 @@ func TestAPIAnswers(t *testing.T) {
 	}
 }
 
-// A server that authenticated its client serves one policy, one namespace or all policies.
+// Handler serves the scope of its arguments: one policy, the policies of one namespace, or all policies.
 func TestAPIServesOneScope(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)
@@ -142,7 +142,7 @@ func TestCrashingReplicasHaveABadge(t *testing.T) {
 	}
 }
 
-// A policy that was refused has no decision. The user needs the reason, not the answer for a name that does not exist.
+// For a policy that was refused, the API returns the reason of the refusal, not the error for a policy that does not exist.
 func TestTheAPIExplainsARefusedPolicy(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)

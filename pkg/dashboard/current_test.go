@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A target is not shown as current if its object was deleted, its policy was edited, the loop stopped or the clock stepped back.
+// The dashboard does not show a target as current after the scale target was deleted, the policy was edited, the tick loop stopped, or the
+// clock was set back.
 func TestOutdatedTargetIsNotShownAsCurrent(t *testing.T) {
 	edit := func(s *explaintest.Service) {
 		p := *s.Workload.Policy

@@ -16,11 +16,11 @@ import (
 
 const (
 	transitionsPer = 50
-	// maxTransitions is the maximum number of transitions that one search holds; it keeps the newest.
+	// maxTransitions is the maximum number of transitions in the result of a search. Older ones are omitted.
 	maxTransitions = 5000
 )
 
-// transition is one change of a decision.
+// transition is one change of a workload's target or of the reason for it.
 type transition struct {
 	Key        scaling.Key
 	At         moment
@@ -56,7 +56,7 @@ func momentURL(k scaling.Key, at moment) string {
 	return workloadURL(k) + "?at=" + url.QueryEscape(at.Machine())
 }
 
-// Change returns the target before and after, or the unchanged target if only the reason changed.
+// Change returns the targets before and after the transition, or "6 unchanged" if only the reason changed.
 func (t transition) Change() string {
 	if !t.Moved {
 		return fmt.Sprintf("%d unchanged", t.To)
@@ -72,7 +72,7 @@ func (t transition) matches(words []string) bool {
 	return matches(strings.ToLower(text), words)
 }
 
-// transitions returns the transitions of a workload since a time that match the words, newest first.
+// transitions returns the transitions of a workload since a time whose text contains all of the words, newest first.
 func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
 	p.decisions.History().Walk(k, func(r *engine.Record) bool {
 		if r.At.Before(since) || len(all) == maxTransitions {
@@ -96,7 +96,7 @@ type historyView struct {
 	Cut      bool // there are more than maxTransitions
 }
 
-// ranges are the selectable lengths of the history; the names are durations.
+// ranges are the time ranges that a user can select for the history, as durations before now.
 var ranges = []string{"1h", "6h", "24h"}
 
 // parseRange returns a selectable range and its length. An unknown name means byDefault.
@@ -139,7 +139,7 @@ func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
 	p.render(w, http.StatusOK, "history", out)
 }
 
-// newest returns the newest maxTransitions transitions, newest first. Those of the same time remain sorted by name.
+// newest returns up to maxTransitions transitions, newest first. Transitions with the same time keep their order.
 func newest(all []transition) []transition {
 	slices.SortStableFunc(all, func(a, b transition) int { return b.At.at.Compare(a.At.at) })
 	return all[:min(len(all), maxTransitions)]

@@ -15,7 +15,7 @@ const (
 	maxPer     = 200 // rows on a page: about 200 KB
 )
 
-// listing selects rows of the list: by a search and a filter, in an order, one page of it.
+// listing selects the rows of the overview: those that match a search (Q) and a filter (Show), sorted by a column, one page of them.
 type listing struct {
 	Q, Show, Sort string // Sort is a column, with a minus before it for descending
 	Page, Per     int    // Page counts from 1
@@ -42,7 +42,7 @@ func parseListing(v url.Values) (listing, error) {
 	return l, nil
 }
 
-// query returns the query of a link to the listing after a change by edit.
+// query returns the URL query of a link to this listing with the change that edit makes.
 func (l listing) query(edit func(*listing)) string {
 	edit(&l)
 	v := url.Values{}

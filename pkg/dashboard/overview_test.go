@@ -103,7 +103,7 @@ func TestRowAsHTML(t *testing.T) {
 	golden(t, "pager.html", fragment("overview", "pager", v))
 }
 
-// A workload without a decision has no target: neither 0 nor the last target of another leader.
+// A workload without a decision is shown without a target: neither as 0 nor with its last target. The sums do not count it.
 func TestUndecidedWorkloadHasNoTarget(t *testing.T) {
 	l := newTestCluster(2, Options{})
 	l.unseen = map[string]bool{"llama-chat": true}

@@ -1,6 +1,6 @@
 // Package dashboard serves the web page and the JSON API with the targets of all workloads and the reasons for them. It is read-only and
-// reads the engine's decisions from memory. Package explain has the explanation of one workload, package metrics the Prometheus metrics,
-// package visitor the authentication of users.
+// reads the engine's decisions from memory. Package explain explains the target of one workload, package metrics exports Prometheus
+// metrics, and package visitor authenticates users.
 package dashboard
 
 import (
@@ -29,19 +29,22 @@ type Options struct {
 	Refresh time.Duration
 	// Streams is the maximum number of live pages at a time; 0 means 64. Further pages are not updated.
 	Streams int
-	// Done ends every live stream when it is closed, so that a server can shut down.
+	// Done is a channel that the server closes when it shuts down. All live streams then end.
 	Done <-chan struct{}
 	// Panels provides NodePools and cost; nil means the NodePools of the engine's capacity groups, and Cost.
 	Panels Panels
 	// Cost returns the present cost of the GPUs. If it is nil or ok is false, the page shows the sum over nodes with a known price.
 	Cost func() (c Cost, ok bool)
-	// Standby reports whether another replica leads; the JSON API then refers to that replica. nil means never.
+	// Standby reports whether another replica is the leader. The JSON API then returns an error that refers the client to the leader. nil
+	// means never.
 	Standby func() bool
-	// Visible reports whether the user of a request may see a namespace, or all namespaces if it is empty. nil means that every user sees all.
+	// Visible reports whether the user of a request may see a namespace. If namespace is empty, it reports whether the user may see all
+	// namespaces. nil means that every user may see all.
 	Visible func(r *http.Request, namespace string) bool
 	// Refused returns why a policy is refused, or "" if it is not. nil means that no policy is refused.
 	Refused func(k scaling.Key) string
-	// Hosts are accepted Host headers, in lower case, of requests over loopback, in addition to IP addresses and localhost.
+	// Hosts are additional Host headers, in lower case, that are accepted in requests over loopback. IP addresses and localhost are always
+	// accepted.
 	Hosts []string
 }
 
@@ -57,7 +60,8 @@ type Page struct {
 	handler   http.Handler
 }
 
-// NewPage returns a page that reads b. The caller must call Sample every few seconds: the timelines show these samples.
+// NewPage returns a page that shows the decisions in b. The caller must call Sample every few seconds, because the timelines consist of
+// these samples.
 func NewPage(b *engine.DecisionStore, o Options) *Page {
 	o = o.withDefaults()
 	standby := o.Standby
@@ -118,7 +122,7 @@ func (p *Page) visible(r *http.Request, namespace string) bool {
 	return p.options.Visible == nil || p.options.Visible(r, namespace)
 }
 
-// frame is the part that every page has around its content.
+// frame has the data that all pages need, such as the title, the navigation, the theme and the age of the data.
 type frame struct {
 	Title, Section string
 	Root           string // relative URL of the first page; links are relative, so that the page works behind a proxy with a path prefix
@@ -137,7 +141,7 @@ type status struct {
 // stalledAfter is the time without a tick after which the page shows a warning.
 const stalledAfter = 15 * time.Second
 
-// Relative URLs of the first page.
+// Relative URLs of the overview: from the top-level pages, and from the page of a workload.
 const (
 	fromTop      = "./"
 	fromWorkload = "../../"

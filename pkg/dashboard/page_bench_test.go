@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// manyWorkloads is a store with n workloads after an hour with load.
+// busyCluster returns a cluster with n workloads after one simulated hour under load.
 func busyCluster(b *testing.B, n int) *testCluster {
 	b.Helper()
 	l := newTestCluster(n, Options{Cluster: "prod"})

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// clusterAtNine returns a cluster at 09:00 UTC, ten minutes after the faults.
+// clusterAtNine returns a cluster with n workloads at 09:00 UTC. The failures of addFaults began ten minutes before.
 func clusterAtNine(n int, o Options) *testCluster {
 	l := newTestCluster(n, o)
 	l.now = nine.Add(-40 * time.Minute)
@@ -121,7 +121,7 @@ func TestUnexpectedRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// offLoopback returns the request as received on the address of the pod.
+// offLoopback changes the request as if the server had received it on the address of the pod, with the given Host header.
 func offLoopback(r *http.Request, host string) *http.Request {
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 2, 3, 4), Port: 8081}))
 	r.Host = host

@@ -37,7 +37,7 @@ type Override struct {
 	Until    time.Time // zero: until the reason ends
 }
 
-// Cost is a rate of spending in one currency.
+// Cost is the cost per hour in one currency.
 type Cost struct {
 	Currency      string // for example "USD"
 	PerHour, Idle float64
@@ -80,7 +80,7 @@ type causeView struct {
 	Name, Workloads, GPUs, PerHour string
 }
 
-// namedWorkloads is the number of workloads that a cause names; the others are counted.
+// namedWorkloads is the maximum number of workloads that the page lists for a cause. It shows only the number of the others.
 const namedWorkloads = 3
 
 // panels returns the NodePools and the cost. Both concern the whole cluster, so they are empty for a user who may not see all namespaces.

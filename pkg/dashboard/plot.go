@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// headroom is the ratio of the top of a chart to its highest value.
+	// headroom is the ratio of the maximum of a chart's axis to the highest value in the chart.
 	headroom = 1.12
-	// minMarkDistance is the distance, in units of the canvas, below which several marks become one.
+	// minMarkDistance is the minimum distance of two marks, in units of the canvas. Transitions that are closer share one mark.
 	minMarkDistance = 7.0
 )
 
@@ -30,19 +30,20 @@ func (p plot) x(t time.Time) float64 {
 	return picture.Canvas * min(1, max(0, float64(t.Sub(p.from))/float64(p.to.Sub(p.from))))
 }
 
-// point is a value that is valid from a time until the next point or the end of its step. NaN interrupts the line.
+// point is a value that is valid from at to the next point, or to until if there is a gap after it. NaN interrupts the line.
 type point struct {
 	at    time.Time
 	until time.Time
 	value float64
 }
 
-// gap reports whether values are unknown between two points: the loop did not run, or another replica led.
+// gap reports whether the values between two consecutive points are unknown, because the engine did not run or another replica was the
+// leader.
 func gap(a, b point) bool {
 	return b.at.Sub(a.until) > 2*max(a.until.Sub(a.at), b.until.Sub(b.at), 30*time.Second)
 }
 
-// steps draws values that are constant until the next one. An area is filled down to zero.
+// steps draws the points as a step line: each value is constant until the next point. If area is set, the area below the line is filled.
 func (p plot) steps(points []point, area bool) string {
 	constant := make([]picture.Held, len(points))
 	for i, q := range points {
@@ -74,7 +75,7 @@ func (p plot) line(points []point) string {
 	return d.String()
 }
 
-// grid returns up to four lines at whole numbers.
+// grid returns up to four horizontal grid lines at whole numbers.
 func (p plot) grid() (all []gridline) {
 	step := max(1, picture.Step(p.Top/4.5))
 	for v := step; v < p.Top; v += step {

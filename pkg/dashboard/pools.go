@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// boardPanels provides the NodePools of the capacity groups, and their cost unless another function provides the cost.
+// boardPanels provides the NodePools of the capacity groups, and the cost of their nodes if the function cost returns none.
 type boardPanels struct {
 	decisions *engine.DecisionStore
 	cost      func() (Cost, bool) // may be nil
@@ -25,7 +25,8 @@ func (p boardPanels) NodePools() (all []NodePool) {
 	return all
 }
 
-// Cost returns the result of the other function, or the sum over the nodes of the groups that have a price.
+// Cost returns the result of the function cost. If there is none, it returns the sum over the nodes of the capacity groups that have a
+// price.
 func (p boardPanels) Cost() (Cost, bool) {
 	if p.cost != nil {
 		if c, ok := p.cost(); ok {
@@ -42,7 +43,8 @@ func (p boardPanels) Cost() (Cost, bool) {
 	return c, c.PerHour > 0
 }
 
-// add adds the nodes of a group. Nodes without a known price are counted as unpriced GPUs: an unknown price is not a price of 0.
+// add adds the cost of the nodes of a group to c. The GPUs of nodes without a known price are added to c.Unpriced, because an unknown price
+// is not 0.
 func (c *Cost) add(r *engine.GroupRecord) {
 	for i := range r.Pools {
 		idle := Cause{Name: "not used by any pod: " + r.Pools[i].Name}

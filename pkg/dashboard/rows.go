@@ -31,13 +31,13 @@ type row struct {
 	searchText       string // in lower case
 }
 
-// badge is a state of a workload that needs attention.
+// badge marks a state of a workload in the list, for example that its target is stale.
 type badge struct {
 	Word, Class string // Class is the CSS class: warn, bad or calm
 	Why         string
 }
 
-// followerCell says whether the replicas of a workload follow its target.
+// followerCell is the table cell that shows whether the replicas of a workload follow its target.
 type followerCell struct {
 	Word, Why string
 	Exact     bool

@@ -20,13 +20,16 @@ var resolutions = [...]resolution{
 type resolution struct{ step, span time.Duration }
 
 const (
-	// fullSpan is the number of workloads up to which each keeps a whole day: about 20 KB with three signals, 20 MB in total. With more
-	// workloads the spans are shorter, so that the total memory is constant.
+	// fullSpan is the number of workloads up to which the samples of each workload cover a whole day. A workload with three signals then
+	// needs about 20 KB, so 1,000 workloads need 20 MB. With more workloads, the samples cover a shorter time, so that the total memory
+	// stays constant.
 	fullSpan  = 1000
 	minPoints = 24
-	// keepAfterDelete is how long the samples of a deleted policy are kept, for a policy that is created again.
+	// keepAfterDelete is how long the samples of a deleted policy are kept, so that a policy that is deleted and created again keeps its
+	// timeline.
 	keepAfterDelete = time.Hour
-	// maxDecisionAge is the age from which a decision is not sampled: the timeline then has a gap.
+	// maxDecisionAge is the maximum age of a decision that is sampled. While the newest decision of a workload is older, its timeline has a
+	// gap.
 	maxDecisionAge = time.Minute
 )
 
@@ -50,7 +53,7 @@ type series struct {
 	levels  [len(resolutions)]level
 }
 
-// level has the samples of one resolution, oldest first. values has one row of columns for each bucket.
+// level has the samples of one resolution, oldest first. For each element of buckets, values has one value for each column.
 type level struct {
 	buckets []int32 // Unix time divided by the step
 	values  []float32
@@ -68,7 +71,8 @@ type sample struct {
 
 func newSampler() *sampler { return &sampler{series: map[scaling.Key]*series{}} }
 
-// add stores the values of a record at now. A record without a recent decision is not stored, which leaves a gap.
+// add stores the values of a record at the time now. If the decision is too old or there is none, it stores nothing, and the timeline has a
+// gap.
 func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	if r.At.IsZero() || now.Sub(r.At) > maxDecisionAge {
 		return
@@ -98,7 +102,7 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	}
 }
 
-// usable returns the value of a signal if the tick used it, otherwise NaN. A stale value is not a new measurement.
+// usable returns the value of signal i if the tick used it, otherwise NaN. A stale value is not used, because it is no new measurement.
 func usable(r *engine.Record, i int) float32 {
 	status := r.Decision.Status[i]
 	if i >= len(r.Readings) || !r.Readings[i].Known || status != scaling.SignalOK && status != scaling.SignalLowCoverage {
@@ -107,7 +111,7 @@ func usable(r *engine.Record, i int) float32 {
 	return float32(r.Readings[i].Value)
 }
 
-// points returns how many samples a level keeps for each of so many workloads.
+// points returns how many samples of a resolution are kept for each workload, given the number of workloads.
 func points(r resolution, workloads int) int {
 	full := int(r.span/r.step) + 2 // the first and the last step are incomplete
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
@@ -135,7 +139,7 @@ func (x *series) setSignals(signals []scaling.Signal) {
 	x.signals = names
 }
 
-// rewind deletes the samples after unix, for a clock that stepped back.
+// rewind deletes the samples after unix. It is called when the clock was set back.
 func (x *series) rewind(unix int64) {
 	for i := range x.levels {
 		l := &x.levels[i]
@@ -163,7 +167,8 @@ func (l *level) add(bucket int32, values []float32) {
 	}
 }
 
-// trim deletes the oldest samples when there are a quarter more than keep, so that the rest is rarely moved.
+// trim reduces the samples to the newest keep. It waits until there are a quarter more than keep, because each deletion moves all remaining
+// samples.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)
@@ -197,7 +202,7 @@ func (s *sampler) forget(now time.Time) {
 }
 
 // read calls visit for the samples of a span, oldest first, and returns the names of the signals. For each time it uses the highest
-// resolution that has samples, but none higher than the level finest. visit must not keep the values of a sample.
+// resolution that has samples; finest is the index of the highest resolution that it may use. visit must not keep the slice of values.
 func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (signals []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

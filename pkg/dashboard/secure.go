@@ -29,7 +29,8 @@ var headers = map[string]string{
 	"X-Frame-Options":              "DENY",
 }
 
-// secure rejects requests that are not small GET or HEAD requests to this server.
+// secure rejects all requests except GET and HEAD requests with an accepted Host header, a short URL and no body. It sets the security
+// headers of each response.
 func secure(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -54,9 +55,10 @@ func secure(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// acceptedHost reports whether the Host header is accepted. On loopback, unknown names are rejected: a web page can resolve its own name to
-// the loopback address (DNS rebinding), and a port-forward has no authentication. On other addresses every name is accepted, because the
-// proxy of the API server sends its own, and users must authenticate with a token.
+// acceptedHost reports whether the Host header of a request is accepted. On loopback, unknown names are rejected: a malicious web page can
+// resolve its own name to the loopback address (DNS rebinding), and requests through a port-forward are not authenticated. On other
+// addresses every name is accepted, because the service proxy of the API server sends its own name, and users must authenticate with a
+// token.
 func acceptedHost(r *http.Request, more []string) bool {
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		return true

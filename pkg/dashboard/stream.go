@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// heartbeat is the interval of events without changes. They keep proxies and browsers from closing the connection.
+	// heartbeat is the interval of events while nothing changes. They prevent proxies and browsers from closing the connection.
 	heartbeat = 15 * time.Second
 	// writeTimeout closes the stream of a client that does not read.
 	writeTimeout = 10 * time.Second
@@ -28,7 +28,7 @@ type part struct {
 	Parent   string // ID of a part that contains this one
 }
 
-// announcement is a target that a live page announces to screen readers when it changes.
+// announcement is a target on a live page. The page announces it to screen readers when it changes.
 type announcement struct {
 	Policy, Why string
 	Target      int32
@@ -75,7 +75,7 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// snapshots returns the function that takes snapshots of the page that the request names.
+// snapshots returns a function that takes snapshots of the page in the request's query: the page of a workload, or the overview.
 func (p *Page) snapshots(r *http.Request) (take func() (snapshot, bool), err error) {
 	v := r.URL.Query()
 	if name := v.Get("workload"); name != "" {
@@ -120,7 +120,7 @@ func (p *Page) workloadSnapshot(r *http.Request, q workloadQuery) (s snapshot, o
 	return s, true
 }
 
-// add renders parts of a page. The ID of each is the name of its template.
+// add renders templates of a page and adds each as a part. The name of the template is the ID of the part.
 func (s *snapshot) add(page string, view any, names ...string) {
 	for _, name := range names {
 		if html := fragment(page, name, view); html != "" {
@@ -129,7 +129,7 @@ func (s *snapshot) add(page string, view any, names ...string) {
 	}
 }
 
-// stream is the connection of one client, with what was sent.
+// stream is the connection of one client. sent has a hash of each part as it was last sent.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -193,7 +193,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 	return s.write(b.String())
 }
 
-// announce returns the targets that changed since the last update, as a sentence. The first update announces nothing.
+// announce returns a text with the targets that changed since the last update, for screen readers. On the first update the text is empty.
 func (s *stream) announce(all []announcement) string {
 	var parts []string
 	more := 0
@@ -214,7 +214,8 @@ func (s *stream) announce(all []announcement) string {
 	return strings.Join(parts, ". ")
 }
 
-// event appends one event. JSON has no line breaks, so the event cannot be split by a name.
+// event appends one server-sent event. The data is encoded as JSON, which has no line breaks, so that a name in the data cannot split the
+// event.
 func event(b *strings.Builder, name string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {

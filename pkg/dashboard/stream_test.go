@@ -51,7 +51,7 @@ func listen(t *testing.T, server *httptest.Server, path string) (events <-chan s
 	return out, cancel
 }
 
-// until waits for an event that is accepted, and fails the test after 20 seconds.
+// until returns the next event that accept accepts. It fails the test after 20 seconds.
 func until(t *testing.T, events <-chan serverEvent, what string, accept func(serverEvent) bool) serverEvent {
 	t.Helper()
 	late := time.After(20 * time.Second)
@@ -79,7 +79,7 @@ func partOf(t *testing.T, e serverEvent) (id, html string) {
 	return p.ID, p.HTML
 }
 
-// serving returns a cluster behind a real server. step runs one tick.
+// serving returns a cluster whose page is served by a real HTTP server. step runs edit, if it is not nil, and then one tick.
 func serving(t *testing.T, o Options) (l *testCluster, server *httptest.Server, step func(edit func())) {
 	t.Helper()
 	var mu sync.Mutex

@@ -53,7 +53,7 @@ type mark struct {
 
 type interval struct{ X, Width string }
 
-// pastData is the data of a timeline.
+// pastData has the samples and the transitions of a span, from which a timeline is drawn.
 type pastData struct {
 	signals []string
 	points  []sample     // oldest first
@@ -83,7 +83,7 @@ func (p *Page) pastData(k scaling.Key, w span) (out pastData) {
 	return out
 }
 
-// all returns the transitions of the span, newest first, and the one in force at its beginning.
+// all returns the transitions of the span, newest first, followed by the transition that was in force when the span began.
 func (h pastData) all() []transition {
 	if h.before == nil {
 		return h.changes
@@ -91,7 +91,7 @@ func (h pastData) all() []transition {
 	return append(slices.Clone(h.changes), *h.before)
 }
 
-// timeline draws the charts of a span. r is the record that the page explains; its policy defines the signals.
+// timeline draws the charts of a span. r is the record that the page explains; there is a chart for each signal of its policy.
 func (p *Page) timeline(r *engine.Record, w span) timeline {
 	h := p.pastData(r.Workload.Key, w)
 	empty := len(h.points) == 0 && len(h.changes) == 0 && h.before == nil
@@ -119,7 +119,7 @@ func (p *Page) timeline(r *engine.Record, w span) timeline {
 	return out
 }
 
-// target returns the samples of the target, and each change at its exact time.
+// target returns the target over the span: the samples, and a point at the exact time of each transition.
 func (h pastData) target() []point {
 	out := h.column(func(s sample) float64 { return float64(s.values[columnTarget]) })
 	for _, c := range h.all() {
@@ -129,7 +129,7 @@ func (h pastData) target() []point {
 	return out
 }
 
-// stepAt returns the distance between samples at a time.
+// stepAt returns the interval between samples at a time.
 func (h pastData) stepAt(at time.Time) time.Duration {
 	if len(h.points) == 0 {
 		return resolutions[0].step
@@ -146,7 +146,7 @@ func (h pastData) column(value func(sample) float64) []point {
 	return out
 }
 
-// charts draws each signal of the policy, and its target for the ready replicas.
+// charts returns a chart for each signal of the policy, with the signal's target at the number of ready replicas as a reference line.
 func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]

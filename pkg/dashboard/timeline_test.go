@@ -14,7 +14,7 @@ import (
 // hour is a chart of 100 pixels from 09:00 to 10:00 with values up to 10.
 var hour = plot{span{nine, nine.Add(time.Hour)}, picture.Plot{Height: 100, Top: 10}}
 
-// minute returns a point of one minute, m minutes after 09:00.
+// minute returns a point with the value v that begins m minutes after 09:00 and lasts one minute.
 func minute(m int, v float64) point {
 	at := nine.Add(time.Duration(m) * time.Minute)
 	return point{at, at.Add(time.Minute), v}

@@ -72,7 +72,7 @@ func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery,
 	return q, err
 }
 
-// query returns the query of a link after a change by edit.
+// query returns the URL query of a link to the same page with the change that edit makes.
 func (q workloadQuery) query(edit func(*workloadQuery)) string {
 	edit(&q)
 	v := url.Values{}
@@ -207,7 +207,7 @@ func (p *Page) addHistory(v *workloadView, record *engine.Record, q workloadQuer
 
 func percentOf(w span, at time.Time) string { return picture.Percent(plot{span: w}.x(at)) }
 
-// addNeighbors links the transitions before and after the one that is explained.
+// addNeighbors adds links to the transitions before and after the decision that the page explains.
 func (v *workloadView) addNeighbors(changes []transition, q workloadQuery) {
 	link := func(t transition) string { return q.query(func(q *workloadQuery) { q.At, q.Page = t.At.at, 0 }) }
 	for _, c := range changes { // newest first
@@ -220,7 +220,7 @@ func (v *workloadView) addNeighbors(changes []transition, q workloadQuery) {
 	}
 }
 
-// ruleViews adds to each rule the target without it.
+// ruleViews returns the rules of the explanation, each with the target that the tick would have computed without the rule.
 func ruleViews(e explain.Explanation) (all []ruleView) {
 	for i, r := range e.Rules {
 		x := ruleView{Rule: r}

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// scaledUp returns a service with a page: at 09:04:06 the target rose from six to nine replicas while half of the GPU exporters failed.
+// scaledUp returns a service and its page after a scale-up from six to nine replicas at 09:04:06, while half of the pods had no GPU
+// samples.
 func scaledUp() (*explaintest.Service, *Page) {
 	s := explaintest.New(nil)
 	p := NewPage(s.Engine.Decisions(), Options{Cluster: "prod", Clock: s.Clock})
@@ -75,7 +76,7 @@ func TestPageExplainsNowAndEarlierTimes(t *testing.T) {
 	if !strings.Contains(body, link) {
 		t.Error("the page has no permanent link")
 	}
-	// An hour later the link explains the same decision, although another one is in force.
+	// A link with the time of a decision explains that decision, also an hour later when another decision is in force.
 	s.Now = s.Now.Add(time.Hour)
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending, s.Replicas.Ready = 9, 0, 0, 9
 	s.Measure(117, 0.5, 0.5)

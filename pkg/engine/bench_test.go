@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// steady is a cluster of n workloads without changes in arrays, so that the benchmark does not measure the interfaces.
+// steady is a cluster of n workloads that do not change. It reads arrays, so that the benchmark measures the engine and not the fake
+// cluster.
 type steady struct {
 	workloads []scaling.Workload
 	readings  [3]scaling.Reading

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Errors that say why a target is not served. A server maps ErrUnknown to "not found" and every other error to "unavailable", so that an
-// HPA keeps its replicas.
+// Errors of Lookup, each with the reason why a target is not served. A server maps ErrUnknown to "not found" and every other error to
+// "unavailable", so that an HPA keeps its replicas.
 var (
 	ErrUnknown   = errors.New("no such policy")
 	ErrUndecided = errors.New("not decided yet")
@@ -29,12 +29,12 @@ type Served struct {
 	At       time.Time // when it was decided
 }
 
-// RefusedError is returned for a scale target that exists and cannot be scaled.
+// RefusedError is the error of Lookup for a scale target that exists but cannot be scaled. Why is the reason.
 type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// Is reports true for ErrUnseen: no target is decided, as for a scale target that does not exist.
+// Is returns true for ErrUnseen, because a refused scale target has no decision either.
 func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
 
 // Decisions returns the targets to serve. DecisionStore implements it.
@@ -43,8 +43,8 @@ type Decisions interface {
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow is Lookup at the time that clock returns. A DecisionStore reads the clock while it holds the workload's lock. Otherwise a
-// tick between the two could make the decision newer than the clock's value, which Lookup takes for a clock that stepped back.
+// LookupNow calls Lookup with the time that clock returns. A DecisionStore calls clock while it holds the workload's lock. If the clock was
+// read before, a tick could store a newer decision in between, and Lookup would return ErrFuture.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
 	if b, is := d.(*DecisionStore); is {
 		return b.lookup(k, clock)
@@ -52,7 +52,7 @@ func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, erro
 	return d.Lookup(k, clock())
 }
 
-// Identities is a Cluster that returns the current object of a scale target at any time, also between two ticks.
+// Identities is implemented by a Cluster that can return the current UID of a scale target at any time, also between two ticks.
 type Identities interface {
 	// TargetUID returns the UID of a workload's scale target from memory; ok is false if the target does not exist.
 	TargetUID(w *scaling.Workload) (uid string, ok bool)
@@ -102,8 +102,8 @@ func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 	return &DecisionStore{maxAge: maxAge, identities: identities, history: newHistory(), entries: map[scaling.Key]*workloadEntry{}}
 }
 
-// adopt keeps the entries of workloads that still exist, adds an entry for each new workload and removes the others. It appends the
-// entries to into, parallel to current.
+// adopt keeps the entries of workloads that still exist, adds an entry for each new workload and removes the others. It appends the entries
+// to into, in the order of current.
 func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry) []*workloadEntry {
 	entries := make(map[scaling.Key]*workloadEntry, len(current))
 	keys := make([]scaling.Key, 0, len(current))
@@ -156,8 +156,8 @@ func (b *DecisionStore) tick(now time.Time) {
 	b.history.forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
 }
 
-// expire marks the decisions with a time after now, because the clock stepped back. Their age is not known, also not when the clock
-// reaches that time again.
+// expire marks the decisions whose time is after now, because the clock was set back. They stay marked when the clock reaches their time
+// again, because their age is unknown.
 func (b *DecisionStore) expire(now time.Time) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

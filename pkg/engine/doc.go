@@ -1,23 +1,28 @@
-// Package engine runs the loop of gpuscaler: read, decide, publish, apply. Tick does this once for every workload, team and capacity
-// group. It reads memory only: the interfaces Policies, Telemetry, Cluster, Groups and Nodes hide where values come from, so that the
-// controller and the simulator run the same Tick.
+// Package engine runs the loop of gpuscaler: read, decide, publish, apply. Tick does this once for every workload, team and capacity group.
+// It reads memory only. The interfaces Policies, Telemetry, Cluster, Groups and Nodes provide the inputs, so that the controller and the
+// simulator run the same Tick.
 //
 // # One tick
 //
-//  1. Workloads without a team limit or a capacity group are decided by package scaling and published.
-//  2. Members of a team with limits are decided, the limits are divided by package teams, and members whose share is less than their target
-//     are decided again within it.
-//  3. Workloads of a capacity group are decided, then the group by package capacity. Actions that allow nodes are applied before the
-//     group's targets are published, the others after them. The group's advice (cap, replacements, surge) is read in the next tick.
-//  4. Changes are passed to Cluster.Apply.
+// First, package scaling decides the targets of the workloads that have neither a team limit nor a capacity group. The targets are
+// published.
+//
+// Second, the targets of all workloads of teams with limits are decided. Package teams then divides the limits. A workload whose share is
+// less than its target is decided again, with the share as a limit.
+//
+// Third, the targets of the workloads of each capacity group are decided, and then package capacity decides for the group. Actions that
+// allow new nodes, for example the removal of a zero limit, are applied before the targets of the group are published. Other actions are
+// applied after that. The advice of the group (cap, replacements, surge) is used in the next tick.
+//
+// Last, changes are passed to Cluster.Apply.
 //
 // A panic affects one workload, team or group, and is returned in Outcome.Errors with its stack.
 //
 // # Reading the results
 //
-// DecisionStore holds the newest decision of every workload, group and team. Servers call Lookup, which returns a target or the reason
-// why none is served; a target that is too old, or belongs to another scale target, is not served. History holds the changes of the last
-// 24 hours.
+// DecisionStore contains the newest decision of every workload, group and team. Servers call Lookup, which returns a target or the reason
+// why none is served. A target that is too old, or that was decided for another scale target, is not served. History contains the changes
+// of the last 24 hours.
 //
-// Ten thousand workloads take about 15 MB: the store keeps states, decisions and records in compact encodings.
+// The store keeps states, decisions and records in compact encodings. Ten thousand workloads take about 15 MB.
 package engine

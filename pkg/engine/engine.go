@@ -25,10 +25,12 @@ type Options struct {
 	OnGroupTick func(GroupTick)
 }
 
-// DefaultMaxAge is four HPA syncs. No HPA notices an engine that stalls for less; after that every HPA keeps its replicas.
+// DefaultMaxAge is four HPA sync periods. An engine that stalls for less time has no effect on HPAs. After that, HPAs read no target and
+// keep their replicas.
 const DefaultMaxAge = 60 * time.Second
 
-// maxKeptChanges limits the list of changes that is reused by the next tick. The first tick of 10,000 policies has 10,000 changes.
+// maxKeptChanges is the maximum capacity of a list of changes that the next tick reuses. A larger list is released, such as that of the
+// first tick, in which every policy has a change.
 const maxKeptChanges = 256
 
 // Engine decides for all workloads in each Tick. Concurrent ticks are not safe; concurrent reads of its DecisionStore are.
@@ -69,7 +71,7 @@ type Outcome struct {
 	Errors []error
 }
 
-// New returns an engine that reads from and applies to the three interfaces.
+// New returns an engine that reads policies from p, readings from t and the scale targets from c, and applies changes with c.
 func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 	if o.MaxAge <= 0 {
 		o.MaxAge = DefaultMaxAge
@@ -88,8 +90,8 @@ func New(p Policies, t Telemetry, c Cluster, o Options) *Engine {
 // Decisions returns the store of the newest decisions.
 func (e *Engine) Decisions() *DecisionStore { return e.decisions }
 
-// Tick reads, decides, publishes and applies once for every workload. A workload that fails keeps its last decision, which is not served
-// after MaxAge; the other workloads are not affected.
+// Tick reads, decides, publishes and applies once for every workload. A workload that fails keeps its last decision, which is served for at
+// most MaxAge. The other workloads are not affected.
 func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	e.adopt(e.policies.Current())
 	if e.nodes != nil {
@@ -139,8 +141,8 @@ func (o *Outcome) count(decided bool, err error) {
 	}
 }
 
-// Reset removes every decision, because another leader decides now and targets of this process must not be served beside its targets.
-// The history is kept. The next Tick starts from the replicas that it observes.
+// Reset removes every decision but keeps the history. It is called when another replica becomes the leader, so that this process does not
+// serve its old targets at the same time. The next Tick starts from the replicas that it observes.
 func (e *Engine) Reset() {
 	e.workloads, e.entries, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {
@@ -149,8 +151,8 @@ func (e *Engine) Reset() {
 	e.decisions.clear()
 }
 
-// adopt makes entries parallel to the current policies. The slice of policies is replaced and never changed, so comparing its address is
-// enough in a tick without a change.
+// adopt updates the entries to match the current policies. The slice of policies is never changed, only replaced, so a tick without a
+// change is detected by the address of its first element.
 func (e *Engine) adopt(current []scaling.Workload) {
 	if len(current) == len(e.workloads) && (len(current) == 0 || &current[0] == &e.workloads[0]) {
 		return
@@ -167,7 +169,7 @@ func (e *Engine) decide(s *workloadEntry, w *scaling.Workload, now time.Time) (d
 	return decided, err
 }
 
-// evaluate reads the inputs of one workload and decides. It returns a panic as an error of this workload.
+// evaluate reads the inputs of one workload and decides its target. A panic is returned as an error of this workload.
 func (e *Engine) evaluate(s *workloadEntry, w *scaling.Workload, now time.Time, t *evaluation) (decided bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -194,7 +196,7 @@ func (e *Engine) evaluate(s *workloadEntry, w *scaling.Workload, now time.Time, 
 	return true, nil
 }
 
-// publish stores a decision and announces it if it is a change. It returns a panic as an error of this workload.
+// publish stores a decision and, if it is a change, announces it. A panic is returned as an error of this workload.
 func (e *Engine) publish(s *workloadEntry, w *scaling.Workload, t *evaluation, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -213,14 +215,15 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
 		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit,
 	}
-	// The bounds of an HPA that reads another metric do not limit the target: this HPA is about to be replaced by one that reads ours.
+	// The maxReplicas of an HPA limits the target only if the HPA reads gpuscaler's metric. An HPA that reads another metric is about to be
+	// replaced by one that does.
 	if v.ManagedHPA.Kind != "" {
 		o.HPAMaxReplicas = max(v.MaxReplicas, 0)
 	}
 	return o
 }
 
-// announce adds a change for the cluster and the history, and calls OnTransition.
+// announce adds a change to the changes of the tick and to the history, and calls OnTransition.
 func (e *Engine) announce(s *workloadEntry, w *scaling.Workload, r Record, first bool) {
 	e.changes = append(e.changes, Change{Workload: w, View: r.View, Before: r.Before, After: r.Decision, First: first})
 	e.decisions.history.add(&r, s.workload)

@@ -66,7 +66,7 @@ func (w *fakeCluster) Apply(_ context.Context, c []Change) error {
 	return nil
 }
 
-// after ticks e every second for d.
+// after runs a tick of e every second for the duration d and returns the outcome of the last one.
 func (w *fakeCluster) after(e *Engine, d time.Duration) (out Outcome) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		w.now = w.now.Add(time.Second)
@@ -294,7 +294,7 @@ func TestHistoryDropsPoliciesThatWereRemovedADayAgo(t *testing.T) {
 	if _, ok := h.At(stays, w.now); !ok {
 		t.Error("the record in force of an existing policy was forgotten")
 	}
-	// Ten thousand names that are used once, for example of Jobs.
+	// Ten thousand workloads whose names are used only once, for example Jobs. The history keeps only those of 25 hours.
 	for i := range 10_000 {
 		w.workloads = nil
 		key := w.add(fmt.Sprint("job-", i), scaling.Auto)

@@ -9,7 +9,7 @@ import (
 )
 
 type workloadEntry struct {
-	// Only the tick uses these fields, without a lock.
+	// Only the tick uses state, advice, grouped and member, so access to them needs no lock.
 	state   scaling.Packed
 	advice  Advice      // of the capacity group, from the tick before
 	grouped bool        // decided with its capacity group
@@ -39,13 +39,14 @@ func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
 	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: view}
 }
 
-// copied returns a copy. A pointer into the current policies would keep all of them in memory for as long as the history.
+// copied returns a copy of w. A pointer into the slice of current policies would keep the whole slice in memory for as long as the history
+// keeps the record.
 func copied(w *scaling.Workload) *scaling.Workload {
 	c := *w
 	return &c
 }
 
-// packedDecision is a scaling.Decision that stores only the reasons that exist, a quarter of the memory.
+// packedDecision is a scaling.Decision whose Reasons contain only the existing reasons. It needs a quarter of the memory.
 type packedDecision struct {
 	Replicas, Requested     int32
 	Uncapped, Extra, Room   int32
@@ -59,7 +60,7 @@ type packedDecision struct {
 	Reasons                 []scaling.Reason
 }
 
-// set stores d in the memory of the decision before.
+// set stores d in k and reuses the memory of the reasons in k.
 func (k *packedDecision) set(d *scaling.Decision) {
 	*k = packedDecision{
 		Replicas: d.Replicas, Requested: d.Requested, Uncapped: d.Uncapped, Extra: d.Extra, Room: d.Room,
@@ -122,9 +123,9 @@ func (s *workloadEntry) superseded() bool {
 	return !s.at.IsZero() && (s.inForce.Policy != s.workload.Policy || s.inForce.Target != s.workload.Target)
 }
 
-// bounded returns the target of the last decision within the bounds of the current policy. After an edit of the policy, the target of
-// its former version may be outside them until the next decision. As in package scaling, a paused workload is not raised to the minimum,
-// and the maximum takes precedence over the minimum. The share of the team's limits takes precedence over both. The caller holds the
+// bounded returns the target of the last decision within the bounds of the current policy. After an edit of the policy, the last target may
+// be outside the new bounds until the next decision. As in package scaling, the target of a paused workload is not raised to the minimum,
+// and the maximum has precedence over the minimum. The workload's share of the team's limits has precedence over both. The caller holds the
 // lock.
 func (s *workloadEntry) bounded() int32 {
 	n := s.withinPolicy()
@@ -146,16 +147,17 @@ func (s *workloadEntry) withinPolicy() int32 {
 	return max(min(n, p.MaxReplicas), 0)
 }
 
-// setShare limits the target that is served without a decision of this tick; -1: no limit.
+// setShare sets the maximum of the target that is served although this tick made no decision for the workload; -1: no maximum.
 func (s *workloadEntry) setShare(n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.share = n
 }
 
-// newsworthy is the part of a decision whose change is published as a transition.
+// newsworthy has the fields of a decision whose change is published as a transition.
 //
-// The binding rule is not part of it: which of two rules keeps an unchanged target can change a hundred times a day.
+// The binding rule is not one of them: if two rules lead to the same target, the binding rule can alternate between them a hundred times a
+// day.
 type newsworthy struct {
 	replicas         int32
 	active, degraded bool
@@ -168,7 +170,7 @@ func (s *workloadEntry) newsworthy() newsworthy {
 	return newsworthy{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
 }
 
-// evaluation is a decision with its inputs before it is published.
+// evaluation is the decision of a tick, with its inputs, before it is published.
 type evaluation struct {
 	view     View
 	readings []scaling.Reading
@@ -178,7 +180,7 @@ type evaluation struct {
 	decided  bool
 }
 
-// evaluate decides from the view and the readings of the evaluation; scratch is memory for the state.
+// evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
 func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	s.state.Unpack(scratch)
 	t.origin = s.chooseOrigin(w, &t.view, now)
@@ -190,7 +192,7 @@ func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluati
 	t.decided = true
 }
 
-// limit decides again from the state before the tick, within the share that the evaluation's view has of the team's limits.
+// limit decides again from the state before the tick. The view in t now contains the workload's share of the team's limits.
 func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	t.prior.Unpack(scratch)
 	observation := observe(t.view, t.readings)
@@ -198,7 +200,8 @@ func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation,
 	s.state.Pack(scratch)
 }
 
-// publish stores a decision. If it is a change it returns a record of it.
+// publish stores a decision. If it is a change, isNews is true and news is its record. first is true for the first decision of the
+// workload.
 func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Time) (news Record, first, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +230,8 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	return news, first, true
 }
 
-// miss records a tick in which the cluster did not return the scale target, and why if it exists.
+// miss records that the cluster did not return the scale target in this tick. refusal is the reason if the scale target exists, otherwise
+// empty.
 func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +249,8 @@ func (s *workloadEntry) record() Record {
 	}
 }
 
-// counterfactuals decides again once for each rule with a reason, without that rule; before is the state before the tick.
+// counterfactuals returns, for each rule with a reason, the target that the tick would have computed without that rule. before is the state
+// before the tick.
 func (s *workloadEntry) counterfactuals(before *scaling.Packed) []Counterfactual {
 	var from scaling.State
 	before.Unpack(&from)

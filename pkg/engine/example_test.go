@@ -29,7 +29,7 @@ func (q *queueAndCluster) Apply(_ context.Context, changes []engine.Change) erro
 	return nil
 }
 
-// One tick over a policy, a reading and a cluster in memory, and the target that an HPA reads after it.
+// The example runs one tick with one policy, one reading and a cluster in memory, and prints the target that an HPA would read.
 func ExampleEngine_Tick() {
 	key := scaling.Key{Namespace: "team-chat", Name: "llama"}
 	all := &queueAndCluster{[]scaling.Workload{{Key: key, Policy: &scaling.Policy{

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A workload of a capacity group fails in a tick, or is not found in it. Its last decision keeps its time, becomes too old and is not
-// served, like that of a workload without a group.
+// If a workload of a capacity group panics in a tick, or the cluster does not return its scale target, its last decision keeps its time.
+// The decision becomes too old and is then not served, as for a workload without a group.
 func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
 		w := newFakeCluster("chat", "other")
@@ -49,7 +49,7 @@ func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	}
 }
 
-// delayed is a fakeNodes whose writes take time. It records what was served when a write that allows nodes was done.
+// delayed is a fakeNodes whose writes take time. It records the target that was served when each write that allows new nodes was complete.
 type delayed struct {
 	*fakeNodes
 	takes time.Duration
@@ -72,7 +72,8 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// Each morning the zero limit is removed before the target is served. The deadline of one tick must not apply to the next.
+// Each morning the tick waits until the zero limit is removed, and only then publishes the target. Each tick has its own deadline for this
+// wait.
 func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
 	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}
@@ -111,7 +112,7 @@ type hanging struct{ *fakeNodes }
 
 func (h hanging) Act(*capacity.Group, []capacity.Action) <-chan struct{} { return make(chan struct{}) }
 
-// An API server that hangs delays each tick by the deadline, for any number of groups that wait.
+// If the API server does not respond, a tick waits for at most ApplyTimeout in total, also if several groups wait for writes.
 func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	w := newFakeCluster()
 	var groups []capacity.Group

@@ -44,7 +44,8 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 	}
 }
 
-// An annotation of a pod is not a change of the group. Only a changed NodePool, phase or rule is recorded.
+// An annotation that is written to a pod is not recorded as a change of the group. Only changes of a NodePool, of the phase or of the rules
+// that apply are recorded.
 func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -66,7 +67,8 @@ func TestPodAnnotationsAreNotChangesOfAGroup(t *testing.T) {
 	}
 }
 
-// No NodePool can launch a node: the target stops rising one tick after the group decided that, and rises when the cap ends.
+// While no NodePool can launch a node, the group caps the target. The cap applies one tick after the group's decision. When it ends, the
+// target increases again.
 func TestCapacityCapLimitsTheTarget(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
@@ -93,7 +95,7 @@ func TestCapacityCapLimitsTheTarget(t *testing.T) {
 	}
 }
 
-// A listener fails for one workload of a group: the tick reports it, and the other workloads of the group are published.
+// OnTransition panics for one workload of a group. The tick returns the panic as an error and publishes the other workload of the group.
 func TestPanicOfAListenerIsReported(t *testing.T) {
 	w := newFakeCluster("bad", "good")
 	bad, good := w.workloads[0].Key, w.workloads[1].Key
@@ -113,7 +115,7 @@ func TestPanicOfAListenerIsReported(t *testing.T) {
 	}
 }
 
-// Until a workload is found for the first time its record contains the newest policy; after that, the policy of its last decision.
+// Before the first decision of a workload, its record contains the newest policy. After that, it contains the policy of the last decision.
 func TestRecordContainsThePolicyOfTheDecision(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat, view := w.workloads[0].Key, w.views[w.workloads[0].Key]
@@ -141,7 +143,7 @@ func TestRecordContainsThePolicyOfTheDecision(t *testing.T) {
 	}
 }
 
-// The history counts its records, and no reader keeps it locked.
+// total equals the number of stored records, and every method that reads the history releases its lock.
 func TestHistoryCountsItsRecords(t *testing.T) {
 	h := newHistory()
 	key := func(i int) scaling.Key { return scaling.Key{Name: string(rune('a' + i))} }

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// lookahead is how far ahead the minimum of a schedule counts as known demand. A lead time is at most a day.
+	// lookahead is how long before a schedule opens its minimum counts as known demand. It is more than the maximum lead time of one day.
 	lookahead = 25 * time.Hour
-	// openLookback limits the search for the start of an open window. Capacity keeps nothing for a start that is longer ago.
+	// openLookback is how far back the start of an open window is searched. Package capacity does not use earlier starts.
 	openLookback = 2 * time.Hour
 )
 
-// aheadSpan is the minimum of a schedule that opens soon or is open.
+// aheadSpan is the minimum of a schedule that is open or opens soon, with its start and end.
 type aheadSpan struct {
 	workload    int // index in groupTick.workloads
 	from, until time.Time
 	replicas    int32
 }
 
-// observe sets the group's observation: the cluster's state and the decisions of this tick.
+// observe sets the observation from which the group is decided: the state of the cluster and this tick's decisions of the group's
+// workloads.
 func (g *groupTick) observe(nodes Nodes, idle IdlePods, now time.Time) {
 	o := &g.observation
 	for len(o.Workloads) < len(g.workloads) {
@@ -47,7 +48,7 @@ func (g *groupTick) observe(nodes Nodes, idle IdlePods, now time.Time) {
 	}
 }
 
-// lookForIdle marks idle pods on a copy of the pods, because the observation is shared.
+// lookForIdle sets the field Idle of the group's pods. It changes copies of the pods, because the slices of the observation are shared.
 func (g *groupTick) lookForIdle(idle IdlePods, now time.Time) {
 	for len(g.pods) < len(g.workloads) {
 		g.pods = append(g.pods, nil)
@@ -62,14 +63,14 @@ func (g *groupTick) lookForIdle(idle IdlePods, now time.Time) {
 	}
 }
 
-// fillDecided sets the fields of a workload that follow from its decision.
+// fillDecided sets those fields of a workload in the observation that are set from its decision.
 func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]
 	w.Known, w.Paused, w.Extra = t.decided && !t.decision.Degraded, of.Mode != scaling.Auto, 0
 	w.Bounded, w.Room = true, 0
 	if !t.decided {
-		// Not decided in this tick: at least the demand of the last decision.
+		// The workload was not decided in this tick. Its demand is that of its last decision.
 		w.Uncapped = g.entries[i].decision.Uncapped
 		return
 	}
@@ -80,8 +81,8 @@ func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	}
 }
 
-// refreshAhead finds the schedules that open soon, once a minute. Evaluating cron expressions in each tick would cost more than all
-// rules.
+// refreshAhead finds the schedules that open soon. It runs once a minute, because evaluating the cron expressions in each tick would take
+// more time than all rules.
 func (g *groupTick) refreshAhead(now time.Time) {
 	minute := now.Unix() / 60
 	if minute == g.refreshed {
@@ -98,7 +99,8 @@ func (g *groupTick) refreshAhead(now time.Time) {
 				continue
 			}
 			from, until, ok := spanNear(&s.Window, now)
-			// Package capacity adds the group's own lead time.
+			// Only the part of the lead that exceeds the group's lead time is subtracted here, because package capacity subtracts the
+			// group's lead time.
 			if from = from.Add(-max(s.Lead-g.group.LeadTime, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}
@@ -106,7 +108,8 @@ func (g *groupTick) refreshAhead(now time.Time) {
 	}
 }
 
-// spanNear returns the current span of a window, or the next one. A span that began before openLookback begins at openLookback.
+// spanNear returns the current span of a window, or the next one if the window is closed. If the current span began before openLookback,
+// from is openLookback before now. ok is false if the window never opens again.
 func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool) {
 	open, change := w.At(now)
 	if !open {
@@ -127,7 +130,7 @@ func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool
 	return from, endOrYear(change, now), true
 }
 
-// endOrYear returns end, or a time in a year if there is no end.
+// endOrYear returns end, or the time one year after now if end is zero.
 func endOrYear(end, now time.Time) time.Time {
 	if end.IsZero() {
 		return now.AddDate(1, 0, 0)

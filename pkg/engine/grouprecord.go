@@ -24,14 +24,14 @@ type GroupRecord struct {
 	Err       string // why the last tick decided nothing; empty if it did
 }
 
-// Use sums nodes in units of the group's resource.
+// Use sums up nodes: their number, their GPUs (or units of the group's resource) and their price.
 type Use struct {
 	Nodes, Coming  int // Coming: launched or requested, not usable yet
 	GPUs, Used     int64
 	Hourly, Unused float64 // price per hour of all nodes and of their unused units; 0 if prices are not known
 }
 
-// Idle returns the units that no pod uses.
+// Idle returns the number of GPUs that no pod uses.
 func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
 
 // PoolUse is the use of one NodePool by capacity type. A NodePool can have nodes of several types.
@@ -119,8 +119,8 @@ func (s *groupEntry) fail(now time.Time, err error) {
 	s.record.Err = err.Error()
 }
 
-// update stores the decision of a tick and reuses the memory of the record before. It is a change if a NodePool or the phase changed, or
-// if a rule has a reason that had none, or the reverse.
+// update stores the decision of a tick and reuses the memory of the previous record. isNews reports whether the decision is a change: it is
+// the first one, the previous one failed, the phase or a NodePool changed, or other rules than before have a reason.
 func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func rulesOf(reasons []capacity.Reason) (rules uint32) {
 	return rules
 }
 
-// changes reports whether an action changes a NodePool's spec. A change of the record annotation alone is not published.
+// changes reports whether an action changes a NodePool's spec. A patch of only the record annotation does not count.
 func changes(actions []capacity.Action) bool {
 	for _, a := range actions {
 		if p, ok := a.(capacity.NodePoolPatch); ok && len(p.Changes) > 0 {

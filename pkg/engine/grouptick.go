@@ -10,24 +10,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Groups returns the current capacity groups. The slice is shared and immutable; a change returns another slice.
+// Groups returns the current capacity groups. Callers must not change the slice. When the groups change, a new slice is returned.
 type Groups interface {
 	Groups() []*capacity.Group
 }
 
 // Nodes observes NodePools, nodes and GPU pods, and applies the actions of capacity groups.
 type Nodes interface {
-	// Observe sets the fields of o from memory, except those of decisions. o.Workloads is parallel to of; Observe sets Pods, Current, GPUs,
-	// Quota and Buffer of each. The slices in o are shared; the engine does not change them.
+	// Observe sets the fields of o from memory, except those that follow from decisions. o.Workloads has one element for each workload in
+	// of; Observe sets its Pods, Current, GPUs, Quota and Buffer. The slices in o are shared, and the engine does not change them.
 	Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation)
 	// Act starts to apply actions and returns at once. done is closed when they have succeeded or failed. Act does not keep the slice.
 	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
-	// Orphans returns the NodePools that carry our record or our fields and belong to none of the groups, and actions that remove our
-	// annotations from pods that belong to none of the workloads.
+	// Orphans returns the NodePools that are in none of the groups but have a record or fields of gpuscaler. It also returns actions that
+	// remove gpuscaler's annotations from pods of none of the workloads.
 	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
-// Orphan is a NodePool that carries our record and belongs to no group.
+// Orphan is a NodePool with a record of gpuscaler that is in no capacity group.
 type Orphan struct{ Pool, Record string }
 
 // Advice is the result of a capacity group for one workload; the zero value has no effect.
@@ -52,7 +52,8 @@ func adviceOf(a capacity.Advice) Advice {
 	return out
 }
 
-// GroupTick is one decision of a capacity group. Its memory belongs to the engine and is valid only during the call.
+// GroupTick is one decision of a capacity group with its inputs. The engine reuses its memory, so it is valid only during the call of
+// OnGroupTick.
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
@@ -62,7 +63,7 @@ type GroupTick struct {
 	Decision    *capacity.Decision
 }
 
-// nodeTicks is the part of a tick that decides for capacity groups.
+// nodeTicks makes the decisions for capacity groups in each tick.
 type nodeTicks struct {
 	engine  *Engine
 	current []*capacity.Group  // the groups that were adopted
@@ -94,8 +95,8 @@ func newNodeTicks(e *Engine) *nodeTicks {
 	return &nodeTicks{engine: e, orphans: map[string]*groupTick{}}
 }
 
-// tick decides for every group and its workloads. Actions that allow nodes are applied before the targets of the group are published,
-// the others after them.
+// tick decides for every group and its workloads. Actions that allow new nodes are applied before the targets of the group are published.
+// Other actions are applied after that.
 func (n *nodeTicks) tick(ctx context.Context, now time.Time, out *Outcome) {
 	for _, g := range n.groups {
 		for i, s := range g.entries {
@@ -127,7 +128,8 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 		if r := recover(); r != nil {
 			err := fmt.Errorf("capacity group %s: %w", g.group.Name, panicError(r))
 			out.fail(err)
-			// The state may be the cause of the panic. The records on the NodePools hold the values that must be restored.
+			// The state is reset because it may have caused the panic. The values to restore are not lost, because the records on the
+			// NodePools contain them.
 			g.state, g.hasState, g.observation, g.decision = capacity.State{}, false, capacity.Observation{}, capacity.Decision{}
 			for _, s := range g.entries {
 				s.advice = Advice{}
@@ -169,7 +171,7 @@ func (n *nodeTicks) notify(g *groupTick, now time.Time, orphaned bool) {
 	g.hasState = true
 }
 
-// split orders the actions in place: those that allow nodes first.
+// split sorts the actions in place and returns two parts of the slice: the actions that allow new nodes, and the others.
 func split(actions []capacity.Action) (loosening, rest []capacity.Action) {
 	slices.SortStableFunc(actions, func(a, b capacity.Action) int {
 		switch x, y := loosens(a), loosens(b); {
@@ -192,8 +194,9 @@ func loosens(a capacity.Action) bool {
 	return ok && p.Loosens
 }
 
-// wait waits for actions that allow nodes, for all groups of a tick together at most ApplyTimeout. A target that is published before its
-// zero limit is removed delays one launch; a target that is not published stops every HPA.
+// wait waits for actions that allow new nodes, for at most ApplyTimeout in each tick, summed over all groups. After that the target is
+// published anyway: a target that is published before its zero limit is removed delays one launch, but without published targets every HPA
+// would stop scaling.
 func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	if n.loosens == nil {
 		n.loosens, n.cancel = context.WithTimeout(ctx, n.engine.options.ApplyTimeout)
@@ -204,7 +207,8 @@ func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// adopt makes groups and their members parallel to the current groups and policies. A tick without a change compares addresses only.
+// adopt updates the groups and their members to match the current groups and policies. If neither slice was replaced since the last tick,
+// it does nothing.
 func (n *nodeTicks) adopt() {
 	current, of := n.engine.options.Groups.Groups(), n.engine.workloads
 	if same(current, n.current) && same(of, n.of) {
@@ -241,10 +245,11 @@ func (n *nodeTicks) adopt() {
 	n.engine.decisions.adoptGroups(n.groups)
 }
 
-// same reports whether two slices are the same slice. The slices are immutable, so their elements need no comparison.
+// same reports whether a and b are the same slice in memory. The slices are never changed, only replaced, so their elements are not
+// compared.
 func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// release restores NodePools and removes annotations that no group uses any more.
+// release restores the NodePools that are in no group any more, and removes the annotations from pods that belong to no workload any more.
 func (n *nodeTicks) release(now time.Time, out *Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -276,8 +281,8 @@ func (n *nodeTicks) release(now time.Time, out *Outcome) {
 	}
 }
 
-// orphanGroup returns a group of one NodePool, from the record on it. If the record cannot be read, the group restores only the fields
-// that our field manager owns.
+// orphanGroup returns a capacity group of one NodePool, built from the NodePool's record. If the record cannot be read, the group restores
+// only the fields that gpuscaler's field manager owns.
 func orphanGroup(s Orphan) *capacity.Group {
 	if g, ok := capacity.Orphan(s.Pool, s.Record); ok {
 		return g

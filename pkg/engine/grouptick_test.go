@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fakeNodes holds NodePools in memory. A write is observed at once, unless the API server is slow.
+// fakeNodes keeps NodePools in memory. The next observation contains a write, unless slow is set.
 type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView

@@ -9,13 +9,14 @@ import (
 )
 
 const (
-	// historyAge is how far back explain --at can answer.
+	// historyAge is how long records are kept, and so the maximum age of a time for `explain --at`.
 	historyAge = 24 * time.Hour
-	// historyPerWorkload limits the records of one workload, so that one with frequent changes does not remove the others': 480 is one
-	// change every three minutes for 24 hours.
+	// historyPerWorkload is the maximum number of records of one workload, so that a workload with frequent changes does not displace the
+	// records of others. 480 is one change every three minutes for 24 hours.
 	historyPerWorkload = 480
-	// historyTotal limits the memory of all records to about 10 MB. It holds a day of one change an hour for a thousand workloads, or less
-	// than half an hour of ten thousand workloads that all change every ten minutes. The log has the earlier changes.
+	// historyTotal is the maximum number of records, which limits their memory to about 10 MB. This is enough for a day if each of a
+	// thousand workloads changes once an hour, but for less than half an hour if each of ten thousand workloads changes every ten minutes.
+	// Earlier changes are in the log.
 	historyTotal = 24_000
 	// sweepInterval is how often removed policies are looked for. Their records stay in memory for up to this long after historyAge.
 	sweepInterval = time.Hour
@@ -40,7 +41,7 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	before := len(list)
 	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
-	// The record that was current historyAge ago is kept, so that a question about that time has an answer.
+	// The last record before oldest is kept, because it was still current at that time.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
 		list[0] = packed{}
 		list = list[1:]
@@ -53,7 +54,8 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	}
 }
 
-// halve drops the older half of every list with more than one record. It runs once in historyTotal/2 transitions.
+// halve deletes the older half of the records of every workload that has more than one. With the maximum of historyTotal records, it runs
+// about once in historyTotal/2 transitions.
 func (h *History) halve() {
 	h.total = 0
 	for k, list := range h.byKey {
@@ -65,12 +67,13 @@ func (h *History) halve() {
 	}
 }
 
-// forget drops the records of removed policies when the newest is older than historyAge. Otherwise names that are used once, for example
-// of a Job, would stay in memory forever. It runs once in sweepInterval.
+// forget deletes the records of removed policies once their newest record is older than historyAge. Otherwise names that are used only
+// once, such as those of Jobs, would stay in memory forever. It runs at most once in sweepInterval.
 func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// After the clock stepped back it runs at once; otherwise it would not run until the clock caught up.
+	// A negative age means that the clock was set back. forget then runs at once; otherwise it would not run until the clock reaches
+	// h.swept again.
 	if age := now.Sub(h.swept); age >= 0 && age < sweepInterval {
 		return
 	}
@@ -120,8 +123,8 @@ func (h *History) Of(k scaling.Key, from, to time.Time) []Record {
 	return out
 }
 
-// Walk calls visit for a workload's transitions, newest first, until it returns false. The history is locked meanwhile, so visit must
-// not block.
+// Walk calls visit for a workload's transitions, newest first, until visit returns false. The history is locked during the calls, so visit
+// must not block.
 func (h *History) Walk(k scaling.Key, visit func(*Record) bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

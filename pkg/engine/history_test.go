@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Ten thousand policies that change every ten minutes fill the history within half an hour. It stays bounded, keeps the newest records
-// of every policy, and Begins returns the time from which it answers.
+// Ten thousand policies that change every ten minutes fill the history within half an hour. The number of records stays bounded, every
+// policy keeps its newest records, and Begins returns the first time for which At finds a record.
 func TestHistoryOfTenThousandBusyPoliciesIsBounded(t *testing.T) {
 	const policies = 10_000
 	h := newHistory()

@@ -16,7 +16,7 @@ const (
 	Seeded                       // the observed replicas alone
 )
 
-// From changes the state that a decision starts from.
+// From replaces the state s by the state from which a decision of this origin starts. A Continued decision keeps s.
 func (b StateOrigin) From(s *scaling.State, p *scaling.Policy, replicas int32, now time.Time) {
 	switch b {
 	case Restarted:
@@ -37,11 +37,16 @@ func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 	return s.origin
 }
 
-// chooseOrigin returns the origin of the next decision. It is the observed replicas if they could not follow the last target: because
-// that was not served (mode hold or advisory), is too old, was for another or a deleted scale target, or because no HPA read it until
-// now. To continue from it would lower 12 replicas to 1 past every window and rate, or raise a new object with one replica to the 24 of
-// the deleted one. It is also the observed replicas if the target is 0 and a user or another controller scaled the workload up: its
-// cooldown starts with that change. The trends and forecasts are kept if the signals were read until now.
+// chooseOrigin returns the state from which the next decision starts. A decision normally continues from the last target. It starts from
+// the observed replicas in these cases:
+//
+//   - Seeded: the last decision is too old, or it was made for another or a deleted scale target.
+//   - Restarted: the last target was not served (mode hold or advisory), or no HPA read it until now.
+//   - Restarted: the target is 0, and a user or another controller scaled the workload up. The cooldown starts with that change.
+//
+// In these cases the replicas could not follow the last target. A decision that continues from it could lower 12 replicas to 1 without
+// applying any window or rate, or raise a new object with one replica to the 24 replicas of the deleted one. Restarted keeps the trends and
+// forecasts of the signals, because the signals were read all the time.
 func (s *workloadEntry) chooseOrigin(w *scaling.Workload, v *View, now time.Time) StateOrigin {
 	switch {
 	case s.at.IsZero():

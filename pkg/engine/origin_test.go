@@ -15,7 +15,8 @@ func ratePolicy() *scaling.Policy {
 	return p
 }
 
-// lift keeps a workload of 12 from being served for an hour in which one replica is needed, and then serves it.
+// lift runs a workload with 12 replicas for an hour in a mode in which its target is not served. One replica would be enough. After the
+// change to mode auto, the target must not fall faster than the rate of scale-down allows.
 func lift(t *testing.T, from scaling.Mode) {
 	w := newFakeCluster()
 	chat := w.add("chat", from)
@@ -35,7 +36,7 @@ func lift(t *testing.T, from scaling.Mode) {
 func TestEndOfHoldDoesNotScaleDownAtOnce(t *testing.T)     { lift(t, scaling.Hold) }
 func TestEndOfAdvisoryDoesNotScaleDownAtOnce(t *testing.T) { lift(t, scaling.Advisory) }
 
-// growing is a workload whose backend hangs: its queue grows while its GPUs are idle.
+// growing is a workload whose backend does not respond: its queue grows while its GPUs are idle.
 type growing struct{ *fakeCluster }
 
 func (g growing) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -145,8 +146,8 @@ func TestPanicOfOnTransitionAffectsOneWorkload(t *testing.T) {
 	}
 }
 
-// An idle workload is at 0. A user scales it to 5 for a test. The cooldown starts then, and the window keeps the 5 like any other
-// number. Without demand it returns to 0 when the cooldown ends, and not at the next tick.
+// An idle workload has the target 0, and a user scales it to 5. The cooldown starts at that time. The target is 5 for the stabilization
+// window of 5 minutes, and returns to 0 when the cooldown of 10 minutes ends.
 func TestManualScaleUpFromZeroStartsTheCooldown(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key

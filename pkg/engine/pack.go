@@ -11,14 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A Record takes more than 1 KiB and most of it is zero, because it has space for 16 reasons and 8 signals. The history keeps it as
-// bytes that contain only the fields that are not zero, about a quarter. Encoding and decoding use reflection, so that a new field needs
-// no code here. The bytes do not leave the process.
+// A Record has space for 16 reasons and 8 signals. It takes more than 1 KiB, of which most is zero. The history therefore stores records in
+// an encoding that contains only the fields that are not zero, which takes about a quarter of the space. Encoding and decoding use
+// reflection, so that a new field of Record needs no code here. The encoding is used only in memory.
 //
 //	struct   (index of the field + 1, value)... 0, for the fields that are not zero
 //	list     length, values
-//	number   varint; floats with their bytes turned round, so that 47 has two and not eight
-//	time     seconds and nanoseconds after the record's own; in local time or UTC
+//	number   varint; the bytes of a float are reversed, so that 47 takes two bytes instead of eight
+//	time     seconds and nanoseconds after the record's own time; in local time or UTC
 
 // packed is a record in the history.
 type packed struct {
@@ -68,7 +68,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		// Only true is written; false is the zero value.
+		// A field with the value false is omitted, so a bool that is written is always true.
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		p.signed(v.Int())
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -93,7 +93,7 @@ func (p *packer) write(v reflect.Value) {
 	}
 }
 
-// list omits the zeros at the end of an array, because the type has its length.
+// list writes a slice or an array. Zeros at the end of an array are omitted, because the length of an array is known from its type.
 func (p *packer) list(v reflect.Value) {
 	n := v.Len()
 	for v.Kind() == reflect.Array && n > 0 && v.Index(n-1).IsZero() {
@@ -101,7 +101,7 @@ func (p *packer) list(v reflect.Value) {
 	}
 	p.unsigned(uint64(n))
 	for i := range n {
-		// An element cannot be omitted like a field, so both values of a bool are written.
+		// Elements of a list are not omitted, so an element of type bool is written if it is false, too.
 		if e := v.Index(i); e.Kind() == reflect.Bool {
 			p.buffer = append(p.buffer, bit(e.Bool()))
 		} else {
@@ -117,7 +117,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// time is written as two numbers, because an override until the year 9999 is further away than a Duration can represent.
+// time writes a time as seconds and nanoseconds after the record's time. An override until the year 9999 is further away than a
+// time.Duration can represent.
 func (p *packer) time(t time.Time) {
 	p.buffer = append(p.buffer, bit(t.Location() == time.Local))
 	p.signed(t.Unix() - p.base.Unix())

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fill sets every field of a value of any type to a drawn value.
+// fill sets every field of a value of any type to a value that rapid generates.
 func fill(t *rapid.T, v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -64,7 +64,7 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 }
 
-// A field that is added to Record must be kept by the history.
+// Encoding and decoding a record must keep every field, also a field that is added to Record later.
 func TestHistoryKeepsEveryFieldOfARecord(t *testing.T) {
 	var p packer
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,7 +126,7 @@ func BenchmarkPackRecord(b *testing.B) {
 	b.ReportMetric(float64(len(c.data)), "bytes")
 }
 
-// A field that is added to Decision must be kept by the store.
+// Storing a decision must keep every field, also a field that is added to Decision later.
 func TestStoreKeepsEveryFieldOfADecision(t *testing.T) {
 	var k packedDecision
 	rapid.Check(t, func(t *rapid.T) {

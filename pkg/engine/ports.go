@@ -7,15 +7,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Policies returns the workloads to decide for, from files and annotations. The slice is shared and immutable.
+// Policies returns the workloads to decide for, as defined in files and annotations. Callers must not change the slice.
 type Policies interface {
 	Current() []scaling.Workload
 }
 
-// Telemetry returns the newest samples with their times. It does not block: each source is polled at its own interval elsewhere.
+// Telemetry returns the newest samples with their times. It does not block, because the sources are polled in the background.
 type Telemetry interface {
-	// Read sets out, which is parallel to w.Policy.Signals, to the newest readings. A signal that was never polled, or belongs to another
-	// version of the policy, stays unknown.
+	// Read sets each element of out to the newest reading of the signal with the same index in w.Policy.Signals. A reading stays unknown if
+	// its signal was not polled yet for this version of the policy.
 	Read(w *scaling.Workload, out []scaling.Reading)
 }
 
@@ -34,9 +34,9 @@ type Cluster interface {
 	Apply(ctx context.Context, changes []Change) error
 }
 
-// Refusals is a Cluster that reports why View does not return a scale target that exists.
+// Refusals is implemented by a Cluster that can return the reason why View does not return a scale target that exists.
 type Refusals interface {
-	// Refusal returns the cause; empty if there is none.
+	// Refusal returns the reason, or "" if the scale target is not refused.
 	Refusal(w *scaling.Workload) string
 }
 
@@ -44,7 +44,8 @@ type Refusals interface {
 type View struct {
 	UID                               string `json:",omitempty"` // of the scale target; empty if the cluster has none
 	Replicas, Ready, Loading, Pending int32
-	// Crashing replicas restart in a loop: they are neither ready nor loading. CrashingPod is the name of one of their pods.
+	// Crashing is the number of replicas that restart in a loop. They count neither as ready nor as loading. CrashingPod is the name of one
+	// of their pods.
 	Crashing    int32  `json:",omitempty"`
 	CrashingPod string `json:",omitempty"`
 	GPUs        int32  // GPUs per replica in the pod template; 0 if it requests none
@@ -54,7 +55,7 @@ type View struct {
 	OperatorBy               string // who set it: field manager and time, for explanations
 	ManagedHPA               ManagedHPA
 	Advice                   Advice `json:",omitzero"` // of the capacity group, from the tick before; the engine adds it
-	// Limit is the workload's share of its team's limits in this tick; the engine adds it.
+	// Limit is the workload's share of its team's limits in this tick. The engine sets it.
 	Limit scaling.TeamLimit `json:",omitzero"`
 }
 
@@ -66,15 +67,15 @@ type ManagedHPA struct {
 	Why        string // why it is not exact
 }
 
-// Requests is a Cluster that returns what pods request. Team limits need it: without it no amount is known, and no workload of a team
-// with limits is scaled up.
+// Requests is implemented by a Cluster that can return the resource requests of pods. Team limits need it. Without it the requests are
+// unknown, and no workload of a team with limits is scaled up.
 type Requests interface {
-	// Request returns how much of a resource one replica of a workload requests, the sum of its pods. known is false if that cannot be
-	// determined, for example because the pod template cannot be read or a pod claims GPUs by dynamic resource allocation. pods is what the
-	// workload's existing pods request together, as far as known.
+	// Request returns how much of a resource the pods of one replica of a workload request. known is false if that cannot be determined,
+	// for example because the pod template cannot be read or a pod claims GPUs by dynamic resource allocation. pods is the sum of the known
+	// requests of the workload's existing pods.
 	Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64)
-	// Unmanaged returns how much of a resource the pods of the team's namespaces request that belong to none of the workloads. The slice is
-	// the same until the workloads change.
+	// Unmanaged returns how much of a resource is requested by pods in the team's namespaces that belong to none of the workloads in of.
+	// The engine passes the same slice until the workloads change.
 	Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64
 }
 

@@ -65,7 +65,8 @@ func TestTickWithoutAChangeCallsNoListener(t *testing.T) {
 	}
 }
 
-// A counterfactual starts from the same state as the decision: the last target is 3, not the 2 replicas that run.
+// A counterfactual starts from the same state as the decision. The HPA is slow, so the last target is 3 while 2 replicas run; the
+// counterfactual starts from 3.
 func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	w := newFakeCluster("chat")
 	p := queuePolicy()
@@ -87,7 +88,8 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	}
 }
 
-// A recording contains which decisions of a group started from the zero state: the first one, and the first after a failure.
+// GroupTick.Fresh is true if the decision of a group started from the zero state: for the first decision, and for the first one after a
+// failure.
 func TestGroupTickReportsAFreshState(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -104,7 +106,7 @@ func TestGroupTickReportsAFreshState(t *testing.T) {
 	}
 }
 
-// After a clock step back by days, the records of removed policies are dropped before the clock has caught up.
+// After the clock was set back by days, the records of removed policies are still deleted, although the last sweep has a later time.
 func TestHistoryDropsRemovedPoliciesAfterAClockStepBack(t *testing.T) {
 	h := newHistory()
 	none := func(scaling.Key) bool { return false }

@@ -162,9 +162,10 @@ func TestDecisionFromTheFutureIsNotServed(t *testing.T) {
 			t.Errorf("the clock stepped back %s: %+v, %v, want ErrFuture", back, got, err)
 		}
 	}
-	// The clock steps back an hour and the workload panics from then on. Without a check the decision would be served for that hour.
+	// The clock is set back by an hour, and from then on every decision of the workload panics. The old decision must not be served,
+	// although its age is negative for an hour.
 	w.now, w.explode = w.now.Add(-time.Hour), []scaling.Key{chat}
-	// When the clock reads the same again, the decision is an hour old.
+	// After an hour the clock reaches the time of the decision again. The decision is then really an hour old.
 	for range 3660 {
 		w.now = w.now.Add(time.Second)
 		e.Tick(context.Background(), w.now)
@@ -174,8 +175,8 @@ func TestDecisionFromTheFutureIsNotServed(t *testing.T) {
 	}
 }
 
-// A scale target was not found during a backward clock step. That time has no known length, so the next decision starts from the
-// observed replicas.
+// While a scale target is not found, the clock is set back. The time since the last decision is then unknown, so the next decision starts
+// from the observed replicas.
 func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) {
 	w := newFakeCluster("chat")
 	chat := w.workloads[0].Key
@@ -193,7 +194,7 @@ func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) 
 	}
 }
 
-// refusing is a cluster that does not return a scale target, with a cause.
+// refusing is a cluster that refuses a scale target with the reason why.
 type refusing struct {
 	*fakeCluster
 	why string

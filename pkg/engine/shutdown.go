@@ -8,10 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// Shutdown removes the changes that only a running controller may keep: every limit that it set on a NodePool, and every CapacityBuffer.
-// Call it after the last Tick, while the Lease is still held. Each value from rounds starts one round; a write that no observation
-// confirms is repeated in later rounds. Shutdown returns when an observation shows that nothing is left, when rounds is closed, or when
-// ctx ends. Without Nodes it returns at once.
+// Shutdown removes the changes that must not remain without a running controller: every limit that gpuscaler set on a NodePool, and every
+// CapacityBuffer. Call it after the last Tick, while the Lease is still held. Each value from rounds starts one round. A write that no
+// observation confirms is repeated in a later round. Shutdown returns when an observation shows that everything is removed, when rounds is
+// closed, or when ctx ends. Without Nodes it returns at once.
 func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) {
 	if e.nodes == nil {
 		return
@@ -38,8 +38,8 @@ func (e *Engine) removeLimits(ctx context.Context, now time.Time) (left bool) {
 	return left
 }
 
-// removeLimitsOf restores the limits and deletes the buffers of one group. It reports whether it wrote, or waits until a write is
-// observed. If a group panics, the next leader restores it from the record on the NodePool.
+// removeLimitsOf restores the limits and deletes the buffers of one group. It returns true if it wrote something, or if an earlier write is
+// not observed yet. If the group panics, it returns false, and the next leader restores the limits from the records on the NodePools.
 func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool) {
 	defer func() {
 		if recover() != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// buffered is a fakeNodes with a CapacityBuffer of ours.
+// buffered is a fakeNodes with a CapacityBuffer of gpuscaler.
 type buffered struct {
 	*fakeNodes
 	replicas int32
@@ -31,7 +31,7 @@ func (b *buffered) Act(g *capacity.Group, actions []capacity.Action) <-chan stru
 	return b.fakeNodes.Act(g, actions)
 }
 
-// Nodes for a CapacityBuffer cost money as long as it exists.
+// Shutdown deletes CapacityBuffers, because the nodes for a CapacityBuffer cost money as long as it exists.
 func TestShutdownDeletesCapacityBuffers(t *testing.T) {
 	w := newFakeCluster("chat")
 	w.workloads[0].Group = "gpu"
@@ -49,7 +49,7 @@ func TestShutdownDeletesCapacityBuffers(t *testing.T) {
 	}
 }
 
-// rounds delivers a round every 100 ms of simulated time until ctx ends.
+// rounds returns a channel with the times of rounds, 100 ms of simulated time apart, until ctx ends.
 func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	c := make(chan time.Time)
 	go func() {
@@ -63,7 +63,7 @@ func rounds(ctx context.Context, now time.Time) <-chan time.Time {
 	return c
 }
 
-// deaf is a fakeNodes that loses the first writes: the API server returns a conflict.
+// deaf is a fakeNodes whose first writes have no effect, as if the API server returned a conflict.
 type deaf struct {
 	*fakeNodes
 	lose  int

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// surgeRoom returns the room that the capacity group of the first workload was given in the last tick.
+// surgeRoom returns an engine and a function that returns the fields Room and Bounded of the first workload in the group's last
+// observation. Room is the number of surge replicas that the team's limits and maxReplicas allow.
 func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine) {
 	t.Helper()
 	g := newFakeNodes(capacity.Group{Name: "gpu", Resource: gpu, Pools: []capacity.Pool{{Name: "pool", Type: capacity.OnDemand}}})
@@ -17,7 +18,7 @@ func surgeRoom(t *testing.T, w *fakeTeam) (room func() (int32, bool), e *Engine)
 	return func() (int32, bool) { return last.Room, last.Bounded }, e
 }
 
-// A surge must fit into what the team's limit leaves, and into maxReplicas.
+// The replicas of a surge must fit within the unused part of the team's limit and within maxReplicas.
 func TestRoomOfASurge(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  int64
@@ -55,7 +56,7 @@ func TestRoomOfASurge(t *testing.T) {
 	}
 }
 
-// A surge that the group asks for is cut by the team's limit, and the group does not count it as demand.
+// The team's limit also limits a surge that the capacity group advises. The group does not count the replicas of a surge as demand.
 func TestASurgeStaysWithinTheTeamLimit(t *testing.T) {
 	w := newFakeTeam(3, "a", "b")
 	w.backlog[w.workloads[0].Key], w.backlog[w.workloads[1].Key] = 20, 10

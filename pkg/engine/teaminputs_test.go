@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// teamOfTwo is a team with the workloads a and b, whose policies have no windows and no minimum. Both request one unit per replica.
+// teamOfTwo is a team with the workloads a and b, whose policies have no windows and no minimum. Each replica requests one GPU.
 type teamOfTwo struct {
 	*fakeTeam
 	t *testing.T
@@ -27,7 +27,7 @@ func newTeamOfTwo(t *testing.T, limit int64) *teamOfTwo {
 
 func (w *teamOfTwo) policy(i int, change func(*scaling.Policy)) { change(w.workloads[i].Policy) }
 
-// set gives a workload demand for some replicas, and a number that runs.
+// set sets the number of replicas that the queue of workload i needs, and the number of replicas that run.
 func (w *teamOfTwo) set(i int, needs, running int32) {
 	w.backlog[w.workloads[i].Key] = float64(10 * needs)
 	w.view(i, func(v *View) { v.Replicas, v.Ready = running, running })
@@ -39,7 +39,7 @@ func (w *teamOfTwo) tickAndExpect(when string, want ...int32) {
 	w.expect(w.t, w.e, when, want...)
 }
 
-// An amount that cannot be read any more counts as it was known last, also after an edit of the policies.
+// If the GPUs per replica of a workload can no longer be read, the last known number is used, also after an edit of the policies.
 func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w := newTeamOfTwo(t, 10)
 	w.requests[w.workloads[0].Key] = 2
@@ -51,7 +51,8 @@ func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w.tickAndExpect("its four units are not available to the other workload", 2, 6)
 }
 
-// A raise that was granted to an object that was replaced, or long ago, is not kept for its successor.
+// A scale-up that was granted stays granted while the HPA has not followed yet. It does not stay granted if the scale target was replaced
+// or the decision is too old.
 func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	for name, change := range map[string]func(w *teamOfTwo){
 		"another object": func(w *teamOfTwo) { w.view(0, func(v *View) { v.UID = "new" }) },
@@ -73,7 +74,8 @@ func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	w.tickAndExpect("the HPA has not followed yet, and the raise is kept", 4, 0)
 }
 
-// The replicas that a member receives first: all of a paused workload, the minimum of an override that applies, else minReplicas.
+// The minimum of a workload is granted before other demand: all replicas of a paused workload, the minimum of an override that has not
+// expired, otherwise minReplicas.
 func TestMinimumOfAMember(t *testing.T) {
 	for name, c := range map[string]struct {
 		operator scaling.Operator
@@ -114,7 +116,7 @@ func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w.tickAndExpect("after the failed tick", 1, 0)
 }
 
-// A negative amount is not known: the workload is not raised.
+// A negative number of GPUs per replica counts as unknown, so the workload is not scaled up.
 func TestNegativeAmountIsNotKnown(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.requests[w.workloads[0].Key] = -1
@@ -123,7 +125,8 @@ func TestNegativeAmountIsNotKnown(t *testing.T) {
 	w.tickAndExpect("a is kept, b takes the rest", 1, 3)
 }
 
-// A workload that fails is served as before. Its running replicas and its target still use the limit, and a lower limit cuts it.
+// If a workload of a team fails, its last target is served. Its running replicas and its target still use the team's limit, and a lower
+// limit reduces its target.
 func TestMemberThatFailsStillUsesTheLimit(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.set(0, 1, 4)
@@ -140,7 +143,7 @@ func TestMemberThatFailsStillUsesTheLimit(t *testing.T) {
 	w.tickAndExpect("a limit of 0", 0, 0)
 }
 
-// The time and the former target of a record are those of its last change.
+// Since and Before of a record are the time and the previous target of the last change, also after ticks without a change.
 func TestRecordDescribesItsLastChange(t *testing.T) {
 	w := newTeamOfTwo(t, 9)
 	w.set(0, 2, 2)
@@ -169,7 +172,7 @@ func TestTickWithoutPolicies(t *testing.T) {
 	}
 }
 
-// An amount of the greatest size does not overflow the division.
+// A very large number of GPUs per replica does not overflow when the limits are divided.
 func TestHugeAmountDoesNotOverflow(t *testing.T) {
 	w := newTeamOfTwo(t, 4)
 	w.requests[w.workloads[0].Key] = math.MaxInt64 / 3

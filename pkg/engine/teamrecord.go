@@ -16,7 +16,7 @@ type TeamRecord struct {
 	Err    string    // why the last tick did not divide the limits; empty if it did
 }
 
-// TeamUse is the use of one limit, in units of its resource.
+// TeamUse is the use of one limit, in GPUs or units of the limited resource.
 type TeamUse struct {
 	Resource string
 	Limit    int64
@@ -42,7 +42,7 @@ func (s *teamEntry) fail(now time.Time, err error) {
 	s.record.Name, s.record.At, s.record.Err = s.name, now, err.Error()
 }
 
-// update records the demand of the members, before the limits are divided.
+// update stores the limits and the demand of the members. It is called before the limits are divided.
 func (s *teamEntry) update(t *teamTick, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *teamEntry) update(t *teamTick, now time.Time) {
 	}
 }
 
-// finish records the result for the members.
+// finish stores the targets of the members after the limits were divided.
 func (s *teamEntry) finish(t *teamTick) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

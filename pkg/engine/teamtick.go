@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/teams"
 )
 
-// teamTicks is the part of a tick that keeps the targets of each team's workloads within the team's limits. All members of a team are
-// evaluated first, then the limits are divided, then the members whose share is less than their target are evaluated again.
+// teamTicks keeps the targets of each team's workloads (its members) within the team's limits. In each tick, all members of a team are
+// evaluated, then the limits are divided, and then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
 	of     []scaling.Workload // the workloads that were adopted
@@ -41,7 +41,7 @@ type teamMember struct {
 	amounts    []teams.Amount // parallel to the team's limits; an amount that is not known any more keeps its last value
 }
 
-// adopt makes teams and their members parallel to the current policies. A tick without a change compares addresses only.
+// adopt updates the teams and their members to match the current policies. If no slice was replaced since the last tick, it does nothing.
 func (n *teamTicks) adopt() {
 	var groups []*groupTick
 	if n.engine.nodes != nil {
@@ -93,7 +93,7 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 	return t
 }
 
-// add makes a workload a member; old is its former member, whose last known amounts are kept.
+// add makes a workload a member of the team. The last known requests per replica of old, its previous member, are kept. old may be nil.
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
@@ -110,7 +110,8 @@ func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	t.members, t.workloads = append(t.members, m), append(t.workloads, w)
 }
 
-// tick evaluates the members of every team, and publishes those without a capacity group.
+// tick evaluates the members of every team and divides the team's limits. It publishes the members without a capacity group; the others are
+// published with their group.
 func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	for _, t := range n.teams {
 		for _, m := range t.members {
@@ -125,8 +126,8 @@ func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	}
 }
 
-// limit divides the limits of a team. If that panics, no member has a decision in this tick: the targets of the tick before are served
-// until MaxAge, and no target that ignores the limit is served.
+// limit divides the limits of a team. If that panics, no member has a decision in this tick, so that no target that ignores the limits is
+// served. The targets of the previous tick are served until MaxAge.
 func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -163,8 +164,8 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
 
-// setRooms computes how many replicas each member could have beyond its target, beside everything that exists. A member whose amount per
-// replica is not known has no room.
+// setRooms computes how many replicas each member could have in addition to its target, while all existing replicas keep running. The
+// result is 0 for a member whose requests per replica are unknown.
 func (t *teamTick) setRooms() {
 	left := make([]int64, len(t.limits))
 	for r := range t.limits {
@@ -193,7 +194,7 @@ func (t *teamTick) setRooms() {
 	}
 }
 
-// advise computes what the workloads that are not served would receive if they were served.
+// advise computes the shares that workloads in mode hold or advisory would receive if they were served.
 func (n *teamTicks) advise(t *teamTick, now time.Time) {
 	for i, m := range t.members {
 		if m.evaluation.decided && m.workload.Mode != scaling.Auto {
@@ -219,7 +220,7 @@ func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
 	}
 }
 
-// revoke discards an evaluation that was not published.
+// revoke discards an evaluation that was not published, and restores the state before it.
 func (m *teamMember) revoke() {
 	if m.evaluation.decided {
 		m.entry.state.Copy(&m.evaluation.prior)
@@ -244,7 +245,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			next = m.demand(maxAge, now)
 		case m.evaluation.decided:
-			// Not served: another controller sets its replicas, and they exist.
+			// The target is not served, so another controller sets the replicas. The replicas that exist still use the limit.
 			for r := range t.limits {
 				t.others[r] += unitsOf(&m.amounts[r], m.evaluation.view.Replicas)
 			}
@@ -260,7 +261,7 @@ func (t *teamTick) read(requests Requests, maxAge time.Duration, now time.Time) 
 	}
 }
 
-// request reads one amount. An amount that is not known keeps its last known value.
+// request reads how much of a resource one replica of the member requests. If that is unknown, the last known amount is kept.
 func (m *teamMember) request(from Requests, r int, resource string) {
 	a := &m.amounts[r]
 	a.Known, a.Pods = false, 0
@@ -296,7 +297,8 @@ func (m *teamMember) served(maxAge time.Duration, now time.Time) bool {
 	return m.entry.unserved(now, maxAge) == nil
 }
 
-// unitsOf returns how many units replicas hold. A replica whose amount was never known counts as one unit.
+// unitsOf returns how much of a resource a number of replicas requests, for example in GPUs. A replica whose request was never known counts
+// as one.
 func unitsOf(a *teams.Amount, replicas int32) int64 {
 	n := int64(max(0, replicas))
 	if a.Known {

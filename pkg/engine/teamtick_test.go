@@ -62,13 +62,13 @@ func (w *fakeTeam) Request(x *scaling.Workload, resource string) (int64, bool, i
 
 func (w *fakeTeam) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return w.unmanaged }
 
-// tick ticks once, one second later.
+// tick advances the clock by one second and runs a tick.
 func (w *fakeTeam) tick(e *Engine) Outcome {
 	w.now = w.now.Add(time.Second)
 	return e.Tick(context.Background(), w.now)
 }
 
-// follow lets every HPA set the served target.
+// follow sets the replicas of every workload to its served target, as an HPA does.
 func (w *fakeTeam) follow(e *Engine) {
 	for key, v := range w.views {
 		if served, err := e.Decisions().Lookup(key, w.now); err == nil {

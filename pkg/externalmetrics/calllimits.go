@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// requestTimeout bounds how long a call that is not a stream may take, of which nearly all is the time until its request has arrived.
+	// requestTimeout is the maximum duration of a call that is not a stream. Calls are answered from memory, so nearly all of this time is
+	// for the request to arrive.
 	requestTimeout = 5 * time.Second
-	// refusalTimeout bounds how long a refused call may take.
+	// refusalTimeout is the maximum duration of a call that exceeds a limit.
 	refusalTimeout = 100 * time.Millisecond
 )
 
-// callLimits bounds the calls and the streams that are open at a time, over all connections. They are counted as soon as their headers
-// arrive: a client that sends headers and never a request counts as well.
+// callLimits limits the number of calls and of streams that are open at a time, over all connections. A call counts from the arrival of its
+// headers, so that a client that sends headers but no request is limited, too.
 //
-// gRPC's own limit, MaxConcurrentStreams, is for one connection, and a client that reaches it waits without an error. It is therefore
-// above the sum of both limits here, and an excess call ends with ResourceExhausted, which KEDA logs and retries.
+// gRPC's own limit, MaxConcurrentStreams, applies to one connection, and a client that reaches it waits without an error. It is therefore
+// set above the sum of the two limits here. A call that exceeds a limit here ends with ResourceExhausted, which KEDA logs and retries.
 type callLimits struct {
 	maxStreams     int64
 	streams, calls atomic.Int64
@@ -59,8 +60,9 @@ func (l *callLimits) options() []grpc.ServerOption {
 // excessKey marks the context of a call that exceeds a limit.
 type excessKey struct{}
 
-// count is called when the headers of a call have arrived. It never refuses a call itself: gRPC would send the refusal without counting
-// it for the connection, so a client that does not read could let refusals pile up.
+// count is called when the headers of a call have arrived. It does not reject a call itself, because gRPC would not count the rejected call
+// for its connection, and the rejections for a client that does not read would use more and more memory. An interceptor rejects the call
+// instead.
 func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context, error) {
 	open, limit := &l.calls, int64(maxCalls)
 	streams := strings.Contains(info.FullMethodName, "/Stream")
@@ -82,7 +84,7 @@ func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context
 	return ctx, nil
 }
 
-// excess returns the refusal of a call that exceeds a limit.
+// excess returns the error for a call that exceeds a limit, or nil.
 func excess(ctx context.Context) error {
 	if limit := ctx.Value(excessKey{}); limit != nil {
 		return status.Errorf(codes.ResourceExhausted, "the limit of %d open calls of this kind is reached: raise --scaler-max-streams to "+

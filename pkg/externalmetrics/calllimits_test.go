@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// limitedScaler serves a scaler with these limits until the test ends.
+// limitedScaler serves a scaler with the limits in c until the test ends, and returns its address.
 func limitedScaler(t *testing.T, c ScalerConfig) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func limitedScaler(t *testing.T, c ScalerConfig) (address string) {
 	return l.Addr().String()
 }
 
-// reads reads a target like KEDA, over a new connection.
+// reads reads a target over a new connection, as KEDA does, and fails the test if that is not possible.
 func reads(t *testing.T, address string) {
 	t.Helper()
 	keda := connect(t, address, insecure.NewCredentials())
@@ -95,7 +95,8 @@ func TestStreamsAreLimitedAndTargetsAreRead(t *testing.T) {
 	}
 }
 
-// An attacker opens calls without sending a request. gRPC runs no handler and no interceptor for them, but each needs a goroutine.
+// An attacker sends the headers of calls but no requests. gRPC runs no handler and no interceptor for such calls, but each needs a
+// goroutine. Their number is limited, and they time out.
 func TestCallsWithoutRequestTimeOut(t *testing.T) {
 	var refused atomic.Int32
 	address := limitedScaler(t, ScalerConfig{MaxStreams: 10, Refused: func() { refused.Add(1) }})
@@ -171,7 +172,8 @@ func headersOnly(t *testing.T, address, method string, n int) <-chan error {
 	return ended
 }
 
-// An attacker opens thousands of connections from one address and does not finish their handshakes.
+// An attacker opens thousands of connections from one address and does not finish their handshakes. The server closes the excess
+// connections, and KEDA can still connect.
 func TestConnectionsAreLimitedAndKEDAConnects(t *testing.T) {
 	var closed atomic.Int32
 	address := limitedScaler(t, ScalerConfig{Closed: func() { closed.Add(1) }})

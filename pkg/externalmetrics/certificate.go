@@ -8,14 +8,15 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// Certificate is the serving certificate of the aggregated API and the CA bundle with which the API server trusts it.
+// Certificate is the serving certificate of the aggregated API, and the CA bundle with which the API server verifies it.
 type Certificate struct {
 	provider dynamiccertificates.CertKeyContentProvider
 	own      *selfSigned // nil if the pair is read from files
 }
 
-// Bundle returns a function that reads the current CA bundle for the APIService: that of a self-signed pair, or the contents of the
-// file. Empty means that the issuer of the certificate also writes the bundle.
+// Bundle returns a function that returns the CA bundle to write to the APIService: that of a self-signed certificate, otherwise the
+// contents of caFile. The function returns nil if caFile is empty or cannot be read. An empty caFile means that another program, such as
+// cert-manager, writes the bundle.
 func (c Certificate) Bundle(caFile string) func() []byte {
 	return func() []byte {
 		if c.own != nil {
@@ -32,7 +33,8 @@ func (c Certificate) Bundle(caFile string) func() []byte {
 	}
 }
 
-// Trusted receives the CA bundle that the APIService has at present. A renewed certificate is served once the bundle contains its CA.
+// Trusted must be called with the CA bundle that the APIService has now. A renewed self-signed certificate is served after the bundle
+// contains its CA.
 func (c Certificate) Trusted(bundle []byte) {
 	if c.own != nil {
 		c.own.trusted(bundle)

@@ -30,8 +30,8 @@ func (a *authority) client(t testing.TB, name string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// front is the part of a cluster that authenticates and authorizes. It authenticates the user anna by the token "anna's", and only she may
-// read gpuscaler-desired-replicas in team-chat.
+// front is the API server of a cluster, which authenticates and authorizes requests. It authenticates the user anna by the token "anna's",
+// and only anna may read gpuscaler-desired-replicas in team-chat.
 type front struct {
 	proxy      *authority
 	kubeconfig string
@@ -130,7 +130,8 @@ func guarded(t testing.TB, f *front) (*Server, string) {
 	}})
 }
 
-// A watch delivers the CA of the front proxy. A server that is Ready before receives requests that it must reject.
+// The server receives the CA of the front proxy by a watch. Before that it must not be ready, because it would reject the requests that the
+// API server forwards.
 func TestServerIsNotReadyWithoutTheCAOfTheFrontProxy(t *testing.T) {
 	f := newFront(t)
 	server, address := guarded(t, f)

@@ -7,18 +7,20 @@ import (
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 )
 
-// ExplainResource is the resource through which the API server forwards requests for the explanation of a target:
+// ExplainResource is the resource name in the URL of an explanation. The API server forwards these requests to gpuscaler, because they
+// belong to the API group of external metrics:
 //
 //	kubectl get --raw /apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-explain/llama-chat
 //
-// Access is an RBAC rule: get and list of gpuscaler-explain in external.metrics.k8s.io, by namespace. No other APIService is registered
+// An RBAC rule grants access by namespace: get and list of gpuscaler-explain in external.metrics.k8s.io. There is no separate APIService
 // for it, because an unavailable APIService prevents namespaces from being deleted.
 const ExplainResource = "gpuscaler-explain"
 
-// ExplainHeader is set on answers of gpuscaler. An answer without it is from the API server or from another server that is registered.
+// ExplainHeader is a header that gpuscaler sets on its responses. A response without it is from the API server, or from another server that
+// serves external.metrics.k8s.io.
 const ExplainHeader = "Gpuscaler-Explain"
 
-// explain serves the explanations. The caller is authenticated and authorized before.
+// explain is a handler that serves explanations and passes other requests to next. The caller must have been authenticated and authorized.
 type explain struct {
 	of   func(namespace, name string) http.Handler
 	next http.Handler

@@ -6,8 +6,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a goroutine outlives the tests: what a test starts must end when its context does. The API server library never
-// ends its check of the log, and ends the work queue of its certificate reloader some time after its context.
+// TestMain fails if a goroutine is still running after the tests: each goroutine must end when the context of its test is canceled. Two
+// goroutines of the API server library are ignored: one that never ends (wait.Forever), and the work queue of its certificate reloader,
+// which ends some time after its context.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
 		goleak.IgnoreTopFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"),

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// lostSpecs notifies the streams of a ScaledObject that KEDA requested its specs. KEDA does that only after it dropped the streamed specs,
-// because an error of any trigger clears its cache. The zero value is ready to use.
+// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA requests them only if it
+// lost the streamed specs: an error of any trigger clears its cache. The zero value is ready to use.
 type lostSpecs struct {
 	mu      sync.Mutex
 	streams map[scaling.Key]map[chan struct{}]struct{}
@@ -19,7 +19,7 @@ func keyOf(ref *externalscaler.ScaledObjectRef) scaling.Key {
 	return scaling.Key{Namespace: ref.GetNamespace(), Name: ref.GetName()}
 }
 
-// notify wakes the streams of a ScaledObject. It never blocks.
+// notify notifies the streams of a ScaledObject. It never blocks.
 func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,8 @@ func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	}
 }
 
-// listen registers a stream until forget is called.
+// listen registers a stream of a ScaledObject. again receives a value when the specs must be sent again. The stream is registered until
+// forget is called.
 func (l *lostSpecs) listen(ref *externalscaler.ScaledObjectRef) (again <-chan struct{}, forget func()) {
 	key, stream := keyOf(ref), make(chan struct{}, 1)
 	l.mu.Lock()

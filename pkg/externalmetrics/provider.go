@@ -1,5 +1,5 @@
-// Package externalmetrics serves decisions: to HPAs as the aggregated external.metrics.k8s.io API, and to KEDA as an external
-// scaler. It reads only the engine's decisions in memory, so that no request waits for I/O.
+// Package externalmetrics serves targets to HPAs through the aggregated API external.metrics.k8s.io, and to KEDA as an external scaler. It
+// reads only the engine's decisions in memory, so that no request waits for I/O.
 package externalmetrics
 
 import (
@@ -22,11 +22,11 @@ import (
 const (
 	// MetricName is the metric that HPAs follow: the target replicas of a workload, an integer.
 	MetricName = "gpuscaler-desired-replicas"
-	// PolicyLabel is the selector label that names the policy in the HPA's namespace.
+	// PolicyLabel is the label in the metric selector of an HPA. Its value is the name of the policy, in the namespace of the HPA.
 	PolicyLabel = "gpuscaler.io/policy"
 )
 
-// Decisions is the part of the engine's decision store that the servers read.
+// Decisions returns the targets to serve. The engine's decision store implements it.
 type Decisions = engine.Decisions
 
 // Provider serves the external metrics API from the decisions in memory.
@@ -42,8 +42,9 @@ func NewProvider(d Decisions, clock func() time.Time) *Provider {
 
 var metricResource = external.Resource("externalmetrics")
 
-// GetExternalMetric returns exactly one item, because an HPA adds up all items. A selector that does not name one policy is a bad request:
-// an HPA without a selector sends an empty one. A target that must not be used is an error, never 0.
+// GetExternalMetric returns exactly one item, because an HPA adds up the values of all items. It returns a bad request error if the
+// selector does not select one policy by name. An HPA without a selector sends an empty one. A target that must not be used is an error,
+// never 0.
 func (p *Provider) GetExternalMetric(
 	_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo,
 ) (*external.ExternalMetricValueList, error) {
@@ -71,7 +72,8 @@ func (p *Provider) GetExternalMetric(
 	}}}, nil
 }
 
-// onePolicy returns the policy that a selector names. It rejects a selector with further requirements, even if they match nothing.
+// onePolicy returns the name of the policy that a selector requires. ok is false unless the selector has exactly one requirement on
+// PolicyLabel and that requirement allows exactly one value.
 func onePolicy(s labels.Selector) (name string, ok bool) {
 	requirements, _ := s.Requirements()
 	named := 0
@@ -92,7 +94,7 @@ func quantity(s engine.Served) resource.Quantity {
 	return *resource.NewQuantity(int64(s.Replicas), resource.DecimalSI)
 }
 
-// ListAllExternalMetrics returns the metrics for discovery: one name for all policies.
+// ListAllExternalMetrics returns the metrics for API discovery. There is one metric, which all policies share.
 func (p *Provider) ListAllExternalMetrics() []provider.ExternalMetricInfo {
 	return []provider.ExternalMetricInfo{{Metric: MetricName}}
 }

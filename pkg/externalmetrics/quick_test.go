@@ -21,7 +21,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// both returns the server with the fast path, and one that uses only the library.
+// both returns two servers with the same decisions: one with the fast path, and one that uses only the library.
 func both(t testing.TB) (quickly, library *Server) {
 	t.Helper()
 	certificate, err := SelfSigned("localhost")
@@ -62,7 +62,7 @@ var (
 	encodings = rapid.SampledFrom([]string{"", "gzip"})
 )
 
-// anyRead generates the read of an HPA with at most one unusual part, or a read with only unusual parts.
+// anyRead generates a read of an HPA in which no part, one part or all parts of the URL are unusual.
 func anyRead(t *rapid.T) *http.Request {
 	odd, part := rapid.IntRange(-1, 6).Draw(t, "odd"), 0
 	draw := func(from []string) string {
@@ -113,7 +113,8 @@ func TestFastPathAnswersLikeTheLibrary(t *testing.T) {
 	}
 }
 
-// Both paths pass the same attributes to the authorizer: a difference could grant access.
+// The fast path and the library must pass the same attributes to the authorizer, because a difference could grant access to another
+// namespace.
 func TestFastPathAuthorizesLikeTheLibrary(t *testing.T) {
 	library := genericapiserver.NewRequestInfoResolver(&genericapiserver.Config{LegacyAPIGroupPrefixes: sets.NewString("/api")})
 	rapid.Check(t, func(t *rapid.T) {
@@ -155,8 +156,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkReadThroughTheFrontProxy includes authentication and authorization: the certificate of the front proxy is verified for each
-// request, and the permission is in the cache. The CA is P-256; most clusters have RSA, which is verified faster.
+// BenchmarkReadThroughTheFrontProxy measures a read with authentication and authorization. The certificate of the front proxy is verified
+// for each request, and the permission is cached. The CA has a P-256 key. Most clusters have RSA keys, with which verification is faster.
 func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
 	f := newFront(b)
 	close(f.listable)

@@ -17,15 +17,16 @@ import (
 const (
 	// selfSignedLife is short, so that renewals happen regularly and are tested in practice.
 	selfSignedLife = 90 * 24 * time.Hour
-	// backdated is by how much the library dates the start of a certificate back, for clocks that are slow.
+	// backdated is how far before the current time the library sets the start of a certificate's validity, for clients with a slow clock.
 	backdated = time.Hour
 )
 
-// selfSigned is a key pair that is renewed in memory. Only the API server trusts it, through the caBundle of the APIService:
+// selfSigned is a self-signed certificate with its key, which is renewed in memory. Only the API server trusts it, through the caBundle of
+// the APIService:
 //
-//	2/3 of its life   the next pair is created, and the bundle contains both
-//	then              the next pair is served as soon as the API server has that bundle
-//	5/6 of its life   the next pair is served in any case: a standby, or a server in mode off, does not learn of the bundle
+//	2/3 of its life   the next pair of certificate and key is created, and the bundle contains both certificates
+//	then              the next pair is served as soon as the APIService has that bundle
+//	5/6 of its life   the next pair is served in any case, because a standby, or a server in mode off, does not read the APIService
 type selfSigned struct {
 	names []string
 	life  time.Duration
@@ -77,8 +78,8 @@ func (s *selfSigned) trusted(bundle []byte) {
 	}
 }
 
-// step creates or switches pairs as due at now. A pair that cannot be created is tried again at the next step, a third of its lifetime
-// before it is needed.
+// step creates the next pair, or starts to serve it, if that is due at now. If creating it fails, the next step tries again. A third of the
+// current certificate's lifetime remains for that.
 func (s *selfSigned) step(now time.Time) error {
 	s.mu.Lock()
 	age := now.Sub(s.current.made)
@@ -97,8 +98,8 @@ func (s *selfSigned) step(now time.Time) error {
 	return nil
 }
 
-// turn stores the next pair, and serves it if the API server trusts it or the current pair is near its end. It returns the listeners to
-// notify.
+// turn stores the next pair, and serves it if the API server trusts it or late is true. It returns the listeners to notify, or nil if the
+// served pair did not change.
 func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,8 @@ func (s *selfSigned) CurrentCertKeyContent() (certificate, key []byte) {
 
 func (s *selfSigned) RunOnce(context.Context) error { return nil }
 
-// Run renews the pair until ctx ends. It checks once a minute, so that all API servers have the bundle before the new pair is served.
+// Run renews the pair until ctx ends. It checks once a minute. This gives all API servers time to read the new bundle before the new pair
+// is served.
 func (s *selfSigned) Run(ctx context.Context, _ int) {
 	ticker := time.NewTicker(min(time.Minute, s.life/50)) // I/O edge: paces certificate checks
 	defer ticker.Stop()

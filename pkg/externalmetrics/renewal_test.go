@@ -54,7 +54,8 @@ func TestCertificateIsServedOnlyWhenTrusted(t *testing.T) {
 	}
 }
 
-// The certificate lives for seconds. A client that trusts the current bundle can always connect, and receives a second certificate.
+// The certificate has a lifetime of 15 seconds. A client that trusts the current bundle can connect at any time during the renewal, and
+// then receives the renewed certificate.
 func TestRenewalDoesNotInterruptClients(t *testing.T) {
 	t.Parallel()
 	own, err := newSelfSigned(15*time.Second, time.Now, "localhost")

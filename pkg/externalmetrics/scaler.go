@@ -14,23 +14,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PolicyMetadata is the trigger metadata key that names the policy. Without it the policy has the name of the ScaledObject.
+// PolicyMetadata is the key in the trigger's metadata whose value is the name of the policy. Without it, the policy has the name of the
+// ScaledObject.
 const PolicyMetadata = "policy"
 
 const (
-	// pushEvery is the interval at which a stream reads the decision, so that KEDA receives a change within a quarter of a second.
+	// pushEvery is the interval at which a push stream reads the decision. KEDA receives a change within this time.
 	pushEvery = 250 * time.Millisecond
-	// repeatEvery is the interval at which `true` is sent again for an active workload, repeats times after each change. KEDA acts on each
-	// `true`; one that is lost while its operator restarts would otherwise wait for the polling interval. After that, `true` is sent each
-	// keepEvery, so that a long polling interval does not use up the cooldown. More often is too expensive: KEDA writes the status of
-	// the ScaledObject for each `true`.
+	// repeatEvery is the interval at which `true` is sent again for an active workload, for the given number of repeats. KEDA acts on each
+	// `true`. If one is lost while its operator restarts, KEDA would otherwise act only after the polling interval. After the repeats,
+	// `true` is sent every keepEvery, so that KEDA's cooldown does not end before the next poll of a trigger with a long polling interval.
+	// It is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
 	repeatEvery, repeats, keepEvery = 15 * time.Second, 4, time.Minute
-	// specsPause combines requests for specs into one more send, because KEDA reconciles the ScaledObject after each send.
+	// specsPause is the delay before lost specs are sent again. All requests in this time cause only one send, because KEDA reconciles the
+	// ScaledObject after each.
 	specsPause = 2 * time.Second
 )
 
-// Scaler is the external scaler for KEDA. KEDA's calls have no deadline and hold locks in its operator, so each is answered from memory.
-// A target that must not be used is codes.Unavailable. KEDA treats it as a failed trigger, which never lowers the replicas.
+// Scaler is the external scaler for KEDA. KEDA's calls have no deadline and hold locks in its operator, so each call is answered from
+// memory. If a target must not be used, the error has codes.Unavailable. KEDA treats that as a failed trigger, which never lowers the
+// replicas.
 type Scaler struct {
 	externalscaler.UnimplementedExternalScalerServer
 	decisions Decisions
@@ -63,15 +66,16 @@ var specs = &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler
 	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // KEDA before 2.15 reads the integer
 }}}
 
-// GetMetricSpec returns the metric. Its target is one replica for each unit, for every policy.
+// GetMetricSpec returns the name of the metric and its target value, 1 per replica, for every policy. The value of the metric is the number
+// of replicas, so the HPA desires that number.
 func (s *Scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
 	s.lost.notify(ref)
 	return specs, nil
 }
 
-// StreamMetricSpec sends the specs when the stream opens, and again when KEDA asks for them although they were streamed. The specs never
-// change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the metric while gpuscaler is unavailable: with
-// a trigger without a spec, KEDA returns an error for every metric of the ScaledObject, including the trigger that mirrors the queue.
+// StreamMetricSpec sends the specs when the stream opens, and again when KEDA requests them although they were streamed. The specs never
+// change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the specs while gpuscaler is unavailable. If KEDA
+// has no spec for one trigger, it returns an error for every metric of the ScaledObject, including the trigger that mirrors the queue.
 func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.GetMetricSpecResponse]) error {
 	again, forget := s.lost.listen(ref)
 	defer forget()
@@ -112,8 +116,9 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 	return &externalscaler.IsActiveResponse{Result: served.Replicas > 0}, nil
 }
 
-// StreamIsActive sends the state when the stream opens, on each change, and `true` again while the workload stays active: after 15, 30, 45
-// and 60 seconds, then once a minute. It sends nothing while there is no target to serve, so that KEDA keeps its last state.
+// StreamIsActive sends whether the workload is active when the stream opens and on each change. While the workload stays active, it sends
+// `true` again after 15, 30, 45 and 60 seconds and then once a minute. It sends nothing while there is no target to serve, so that KEDA
+// keeps its last state.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
 	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery) // I/O edge: paces pushes
 	defer look.Stop()
@@ -142,7 +147,7 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc
 	}
 }
 
-// pause returns the time until `true` is sent again, after the given number of repetitions.
+// pause returns the time to wait before `true` is sent again. again is the number of repetitions that were already sent.
 func pause(again int) time.Duration {
 	if again < repeats {
 		return repeatEvery

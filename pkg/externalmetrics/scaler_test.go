@@ -146,7 +146,8 @@ func TestStreamSendsTheStateAndEachChange(t *testing.T) {
 	}
 }
 
-// KEDA requests specs only after it lost the streamed ones. Without specs it returns an error for every metric of the ScaledObject.
+// KEDA calls GetMetricSpec only after it lost the streamed specs. Then the specs are sent again on the stream of that ScaledObject, but not
+// on the streams of others.
 func TestSpecsAreStreamedAgainOnlyWhenKEDALostThem(t *testing.T) {
 	c := dial(t, decisions, ScalerTLS{}, insecure.NewCredentials())
 	chat, err := c.StreamMetricSpec(soon(t), ref("chat"))

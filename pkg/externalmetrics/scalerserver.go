@@ -22,17 +22,19 @@ import (
 )
 
 const (
-	// DefaultMaxStreams is enough for 4,000 ScaledObjects. A stream takes about 14 KiB.
+	// DefaultMaxStreams is the default of MaxStreams. It is enough for 4,000 ScaledObjects, with two streams each. A stream takes about 14
+	// KiB of memory.
 	DefaultMaxStreams = 8192
-	// maxCalls is the maximum number of calls in progress that are not streams. Each is answered from memory.
+	// maxCalls is the maximum number of calls in progress, not counting streams. It can be low, because calls are answered from memory.
 	maxCalls = 512
 	// maxScalerConnections is the maximum number of connections. KEDA's operator opens one for each address and credential of its triggers.
 	maxScalerConnections = 64
-	// maxConnectionAge makes KEDA connect again, so that its connection reaches the current leader behind the Service.
+	// maxConnectionAge is the time after which the server closes a connection. KEDA then connects again through the Service, which selects
+	// the current leader.
 	maxConnectionAge = 5 * time.Minute
 	// handshakeTimeout is the maximum time from accepting a connection to the end of its TLS and HTTP/2 handshakes.
 	handshakeTimeout = 10 * time.Second
-	// maxRequestBytes is the maximum size of a request: a ScaledObjectRef holds its trigger's metadata and little else.
+	// maxRequestBytes is the maximum size of a request. A request consists mainly of the metadata of the trigger.
 	maxRequestBytes = 64 << 10
 	// maxRequestHeaderBytes is the maximum size of a request's headers, of which KEDA sends a few hundred bytes.
 	maxRequestHeaderBytes = 16 << 10
@@ -41,24 +43,25 @@ const (
 // ScalerConfig configures the server of the external scaler.
 type ScalerConfig struct {
 	TLS ScalerTLS
-	// MaxStreams limits the open streams of all connections together; 0: DefaultMaxStreams. Calls that are not streams have a limit of
-	// their own, so streams never keep KEDA from reading a target.
+	// MaxStreams is the maximum number of open streams, summed over all connections; 0 means DefaultMaxStreams. Other calls have a separate
+	// limit, so that open streams never prevent KEDA from reading a target.
 	MaxStreams int
-	// Closed is called for each connection that is closed because there are too many, Refused for each call or stream that is refused;
-	// nil: not called.
+	// Closed is called for each connection that is closed because there are too many. Refused is called for each call or stream that is
+	// refused. Both may be nil.
 	Closed, Refused func()
 }
 
-// ScalerTLS configures the mutual authentication of KEDA and gpuscaler. The zero value is plain text, for loopback and service meshes.
+// ScalerTLS configures TLS between KEDA and gpuscaler, with client certificates if ClientCAFile is set. The zero value means plain text,
+// for loopback and service meshes.
 type ScalerTLS struct {
 	CertFile, KeyFile string // server certificate; read again when the files change
-	// ClientCAFile requires a client certificate of this CA (mutual TLS); read again for each connection.
+	// ClientCAFile is the file of the CA that must have signed the client certificate (mutual TLS). It is read again for each connection.
 	ClientCAFile string
 	// ClientNames are the accepted DNS names of the client certificate; empty: any certificate of the CA is accepted.
 	ClientNames []string
 }
 
-// ServeScaler serves KEDA until ctx ends.
+// ServeScaler serves the external scaler on l until ctx ends.
 func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler) error {
 	limits := newCallLimits(cmp.Or(c.MaxStreams, DefaultMaxStreams), c.Refused)
 	options := append(limits.options(),

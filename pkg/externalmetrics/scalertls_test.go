@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// authority signs certificates for the tests of mutual TLS.
+// authority is a CA that signs certificates for the tests of mutual TLS.
 type authority struct {
 	dir  string
 	cert *x509.Certificate
@@ -63,7 +63,7 @@ func (a *authority) sign(t testing.TB, name string, template *x509.Certificate) 
 	return cert, key
 }
 
-// pair returns the certificate and the key that sign wrote.
+// pair loads the certificate and the key that sign wrote for a name.
 func (a *authority) pair(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(a.file(name+".crt"), a.file(name+".key"))
@@ -109,7 +109,8 @@ func TestMutualTLSAcceptsOnlyTheNamedClient(t *testing.T) {
 	}
 }
 
-// cert-manager writes new files while the server runs: the next connection uses the new certificate and the new client CA.
+// The certificate files are replaced while the server runs, as cert-manager does. The next connection uses the new server certificate and
+// the new client CA.
 func TestRenewedCertificatesAreUsedByNewConnections(t *testing.T) {
 	ours, next := newAuthority(t), newAuthority(t)
 	first, _ := ours.sign(t, "server", &x509.Certificate{DNSNames: []string{"scaler"}})

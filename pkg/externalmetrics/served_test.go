@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// shop is a cluster with one workload, its policy and its readings, an engine, and the clock of the servers.
+// shop is a simulated cluster with one workload, its policy and its readings. It has an engine and the clock of the servers.
 type shop struct {
 	mu       sync.Mutex
 	workload []scaling.Workload
@@ -67,7 +67,7 @@ func (s *shop) TargetUID(*scaling.Workload) (string, bool) {
 
 func (s *shop) Apply(context.Context, []engine.Change) error { return nil }
 
-// is replaces the Deployment. An empty UID deletes it.
+// is replaces the Deployment and the backlog. An empty UID deletes the Deployment.
 func (s *shop) is(uid string, replicas int32, backlog float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,12 +88,12 @@ func (s *shop) tick() {
 	s.engine.Tick(context.Background(), now)
 }
 
-// Lookup returns the decision at the time of the shop.
+// Lookup returns the target that the engine serves at the time of the simulated clock.
 func (s *shop) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
 	return s.engine.Decisions().Lookup(k, s.clock())
 }
 
-// entrances are all interfaces that serve a target.
+// entrances has clients of all interfaces that serve a target: the external metrics API and the external scaler.
 type entrances struct {
 	t   *testing.T
 	get func(path string, edit ...func(*http.Request)) (int, []byte)
@@ -104,7 +104,7 @@ func (s *shop) entrances(t *testing.T) entrances {
 	return entrances{t, serveWith(t, NewProvider(s, s.clock)), dial(t, s, ScalerTLS{}, insecure.NewCredentials())}
 }
 
-// serve requires that every interface serves n; the push stream serves the activity.
+// serve fails the test unless every interface serves the target n. The push stream must send whether n is above 0.
 func (e entrances) serve(when string, n int64) {
 	e.t.Helper()
 	code, body := e.get(metricPath(MetricName, PolicyLabel+"=chat"))
@@ -143,7 +143,7 @@ func (e entrances) refuse(when, why string) {
 	}
 }
 
-// pushed opens a push stream and returns what it sends within four of its intervals.
+// pushed opens a push stream and returns the first value that it sends within four times pushEvery. sent is false if it sends none.
 func (e entrances) pushed() (sent, active bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*pushEvery)
 	defer cancel()

@@ -34,13 +34,14 @@ type ServerConfig struct {
 	Certificate Certificate
 	// Open disables authorization for the demo, which has no cluster. It is rejected on every address except loopback.
 	Open bool
-	// Standby reports that another process is the leader. The server then closes the connection after the answer, so that the API server,
-	// which reuses connections, connects to the leader. nil: never.
+	// Standby reports whether another process is the leader. The server then closes the connection after each response, because the API
+	// server reuses connections and would not connect to the leader otherwise. nil means never.
 	Standby func() bool
-	// Explain serves the explanation of a policy, of a namespace (no name), or of all policies (no namespace either); nil: not served.
+	// Explain returns the handler for the explanation of one policy. If name is empty, it explains all policies of the namespace; if
+	// namespace is empty too, all policies. nil: explanations are not served.
 	Explain func(namespace, name string) http.Handler
-	// Kubeconfig reaches the cluster that authenticates callers (front proxy, TokenReview) and authorizes them
-	// (SubjectAccessReview); empty: the cluster of the pod.
+	// Kubeconfig is the kubeconfig file of the cluster that authenticates callers (front proxy, TokenReview) and authorizes them
+	// (SubjectAccessReview). Empty means the cluster of the pod.
 	Kubeconfig string
 }
 
@@ -51,7 +52,7 @@ type Server struct {
 	proxy *authenticatorfactory.RequestHeaderConfig
 }
 
-// NewServer prepares the server. With a cluster it reads the authentication configuration from there once.
+// NewServer returns a server that does not run yet. Unless c.Open is set, it reads the authentication configuration from the cluster once.
 func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 	return newServer(c, func(g *genericapiserver.Config, api http.Handler) http.Handler {
 		g.RequestInfoResolver = quickInfo{g.RequestInfoResolver}
@@ -59,7 +60,7 @@ func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 	}, p)
 }
 
-// newServer returns a server whose handlers precede those of the library.
+// newServer returns a server. shortcut wraps the handler of the library, for example with the fast path.
 func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)
@@ -92,8 +93,8 @@ func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api htt
 // Run serves until ctx ends, then drains the requests in flight.
 func (s *Server) Run(ctx context.Context) error { return s.library.PrepareRun().RunWithContext(ctx) }
 
-// Ready returns why a request that the API server forwards is still rejected, or nil. A watch delivers the CA of the front proxy; before
-// that every caller is anonymous, and an HPA gets "forbidden".
+// Ready returns nil, or an error while requests that the API server forwards would be rejected. That is the case until a watch has
+// delivered the CA of the front proxy: before that every caller is anonymous, and an HPA receives "forbidden".
 func (s *Server) Ready() error {
 	if s.proxy == nil {
 		return nil
@@ -104,7 +105,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// guard authenticates and authorizes readers through the cluster. If Open is set, every client on loopback may read.
+// guard configures authentication and authorization of the callers by the cluster. If Open is set, every client on loopback may read.
 func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	if c.Open {
 		if ip := c.Listener.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
@@ -124,8 +125,9 @@ func guard(config *genericapiserver.RecommendedConfig, c ServerConfig) error {
 	return authorization.ApplyTo(&config.Authorization)
 }
 
-// chain wraps a read with authentication, authorization and a limit of requests in flight. It omits the filters of the library that a read
-// from memory does not need (audit, tracing, impersonation, a goroutine for the deadline), which cause four fifths of the cost.
+// chain wraps the handler of the API with authentication, authorization and a limit of the requests in flight. It omits filters of the
+// library that a read from memory does not need (audit, tracing, impersonation, a goroutine for the deadline). They would cause four fifths
+// of the cost of a read.
 func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) http.Handler {
 	h := genericapifilters.WithAuthorization(api, c.Authorization.Authorizer, c.Serializer)
 	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
@@ -147,8 +149,8 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 	})
 }
 
-// maxAddress is the maximum length of a URL that is parsed before authentication, because a selector of a hundred thousand parts takes
-// seconds to parse. The URL of an HPA has about 150 bytes.
+// maxAddress is the maximum length of a URL in bytes. A selector is parsed before authentication, and one with a hundred thousand
+// requirements takes seconds to parse. The URL of an HPA has about 150 bytes.
 const maxAddress = 4 << 10
 
 func small(next http.Handler) http.Handler {

@@ -21,7 +21,7 @@ import (
 
 var nine = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// fixed is a provider with fixed targets.
+// fixed is a decision store with fixed targets and errors.
 type fixed map[scaling.Key]any
 
 func (f fixed) Lookup(k scaling.Key, _ time.Time) (engine.Served, error) {
@@ -45,13 +45,13 @@ var decisions = fixed{
 	key("advised"): engine.ErrAdvisory,
 }
 
-// run starts the server on loopback until the test ends.
+// run starts a server on loopback that serves the same target for every policy. The server runs until the test ends.
 func run(t testing.TB, c ServerConfig) (server *Server, address string) {
 	t.Helper()
 	return runWith(t, c, NewProvider(decisions, func() time.Time { return nine }))
 }
 
-// runWith is run with another provider.
+// runWith starts a server of provider p on loopback that runs until the test ends.
 func runWith(t testing.TB, c ServerConfig, p *Provider) (server *Server, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,8 @@ func runWith(t testing.TB, c ServerConfig, p *Provider) (server *Server, address
 	return server, l.Addr().String()
 }
 
-// reader returns a function that requests a path of a server, with TLS settings of the client or none.
+// reader returns a function that requests a path of a server and returns the status code and the body. c is the client's TLS configuration,
+// or nil.
 func reader(t testing.TB, address string, c *tls.Config) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	if c == nil {
 		c = &tls.Config{}
@@ -101,13 +102,14 @@ func reader(t testing.TB, address string, c *tls.Config) func(path string, edit 
 	}
 }
 
-// serve starts a server without authentication and returns a reader of its paths.
+// serveAPI starts a server without authentication that serves the same target for every policy, and returns a function that requests a
+// path.
 func serveAPI(t testing.TB) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	t.Helper()
 	return serveWith(t, NewProvider(decisions, func() time.Time { return nine }))
 }
 
-// serveWith is serve with another provider.
+// serveWith starts a server of provider p without authentication, and returns a function that requests a path.
 func serveWith(t testing.TB, p *Provider) func(path string, edit ...func(*http.Request)) (int, []byte) {
 	t.Helper()
 	certificate, err := SelfSigned("localhost")
@@ -120,7 +122,7 @@ func serveWith(t testing.TB, p *Provider) func(path string, edit ...func(*http.R
 	return get
 }
 
-// until waits for a condition, or fails the test.
+// until waits until the function returns true, and fails the test after 10 seconds.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for range 500 {

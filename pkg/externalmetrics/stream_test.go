@@ -29,8 +29,8 @@ func (s *recordedStream) Send(r *externalscaler.IsActiveResponse) error {
 	return nil
 }
 
-// KEDA acts on each `true` and loses it when it restarts. `true` is repeated every 15 s for a minute and then once a minute, because KEDA
-// writes a status for each. `false` is sent once.
+// `true` is repeated because KEDA acts on each one and may lose one while it restarts: every 15 s for a minute, and then only once a
+// minute, because KEDA writes a status for each. `false` is sent once.
 func TestActiveStateIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())

@@ -1,8 +1,9 @@
-// Package lint checks whether the metrics that policies, ScaledObjects and HPAs read exist on a Prometheus server, mean what their author
-// intends, and belong to the right pods, before a policy is in force. It needs queries that the controller must not send every few
-// seconds, so only `gpuscaler lint` uses it. Checks of Kubernetes objects are in the sub-package objects, which the controller also uses.
+// Package lint checks the metrics that policies, ScaledObjects and HPAs read, before a policy is in force. It checks whether each metric
+// exists on a Prometheus server, whether the query uses it according to its type, and whether its series have the labels of the workload's
+// pods. The checks send more queries than the controller can send every few seconds, so only `gpuscaler lint` uses this package. Checks of
+// Kubernetes objects are in the sub-package objects, which the controller also uses.
 //
-// Each finding has what is wrong, its effect and the fix. A fact that is not known is not checked.
+// Each finding states the problem, its effect and the fix. If a fact is not known, the checks that need it are skipped.
 package lint
 
 import (
@@ -67,8 +68,8 @@ func Sort(all []Finding) {
 	})
 }
 
-// Fresh changes the errors about missing metrics to warnings, in place. On a new installation no pod that has them may run yet. A metric
-// with another name or without the needed labels stays an error.
+// Fresh changes errors about missing metrics to warnings, in place. On a new installation, the pods that export these metrics may not run
+// yet. A renamed metric or a missing label remains an error.
 func Fresh(all []Finding) {
 	for i := range all {
 		if f := &all[i]; f.Severity == Error && (f.Check == MetricMissing || f.Check == NoGPUMetrics) {
@@ -87,7 +88,7 @@ func Errors(all []Finding) (n int) {
 	return n
 }
 
-// list contains findings, each once.
+// list contains findings without duplicates.
 type list struct{ all []Finding }
 
 func (l *list) add(f Finding) {

@@ -23,7 +23,8 @@ var (
 	now   = begin.Add(30 * time.Minute)
 )
 
-// findingsOf checks subjects against a server with the series, one per line in the notation of Prometheus' own tests.
+// findingsOf starts a Prometheus test server with the given series, one per line in the notation of Prometheus' own tests, and returns the
+// findings of Prometheus for the subjects. kinds are the types of the metrics by name.
 func findingsOf(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
 	t.Helper()
 	web := promtest.Serve(t, begin, series)
@@ -44,7 +45,7 @@ func findingsOf(t *testing.T, series string, kinds map[string]string, subjects .
 	return found
 }
 
-// checks returns the checks of the findings without those of the severity Info.
+// checks returns the names of the checks in the findings, each once, without findings of severity Info.
 func checks(found []Finding) (out []string) {
 	for _, f := range found {
 		if f.Severity != Info && !slices.Contains(out, f.Check) {
@@ -54,7 +55,8 @@ func checks(found []Finding) (out []string) {
 	return out
 }
 
-// healthy contains the series of a default DCGM exporter without honorLabels for one GPU in use and a free one, and of vLLM.
+// healthy contains the series of a correct installation: a default DCGM exporter without honorLabels with one GPU in use and one free GPU,
+// a vLLM pod, a gateway queue, kube-state-metrics and Karpenter.
 const healthy = `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 0.5x40
 DCGM_FI_DEV_GPU_UTIL{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="chat",exported_pod="llama-0"} 90x40
@@ -185,7 +187,8 @@ func TestSignalsOfPodsCannotActivateAWorkloadFromZero(t *testing.T) {
 	}
 }
 
-// One query has the values of many workloads: each finds its series by labels of the result.
+// A signal with a Join uses a query that returns series of many workloads. The check requires that the result has the namespace and
+// workload labels by which the signal finds its own series.
 func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 	join := func(namespace, workload, value string) *Join {
 		return &Join{NamespaceLabel: namespace, Namespace: "chat", WorkloadLabel: workload, Value: value}
@@ -221,7 +224,7 @@ func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 	}
 }
 
-// The workload was scaled to zero: the metrics of its pods ended, which is not an error.
+// A metric that had series earlier and has none now, as after a scale-down to zero, is a warning and not an error.
 func TestMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
 	found := findingsOf(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil, query(`sum(vllm:num_requests_running)`))
 	if got := checks(found); !slices.Equal(got, []string{MetricGone}) || found[0].Severity != Warning {
@@ -263,7 +266,8 @@ func TestRecordedLabelSets(t *testing.T) {
 	}
 }
 
-// Without a pod that requests GPUs, free GPUs look the same as an exporter that cannot report pods.
+// GPU series without a pod label have two possible causes: no pod uses a GPU, or the exporter cannot report pods. It is a warning without
+// pods that request GPUs, and an error with one.
 func TestMissingPodLabelIsAnErrorOnlyWhileAPodRequestsGPUs(t *testing.T) {
 	const free, requests = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\",pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
 	if found := findingsOf(t, free, nil); found[0].Check != NoPodLabels || found[0].Severity != Warning {
@@ -297,7 +301,7 @@ func TestRealExpositionSamples(t *testing.T) {
 	}
 }
 
-// samples returns the folder of recorded metrics pages.
+// samples returns the directory with recorded /metrics pages of real exporters, and skips the test if it does not exist.
 func samples(t *testing.T) string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -337,7 +341,7 @@ func scraped(t *testing.T, file string) string {
 	return strings.Join(out, "\n")
 }
 
-// The examples of the project have a query or metrics for each signal.
+// Policies and Queries return a query or metric names for each signal of config/examples that is read from Prometheus or from pods.
 func TestSubjectsOfPolicies(t *testing.T) {
 	store := store.New(store.Options{})
 	store.Load("../../config/examples")
@@ -369,7 +373,7 @@ func TestSortPutsErrorsFirst(t *testing.T) {
 	}
 }
 
-// Two pods report one GPU at this moment.
+// The check finds a GPU that series of two pods report at the time of the check. Series of a deleted pod do not count.
 func TestSharedGPUIsFound(t *testing.T) {
 	gpu := func(uuid, namespace, pod, values string) string {
 		return `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="` + uuid + `",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="` + namespace + `",exported_pod="` + pod + `"} ` + values + "\n"

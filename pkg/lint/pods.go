@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// isActivity reports whether a metric is the activity of a GPU.
+// isActivity reports whether a metric measures the activity (utilization) of a GPU.
 func isActivity(name string) bool {
 	for _, n := range exposition.DCGMNames(exposition.Activity) {
 		if strings.EqualFold(n, name) {
@@ -41,7 +41,8 @@ var engines = []string{
 	"gpu_cache_usage_perc", "kv_cache_usage_perc",
 }
 
-// pods checks a signal that is read from each pod.
+// pods checks a signal that reads a metric of each pod: whether the metric exists, whether its series have a pod label, and whether one of
+// them is in the namespace of the workload.
 func (c *check) pods(ctx context.Context, of *Subject, g *Signal) error {
 	if len(g.Names) == 0 {
 		return nil
@@ -85,7 +86,8 @@ func anyOf(names []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(names, "|"))
 }
 
-// gpuPods checks a dcgm signal: whether a pod of the namespace uses a GPU with metrics. gpus reports once what is wrong for all pods.
+// gpuPods checks a signal of type dcgm: whether the GPU metrics have a series of a pod in the workload's namespace. Problems of the
+// exporter that affect all pods are found by gpus, once for each server.
 func (c *check) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
 	sets, err := c.recent(ctx, c.selector(anyOf(g.Names)))
 	if err != nil {

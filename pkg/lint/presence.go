@@ -10,7 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// present reports whether a metric has series at present under one of its names. If it has none it adds a finding.
+// present reports whether at least one of the names, which are alternative names of one metric, had series within recentWindow. Otherwise
+// it adds a finding.
 func (c *check) present(ctx context.Context, about string, names []string) (bool, error) {
 	inWeek := false
 	for _, name := range names {
@@ -69,7 +70,8 @@ func missingFix(name string) string {
 	return "check the name, and that its exporter is scraped by this server"
 }
 
-// unmatched adds a finding with the reason why no series of an existing metric has the labels.
+// unmatched adds a finding for a metric that exists while no series matches the selector v. The finding contains the matchers that no
+// series satisfies.
 func (c *check) unmatched(ctx context.Context, about, name string, v *parser.VectorSelector) error {
 	sets, err := c.recent(ctx, c.selector(named(name)))
 	if err != nil {

@@ -38,7 +38,8 @@ func (c *check) subject(ctx context.Context, of *Subject) error {
 			if err := c.joined(ctx, of.about(g), g); err != nil {
 				return err
 			}
-			// A metric that does not come from pods has series without them.
+			// A metric that is not exported by the workload's pods also has series at zero replicas, so its signal can activate the
+			// workload.
 			if !slices.ContainsFunc(names, fromPods) {
 				wakes = true
 			}
@@ -67,8 +68,8 @@ func (c *check) subject(ctx context.Context, of *Subject) error {
 	return nil
 }
 
-// joined checks whether the result of a query for many workloads has the labels that identify the workload of each series. An empty
-// result has no labels to check.
+// joined checks a query whose result has series of many workloads: whether the series have the labels g.Join, and whether one series is of
+// this workload. It adds no finding if the result is empty.
 func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	if g.Join == nil {
 		return nil
@@ -103,8 +104,8 @@ func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	return nil
 }
 
-// query checks the selectors of a query and returns its metrics. One of several alternatives (`new_name or old_name`) must exist. The
-// operands of absent() and unless need not exist.
+// query checks the selectors of a query and returns the names of its metrics. Of the alternatives in `new_name or old_name`, at least one
+// must exist. The operands of absent() and of `unless` need not exist.
 func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
 	var missing []Finding // of alternatives
 	answered := false
@@ -143,7 +144,8 @@ func (c *check) query(ctx context.Context, about string, expr parser.Expr) (name
 	return names, err
 }
 
-// optional reports whether a query has a result without the selector at the path.
+// optional reports whether a query can have a result although a selector matches no series, because the selector is an operand of `or`,
+// `unless` or absent(). path contains the nodes of the expression that enclose the selector.
 func optional(path []parser.Node) bool {
 	return slices.ContainsFunc(path, func(n parser.Node) bool {
 		switch n := n.(type) {
@@ -165,7 +167,8 @@ func nameOf(v *parser.VectorSelector) string {
 	return v.Name
 }
 
-// vector checks one selector: whether the metric exists, whether a series matches, and whether it is used according to its type.
+// vector checks one selector: whether the metric exists, whether a series matches, and whether the query uses it according to its type
+// (counter or gauge). exists is true if a series matches.
 func (c *check) vector(ctx context.Context, about, name string, v *parser.VectorSelector, path []parser.Node) (exists bool, err error) {
 	if exists, err = c.present(ctx, about, []string{name}); err != nil || !exists {
 		return false, err
@@ -190,7 +193,7 @@ func (c *check) vector(ctx context.Context, about, name string, v *parser.Vector
 	return true, nil
 }
 
-// overCounters are the functions whose result of a counter can also decrease.
+// overCounters are the functions that a query may apply to a counter, because their results do not only increase.
 var overCounters = []string{
 	"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time", "count_over_time", "present_over_time", "timestamp",
 }

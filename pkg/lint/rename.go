@@ -7,8 +7,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// spellings returns other names of a metric: the previous and later names in the engines (from the table by which the controller reads
-// them), the other separator, and the lower case of DCGM's metrics.
+// spellings returns other names under which the same metric may exist:
+//   - previous and later names in model servers, from the profiles by which the controller reads them
+//   - the name with or without the prefix that Ray Serve adds to vLLM's metrics
+//   - the lower-case or upper-case form of DCGM's metrics
 func spellings(name string) (out []string) {
 	add := func(n string) {
 		if n != name && !slices.Contains(out, n) {

@@ -28,13 +28,15 @@ type Catalog interface {
 }
 
 const (
-	// recentWindow is the time within which a series counts as present: three scrapes at the longest usual interval.
+	// recentWindow is the time before now within which a series counts as present. It covers at least three scrapes at the longest usual
+	// scrape interval.
 	recentWindow = 10 * time.Minute
-	// pastWindow is the time within which a missing metric is searched: a workload without replicas over a weekend had it before.
+	// pastWindow is the time before now within which a missing metric is searched. A workload that was scaled to zero over a weekend had
+	// its metrics before.
 	pastWindow = 7 * 24 * time.Hour
 )
 
-// check contains the findings about one server and the series that were already read.
+// check contains the state of the checks of one server: the findings, and a cache of the series that were read.
 type check struct {
 	list
 	server   Server
@@ -45,7 +47,9 @@ type check struct {
 	lastSeen map[string]when             // by metric
 }
 
-// Prometheus checks a server and what the subjects read from it, as of now. It returns the error of a request that failed.
+// Prometheus checks a Prometheus server, and the metrics and queries that the subjects read from it, at the time now. about is the name of
+// the server in findings, and matchers are labels that every selector of the checks must have. If a request fails, it returns the error and
+// no findings.
 func Prometheus(ctx context.Context, server Server, about string, matchers map[string]string, subjects []Subject, now time.Time,
 ) ([]Finding, error) {
 	c := &check{
@@ -66,7 +70,7 @@ func Prometheus(ctx context.Context, server Server, about string, matchers map[s
 	return c.all, nil
 }
 
-// selector returns a selector with the matchers and those that every query needs.
+// selector returns a PromQL selector with the given matchers and c.matchers.
 func (c *check) selector(ms ...*labels.Matcher) string {
 	names := make([]string, 0, len(c.matchers))
 	for name := range c.matchers {
@@ -83,7 +87,7 @@ func named(name string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)
 }
 
-// recent returns the series that match and are present.
+// recent returns the series of a selector within recentWindow. The result is cached.
 func (c *check) recent(ctx context.Context, selector string) ([]model.LabelSet, error) {
 	if have, ok := c.series[selector]; ok {
 		return have, nil
@@ -93,7 +97,7 @@ func (c *check) recent(ctx context.Context, selector string) ([]model.LabelSet, 
 	return sets, err
 }
 
-// when is the time at which a metric had series last.
+// when is the most recent window in which a metric had series: recentWindow (atPresent), pastWindow (thisWeek) or neither (never).
 type when int
 
 const (
@@ -143,7 +147,8 @@ func (c *check) gpus(ctx context.Context) error {
 			"scrape the DCGM exporter with this server (its chart: serviceMonitor.enabled=true), or use fewer matchers (--matcher)"})
 		return nil
 	}
-	// Without a pod that uses a GPU no series can have its name, so a missing label is an error only while there is such a pod.
+	// GPU series have a pod label only while a pod uses a GPU. Therefore a missing label is an error only if a pod requests GPUs, and
+	// otherwise a warning.
 	requests, err := c.recent(ctx, c.selector(named("kube_pod_container_resource_requests"),
 		labels.MustNewMatcher(labels.MatchRegexp, "resource", "nvidia_com_.+")))
 	if err != nil {
@@ -194,7 +199,7 @@ func (c *check) owners(sets []model.LabelSet, severity Severity) {
 	}
 }
 
-// activity checks which metrics of the activity exist.
+// activity adds a finding if GPU_UTIL is the only metric of GPU activity, or if MIG instances have no profiling metric.
 func (c *check) activity(sets []model.LabelSet) {
 	has := func(name string, instance bool) bool {
 		return slices.ContainsFunc(sets, func(set model.LabelSet) bool {
@@ -215,7 +220,7 @@ func (c *check) activity(sets []model.LabelSet) {
 	}
 }
 
-// companions checks for metrics that a report needs.
+// companions checks whether the server has the metrics of kube-state-metrics and Karpenter that `gpuscaler report` needs.
 func (c *check) companions(ctx context.Context) error {
 	for _, m := range []struct{ metric, check, what, why, fix string }{
 		{"kube_pod_info", NoStateMetrics, "this server does not scrape kube-state-metrics",

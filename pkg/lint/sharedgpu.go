@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sharedGPUs finds pods of the subject's namespace whose GPU another pod also uses at this moment. The series of deleted pods end with
-// the next scrape.
+// sharedGPUs adds a finding if pods of the subject's namespace share a GPU with another pod at present. It uses an instant query: series of
+// deleted pods are not in its result after the next scrape, while a query of series over a time range would still return them.
 func (c *check) sharedGPUs(ctx context.Context, of *Subject, g *Signal) error {
 	all, err := c.server.Instant(ctx, c.selector(anyOf(g.Names)), c.now)
 	if err != nil {

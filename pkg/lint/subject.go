@@ -23,17 +23,21 @@ type Signal struct {
 	Query string
 	Names []string
 	GPU   bool // Names are metrics of DCGM: a series belongs to the pod that uses the GPU
-	// Direct reports that the metrics are read from the pods or exporters themselves and need not be on the server.
+	// Direct reports that the controller reads the metrics from the pods or exporters without Prometheus, so that they need not exist on
+	// the server.
 	Direct bool
-	// Join has the labels of the result that identify the workload. nil: the result is of this workload only.
+	// Join has the labels by which the series of the workload are found in the result of a query for many workloads. It is nil if all
+	// series of the result belong to this workload.
 	Join *Join
-	// Wakes reports that the signal has a value at zero replicas: Redis, Kueue, KEDA, the external metrics API.
+	// Wakes reports that the signal can have a value at zero replicas, because its source does not need pods of the workload: Redis, Kueue,
+	// KEDA, the external metrics API.
 	Wakes bool
 	// Schedule reports that this is a schedule, which also scales the workload from zero.
 	Schedule bool
 }
 
-// Join has labels of a query's result and the values of the workload. If a value is empty, the label must only exist.
+// Join has the labels that identify a workload in the result of a query, and their values for one workload. If a value is empty, only the
+// existence of the label is checked.
 type Join struct{ NamespaceLabel, Namespace, WorkloadLabel, Value string }
 
 // Queries returns a subject for each query of a PlatformConfig, whether a policy uses it or not.

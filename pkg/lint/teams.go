@@ -9,15 +9,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// MinimumsAboveLimit is the check of TeamLimits.
+// MinimumsAboveLimit is the check that TeamLimits reports.
 const MinimumsAboveLimit = "MinReplicasAboveTeamLimit"
 
 // Requests returns how much of a resource one replica of a workload requests; known is false if its pod template was not read.
 type Requests func(w *scaling.Workload, resource string) (perReplica int64, known bool)
 
-// TeamLimits reports each limit of a team that is below the sum of minReplicas times requests over the team's policies. The limit
-// applies below minReplicas, so some of these replicas never run. A workload with an unknown request counts with 1 for the resource of
-// its capacity group, because its replicas request at least that, and with 0 for other resources.
+// TeamLimits reports each resource limit of a team that is too low for minReplicas of the team's policies: the sum of minReplicas times the
+// requests of a replica exceeds the limit. gpuscaler applies the limit even below minReplicas, so some of these replicas never run. If the
+// requests of a workload are unknown, one replica counts as 1 for the resource of its capacity group, the least that it can request, and as
+// 0 for other resources.
 func TeamLimits(policies []*policy.Compiled, platform *policy.Platform, requests Requests) (all []Finding) {
 	for i := range platform.Teams {
 		team := &platform.Teams[i]
@@ -49,8 +50,8 @@ func sortedResources(limits map[string]int64) (names []string) {
 	return names
 }
 
-// minimums returns the sum of minReplicas times requests over the policies of a team, and its summands. exact is false if a request is
-// unknown.
+// minimums returns the sum of minReplicas times the requests of a replica over the policies of a team, and one text for each summand in
+// parts. exact is false if the requests of a workload are unknown.
 func minimums(policies []*policy.Compiled, platform *policy.Platform, team, resource string, requests Requests) (sum int64, exact bool, parts []string) {
 	exact = true
 	for _, c := range policies {

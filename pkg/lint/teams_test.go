@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The limit of a team applies below minReplicas, so minimums above it are a mistake that the linter reports with the numbers.
+// gpuscaler applies a team's limit even below minReplicas. The linter reports a limit below the sum of the minimums, with the requests of
+// each policy.
 func TestMinReplicasAboveTheLimitOfATeam(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	policyOf := func(name, team, group string, minimum int32) *policy.Compiled {

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// fromHPA converts metrics, bounds and behavior, and sets the HPA that reads the policy's target.
+// fromHPA returns the policy with the metrics, bounds and behavior of an HPA, and sets p.Replacement to an HPA that reads the target of the
+// policy.
 func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	if !strings.HasPrefix(u.GetAPIVersion(), "autoscaling/v2") {
 		return nil, fmt.Errorf("its API version is %s: read it as autoscaling/v2 (kubectl get hpa.v2.autoscaling)", u.GetAPIVersion())
@@ -52,7 +53,8 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	return out, p.replaceHPA(u)
 }
 
-// hpaMetric converts one metric. It returns ErrManaged for the metric of gpuscaler.
+// hpaMetric adds a signal for one metric to the policy out, or records why it cannot be converted. It returns ErrManaged if the metric is
+// the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
 	switch { // the field that is set counts, not the type: a file can name one type and contain another
 	case m.External != nil:
@@ -147,7 +149,8 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.P
 	}
 }
 
-// amount returns a target in the form of the policy. If the value is not positive, it returns nil and records the loss.
+// amount returns the target of a signal. If v is not above 0, it returns nil and records in p.Lost that the metric was not converted. what
+// is the name of the metric.
 func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
 		if a, err := spec.NewAmount(number(v)); err == nil {
@@ -158,7 +161,7 @@ func (p *Plan) amount(v float64, what string) *spec.Amount {
 	return nil
 }
 
-// replaceHPA sets the replacement: the HPA with its name, labels and bounds, which follows the policy exactly.
+// replaceHPA sets p.Replacement to an HPA that follows the policy exactly. It has the name, labels and bounds of the original.
 func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
 	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)

@@ -42,8 +42,9 @@ type scaledObject struct {
 	Triggers []map[string]any
 }
 
-// fromScaledObject converts triggers, bounds, behavior and fallback. Cron triggers become schedules. The other triggers remain in the
-// ScaledObject with a higher target, and the signals read them through KEDA, so that no credential is copied.
+// fromScaledObject returns the policy with the triggers, bounds, behavior and fallback of a ScaledObject, and sets p.Replacement. Cron
+// triggers become schedules. The other triggers remain in the ScaledObject with a higher target. Signals of type keda read their values
+// through KEDA, so that no credential is copied.
 func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.Policy, error) {
 	so, err := readScaledObject(u)
 	if err != nil {
@@ -74,14 +75,16 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.
 			triggers = append(triggers, kept)
 		}
 	}
-	// The trigger of gpuscaler is last, because the names of KEDA's metrics begin with the number of the trigger.
+	// The trigger for gpuscaler is added last. KEDA puts the index of a trigger into its metric name, so a trigger in first place would
+	// rename the metrics of all others.
 	for _, n := range o.KEDA.notes() {
 		p.lost("%s", n)
 	}
 	return out, p.replaceScaledObject(u, so, o.KEDA, append(triggers, scalerTrigger(o)))
 }
 
-// readTrigger adds the metric of a trigger to ReadExternalMetrics: with its present number, and with its number in the replacement.
+// readTrigger adds the metric name of a trigger to p.ReadExternalMetrics twice: with the trigger's index in the original ScaledObject
+// (before), and with its index in the replacement (after).
 func (p *Plan) readTrigger(u *unstructured.Unstructured, before, after int) {
 	names, _, _ := unstructured.NestedStringSlice(u.Object, "status", "externalMetricNames")
 	for _, name := range names {
@@ -116,8 +119,8 @@ func Triggers(u *unstructured.Unstructured) ([]map[string]any, error) {
 	return so.Triggers, err
 }
 
-// idle returns the cooldownPeriod of the policy. It is 0 if the ScaledObject sets its own, so that only one of them delays the scale to
-// zero.
+// idle returns the cooldownPeriod of the policy. If the ScaledObject has a cooldownPeriod, the replacement keeps it and the policy gets 0,
+// so that the delays do not add up. Otherwise the policy gets KEDA's default.
 func (so *scaledObject) idle() *spec.Duration {
 	d := spec.Duration(kedaCooldown)
 	if so.CooldownPeriod != nil {
@@ -146,7 +149,8 @@ func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	}
 }
 
-// trigger converts one trigger to a signal or a schedule. It returns the trigger as it remains in the ScaledObject, or nil.
+// trigger converts the trigger with index i to a signal or a schedule of the policy out. It returns the trigger for the replacement, or nil
+// if it became a schedule and is removed.
 func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any {
 	kind, _ := t["type"].(string)
 	switch kind {
@@ -205,8 +209,10 @@ func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	}
 }
 
-// mirrorTarget returns the target of a trigger in the replacement. A mean has an upper limit of 1 or 100 if it is a share: four times the
-// target is never reached, so the target is halfway to the limit.
+// mirrorTarget returns the target of a trigger in the replacement, where value is its original target. The target is higher, so that the
+// trigger scales up only while gpuscaler is not available. For a total it is mirrorFactor times the value. For a mean that is a share or a
+// percentage, with a maximum of 1 or 100, it is halfway between the value and that maximum, because a mean never reaches a target above the
+// maximum.
 func mirrorTarget(t map[string]any, value float64) float64 {
 	if !isMean(t) || value >= 100 {
 		return value * mirrorFactor
@@ -249,7 +255,8 @@ func (p *Plan) schedule(i int, t map[string]any, out *spec.Policy) bool {
 	return true
 }
 
-// replaceScaledObject sets the replacement: the ScaledObject with the new triggers, which follows the policy exactly.
+// replaceScaledObject sets p.Replacement to the original ScaledObject with the given triggers and with the behavior, fallback and
+// cooldownPeriod that make it follow the policy exactly.
 func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObject, v Version, triggers []any) error {
 	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)

@@ -105,8 +105,8 @@ type metricTarget struct {
 	AverageValue string `yaml:"averageValue"`
 }
 
-// HPA returns the HorizontalPodAutoscaler that follows a policy exactly. It needs gpuscaler as the server of external.metrics.k8s.io, so it
-// cannot be used in a cluster with KEDA.
+// HPA returns the manifest of a HorizontalPodAutoscaler that follows a policy exactly. It reads external.metrics.k8s.io, which must be
+// served by gpuscaler. A cluster has only one server of that API, so the manifest cannot be used in a cluster where KEDA serves it.
 func HPA(c *policy.Compiled) (string, error) {
 	w := &c.Workload
 	notes := modeNotes(w)

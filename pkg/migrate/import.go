@@ -24,15 +24,16 @@ var ErrManaged = errors.New("it follows gpuscaler already")
 // Plan has the manifests that move a workload from an HPA or a ScaledObject to gpuscaler, and back. Each manifest is complete.
 type Plan struct {
 	Source string `json:"source"` // for example "ScaledObject team-chat/llama-chat"
-	// Policy is an advisory policy: it computes and explains a target, which is not served while its mode is advisory. Comments at its end
-	// are drafts of signals for metrics that could not be converted.
+	// Policy is the manifest of the policy. Its mode is advisory: gpuscaler computes and explains a target, and does not serve it. For each
+	// metric that could not be converted, comments at the end of the manifest contain the draft of a signal.
 	Policy string `json:"policy"`
 	// Replacement follows the policy. It has the name of the object that it replaces, so that the workload never has two autoscalers.
 	Replacement string `json:"replacement"`
 	Rollback    string `json:"rollback"` // the original object without the fields of the API server
 	// Incomplete is true if no metric could be converted: the user must add a signal to the policy.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// ReadExternalMetrics are the external metrics of the signals. The chart value of the same name must list them.
+	// ReadExternalMetrics lists the external metrics that the signals read. The chart value readExternalMetrics must list them, so that the
+	// controller may read them.
 	ReadExternalMetrics []string `json:"readExternalMetrics,omitempty"`
 	// Lost lists what could not be converted, each with what to do.
 	Lost  []string `json:"lost"`

@@ -8,13 +8,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// knownSeries is a metric series that the policy format reads with a type of its own.
+// knownSeries describes the signal that reads a metric of a model server or of DCGM directly, with a type other than prometheus or keda.
 type knownSeries struct {
 	source, metric string  // type and metric of the signal; an empty metric is the default of the type
 	percent        float64 // factor from the series to percent; 0: the value is a count
 }
 
-// seriesTypes are series of model servers and of the DCGM exporter by name. Colons are underscores, as in the names of Prometheus adapters.
+// seriesTypes maps the names of metrics of model servers and of the DCGM exporter to signals. Colons in the names are replaced with
+// underscores, as Prometheus adapters do.
 var seriesTypes = map[string]knownSeries{
 	"vllm_num_requests_waiting":            {"vllm", "requestsWaiting", 0},
 	"vllm_num_requests_running":            {"vllm", "requestsRunning", 0},
@@ -48,8 +49,8 @@ func knownIn(text string) (name string, series knownSeries, found bool) {
 	return "", knownSeries{}, false
 }
 
-// signal returns the signal that reads the series, with a target in the unit of the series per replica. It is nil if the target is not
-// possible for the signal.
+// signal returns a signal that reads the metric. target is the target per replica in the unit of the metric. It returns nil if the target
+// is not above 0, or is above 100% for a percentage.
 func (k knownSeries) signal(target float64) *spec.Signal {
 	amount, err := spec.NewAmount(k.target(target))
 	if err != nil || target <= 0 || k.percent > 0 && target*k.percent > 100 {
@@ -58,7 +59,7 @@ func (k knownSeries) signal(target float64) *spec.Signal {
 	return &spec.Signal{Type: k.source, Metric: k.metric, Target: amount}
 }
 
-// target returns a target of the signal as text.
+// target formats the target v, in the unit of the metric, as the target of a signal: a percentage or a number.
 func (k knownSeries) target(v float64) string {
 	if k.percent > 0 {
 		return number(v*k.percent) + "%"
@@ -99,7 +100,8 @@ func (p *Plan) draftResource(from string) {
 		"per replica")
 }
 
-// draftSeries adds a draft for a metric of custom.metrics.k8s.io with a target per pod.
+// draftSeries adds a draft of a prometheus signal for a Pods or Object metric, which gpuscaler does not read from custom.metrics.k8s.io.
+// target is the target of the original metric.
 func (p *Plan) draftSeries(from, metric, target string) {
 	p.draft(from, "name: "+strings.ToLower(identifierOf(metric)), "type: prometheus",
 		"query: TODO   # PromQL for the same series, for example avg("+strings.ReplaceAll(metric, "\n", " ")+")",

@@ -58,7 +58,8 @@ func TestKnownSeriesBecomeSignals(t *testing.T) {
 	}
 }
 
-// Every known series exists in the profile of its type, and its metric is one of the policy format.
+// Every entry of seriesTypes has a metric that the policy format allows for its type, and a name that the exposition profile of the type
+// reads.
 func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
 	for name, k := range seriesTypes {
 		if !slices.ContainsFunc(policy.Metrics(policy.SourceType(k.source)), func(m policy.Metric) bool { return m.Name == k.metric }) {
@@ -80,7 +81,8 @@ func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
 	}
 }
 
-// An HPA on CPU, or on a metric that gpuscaler cannot read, becomes a policy without signals, and drafts of signals that show what it had.
+// Objects that scale only on CPU or on a metric that gpuscaler cannot read become an incomplete policy, with a draft of a signal and an
+// entry in Lost for the original metric.
 func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
 	object := "{type: Object, object: {metric: {name: hits}, describedObject: {kind: Service, name: s}, target: {type: Value, value: '20'}}}"
@@ -102,8 +104,8 @@ func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 	}
 }
 
-// The chart must allow the controller to read the metrics of the signals: those of the old triggers, and those after the replacement,
-// where the numbers of the triggers differ.
+// ReadExternalMetrics contains the names of the metrics before and after the replacement. They differ if a cron trigger is removed, because
+// KEDA puts the index of the trigger into the name.
 func TestPlanNamesTheMetricsToRead(t *testing.T) {
 	external := "{type: External, external: {metric: {name: queue-depth}, target: {type: AverageValue, averageValue: '3'}}}"
 	cron := "  - {type: cron, metadata: {timezone: UTC, start: '0 8 * * *', end: '0 9 * * *', desiredReplicas: '2'}}\n"
@@ -146,7 +148,8 @@ func TestMirrorOfAMeanIsReachable(t *testing.T) {
 	}
 }
 
-// A trigger on a known series stays as it is, and the policy has a draft that reads the series without KEDA.
+// A trigger whose query contains a metric of vLLM becomes a signal of type keda. The policy also has the draft of a vllm signal that reads
+// the metric without KEDA.
 func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
 	const trigger = "  - {type: prometheus, name: q, metadata: {serverAddress: 'http://p', query: 'sum(vllm:num_requests_waiting)', threshold: '5'}}\n"
 	plan := imported(t, scaledObjectOf(trigger, ""))

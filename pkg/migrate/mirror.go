@@ -12,20 +12,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// mirrorFactor is the target of a mirror trigger relative to the target of the policy's signal. A mirror requests a quarter of the
-// replicas, so that it stays below the policy's target under any stabilization window and rate, and is above 0 when there is work.
+// mirrorFactor is the target of a mirror trigger divided by the target of the policy's signal. A mirror trigger recommends a quarter of the
+// signal's replicas. That is above 0 while there is work, and normally below the policy's target, so that the mirror trigger does not
+// override it.
 const mirrorFactor = 4
 
-// mirrorTriggers are KEDA triggers for the signals of a policy that KEDA can read without gpuscaler. They scale up while gpuscaler is not
-// available.
+// mirrorTriggers are KEDA triggers that read the sources of the policy's signals without gpuscaler. KEDA scales up on them while gpuscaler
+// is not available. Only signals that KEDA can read have one.
 type mirrorTriggers struct {
 	triggers []map[string]any
 	terms    []string // terms of a formula, in replicas
 	notes    []string
 }
 
-// newMirrors returns the mirror triggers of a policy. Only totals (a queue, a backlog) are mirrored: a mean over the replicas needs the
-// number of replicas, which is not available in a formula of KEDA.
+// newMirrors returns the mirror triggers of a policy. Of the redis and prometheus signals, it mirrors only totals such as the length of a
+// queue. To convert a mean over the replicas to a replica count, the current number of replicas is necessary, which a formula of KEDA
+// cannot read.
 func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTriggers, err error) {
 	var left []string
 	for i := range c.Sources {
@@ -62,7 +64,8 @@ func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTri
 	return m, nil
 }
 
-// note adds a note for each trigger of the existing ScaledObject that is not in the new one.
+// note adds a note for each trigger of the existing ScaledObject (o.Triggers) that no signal of the policy reads, because the new
+// ScaledObject does not have it.
 func (m *mirrorTriggers) note(c *policy.Compiled, o *Options) {
 	for _, t := range o.Triggers {
 		named := slices.ContainsFunc(c.Sources, func(s policy.Source) bool { return s.Type == policy.SourceKEDA && s.Trigger == t["name"] })
@@ -73,8 +76,8 @@ func (m *mirrorTriggers) note(c *policy.Compiled, o *Options) {
 	}
 }
 
-// kedaTrigger returns the trigger of the existing ScaledObject that a signal of type keda reads. Its metadata and credentials are only
-// there.
+// kedaTrigger returns a copy of the trigger that a signal of type keda reads, from o.Triggers. It returns an error if the trigger is not
+// there, because only the existing ScaledObject has its metadata and credentials.
 func (m *mirrorTriggers) kedaTrigger(
 	c *policy.Compiled, signal *scaling.Signal, source *policy.Source, o *Options,
 ) (map[string]any, error) {
@@ -143,8 +146,8 @@ func (m *mirrorTriggers) prometheus(c *policy.Compiled, source *policy.Source, p
 	return map[string]any{"type": "prometheus", "name": name, "metadata": map[string]any{"serverAddress": d.Address, "query": query}}
 }
 
-// selectWorkload restricts a query with series for every workload to one workload. The join with a vector(1) that has the labels works
-// for any query.
+// selectWorkload wraps a query that returns series of many workloads, so that it returns only the sum of the series with the given labels.
+// It joins the query with a constant vector that has these labels, which works for any query.
 func selectWorkload(query string, labels map[string]string) string {
 	names := slices.Sorted(maps.Keys(labels))
 	mine := "vector(1)"

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ScalerAddress is the address of the chart's Service for KEDA. With the dns scheme, KEDA resolves the name again when the leader changes.
+// ScalerAddress is the default address of gpuscaler's external scaler: the Service of the chart. With the dns scheme, the gRPC client in
+// KEDA resolves the name again when the leader changes.
 const ScalerAddress = "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"
 
 // Options configure the manifest of a ScaledObject.
@@ -21,8 +22,8 @@ type Options struct {
 	ScalerAddress string // default: ScalerAddress
 	// Authentication is the ClusterTriggerAuthentication with KEDA's client certificate; empty: no TLS.
 	Authentication string
-	// Formula makes KEDA use the policy's target, or the mirror triggers while gpuscaler is not available, instead of the maximum of all
-	// triggers. It cannot be combined with a signal of type keda.
+	// Formula adds a scalingModifiers.formula that returns the policy's target, or the maximum of the mirror triggers while gpuscaler is
+	// not available. Without it, KEDA uses the maximum of all triggers. It cannot be combined with a signal of type keda.
 	Formula bool
 	// KEDA is the version of KEDA in the cluster.
 	KEDA Version
@@ -64,8 +65,8 @@ type modifiers struct {
 	MetricType       string `yaml:"metricType"`
 }
 
-// ScaledObject returns the ScaledObject that follows a policy exactly. Mirror triggers read the queues of the policy: while gpuscaler is
-// not available, KEDA scales up on them and does not scale down.
+// ScaledObject returns the manifest of a ScaledObject that follows a policy exactly. It has mirror triggers for the queues that the policy
+// reads. While gpuscaler is not available, KEDA can scale up on them; without Options.Formula it does not scale down.
 func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, error) {
 	w := &c.Workload
 	m, err := newMirrors(c, p, &o)
@@ -109,8 +110,9 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	})
 }
 
-// kedaGuard is the cooldownPeriod in seconds if the policy has the idle delay: two polls of KEDA. With 0, one poll without activity scales
-// to zero at once. KEDA 2.21 has such polls while it replaces its cache, after an error of any trigger or a change of the spec.
+// kedaGuard is KEDA's cooldownPeriod in seconds if the policy itself delays the scale to zero. It covers two polls of KEDA. With 0, a
+// single poll without an active trigger scales to zero at once. KEDA 2.21 has such polls while it replaces its cache, after an error of any
+// trigger or a change of the spec.
 const kedaGuard = 60
 
 func cooldownOf(minReplicas int32) int {
@@ -120,12 +122,14 @@ func cooldownOf(minReplicas int32) int {
 	return kedaGuard
 }
 
-// fallbackOf returns the fallback that KEDA applies to the policy's trigger while gpuscaler is not available.
+// fallbackOf returns the fallback that KEDA applies to the trigger for gpuscaler while gpuscaler is not available. mirror is true if there
+// are mirror triggers.
 //
-// With a mirror trigger it is applied at the first failure. KEDA 2.21 handles an error without a fallback by deleting its cache of the
-// ScaledObject, after which it returns no metric at all, and the mirror trigger cannot scale up.
+// With mirror triggers, failureThreshold is 0, so that the fallback applies at the first error. Without a fallback, KEDA 2.21 handles an
+// error by deleting its cache of the ScaledObject. It then returns no metric of any trigger, and the mirror triggers cannot scale up.
 //
-// Its replicas are never 0: KEDA would scale a workload with minReplicaCount 0 to zero at an error before failureThreshold is reached.
+// The fallback's replicas are never 0. With 0 and minReplicaCount 0, KEDA would scale the workload to zero at an error before
+// failureThreshold is reached.
 func fallbackOf(minReplicas int32, mirror bool) *fallback {
 	f := &fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
 	if mirror {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// targetFields has, by type of trigger, the metadata fields with the target per replica. Of several fields, the one in the trigger is used;
-// if there is none, the first one.
+// targetFields contains, for each type of KEDA trigger, the metadata fields that set the target per replica. If a type has several such
+// fields, targetOf uses the first one that the trigger sets, or the first of the list if it sets none.
 var targetFields = map[string][]field{
 	"activemq":               {{"targetQueueSize", 10}},
 	"apache-kafka":           {{"lagThreshold", 10}},
@@ -51,8 +51,8 @@ type field struct {
 	fallback float64 // KEDA's default; 0: the field is required
 }
 
-// targetOf returns the name and the value of a trigger's target field. The value is 0 if the field is missing and KEDA has no default.
-// known is false for a type that is not in the table.
+// targetOf returns the name and the value of the metadata field with the target of a trigger. If the trigger does not set the field, the
+// value is KEDA's default, or 0 if there is none. known is false if targetFields does not contain the type of the trigger.
 func targetOf(t map[string]any) (name string, value float64, known bool) {
 	kind, _ := t["type"].(string)
 	fields := targetFields[kind]

@@ -44,7 +44,7 @@ func (v *Version) Set(text string) error {
 // Type returns the name of the value in the help text.
 func (v *Version) Type() string { return "version" }
 
-// notes returns what a manifest for an older version cannot do.
+// notes returns a note for each feature that the manifest lacks because the version of KEDA is too old for it.
 func (v Version) notes() (notes []string) {
 	if v.before(fallbackBehavior) {
 		notes = append(notes, "KEDA before 2.17 has no fallback.behavior, and its fallback would scale down to a fixed count: so the manifest "+

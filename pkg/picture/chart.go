@@ -46,7 +46,7 @@ func NewChart(title, note string, axis Axis) *Chart {
 	return &Chart{Title: title, Note: note, axis: axis, XTicks: axis.ticks}
 }
 
-// Add draws a series above the others. The color is one of the palette: blue, green, orange, violet, red, slate.
+// Add adds a line that is drawn over the series added before. color is a color of the palette: blue, green, orange, violet, red, slate.
 func (c *Chart) Add(name, look, color string, values []float64) {
 	c.Series = append(c.Series, Series{Name: name, Class: look + " " + color, Color: color, values: values, drawn: values})
 }
@@ -84,7 +84,8 @@ func (c *Chart) Draw() *Chart {
 	return c
 }
 
-// Paths returns the series in drawing order: the tallest area of a stack first, then each lower one over it.
+// Paths returns the series in drawing order. Stacked areas reach down to zero, so the tallest one is drawn first and each lower one covers
+// part of it.
 func (c *Chart) Paths() []Series {
 	if c.floor == nil {
 		return c.Series

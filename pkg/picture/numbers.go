@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Step returns the least of 1, 2 or 5 times a power of ten that is at least v. It returns 1 if v is not positive.
+// Step returns the smallest number of the form 1, 2 or 5 times a power of ten that is not less than v. It returns 1 if v is not positive.
 func Step(v float64) float64 {
 	if !(v > 0) || math.IsInf(v, 0) {
 		return 1

@@ -1,5 +1,6 @@
-// Package picture draws the charts of pages and reports: values over time, and parts of a whole. The width of a plot is a fixed number
-// of units, which the browser stretches to the available width. Text keeps its size, so a phone shows the same chart as a large screen.
+// Package picture draws the charts of HTML pages and reports: values over time, and bars divided into parts. A plot has a fixed width in
+// SVG units, and the browser scales it to the available width. Text keeps its size, so that a chart is readable on a phone and on a large
+// screen.
 package picture
 
 import (
@@ -8,20 +9,21 @@ import (
 	"strings"
 )
 
-// Canvas is the width of every plot in units.
+// Canvas is the width of every plot in SVG units.
 const Canvas = 1000.0
 
-// Plot converts values to positions. Top is the value at the upper edge and is positive; 0 is at the lower edge, Height units below.
+// Plot converts values to vertical positions. Height is the height of the plot in SVG units. Top is the value at the upper edge and must be
+// positive; 0 is at the lower edge.
 type Plot struct{ Height, Top float64 }
 
-// Y returns the position of a value in units from the upper edge.
+// Y returns the distance of a value from the upper edge in SVG units.
 func (p Plot) Y(v float64) float64 { return p.Height - (p.Height-2)*min(1, v/p.Top) - 1 }
 
-// Held is a value that is constant between two positions in units from the left edge.
+// Held is a value that is constant from From to To, which are distances from the left edge in SVG units.
 type Held struct{ From, To, Value float64 }
 
-// Steps returns the SVG path of a step line through the values in the order of time. The line has a gap between two values that do not
-// touch. An area is closed down to zero.
+// Steps returns the SVG path of a step line through the values, which must be in the order of time. If a value begins after the end of the
+// value before it, the line has a gap there. If area is true, the path encloses the area between the line and zero.
 func (p Plot) Steps(values []Held, area bool) string {
 	var d strings.Builder
 	begin := 0.0
@@ -44,7 +46,7 @@ func (p Plot) Steps(values []Held, area bool) string {
 	return d.String()
 }
 
-// Place formats a number of units for an attribute.
+// Place formats a coordinate in SVG units for an attribute.
 func Place(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
 // Percent formats a position on the canvas as a percentage of its width.

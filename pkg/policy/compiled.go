@@ -1,5 +1,6 @@
-// Package policy holds the compiled forms of what users write: Compiled for a ScalingPolicy and Platform for the PlatformConfig, with
-// the problems that were found in the text. It contains no parser; the sub-packages produce these values.
+// Package policy contains the compiled forms of the documents that users write: Compiled for a ScalingPolicy, and Platform for the
+// PlatformConfig. It also contains Problem, the type of the defects that are found in a document. It contains no parser; the sub-packages
+// produce these values.
 //
 //	spec         the structs that users write in YAML, their scalar types and the field table
 //	decode       YAML into these structs, with the line, column and field of every problem
@@ -13,11 +14,13 @@
 //	store        loads and reloads files, keeps the last valid version, publishes one snapshot
 //	wording      the wording of found and allowed values in problems
 //
-// Three rules hold in all of them. Every defect is a Problem with its place, the found value and the allowed values, and all problems
-// of a text are reported together. A defect affects only its own document, whose last valid version stays in force. The
-// PlatformConfig's bounds and permissions apply always, also to a last valid version.
+// Three rules apply in all sub-packages:
+//   - Every defect is a Problem with its file, line and field, the found value and the allowed values. All problems of a document are
+//     reported in one run.
+//   - A defect affects only its own document. The last valid version of that document stays in force.
+//   - The bounds and permissions of the PlatformConfig always apply, also to a last valid version.
 //
-// The result does not depend on the present time: a policy that was accepted is accepted again after a restart.
+// The result does not depend on the current time: a policy that was accepted once is accepted again after a restart.
 package policy
 
 import (
@@ -60,15 +63,19 @@ const (
 // Source is where the readings of one signal come from. Only the fields of its Type are set.
 type Source struct {
 	Type SourceType
-	// DataSource is the name of a data source of the PlatformConfig, with the default filled in. If it is empty, the PlatformConfig
-	// declares no suitable one, and the poller uses the built-in way: it scrapes the pods by the profile of Type, or asks the cluster's
-	// own API.
+	// DataSource is the name of a data source of the PlatformConfig: the one in the policy, or the default. If it is empty, the
+	// PlatformConfig has no suitable data source. The poller then scrapes the pods with the profile of Type, or reads the API of the
+	// cluster.
 	DataSource string
 
-	// Query is PromQL of a prometheus signal; it contains the matchers of the data source. With a QueryName the platform team wrote it,
-	// and one query serves every workload that refers to it: the series of a workload has its namespace in NamespaceLabel and
-	// LabelValue (if empty, the name of the scale target) in WorkloadLabel. Without a QueryName the query was built from the metric and
-	// labels of the policy, selects its namespace only, and WorkloadLabel is empty.
+	// Query is the PromQL of a signal of type prometheus. It contains the matchers of the data source.
+	//
+	// If QueryName is set, Query is a query of the PlatformConfig, which many workloads share. The series of this workload have its
+	// namespace in the label NamespaceLabel. They have LabelValue, or the name of the scale target if LabelValue is empty, in the label
+	// WorkloadLabel.
+	//
+	// If QueryName is empty, Query was built from the metric and labels in the policy. It selects only series of the policy's namespace,
+	// and WorkloadLabel is empty.
 	QueryName, Query          string
 	WorkloadLabel, LabelValue string
 	NamespaceLabel            string // label of the result that contains the namespace of the workload
@@ -76,8 +83,8 @@ type Source struct {
 	// Metric is the short name of a metric of a model server (requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, ...) or
 	// of dcgm (activity, memory, ...), or the name of an external metric.
 	Metric string
-	// Quantile of a latency histogram is between 0 and 1, both excluded; 0 means the mean. Window is the time that the histogram is
-	// read over.
+	// Quantile is the quantile of a latency histogram, greater than 0 and less than 1. 0 means the mean. Window is the time over which the
+	// latency is computed.
 	Quantile float64
 	Window   time.Duration
 
@@ -90,8 +97,8 @@ type Source struct {
 	// keda: name of the trigger in the ScaledObject of the workload
 	Trigger string
 
-	// Denied is why the PlatformConfig no longer permits the source to this workload, whose last valid version is in force; empty if it
-	// is permitted. A denied source is not read, and its readings have CauseForbidden.
+	// Denied is the reason why the PlatformConfig no longer lets this workload read the source. It is set only in a last valid version, and
+	// empty if the source is permitted. A denied source is not read, and its readings have CauseForbidden.
 	Denied string
 }
 

@@ -6,14 +6,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Metric is what a policy can name as `metric` of a type. Package telemetry maps it to the metric names of each version of a server.
+// Metric is a metric that a policy can select with the field `metric` of a signal. Package telemetry maps it to the names that each version
+// of a server exports.
 type Metric struct {
 	Name  string
 	Unit  scaling.Unit
 	Class scaling.Class
-	// Mean is true for a value that is a mean over replicas: the default of metricType is then Value.
+	// Mean is true if the metric is a mean over replicas and not a total. metricType then defaults to Value.
 	Mean bool
-	// Histogram is true for a time that the server exports as a histogram, so that a quantile can be computed.
+	// Histogram is true if the server exports the latency as a histogram, from which a quantile can be computed.
 	Histogram bool
 }
 
@@ -40,7 +41,7 @@ func share(name string) Metric {
 	return Metric{Name: name, Unit: scaling.Percent, Class: scaling.Utilization, Mean: true}
 }
 
-// metricsOf lists the metrics of each type that reads pods. The first is the default.
+// metricsOf lists the metrics of each signal type whose source is the pods of the workload. The first metric is the default of the type.
 var metricsOf = map[SourceType][]Metric{
 	SourceDCGM:   {gpuActivity, share("tensorActivity"), share("dramActivity"), share(GPUMemory)},
 	SourceVLLM:   {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},

@@ -30,7 +30,7 @@ type Platform struct {
 // Bounds limits the replicas of policies. Max 0 means no maximum, so the zero value limits nothing.
 type Bounds struct{ Min, Max int32 }
 
-// Narrow returns low and high within b. If Min is above Max, Max applies.
+// Narrow returns minReplicas and maxReplicas of a policy, limited to the bounds. If b.Min is above b.Max, b.Max applies.
 func (b Bounds) Narrow(low, high int32) (int32, int32) {
 	low, high = max(low, b.Min), max(high, b.Min)
 	if b.Max > 0 {
@@ -51,7 +51,7 @@ type Team struct {
 	Scaling *scaling.Team // the team as the engine uses it, shared by its policies; nil without limits
 }
 
-// DataSourceType is how a data source is read.
+// DataSourceType is the kind of a data source. Its values are those of the field `type` of a data source.
 type DataSourceType string
 
 // The types of data sources.
@@ -97,12 +97,13 @@ func (d *DataSource) Allows(namespace string) bool {
 	return len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace)
 }
 
-// Serves reports whether the data source can answer signals of a type. A scrape of the DCGM exporter, for example, has no vLLM metrics.
+// Serves reports whether signals of type t can be read from the data source. A scrape data source with profile dcgm, for example, has no
+// vLLM metrics.
 func (d *DataSource) Serves(t SourceType) bool {
 	return d.Type != DataScrape || d.Profile == "" || d.Profile == t
 }
 
-// Query is PromQL of the platform team whose result has one series per workload.
+// Query is a PromQL query of the PlatformConfig. Its result has one series for each workload.
 type Query struct {
 	Name, Source                  string
 	PromQL                        string // with the matchers of the data source
@@ -117,7 +118,7 @@ type Group struct {
 	Windows []GroupWindow // parallel to the Schedules of spec.Group
 }
 
-// GroupWindow is a time window in which fields of the group's NodePools differ.
+// GroupWindow is a time window in which gpuscaler overrides fields of the group's NodePools.
 type GroupWindow struct {
 	Window     calendar.Window
 	NodePools  []string // capacity types; all of the group if none was written
@@ -155,8 +156,8 @@ func (p *Platform) Group(name string) *Group {
 	return find(p.Groups, func(g *Group) bool { return g.Name == name })
 }
 
-// DefaultSource returns the data source for policies that name none: the one marked default, or else the only one of its type that the
-// namespace may use. It returns nil if there is no such data source.
+// DefaultSource returns the data source for signals that do not name one: the default of type t, or the only data source of type t that the
+// namespace may use. It returns nil if there is none, or if several exist without a default.
 func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource {
 	var only *DataSource
 	for i := range p.DataSources {
@@ -179,7 +180,7 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 	return only
 }
 
-// BoundsFor returns the bounds of the policies of a namespace.
+// BoundsFor returns the bounds for policies of a namespace: those of the PlatformConfig, narrowed by those of the namespace's team.
 func (p *Platform) BoundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {
@@ -208,7 +209,7 @@ func (p *Platform) MayRead(namespace, clusterQueue string) bool {
 	return clusterQueue == "" || len(p.Teams) == 0 || team != nil && slices.Contains(team.ClusterQueues, clusterQueue)
 }
 
-// StricterMode returns the mode that permits less: hold before advisory before auto.
+// StricterMode returns the stricter of two modes. The order from the strictest is hold, advisory, auto.
 func StricterMode(a, b scaling.Mode) scaling.Mode { return max(a, b) }
 
 // ModeOf returns the mode of a `mode` field; the default is auto.

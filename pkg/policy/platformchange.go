@@ -13,7 +13,7 @@ func (p *Platform) IsEmpty() bool {
 	return reflect.DeepEqual(&bare, &Platform{})
 }
 
-// ReuseEqual returns before if p equals it, so that pointers to it stay valid, or else p.
+// ReuseEqual returns before if it is equal to p, and p otherwise. With before, pointers into the previous PlatformConfig stay valid.
 func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	if reflect.DeepEqual(p, before) {
 		return before
@@ -21,8 +21,8 @@ func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	return p
 }
 
-// EqualExceptMode reports whether two platforms differ at most in their modes. Policies then need no recompilation, and a hold takes
-// effect at once on 10,000 policies.
+// EqualExceptMode reports whether a policy compiles to the same result with both PlatformConfigs, apart from its mode. In this case
+// policies need not be compiled again, so mode: hold takes effect at once even with 10,000 policies.
 func EqualExceptMode(a, b *Platform) bool {
 	x, y := *a, *b
 	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
@@ -37,8 +37,8 @@ func EqualExceptMode(a, b *Platform) bool {
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
 }
 
-// Clamp returns a last valid version within what the PlatformConfig allows now: bounds, mode, data sources, queries and capacity group.
-// It is used when the version cannot be compiled against the present PlatformConfig.
+// Clamp returns a copy of a policy's last valid version that respects the current PlatformConfig: bounds, mode, team, data sources, queries
+// and capacity group. It is used if that version can no longer be compiled.
 func (p *Platform) Clamp(c *Compiled) *Compiled {
 	out, policy := *c, *c.Workload.Policy
 	ns := c.Workload.Key.Namespace

@@ -35,7 +35,7 @@ func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Over
 	return o, c
 }
 
-// Book returns the price book with the overrides and commitments of the PlatformConfig added before it.
+// Book returns the price book base with the overrides and commitments of the PlatformConfig, which have precedence.
 func (p *Platform) Book(base *cost.Book) *cost.Book {
 	return base.With(Costs(p.Prices.Overrides, p.Prices.Commitments))
 }

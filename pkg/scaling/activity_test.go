@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The cases keep a workload of 2 without demand from zero, and change when its cooldown of a minute starts.
+// The workload has 2 replicas, no demand and a cooldown of a minute. A schedule or an override with a minimum above 0 keeps it above zero,
+// and the cooldown starts when the schedule or the override ends.
 func TestWorkloadIsKeptFromZero(t *testing.T) {
 	schedule := func(floor int32) func(*scenario) {
 		return func(w *scenario) { w.p.Schedules = []Schedule{on("window", 0, 10*time.Minute, floor, -1)} }
@@ -42,7 +43,8 @@ func TestWorkloadIsKeptFromZero(t *testing.T) {
 	}
 }
 
-// Two quiet signals, one or both of which do not cover all pods. A pod that did not report may be serving.
+// Two signals are below their activation, and one or both of them do not have values from all pods. A pod that did not report may be
+// serving requests, so it prevents scale to zero. With ActiveByAll, one signal that covers all pods proves that the workload is inactive.
 func TestSilentPodPreventsScaleToZeroUnlessASignalShowsIdleness(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -115,7 +117,7 @@ func TestGrowingDemandNamesTheFirstFreshSignal(t *testing.T) {
 	}
 }
 
-// An edited policy keeps the trend of a signal only if the signal has the same measurement.
+// When a policy is edited, a signal keeps its trend only if it still measures the same: the same source, kind, class and unit.
 func TestEditedPolicyKeepsTrendsOfTheSameMeasurements(t *testing.T) {
 	named := Signal{Name: "queue", Type: "prometheus", Kind: Total, Class: Demand, Unit: Count, Target: 10, MaxAge: time.Minute}
 	known := named

@@ -1,8 +1,9 @@
 package scaling
 
-// atRisk adds a replacement for each ready replica on a node that is about to be interrupted, until that replica is gone. A replacement
-// that is already ready does not count as spare: otherwise the target would fall before its predecessor is gone, and rise again in the
-// next tick. Replacements and a surge overlap with the replicas that they replace, so they may exceed a schedule ceiling.
+// atRisk adds a replacement for each ready replica on a node that is about to be interrupted. The replacement stays in the target until
+// that replica is gone, even if the replacement is already ready. Otherwise the target would decrease while the replica at risk still
+// exists, and increase again in the next tick. The old and the new replicas overlap for a short time only, so their sum may exceed a
+// schedule ceiling.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n
 	if risk, kept := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && kept > 0 {
@@ -10,8 +11,8 @@ func (t *tick) atRisk() {
 	}
 }
 
-// atLeast returns n raised to minReplicas, because replicas for nodes are added to the minimum that the bounds apply later. With
-// minReplicas 3 and no demand, a surge of one is a fourth replica.
+// atLeast returns n, raised to minReplicas. The rules atRisk and surge add their replicas to the result, because the rule bounds applies
+// minReplicas only after them. With minReplicas 3 and no demand, a surge of one must give 4 replicas and not 3.
 func (t *tick) atLeast(n int32) int32 {
 	if t.isPaused() || t.skips(RuleBounds, -1) {
 		return n
@@ -19,8 +20,8 @@ func (t *tick) atLeast(n int32) int32 {
 	return max(n, min(t.p.MinReplicas, t.maxReplicas()))
 }
 
-// surge adds the replicas of a move between NodePools. A workload at zero has nothing to move. While signals are missing, the replicas
-// that the rules about nodes added before stay, because the end of a surge would lower the target.
+// surge adds replicas for a move between NodePools. It adds none to a workload with 0 replicas. While required signals are missing, it
+// keeps the replicas that atRisk and surge added in earlier ticks, because removing them would lower the target.
 func (t *tick) surge() {
 	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)
 	if t.inputs.degraded {
@@ -31,8 +32,8 @@ func (t *tick) surge() {
 	}
 }
 
-// capacity stops an increase beyond the replicas for which nodes can be launched. It never lowers the target below the current replicas,
-// because Karpenter launches nodes for pending pods.
+// capacity limits an increase to the number of replicas for which nodes can be launched. It never lowers the target below the current
+// replicas, because Karpenter launches nodes for pods that are already pending.
 func (t *tick) capacity() {
 	t.uncapped = t.n
 	if limit := t.o.Advice.Cap; limit >= 0 {
@@ -81,8 +82,8 @@ func (t *tick) paused() {
 	}
 }
 
-// maxReplicas returns the greatest target that can have an effect. A target above the managed HPA's maxReplicas would be served and not
-// followed, and nodes would be launched for replicas that the HPA does not create.
+// maxReplicas returns the maximum of the policy, or that of the managed HPA if it is less. The HPA would not follow a greater target, but
+// nodes would be launched for it.
 func (t *tick) maxReplicas() int32 {
 	if c := t.o.HPAMaxReplicas; c > 0 {
 		return min(c, t.p.MaxReplicas)
@@ -107,8 +108,8 @@ func (t *tick) bounds() {
 	t.set(RuleBounds, -1, t.withinBounds(t.n), float64(t.p.MinReplicas), float64(t.maxReplicas()))
 }
 
-// withinTeam applies the workload's share of its team's limit to n. It takes precedence over the bounds, a pause and an override,
-// because what one workload has above its share is missing for another one of the team.
+// withinTeam limits n to the workload's share of its team's limit. It takes precedence over the bounds, a pause and an override, because
+// replicas above the share would take resources from other workloads of the team.
 func (t *tick) withinTeam(n int32) int32 {
 	if l := &t.o.Limit; l.Limited && !t.skips(RuleTeamLimit, -1) {
 		return max(min(n, l.Max), 0)
@@ -127,7 +128,7 @@ func (t *tick) teamLimit() {
 	t.set(RuleTeamLimit, l.Index, t.withinTeam(t.n), limit, float64(l.Others))
 }
 
-// withinFinalLimits applies the rules after the capacity cap to n.
+// withinFinalLimits returns n after the rules override, paused, bounds and team limit.
 func (t *tick) withinFinalLimits(n int32) int32 {
 	return t.withinTeam(t.withinBounds(t.withinPause(t.withinOverride(n))))
 }

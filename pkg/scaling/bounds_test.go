@@ -180,7 +180,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// on returns a schedule that is open from one time to another, relative to nine.
+// on returns a schedule that is open between two times, which are relative to 09:00 (the variable nine).
 func on(name string, from, to time.Duration, low, high int32) Schedule {
 	return Schedule{Window: calendar.Window{Name: name, From: nine.Add(from), To: nine.Add(to)}, Min: low, Max: high}
 }

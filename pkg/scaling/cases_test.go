@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Each rule has at least one case in testdata/decisions.golden: a decision in which the rule has a reason, as operators read it.
+// testdata/decisions.golden has at least one decision for each rule, with the text that operators read. In that decision the rule must have
+// a Reason.
 func TestDecisionOfEachRuleAsText(t *testing.T) {
 	var out strings.Builder
 	covered := [numRules]bool{RuleNone: true, RulePropose: true} // these have no reason
@@ -43,7 +44,7 @@ func TestDecisionOfEachRuleAsText(t *testing.T) {
 	golden(t, "testdata/decisions.golden", out.String())
 }
 
-// decisionCase is a decision about a last target of replicas, all of them ready.
+// decisionCase is a decision in which the given rule has a Reason. The last target and the ready replicas are row.replicas.
 type decisionCase struct {
 	rule Rule
 	row
@@ -109,7 +110,7 @@ func decisionCases(t *testing.T) []decisionCase {
 	}
 }
 
-// A decision that lowers the target never says that it was not lowered.
+// If a decision lowers the target, its text must not say that a scale-down was prevented.
 func TestADecreaseDoesNotReadAsIfItWasHeld(t *testing.T) {
 	held := regexp.MustCompile(`no scale-down( by| until|$)|no scale-up|within`)
 	lowered := 0
@@ -132,7 +133,7 @@ func TestADecreaseDoesNotReadAsIfItWasHeld(t *testing.T) {
 	}
 }
 
-// The list of rules in the package documentation is the list in the code.
+// The package documentation must list the rules of the code in the same order.
 func TestDocumentationListsTheRulesInOrder(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Total is the sum of the queues of pods, and some pods do not answer. The decision with a part of them is compared with the decision
-// with all.
+// The value of a Total is the sum of the queues of all pods, and some pods do not report. The test compares the decision for the sum of the
+// pods that reported with the decision for the sum of all pods.
 func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const target = 10.0
@@ -18,7 +18,8 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 		pods := rapid.IntRange(1, 12).Draw(t, "pods")
 		whole, seen, answered := 0.0, 0.0, 0
 		for range pods {
-			// A pod that does not report counts as at most at its target; more cannot be known.
+			// A pod that does not report has a queue of at most the target in this test, because Decide counts it with a queue at the
+			// target.
 			silent := rapid.IntRange(0, 3).Draw(t, "silent") == 0
 			most := 40.0
 			if silent {
@@ -53,7 +54,8 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	})
 }
 
-// One of six pods does not answer its scrapes; the queues of the others are empty for an hour.
+// One of six pods cannot be scraped, and the queues of the others are empty for an hour. The pod may have requests, so one replica is kept.
+// The cooldown starts when all pods report.
 func TestPodThatDoesNotReportPreventsScaleToZero(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}},
 		MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}

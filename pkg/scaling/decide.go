@@ -2,8 +2,9 @@ package scaling
 
 import "time"
 
-// Decide computes the target of one workload, the reasons for it, and the state for the next tick. It is pure and does not fail: for any
-// observation the target is within the bounds of the policy. It does not keep o. It allocates memory only for a policy with a Formula.
+// Decide computes the target of one workload, the reasons for it, and the state for the next tick. It is a pure function and never fails:
+// for any observation the target is within the bounds of the policy. It does not keep a reference to o. It allocates memory only for a
+// policy with a Formula.
 func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
 	d := s.Decide(p, &o, now)
 	return d, s
@@ -19,11 +20,11 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 	return d
 }
 
-// Without returns the target that the same tick would have had without one rule. s is the state before the tick, not the one that Decide
-// returned.
+// Without returns the target that the same tick would have had without one rule. s is the state before the tick, and not the state that
+// Decide returned for it.
 //
-// RulePropose or RuleCombine with an index removes the signal of that index from the policy; RuleScheduleFloor or RuleScheduleCeiling with
-// an index removes one schedule. Index -1, and any index of another rule, removes the whole rule.
+// rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
+// and RuleScheduleCeiling, the schedule. For index -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
 	elapsed := s.begin(p, o.Replicas, now)
 	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed}
@@ -33,7 +34,7 @@ func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index 
 	return t.n
 }
 
-// tick is the evaluation of one tick. The rules read the state and change the target; only remember changes the state.
+// tick is the evaluation of one tick. Rules read the state but change only the target; remember stores the new state at the end.
 type tick struct {
 	p       *Policy
 	o       *Observation
@@ -43,7 +44,7 @@ type tick struct {
 	at      int64
 	elapsed int64 // milliseconds since the last tick
 
-	// The same for every pass of the tick.
+	// These fields do not change between the runs of the rules in one tick. (Decide runs them again without one rule; see tie.)
 	current, ready, loading int32 // never negative
 	signals                 int8
 	proposals               [MaxSignals]Proposal
@@ -89,7 +90,7 @@ func (t *tick) run() {
 	}
 }
 
-// apply runs one rule. It is a switch and not a list of functions, because calls of function values allocate the tick.
+// apply runs one rule. It is a switch and not a list of functions, because calling a function value would make the tick escape to the heap.
 func (t *tick) apply(rule Rule) {
 	switch rule {
 	case RulePropose:
@@ -137,8 +138,8 @@ func (t *tick) apply(rule Rule) {
 	}
 }
 
-// leaveOut makes the next run a counterfactual. Only signals and schedules can be left out one by one; the index of another rule's
-// reason names the signal that the rule is about.
+// leaveOut makes the next run skip a rule, or only one signal or one schedule of it. For rules other than those of signals and schedules,
+// it skips the whole rule, because the index in their Reason is only the signal that caused the effect.
 func (t *tick) leaveOut(rule Rule, index int8) {
 	switch rule {
 	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:
@@ -148,10 +149,10 @@ func (t *tick) leaveOut(rule Rule, index int8) {
 	t.skip, t.skipIndex = rule, index
 }
 
-// skips reports whether this pass leaves out a rule, or one signal or schedule of it.
+// skips reports whether this run of the rules leaves out a rule (index -1), or one signal or schedule of it.
 func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
 
-// without reports whether this pass leaves out a signal.
+// without reports whether this run of the rules leaves out the signal i.
 func (t *tick) without(i int8) bool { return t.skips(RuleCombine, i) || t.skips(RulePropose, i) }
 
 // set sets the target to the result of a rule. The rule's Reason is recorded even if the target does not change.
@@ -164,15 +165,17 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	}
 }
 
-// keepAtLeast is set for a rule that raises the target to at least floor. It raises the unrounded recommendation, too, because the
-// tolerance rule compares that: otherwise the tolerance could drop a greater load that rounds up to floor, and not a smaller one.
+// keepAtLeast raises the target to at least floor and records the Reason of the rule. It also raises the recommendation before rounding to
+// floor, because the rule tolerance compares with that. Otherwise a greater load, which is rounded up to floor, could be within the
+// tolerance and lose a replica that a smaller load, which is raised to floor, keeps.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)
 	t.unrounded = unrounded
 }
 
-// begin reads the observation. A negative count is 0.
+// begin copies the numbers of the observation, evaluates each signal, and checks whether an override applies. A negative number of replicas
+// counts as 0.
 func (t *tick) begin() {
 	t.at = stamp(t.now)
 	t.current = clamp(t.o.Replicas, 0, maxReplicas)
@@ -205,7 +208,8 @@ func (t *tick) finish() {
 	d.EarliestScaleDown, d.ScaleDownRule = t.earliestScaleDown()
 }
 
-// isKeptActive reports whether demand, a schedule or an override keeps replicas. The cooldown counts from its end.
+// isKeptActive reports whether demand, a schedule floor or an override with a minimum requires replicas. The cooldown starts at the last
+// tick for which it is true.
 func (t *tick) isKeptActive() bool {
 	return t.active || t.floor > 0 || t.overrides() && t.o.Operator.Min > 0
 }
@@ -232,7 +236,7 @@ func (t *tick) remember() {
 	}
 }
 
-// tie finds the rule that would have made the same target without the binding one.
+// tie sets Decision.Tied to the rule that gives the same target if the binding rule is left out, or to RuleNone if the target would differ.
 func (t *tick) tie() {
 	c := *t
 	c.d = nil

@@ -2,11 +2,11 @@ package scaling
 
 import "time"
 
-// tickMillis is the interval between ticks. A decrease that a rate allows only between two ticks has no effect.
+// tickMillis is the time between two ticks. If a rate allows a decrease only at a time between two ticks, the target does not decrease.
 const tickMillis = 1000
 
-// earliestScaleDown returns when the target can decrease next if there is no demand from now on, and the rule that prevents it the
-// longest. A ceiling or an override can lower the target earlier.
+// earliestScaleDown returns the earliest time at which the target can decrease if there is no demand from now on, and the rule that
+// prevents a decrease until then. A ceiling or an override can lower the target earlier.
 func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	if rule := t.unboundedRule(); rule != RuleNone {
 		return time.Time{}, rule
@@ -45,7 +45,7 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	return instant(at), rule
 }
 
-// unboundedRule returns the rule that keeps the target for a time that is not known, or RuleNone.
+// unboundedRule returns the rule that prevents a decrease until a time that is not known, or RuleNone.
 func (t *tick) unboundedRule() Rule {
 	switch {
 	case t.isPaused():
@@ -62,7 +62,7 @@ func (t *tick) unboundedRule() Rule {
 	return RuleNone
 }
 
-// zeroAt returns when the cooldown ends; never for a policy with a minimum above zero.
+// zeroAt returns the time at which the cooldown ends, or never if minReplicas is above zero.
 func (t *tick) zeroAt() int64 {
 	if t.p.MinReplicas > 0 {
 		return never
@@ -70,7 +70,7 @@ func (t *tick) zeroAt() int64 {
 	return t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
 }
 
-// floorEnds returns when the last schedule that keeps the target changes.
+// floorEnds returns the latest time at which a schedule whose minimum is at least the target opens or closes.
 func (t *tick) floorEnds() int64 {
 	a, last := &t.s.schedules, t.at
 	for i := range min(len(t.p.Schedules), MaxSchedules) {

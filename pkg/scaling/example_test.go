@@ -31,7 +31,7 @@ func ExampleDecide() {
 	// 12 replicas: queue is missing: no scale-down
 }
 
-// The target of a tick without one of its rules.
+// Without returns the target of the same tick without one of its rules, here without the rule that is binding.
 func ExampleWithout() {
 	policy := &scaling.Policy{
 		Signals:   []scaling.Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The fields of a decision that other packages compute with.
+// The test checks the fields of a decision that other packages use: Requested, Uncapped, Extra and Room.
 func TestFieldsOfADecision(t *testing.T) {
 	mean := func(p *Policy) { p.Signals = []Signal{busy(0.7)} }
 	lost := func(o *Observation) { o.Readings[0] = Reading{Cause: CauseUnreachable} }
@@ -52,7 +52,7 @@ func TestFieldsOfADecision(t *testing.T) {
 	}
 }
 
-// A signal that raised the target is the binding one, although another signal is missing.
+// One signal raises the target and another one is missing. The decision names the first signal as the binding one.
 func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	p, o, s := (&row{replicas: 6, values: []float64{87, 0}, policy: twoSignals, see: func(o *Observation) {
 		o.Readings[1] = Reading{Cause: CauseUnreachable}
@@ -63,7 +63,8 @@ func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	}
 }
 
-// All signals are needed for activity. One is active and covers all pods; of the quiet one a pod did not report, and it may be serving.
+// With ActiveByAll, one signal is active, and the other one is not but has values from half of the pods only. The other pods may be serving
+// requests, so the workload stays active.
 func TestSilentPodOfTheQuietSignalMayBeServing(t *testing.T) {
 	p, o, s := (&row{replicas: 1, values: []float64{9, 0}, policy: func(p *Policy) {
 		p.Signals, p.Activation, p.CooldownPeriod = []Signal{queue(10), queue(10)}, ActiveByAll, time.Minute

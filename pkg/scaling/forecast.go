@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Forecast keeps more replicas than a signal needs now: for the mean of its proposals over about Window, plus Deviations times their
-// upward deviation from it. Replicas for a step in demand are ready only after a cold start; with a forecast the next step of a size as
-// in the last minutes finds ready replicas. In a calm hour the deviations are small, and few replicas are kept.
+// Forecast keeps more replicas than a signal needs now: the mean of its proposals over about Window, plus Deviations times the typical
+// upward deviation from that mean. New replicas are ready only after a cold start. With a forecast, ready replicas exist when demand rises
+// as much as it did in the last minutes. If demand hardly varied, the deviation is small and few additional replicas are kept.
 type Forecast struct {
 	Window     time.Duration // how long a rise counts; 0 turns the forecast off
 	Deviations float64       // upward deviations above the mean, >= 0; 2 covers 98% of the time if the noise is normally distributed
-	// Replaces makes the forecast the signal's proposal instead of the reading, up and down, under the windows, tolerances and rates. A
-	// reading of half a minute is mostly noise, and replicas that it starts are ready when it has passed. Without Replaces the forecast is
-	// a minimum.
+	// Replaces makes the forecast the signal's proposal, in place of the reading; stabilization windows, tolerances and rates apply to it.
+	// Without Replaces, the forecast only raises the target. Replaces avoids starting replicas for noise: much of the variation between
+	// readings of half a minute is noise, and has passed when a replica that was started for it is ready.
 	Replaces bool
 }
 
-// forecastState is what a forecast remembers of a signal's proposals, in replicas: exponential moments, which need four numbers for any
-// history.
+// forecastState is the history of a signal's proposals, in replicas: exponential moving averages of the mean and of the squared deviation.
+// Its size does not depend on the length of the history.
 type forecastState struct {
 	known  bool
 	level  float64 // of at most the last half minute; a single scrape counts arrivals of a few seconds, which are mostly noise
@@ -26,8 +26,8 @@ type forecastState struct {
 	spread float64 // mean square of the level's deviation above the mean, doubled: the variance of a symmetric distribution
 }
 
-// next returns the state with the proposal of a tick. Only values above the mean count as deviations: with both sides, more replicas
-// would be kept when demand ends.
+// next returns the state after the proposal of a tick. Only values above the mean count as deviations. If values below it counted, too, the
+// forecast would increase when demand ends.
 func (o forecastState) next(proposal float64, elapsed int64, f *Forecast) forecastState {
 	tau, level := max(f.Window.Milliseconds(), 1), toward(o.level, proposal, elapsed, f.settles())
 	above := max(level-o.mean, 0)
@@ -37,8 +37,8 @@ func (o forecastState) next(proposal float64, elapsed int64, f *Forecast) foreca
 		spread: float64((1 - weight) * (o.spread + float64(weight*square)))}
 }
 
-// settles returns the time constant, in milliseconds, with which the level follows a reading. If the forecast replaces the reading, the
-// level follows within about one scrape, because nothing else reacts to a step.
+// settles returns the time constant, in milliseconds, of the average of the most recent proposals (level). It is shorter, about one scrape
+// interval, if the forecast replaces the reading, because then only the forecast reacts to a rise of demand.
 func (f *Forecast) settles() int64 {
 	if f.Replaces {
 		return fastMillis / 2
@@ -46,16 +46,17 @@ func (f *Forecast) settles() int64 {
 	return fastMillis
 }
 
-// upper returns the number of replicas to keep.
+// upper returns the number of replicas to keep, before rounding: the mean plus the given number of deviations.
 func (o forecastState) upper(deviations float64) float64 {
 	return o.mean + float64(deviations*math.Sqrt(o.spread))
 }
 
-// updateForecast adds the proposal of a usable reading to the signal's forecast, and replaces the proposal by it if the policy says so.
+// updateForecast adds the proposal of a usable reading to the signal's forecast. If Forecast.Replaces is set, it replaces the proposal by
+// the forecast.
 //
-// The first state of a policy or a leader starts at the last target, because a restart must not lower the target. A forecast that
-// replaces the reading also starts again at zero replicas and after a gap: a mean that includes the time at zero would propose too few
-// replicas for the first demand, and one from before an outage does not include the demand during it.
+// A forecast without history starts at the last target, so that a new policy or a new leader does not lower the target. A forecast with
+// Replaces also starts again after missing readings and while the last target is zero. Otherwise its mean would include the time at zero
+// and be too small for the first demand, or would not include the demand during an outage of the source.
 func (t *tick) updateForecast(i int8) {
 	f := &t.p.Signals[i].Forecast
 	if f.Window <= 0 || t.status[i] != SignalOK {
@@ -76,9 +77,9 @@ func (t *tick) updateForecast(i int8) {
 	}
 }
 
-// forecast raises the target to the number of replicas that the forecasts keep. It does not lower it, does not scale up from zero, and
-// does not prevent scale to zero after the cooldown. A signal that cannot be used has no forecast: if it is required, the target is kept
-// anyway.
+// forecast raises the target to the greatest forecast of the signals. It does not lower the target, does not scale up from zero, and does
+// not prevent scale to zero after the cooldown. It ignores signals that cannot be used: if such a signal is required, the rule missing
+// signal keeps the target.
 func (t *tick) forecast() {
 	best, mean, index := float64(clamp(t.o.Forecast, 0, maxReplicas)), 0.0, int8(-1)
 	for i := range t.signals {
@@ -100,9 +101,9 @@ func (t *tick) forecast() {
 	}
 }
 
-// forecastKeepsTarget reports whether a forecast may keep the target although demand has ended. After a rise the mean still increases to
-// the last level; a forecast without samples starts at the last target; and a forecast that replaces the reading keeps the target while
-// it is within the tolerance of scaleDown.
+// forecastKeepsTarget reports whether a forecast may prevent a decrease of the target for a time that is not known, even if demand has
+// ended. There are three cases: after a rise of demand, the mean still increases; a forecast without history starts at the last target; a
+// forecast with Replaces is within the tolerance of scaleDown.
 func (t *tick) forecastKeepsTarget() bool {
 	if t.n <= t.o.Forecast {
 		return true

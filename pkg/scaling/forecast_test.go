@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A burst starts every four minutes and lasts for one. A replica also takes a minute to load.
+// Every four minutes, demand rises from 2 to 6 replicas for a minute, and a new replica needs a minute to load. With a forecast, 6 replicas
+// are ready when a later burst starts.
 func TestForecastHasReplicasReadyForARepeatedBurst(t *testing.T) {
 	short := func(f Forecast) (waiting int) {
 		sig := queue(10)
@@ -75,8 +76,8 @@ func TestForecastNeverLowers(t *testing.T) {
 	})
 }
 
-// A greater proposal never lowers the forecast, and the forecast never exceeds the greatest proposal by more than the deviations of a
-// single step.
+// A greater proposal must not give a smaller forecast. The forecast must not exceed the greatest proposal by more than the deviations of a
+// single rise from 0 to that proposal.
 func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &Forecast{Window: time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second, Replaces: rapid.Bool().Draw(t, "replaces")}
@@ -90,7 +91,7 @@ func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 			if i == 0 {
 				less, more = forecastState{true, ask, ask, 0}, forecastState{true, ask + plus, ask + plus, 0}
 			}
-			// From the same history, the tick with the greater proposal keeps at least as many replicas.
+			// From the same state, a greater proposal must give at least the same number of replicas.
 			if a, b := less.next(ask, elapsed, f), less.next(ask+plus, elapsed, f); b.upper(deviations) < a.upper(deviations)-1e-9 {
 				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.upper(deviations), ask+plus, b.upper(deviations))
 			}
@@ -103,7 +104,8 @@ func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 	})
 }
 
-// Demand is 4 with noise between 3 and 5 from reading to reading. A replica loads for a minute, in which two more readings arrive.
+// Demand is 4 replicas on average, with noise between 3 and 5 from reading to reading. A forecast that replaces the readings must start few
+// replicas.
 func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {
 	starts := func(f Forecast) (n int32) {
 		sig := queue(10)
@@ -129,7 +131,8 @@ func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {
 	}
 }
 
-// Demand doubles. Most of it is requested within a minute and all of it within three; after it ends the forecast decreases.
+// Demand doubles from 4 to 8 replicas. The target must reach 7 within a minute and 8 within three minutes, and decrease after demand has
+// returned to 4.
 func TestReplacingForecastFollowsAStep(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2, Replaces: true}
@@ -153,7 +156,8 @@ func TestReplacingForecastFollowsAStep(t *testing.T) {
 	}
 }
 
-// After a night at zero the mean does not describe the first burst, and a missing reading does not count as a low one.
+// After eight hours at zero replicas, the first burst needs 6 replicas. The mean of the night must not reduce the target, and a missing
+// reading must not lower it.
 func TestReplacingForecastServesTheFirstBurstAfterANightAtZero(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}
@@ -177,8 +181,8 @@ func TestReplacingForecastServesTheFirstBurstAfterANightAtZero(t *testing.T) {
 	}
 }
 
-// A source answers again after half an hour, with more demand than before. The mean of before does not describe the time without
-// readings.
+// A source has no values for half an hour, during which the fallback sets the target to 20. Then demand is 20 replicas. The target must not
+// decrease to the mean of the time before the outage.
 func TestReplacingForecastStartsAtTheLastTargetAfterAnOutage(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}

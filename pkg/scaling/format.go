@@ -52,7 +52,7 @@ func plural(n float64, word string) string {
 
 func replicas(n float64) string { return fmt.Sprintf("%.0f %s", n, plural(n, "replica")) }
 
-// until prints " until 15:04 UTC", and nothing for the time 0, which means that the end is not known.
+// until returns " until 15:04 UTC", or "" for the time 0, which means that the end is not known.
 func until(unix float64) string {
 	if unix == 0 {
 		return ""
@@ -60,7 +60,7 @@ func until(unix float64) string {
 	return " until " + clockIn(unix, time.UTC, "15:04")
 }
 
-// untilSchedule is until in the time zone of a schedule.
+// untilSchedule returns the same text as until, in the time zone of a schedule.
 func (p *Policy) untilSchedule(i int8, unix float64) string {
 	if unix == 0 {
 		return ""
@@ -85,7 +85,7 @@ func (p *Policy) scheduleClock(i int8, unix float64) string {
 	return clockIn(unix, zone, layout)
 }
 
-// clockIn prints Unix seconds, with the second only if it is not 0.
+// clockIn formats Unix seconds with a layout, and adds the seconds only if they are not 0.
 func clockIn(unix float64, zone *time.Location, layout string) string {
 	t := time.UnixMilli(int64(unix * 1000)).In(zone)
 	if t.Second() != 0 {

@@ -1,26 +1,28 @@
 package scaling
 
-// trend holds a short and a long mean of a demand or latency signal.
+// trend contains the mean of a signal's values over the last half minute (fast) and the last three minutes (slow).
 type trend struct {
 	known      bool
 	fast, slow float64
 }
 
-// A signal grows while its mean of the last half minute exceeds that of the last three minutes by more than a tenth, and by more than a
-// tenth of the target. On a ramp that is growth of about 4% a minute. Two means are compared and not two samples, because a queue of 20
-// can change by 4 from scrape to scrape without growing. The condition on the target excludes queues that are almost empty.
+// fastMillis, slowMillis and growth define when a signal grows: when its mean of the last half minute exceeds the mean of the last three
+// minutes by more than a tenth, and by more than a tenth of the target. If the value rises steadily, that is growth of about 4% a minute.
+// Means are compared and not two samples, because a queue of 20 can change by 4 from scrape to scrape without growing. The condition on the
+// target excludes queues that are almost empty.
 const (
 	fastMillis = 30_000
 	slowMillis = 180_000
 	growth     = 0.1
 )
 
-// learn adds the readings of this tick to the trends and the forecasts. Those of a signal that cannot be used do not change.
+// learn adds the readings of this tick to the trends and the forecasts. It does not change those of a signal that cannot be used.
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
 			if t.p.Signals[i].Forecast.Replaces {
-				// It starts again at the last target, because the time without readings is not known.
+				// Without state, the forecast starts again at the last target with the next reading. The demand during the time without
+				// readings is not known.
 				s.forecasts[i] = forecastState{}
 			}
 			continue
@@ -34,7 +36,8 @@ func (s *State) learn(t *tick) {
 	}
 }
 
-// next returns the trend with a value: a first-order filter with fractional weights, because math.Exp differs between CPU architectures.
+// next returns the trend after a new value. The weights are fractions and not exponentials, because the result of math.Exp differs between
+// CPU architectures.
 func (r trend) next(value float64, elapsed int64) trend {
 	if !r.known {
 		return trend{true, value, value}
@@ -52,8 +55,9 @@ func (r trend) grows(target float64) bool {
 	return r.known && rise > float64(growth*r.slow) && rise > float64(growth*target)
 }
 
-// growingDemand keeps the target while a demand or latency signal grows and the policy has a utilization signal. Utilization falls when
-// a backend hangs; the queue in front of it shows that. A policy without utilization signals does not need the rule.
+// growingDemand prevents a decrease while a demand or latency signal grows, if the policy has a utilization signal. When a backend hangs,
+// its utilization falls although its queue grows, so a low utilization does not show that fewer replicas are enough. The rule has no effect
+// for a policy without utilization signals.
 func (t *tick) growingDemand() {
 	if t.n >= t.lastTarget {
 		return

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hpa is the behavior of the HPA controller, written from k8s.io/kubernetes 1.36 pkg/controller/podautoscaler:
-// stabilizeRecommendationWithBehaviors, convertDesiredReplicasWithBehaviorRate and the two limits, with its events and floating-point
-// arithmetic.
+// hpa is an implementation of the scaling behavior of an HPA for comparison. It follows the functions stabilizeRecommendationWithBehaviors
+// and convertDesiredReplicasWithBehaviorRate and the two limits in k8s.io/kubernetes 1.36, pkg/controller/podautoscaler, with the same
+// scale events and floating-point arithmetic.
 type hpa struct {
 	p               *Policy
 	recommendations []event
@@ -111,8 +111,8 @@ func (h *hpa) downLimit(now time.Time) int32 {
 	return result
 }
 
-// The only allowed difference is 1e-9 in the formulas above: with the HPA's floating-point numbers ceil(110 * 1.1) is 122, although ten
-// percent more is 121.
+// Decide must return the target of the HPA. One difference is excluded: the type hpa subtracts 1e-9 before it rounds up, because with
+// floating-point numbers ceil(110 * 1.1) is 122, although ten percent more is 121.
 func TestBehaviorEqualsTheHPA(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := anyPolicy(t, true)

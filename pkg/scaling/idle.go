@@ -8,10 +8,14 @@ package scaling
 //	> 0           inactive for CooldownPeriod   0, at the rates of scaleDown
 //	> 0           otherwise                     at least 1
 //
-// A panic window, missing signals, and a pod that did not report while nothing else is active prevent scale to zero; the last two also
-// stop the cooldown. Missing signals do not scale up from zero, except by a fallback, and do not prevent that: a formula may fail at
-// zero because the pods' metrics are gone, and the gateway's queue must still scale up the workload. The cooldown shows inactivity, so a
-// longer stabilization window does not keep the last replicas.
+// Three conditions prevent scale to zero: a panic window, missing signals, and a pod that did not report while no signal is active. The
+// last two also stop the cooldown.
+//
+// Missing signals alone do not scale up from zero (only a fallback does), and they do not prevent an active signal from doing so. For
+// example, a formula may fail at zero because the metrics of the pods do not exist, and the gateway's queue must still scale up the
+// workload.
+//
+// The cooldown already shows inactivity, so a longer stabilization window does not keep the last replicas.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
 		return

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A poll at 09:00 reads both of 2 ready pods, with a mean of twice the target. Two more pods are ready 5 s later, before the next poll.
+// A poll at 09:00 reads both ready pods; their mean is twice the target, which needs 4 replicas. When two more pods are ready 5 s later,
+// the same reading must not be multiplied by 4 ready replicas.
 func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
@@ -21,8 +22,8 @@ func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 	}
 }
 
-// 6 busy pods are polled, with a mean of 0.9 of the target. A node fails: 5 pods are pending again and 1 is ready. The next tick is
-// before the next poll.
+// A poll reads 6 ready pods, with a mean of 0.9 times the target. Then a node fails, so that 5 pods are pending and 1 is ready. In the next
+// tick, before the next poll, the reading must still count for 6 replicas.
 func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
@@ -36,7 +37,8 @@ func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 	}
 }
 
-// One reading, a mean of 0.5 over 6 replicas, lowers 6 to 3. It must not lower 3 to 2 and 1 before the next poll.
+// A reading of 0.5 times the target over 6 replicas lowers the target from 6 to 3. The same reading must not lower it from 3 to 2 and 1
+// before the next poll.
 func TestSameReadingLowersOnce(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
@@ -53,7 +55,8 @@ func TestSameReadingLowersOnce(t *testing.T) {
 	}
 }
 
-// After a restart without a window, the optional signal that needs 9 replicas was not polled yet.
+// After a restart, an optional signal has not been polled yet. The other signal needs 1 of 9 replicas and there is no stabilization window.
+// The target must not decrease before the optional signal was polled, because it may need 9 replicas.
 func TestOptionalSignalThatWasNeverPolledDoesNotLower(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute,

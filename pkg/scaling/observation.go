@@ -2,15 +2,15 @@ package scaling
 
 import "time"
 
-// Reading is the newest sample of one signal. Readings are parallel to Policy.Signals.
+// Reading is the newest sample of one signal. Observation.Readings has the same order as Policy.Signals.
 type Reading struct {
 	Value    float64
 	At       time.Time // when the sample was taken, by the clock of its source
 	Coverage float64   // pods that reported / ready pods, 0..1; 1 for a signal that is not read from pods
 	Reported int32     // pods that reported; -1 for a signal that is not read from pods
 	// Measured is the number of replicas that were ready when the sample was taken; 0 if it is not known or the signal is not read from
-	// pods. A mean of 2 replicas does not include those that became ready since, and a mean of 6 is still the load of 6 after 3 of them are
-	// gone.
+	// pods. A Mean is multiplied by it and not by the replicas that are ready now: the load of replicas that became ready later is not in
+	// the mean, and the load of replicas that have failed since still has to be served.
 	Measured int32
 	Failures int32 // polls in a row without a usable value
 	Shared   bool  // the measured GPUs serve other pods, too: the reading can keep the target and cannot raise it
@@ -36,11 +36,11 @@ const (
 	CauseUntimed           // no sample has a usable time: it is more than MaxAhead ahead of this clock, or not a time
 )
 
-// MaxAhead is how far a sample's time may be ahead of this clock. Clocks that NTP synchronizes differ by less. A sample further ahead
-// has no known age: a source that stamps one sample an hour ahead and then fails would look healthy for an hour.
+// MaxAhead is how far a sample's time may be ahead of the clock of gpuscaler. Clocks that NTP synchronizes differ by less. A sample that is
+// further ahead has no known age: if a source writes a time an hour ahead and then fails, its last sample would count as fresh for an hour.
 const MaxAhead = 2 * time.Second
 
-// Advice is the result of a capacity group for one workload. Decide reads it one tick after the group decided it.
+// Advice is what a capacity group computed for one workload. Decide uses the Advice of the previous tick.
 type Advice struct {
 	Cap    int32 // replicas beyond which no node can be launched; -1: no cap
 	AtRisk int32 // ready replicas on nodes that are about to be interrupted
@@ -55,7 +55,7 @@ type TeamLimit struct {
 	Others  int64 // units of that resource that are not available to the workload; -1: its own amount per replica is not known
 }
 
-// NoAdvice is the Advice without effect.
+// NoAdvice is an Advice that changes nothing.
 var NoAdvice = Advice{Cap: -1}
 
 // Observation is the observed state of one workload in a tick.

@@ -2,17 +2,18 @@ package scaling
 
 import "math"
 
-// Packed is a State in a compact encoding. A State has a fixed size for the greatest policy; most policies use a tenth of it, so a
-// caller with thousands of states keeps them packed. The zero Packed is the zero State. Packing and unpacking reuse memory.
+// Packed is a State in a compact encoding. A State has a fixed size, which is that of a policy with the maximum number of signals and
+// schedules. Most policies use a tenth of it, so a caller with thousands of states keeps them packed. The zero Packed is the zero State.
+// Pack and Unpack reuse memory.
 type Packed struct {
 	policy *Policy
 	words  []int64
 }
 
-// packedHead is the number of words before the lists.
+// packedHead is the number of words before the variable part (trends, forecasts, windows, steps and schedules).
 const packedHead = 6
 
-// Pack encodes s in the memory of p.
+// Pack encodes s in p. It reuses the memory of p.
 func (p *Packed) Pack(s *State) {
 	w := append(p.words[:0], pair(s.lastTarget, s.extra), s.at, s.activeAt, s.panicUntil, 0, 0)
 	var known, expected int64 // one bit for each signal

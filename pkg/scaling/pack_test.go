@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A state that is packed and unpacked between ticks, under changing policies, decides as a state that is not.
+// Two states get the same observations under changing policies, and one of them is packed and unpacked between the ticks. Their decisions
+// must be equal.
 func TestPackedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies := []*Policy{anyPolicy(t, false), anyPolicy(t, false)}

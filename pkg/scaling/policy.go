@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// MaxSignals and MaxSchedules limit a policy, so that State and Decision have a fixed size.
+// MaxSignals and MaxSchedules are the maximum numbers of signals and schedules of a policy. They give State and Decision a fixed size.
 const (
 	MaxSignals   = 8
 	MaxSchedules = 16
@@ -28,13 +28,13 @@ type Class uint8
 const (
 	// Demand is a queue, a backlog or a rate of work.
 	Demand Class = iota
-	// Latency is a time that users wait. It proposes a limited step from the ready replicas, because it is not proportional to load.
+	// Latency is a time that users wait. It is not proportional to load, so it changes the number of ready replicas by a limited step.
 	Latency
-	// Utilization is how busy the replicas are (GPU, cache). Alone it does not lower the target while demand or latency grows.
+	// Utilization is how busy the replicas are (GPU, cache). It does not lower the target while a signal of demand or latency grows.
 	Utilization
 )
 
-// Unit says how a value is printed; decisions do not depend on it.
+// Unit is the format in which a value is printed. It does not influence decisions.
 type Unit uint8
 
 // Values of Unit.
@@ -62,27 +62,28 @@ type Signal struct {
 	MinCoverage float64
 }
 
-// measures reports whether s and o have the same measurement, so that the trend of one is valid for the other.
+// measures reports whether s and o measure the same, so that the trend and the forecast of o are valid for s. The target and other settings
+// may differ.
 func (s *Signal) measures(o *Signal) bool {
 	sameSource := s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type)
 	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit
 }
 
-// Activation says when several signals make a workload active.
+// Activation is the condition for a workload with several signals to be active.
 type Activation uint8
 
 const (
 	// ActiveByAny: one signal above its activation is enough.
 	ActiveByAny Activation = iota
-	// ActiveByAll: every known signal must be above its activation.
+	// ActiveByAll means that every signal that has a value must be above its activation.
 	ActiveByAll
 )
 
-// Formula computes the number of replicas from the proposals, which are parallel to Policy.Signals. Package policy compiles it from CEL.
-// If ok is false, or the result is NaN, infinite or negative, it counts as a missing signal.
+// Formula returns the number of replicas for the proposals of all signals, which have the same order as Policy.Signals. Package policy
+// compiles it from CEL. If ok is false, or the result is NaN, infinite or negative, the tick is handled like one with a missing signal.
 type Formula func(proposals []Proposal, replicas, ready int32) (n float64, ok bool)
 
-// Proposal is what one signal proposes in a tick.
+// Proposal is the value of one signal in a tick, and the number of replicas that it needs.
 type Proposal struct {
 	Value    float64 // the reading in the signal's unit
 	Replicas float64 // replicas before rounding; not valid unless Known
@@ -115,7 +116,7 @@ const (
 	Disabled                      // no change in this direction
 )
 
-// Direction holds the rules of one direction of change. Its fields are those of an HPA's behavior.
+// Direction contains the limits for increases (ScaleUp) or for decreases (ScaleDown). Its fields are those of an HPA's behavior.
 type Direction struct {
 	StabilizationWindow time.Duration // up: the smallest recommendation in the window applies; down: the greatest
 	Tolerance           float64       // relative change that is ignored, for example 0.1; 0 ignores none
@@ -123,15 +124,15 @@ type Direction struct {
 	Rates               []RatePolicy // empty: no limit; at most 4
 }
 
-// Panic reacts to a burst as Knative's panic window does. If the signals need Threshold times the ready replicas, the scale-up window
-// and the scale-up rates do not apply, and nothing lowers the target until Window has passed since the last such tick.
+// Panic configures a panic window as in Knative. It starts when the signals need at least Threshold times the ready replicas. Until Window
+// has passed since the last such tick, nothing lowers the target, and the scale-up window and the scale-up rates do not limit an increase.
 type Panic struct {
 	Threshold float64 // for example 2 for 200%; 0 turns the rule off
 	Window    time.Duration
 }
 
-// FallbackBehavior says what happens after a required signal failed FailureThreshold times in a row. The names are KEDA's. A missing
-// signal never lowers the target, so a behavior that would is raised to the current replicas.
+// FallbackBehavior is the target after a required signal has failed FailureThreshold times in a row. The names are KEDA's. A missing signal
+// never lowers the target, so the result is at least the current replicas, also for a behavior of KEDA that would be less.
 type FallbackBehavior uint8
 
 // Values of FallbackBehavior.
@@ -143,14 +144,14 @@ const (
 	FallbackCurrentReplicasIfLower                          // min(current, Replicas)
 )
 
-// Fallback applies while a required signal is missing.
+// Fallback configures the target while a required signal fails: see FallbackBehavior.
 type Fallback struct {
 	FailureThreshold int32
 	Behavior         FallbackBehavior
 	Replicas         int32
 }
 
-// Schedule is a minimum and a maximum of replicas in a calendar window; -1 is no limit.
+// Schedule is a minimum and a maximum of replicas during a calendar window; -1 means no minimum or no maximum.
 type Schedule struct {
 	Window   calendar.Window
 	Min, Max int32
@@ -177,14 +178,14 @@ type Policy struct {
 	Team *Team
 }
 
-// Team is a team of the PlatformConfig that has limits. All policies of a team share one value.
+// Team is a team of the PlatformConfig that has limits. All policies of a team have the same pointer.
 type Team struct {
 	Name       string
 	Namespaces []string
 	Limits     []ResourceLimit // sorted by resource
 }
 
-// ResourceLimit is the most of one resource that all workloads of a team may request together.
+// ResourceLimit is the maximum amount of one resource, for example GPUs, that all workloads of a team may request in total.
 type ResourceLimit struct {
 	Resource string
 	Max      int64

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyPolicy draws a valid policy. calm omits ceilings, which lower a target by configuration.
+// anyPolicy returns a random valid policy. With calm, it has no schedule ceilings, which would lower the target without regard to the
+// signals.
 func anyPolicy(t *rapid.T, calm bool) *Policy {
 	seconds := func(name string, most int) time.Duration {
 		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Second
@@ -53,7 +54,8 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 	return p
 }
 
-// anyObservation draws an observation, which may contain absurd values. calm omits operators.
+// anyObservation returns a random observation, which may have values that do not occur in a cluster. With calm, it has no pause and no
+// override.
 func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation {
 	n := rapid.Int32Range(-1, 14)
 	o := Observation{Replicas: n.Draw(t, "replicas"), Ready: n.Draw(t, "ready"), Loading: n.Draw(t, "loading"),
@@ -82,7 +84,7 @@ func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation
 	return o
 }
 
-// drive ticks a drawn policy with drawn observations, and passes each tick to look.
+// drive runs several ticks of a random policy with random observations. It calls look before each tick with the inputs of Decide.
 func drive(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, now time.Time)) {
 	p := anyPolicy(t, calm)
 	now := nine
@@ -114,7 +116,7 @@ func highest(p *Policy, o Observation) int32 {
 	return max(p.MaxReplicas, 0)
 }
 
-// sound checks what is true for every decision.
+// sound checks properties that every decision must have.
 func sound(t failer, p *Policy, o Observation, d *Decision) {
 	high := highest(p, o)
 	low := min(max(p.MinReplicas, 0), high)
@@ -180,7 +182,7 @@ func TestMissingInputsNeverLower(t *testing.T) {
 			if bad && o.Replicas > 0 && !d.Degraded {
 				t.Fatalf("does not say that inputs are missing")
 			}
-			// A signal that becomes missing must not lower the target, for any value that it had.
+			// If a signal that had a value is missing instead, the target must not be lower than with the value.
 			for i := range o.Readings {
 				if p.Signals[i].Optional {
 					continue
@@ -233,8 +235,8 @@ func TestTargetChangesWithoutTheBindingRuleOrATieIsNamed(t *testing.T) {
 	})
 }
 
-// From any state, if all demand ends, the target decreases at EarliestScaleDown and not before. Utilization is left out, because a trend
-// has no known end.
+// From any state, if all demand ends, the target must decrease at EarliestScaleDown and not before. The policies have no utilization
+// signals, because with them the rule growing demand could prevent a decrease until a time that is not known.
 func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPolicy(t, true)
@@ -265,7 +267,8 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 		for wait := time.Second; wait <= falls; wait += time.Second {
 			now = now.Add(time.Second)
 			e, next := Decide(p, see(quiet, func(int) float64 { return 0 }), s, now)
-			// A floor keeps a workload active, so the cooldown ends later than the decision announced.
+			// A schedule floor keeps a workload active, so its cooldown starts at the end of the schedule and ends later than
+			// EarliestScaleDown.
 			exact := p.MinReplicas > 0 || len(p.Schedules) == 0
 			if fell := e.Replicas < d.Replicas; fell && wait < falls || !fell && wait == falls && exact {
 				t.Fatalf("%d after %d, %v later, said in %v by %v\n%s", e.Replicas, d.Replicas, wait, falls, d.ScaleDownRule, table(p, &e))
@@ -275,8 +278,9 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 	})
 }
 
-// Found by TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of replicas also raises the
-// recommendation that the tolerance is compared with. Before, a smaller load was raised beyond the tolerance and a greater one was not.
+// A regression test for a failure of TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of replicas must
+// also raise the recommendation that the tolerance is compared with. Otherwise a small load, which the rule raises, is outside the
+// tolerance, and a greater load is within it and gets fewer replicas.
 func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	decide := func(p *Policy, o Observation) int32 {
 		o.Advice, o.Operator = NoAdvice, NoOperator
@@ -297,7 +301,8 @@ func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	t.Run("loading", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{queue(1), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{Tolerance: 0.1}}
 		for _, load := range []float64{0, 5, 10, 10.5, 10.9, 11, 12} {
-			// The last target is 12, 10 replicas are ready and 1 is loading; 11 of 12 is within the tolerance.
+			// The last target is 12, 10 replicas are ready and 1 is loading. The rule loading raises the target to 11, which is within the
+			// tolerance of 12.
 			o := Observation{Replicas: 12, Ready: 10, Loading: 1, Readings: []Reading{known(load), known(0.5)}}
 			if n := decide(p, o); n != 12 {
 				t.Errorf("load %v: %d replicas, want 12", load, n)
@@ -306,7 +311,8 @@ func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	})
 }
 
-// Found by TestTargetDecreasesExactlyAtEarliestScaleDown.
+// A regression test for a failure of TestTargetDecreasesExactlyAtEarliestScaleDown: the stabilization windows are full, or a signal has a
+// forecast.
 func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
 	follow := func(t *testing.T, w *scenario) {
 		t.Helper()

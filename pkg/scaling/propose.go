@@ -2,21 +2,21 @@ package scaling
 
 import "math"
 
-// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older one cannot: the queue of yesterday
-// must not start a GPU today.
+// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older reading is ignored, so that a queue of
+// yesterday does not start a GPU today.
 const staleLimit = 4
 
-// inputs says how much of a tick's inputs can be used.
+// inputs is how many of the signals can be used in a tick.
 type inputs struct {
-	// degraded: a required signal cannot be used, or no signal at all. Signals do not lower the target.
+	// degraded is true if a required signal cannot be used, or if no signal can be used. Signals then do not lower the target.
 	degraded bool
 	unusable int32 // required signals that cannot be used
 	first    int8  // the first of them, -1 if there is none
-	// hidden: no signal is active, and a pod that did not report may be serving. Scale to zero would end its requests.
+	// hidden is true if no signal is active and a pod that did not report may be serving requests. Scale to zero would end these.
 	hidden bool
 }
 
-// read checks one signal and computes its proposal.
+// read determines the status of one signal and the number of replicas that it proposes.
 func (t *tick) read(i int8) {
 	sig, r := &t.p.Signals[i], Reading{}
 	if int(i) < len(t.o.Readings) {
@@ -29,7 +29,8 @@ func (t *tick) read(i int8) {
 		t.proposals[i].Replicas = t.request(sig, &r)
 		t.updateForecast(i)
 		if r.Shared {
-			// A GPU that several pods share is as busy after more of them were added, so its activity keeps replicas and adds none.
+			// If several pods share a GPU, its activity does not decrease when one of the workloads has more replicas. So its activity can
+			// prevent a decrease, but cannot raise the target.
 			t.proposals[i].Replicas = min(t.proposals[i].Replicas, float64(t.s.lastTarget))
 		}
 		t.rounded[i] = roundUp(t.proposals[i].Replicas)
@@ -39,10 +40,10 @@ func (t *tick) read(i int8) {
 // hasValue reports whether the reading has a value, which can raise the target.
 func (s SignalStatus) hasValue() bool { return s != SignalMissing && s != SignalUnmeasured }
 
-// propose determines how many signals can be used and whether any demand is active.
+// propose determines how many signals can be used and whether the workload is active.
 //
-// At zero replicas the metrics of the pods do not exist, and nothing can decrease: the tick is degraded only if no signal is left that
-// could scale up the workload.
+// A required signal that cannot be used degrades the tick. At zero replicas the pods have no metrics and the target cannot decrease, so the
+// tick is then degraded only if no signal can be used.
 func (t *tick) propose() {
 	t.inputs.first = -1
 	signals, usable, active, quiet, hidden, proven := 0, 0, false, false, false, false
@@ -76,14 +77,14 @@ func (t *tick) propose() {
 	}
 }
 
-// partly reports whether a signal covers some of the pods only.
+// partly reports whether the reading of a signal covers some of the ready pods, but not all of them.
 func (t *tick) partly(i int8) bool {
 	coverage := t.o.Readings[i].Coverage
 	return coverage > 0 && coverage < 1
 }
 
-// degrade marks the tick as degraded and starts from the observed replicas if they exceed the last target: the HPA has not followed the
-// last decrease yet, and these replicas are kept. The replicas that the rules about nodes added do not count, because these rules add
+// degrade marks the tick as degraded. If the observed replicas exceed the last target, the HPA has not applied the last decrease yet; these
+// replicas are then kept and become the last target. Replicas that the rules about nodes added are not included, because these rules add
 // them again.
 func (t *tick) degrade() {
 	if t.skips(RuleMissing, -1) {
@@ -94,8 +95,7 @@ func (t *tick) degrade() {
 	t.n = t.lastTarget
 }
 
-// examine returns how far a reading can be used. A reading that is ahead of this clock by more than MaxAhead has no known age, so it
-// counts as stale.
+// examine returns the status of a signal. A reading that is more than MaxAhead ahead of this clock has no known age, so it counts as stale.
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
@@ -113,13 +113,14 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	return SignalOK
 }
 
-// request returns the number of replicas that a reading proposes, before rounding. A Total is absolute: loading replicas do not raise
-// it.
+// request returns the number of replicas that a reading proposes, before rounding.
 //
-// Both kinds describe the ready replicas that reported. As an HPA does for missing pods, the others count as idle in a proposal to scale
-// up, and as exactly at the target in one to scale down: the queues of 5 of 6 pods are not a queue that is a sixth shorter. This also
-// prevents the overshoot of a mean of 2 replicas that is multiplied by the 4 that are ready by now. A coverage of 0 that the policy
-// accepts is from a source that does not count pods.
+// A reading describes only the replicas that were ready and reported. As in an HPA, the other ready replicas count as idle in a proposal to
+// scale up, and as exactly at the target in a proposal to scale down. For example, if 5 of 6 pods report their queues, the sum of the
+// queues is not the sum of all 6. This also prevents an overshoot: a mean of 2 replicas is not multiplied by the 4 that are ready by now.
+//
+// The proposal of a Total does not depend on loading replicas. A reading with coverage 0 that the policy accepts is from a source that does
+// not count pods.
 func (t *tick) request(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)
@@ -146,9 +147,9 @@ func (t *tick) request(sig *Signal, r *Reading) float64 {
 	return min(want, maxReplicas)
 }
 
-// step limits the proposal of a latency signal to half of the ready replicas, at least one, above or below them. A latency is not
-// proportional to load: twenty times the target is one overload and not a need for twenty times the replicas. The next step counts from
-// the replicas that are ready then, so it waits for those of this step.
+// step limits the proposal of a latency signal. It may differ from the ready replicas by at most half of them, or by 1 if there are fewer
+// than 4. A latency is not proportional to load: a latency of twenty times the target does not need twenty times the replicas. The next
+// step is also limited by the ready replicas, so it cannot be taken before the replicas of this step are ready.
 func (t *tick) step(want float64) float64 {
 	ready := float64(t.ready)
 	size := float64(max(1, t.ready/2))
@@ -190,7 +191,8 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether a signal takes part: one that cannot lower the target takes part only if it raises it.
+// counts reports whether a signal is used in the combination. A signal that is stale or has low coverage is used only if it raises the
+// target.
 func (t *tick) counts(i int8) bool {
 	return t.status[i] == SignalOK || t.status[i].hasValue() && t.rounded[i] > t.lastTarget
 }
@@ -201,7 +203,8 @@ func (t *tick) setRequest(want float64, index int8, value float64) {
 	t.unrounded, t.binding, t.index = want, RuleCombine, index
 }
 
-// formula is a function of its own because the call allocates its arguments, and policies without a formula must not allocate.
+// formula sets the target to the result of the policy's formula. It is separate from combine because its call allocates memory for the
+// arguments, and policies without a formula must not allocate.
 func (t *tick) formula() {
 	proposals := append([]Proposal(nil), t.proposals[:t.signals]...)
 	for i := range t.signals {
@@ -217,7 +220,7 @@ func (t *tick) formula() {
 	t.setRequest(min(want, maxReplicas), -1, 0)
 }
 
-// missing keeps the target while a required signal cannot be used.
+// missing prevents a decrease while the tick is degraded.
 func (t *tick) missing() {
 	if !t.inputs.degraded {
 		return
@@ -240,9 +243,9 @@ func (t *tick) missing() {
 //	currentReplicasIfHigher  max(current, Replicas)   the same
 //	currentReplicasIfLower   current                  KEDA: min(current, Replicas)
 //
-// Other signals can still raise the target. At zero replicas a static fallback scales up the workload, as in KEDA, if no other signal
-// could. An answer without data while no replica is ready is not a failure: otherwise each cold start of one replica would apply the
-// fallback.
+// Other signals can still raise the target. At zero replicas a static fallback scales up the workload, as in KEDA, if no other signal can
+// do so. If a source has no data while no replica is ready, this does not count as a failure. Otherwise the fallback would apply during
+// each cold start from zero.
 func (t *tick) fallback() {
 	f := &t.p.Fallback
 	if !t.inputs.degraded || f.Behavior == FallbackNone {
@@ -263,7 +266,7 @@ func (t *tick) fallback() {
 	}
 }
 
-// report copies the proposals to the decision.
+// report copies the status and the proposal of each signal to the decision.
 func (t *tick) report() {
 	t.d.Status = t.status
 	t.d.Proposals = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}

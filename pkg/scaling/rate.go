@@ -2,28 +2,28 @@ package scaling
 
 import "math"
 
-// stepsSize limits the remembered steps. With more, two neighbors are merged into a range of numbers that lasts at most 1/overhold of
-// the longest period.
+// stepsSize is the maximum number of steps that are kept. If there are more, two successive steps are merged into a range of replicas. The
+// merged step lasts at most 1/overhold of the longest period.
 const stepsSize = 16
 
-// steps is the last target as a function of time. The replicas at the start of a period are looked up in it. The HPA computes them from
-// its scale events, as current - added + deleted within the period; both results are the same.
+// steps is the history of the last target. A rate limit reads the replicas at the start of its period from it. The HPA computes them from
+// its scale events (current - added + deleted within the period), with the same result.
 type steps struct {
 	n    int8
 	list [stepsSize]step
 }
 
-// step is valid from at until the next step. low and high differ only if steps were merged: an increase counts from the smallest number
-// and a decrease from the greatest, so that a merge never allows a greater change.
+// step is a number of replicas that is valid from at until the next step. low and high differ only if steps were merged. An increase then
+// counts from low and a decrease from high, so that a merge never allows a greater change.
 type step struct {
 	at        int64
 	low, high int32
 }
 
-// last returns the last target; the newest step is never merged.
+// last returns the newest number of replicas. low and high of the newest step are equal, because it is never merged.
 func (s *steps) last() int32 { return s.list[s.n-1].low }
 
-// push adds a number that is valid from at, and drops the steps that ended more than keep milliseconds ago.
+// push adds a step of n replicas that begins at at, and drops the steps that ended more than keep milliseconds before at.
 func (s *steps) push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].at <= at-keep {
@@ -40,8 +40,9 @@ func (s *steps) push(at int64, n int32, keep int64) {
 	s.n++
 }
 
-// merge joins the two neighbors whose range is the shortest; end is the end of the last step. Of the 16 steps, 7 disjoint pairs are
-// within the longest period, so the range is shorter than a seventh of it.
+// merge replaces two successive steps by one range. It selects the two that last the shortest time in total; end is the end of the last
+// step. At most one of the 16 steps began before the longest period. The other 15 contain 7 disjoint pairs that together last at most that
+// period, so the shortest pair lasts at most a seventh of it.
 func (s *steps) merge(end int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range stepsSize - 1 {
@@ -59,7 +60,7 @@ func (s *steps) merge(end int64) {
 	s.n--
 }
 
-// before returns the index of the step that is valid at a time; the oldest step is valid for all times before it.
+// before returns the index of the step that is valid at a time. For times before the oldest step it returns the oldest step.
 func (s *steps) before(at int64) int8 {
 	for i := s.n - 1; i > 0; i-- {
 		if s.list[i].at <= at {
@@ -87,9 +88,9 @@ func longest(p *Policy) int64 {
 	return keep
 }
 
-// rise returns the number to which a rate allows an increase from start, the number at the start of the period. A percentage is rounded
-// up, as in an HPA; otherwise 10% would never increase 5. It is computed with integers, because with floating-point numbers 110 + 10%
-// would round up to 122.
+// rise returns the number of replicas to which a rate allows an increase. start is the number at the start of the period. A percentage is
+// rounded up, as in an HPA; otherwise a rate of 10% would never allow an increase of 5 replicas. The calculation uses integers, because
+// with floating-point numbers 110 plus 10% would be rounded up to 122.
 func (r RatePolicy) rise(start int32) int32 {
 	add := max(int64(r.Value), 0)
 	if r.Type == PercentRate {
@@ -98,7 +99,7 @@ func (r RatePolicy) rise(start int32) int32 {
 	return int32(min(int64(start)+add, maxReplicas))
 }
 
-// fall returns the number to which a rate allows a decrease; a percentage is rounded toward the greater decrease, as in an HPA.
+// fall returns the number of replicas to which a rate allows a decrease. The decrease of a percentage is rounded up, as in an HPA.
 func (r RatePolicy) fall(start int32) int32 {
 	take := max(int64(r.Value), 0)
 	if r.Type == PercentRate {
@@ -107,14 +108,15 @@ func (r RatePolicy) fall(start int32) int32 {
 	return int32(max(int64(start)-take, 0))
 }
 
-// rateLimit is the furthest number that the rates of a direction allow in this tick.
+// rateLimit is the greatest target (for increases) or the smallest target (for decreases) that the rates of a direction allow in this tick.
 type rateLimit struct {
 	n     int32
 	rate  int8  // the rate policy that sets it; -1: none
 	start int32 // replicas at the start of its period
 }
 
-// riseLimit is at least the last target: a rate limits an increase and does not revert one.
+// riseLimit returns the greatest target that the rates of scaleUp allow. It is at least the last target, because a rate only limits
+// increases and does not revert them.
 func (t *tick) riseLimit() rateLimit {
 	d := &t.p.ScaleUp
 	if d.Select == Disabled {
@@ -132,10 +134,10 @@ func (t *tick) riseLimit() rateLimit {
 	return best
 }
 
-// fallLimit is at most the last target.
+// fallLimit returns the smallest target that the rates of scaleDown allow. It is at most the last target.
 func (t *tick) fallLimit() rateLimit { return t.fallLimitAt(t.at) }
 
-// fallLimitAt is the limit at a time in or after this tick, if nothing changes until then.
+// fallLimitAt returns fallLimit for a time in or after this tick, if the target does not change until then.
 func (t *tick) fallLimitAt(at int64) rateLimit {
 	d := &t.p.ScaleDown
 	if d.Select == Disabled {
@@ -153,8 +155,8 @@ func (t *tick) fallLimitAt(at int64) rateLimit {
 	return best
 }
 
-// rate limits the change by the Pods and Percent policies of its direction. From zero it allows at least one replica, because any
-// percentage of zero is zero.
+// rate limits the change by the Pods and Percent policies of its direction. From zero replicas it always allows one, because any percentage
+// of zero is zero.
 func (t *tick) rate() {
 	switch {
 	case t.n > t.lastTarget && !t.panic:
@@ -172,9 +174,10 @@ func (t *tick) rate() {
 	}
 }
 
-// earliestByRate returns the earliest time, not before from, at which the scale-down rates allow a number below the last target, and
-// false if they never do. A rate may allow a decrease now and not later: after 0, 2, 1 replicas, a period that starts at the 0 ends
-// before one that starts at the 2. So each time at which a period starts at another step is tried with all rates.
+// earliestByRate returns the earliest time, not before from, at which the scale-down rates allow a target below the last target, or false
+// if they never do. A rate may allow a decrease now and not later. For example, after 0, 2 and 1 replicas, a rate of 1 pod allows a target
+// of 0 while its period starts at the 0, but only 1 when its period starts at the 2. So earliestByRate tries every time at which the start
+// of a period reaches another step.
 func (t *tick) earliestByRate(from int64) (int64, bool) {
 	if t.fallLimitAt(from).n < t.lastTarget {
 		return from, true

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// row is one tick of a rule's table: a changed policy, a state after Seed(replicas), an observation, and the expected decision.
+// row is a test case for one rule: the changes to a default policy, state and observation, and the expected decision.
 type row struct {
 	name     string
 	replicas int32 // of the seed and the observation
@@ -22,7 +22,8 @@ type row struct {
 
 const noReason = -1
 
-// check runs a table for one rule. The basic policy has one queue of 10 per replica, bounds 0..20, and no windows or rates.
+// check runs the test cases of one rule. The default policy has one signal, a queue with a target of 10 per replica; its bounds are 0 and
+// 20, and it has no windows or rates.
 func check(t *testing.T, rule Rule, rows []row) {
 	t.Helper()
 	for _, r := range rows {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// scheduleCache holds which schedules of a policy are open, until the first of them changes. Evaluating cron expressions in each tick of
-// 10,000 policies would cost more than all rules together.
+// scheduleCache stores which schedules of a policy are open, until the first of them opens or closes. Evaluating the cron expressions of
+// 10,000 policies in each tick would cost more than all rules together.
 type scheduleCache struct {
 	from, until int64
 	open, ahead uint16 // bit i: schedule i is open; its minimum applies early because of Lead
@@ -42,8 +42,8 @@ func (a *scheduleCache) refresh(p *Policy, now time.Time) {
 	}
 }
 
-// scheduleFloor raises the target to the greatest minimum of the open schedules, and of those whose Lead has begun. It ignores windows
-// and rates, because the demand that it prepares for starts at a known time.
+// scheduleFloor raises the target to the greatest minimum of the open schedules and of those whose Lead has begun. It ignores stabilization
+// windows and rates, because the time at which the replicas are needed is known.
 func (t *tick) scheduleFloor() {
 	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
@@ -66,9 +66,9 @@ func (t *tick) scheduleFloor() {
 	t.set(RuleScheduleFloor, int8(best), max(t.n, t.floor), float64(t.floor), when)
 }
 
-// scheduleCeiling lowers the target to the smallest maximum of the open schedules. It takes precedence over floors and backlog, because
-// it limits cost. It needs no reading and ignores stabilization windows, but it removes running replicas only at the rates of scaleDown:
-// a step from 12 to 0 at 23:00 would end every request. With scaleDown Disabled it only stops increases.
+// scheduleCeiling lowers the target to the smallest maximum of the open schedules. It takes precedence over schedule floors and demand,
+// because it limits cost. It does not depend on readings and ignores stabilization windows, but it removes running replicas only at the
+// rates of scaleDown: a step from 12 to 0 at 23:00 would end every request. With scaleDown Disabled it only prevents increases.
 func (t *tick) scheduleCeiling() {
 	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
@@ -88,7 +88,7 @@ func (t *tick) scheduleCeiling() {
 	t.set(RuleScheduleCeiling, int8(best), to, float64(ceiling), a.when(best))
 }
 
-// when returns the time at which a schedule changes, in the unit of a Reason.
+// when returns the time at which a schedule opens or closes next, in Unix seconds as in a Reason; 0 if it never does.
 func (a *scheduleCache) when(i int) float64 {
 	if a.change[i] == never {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The activity of a shared GPU alone never raises a target, for any reading and any forecast.
+// If all readings are from shared GPUs, the target must not increase, for any values and any forecast.
 func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{MinReplicas: 1, MaxReplicas: 64}
@@ -38,7 +38,7 @@ func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 	})
 }
 
-// A busy shared GPU keeps the replicas; an idle one does not.
+// A busy shared GPU prevents a decrease but does not raise the target; when the GPU is idle, the target decreases.
 func TestSharedGPUKeepsReplicasUntilItIsIdle(t *testing.T) {
 	p := &Policy{MinReplicas: 1, MaxReplicas: 64, Signals: []Signal{{Name: "gpu", Kind: Mean, Target: 0.7, MaxAge: time.Minute}}}
 	now, replicas := nine, int32(4)

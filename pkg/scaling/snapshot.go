@@ -33,7 +33,7 @@ func (s *State) Numbers() []int64 {
 	return out
 }
 
-// StateOf decodes the result of Numbers for the policy that the state belongs to.
+// StateOf decodes the result of Numbers. p must be the policy of the encoded state.
 func StateOf(p *Policy, numbers []int64) (State, error) {
 	r := reader{left: numbers}
 	seeded := r.next() == 1
@@ -62,7 +62,7 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	return s, nil
 }
 
-// reader takes integers from the front of a list; bad is true once one was missing.
+// reader reads integers from a list. bad is true after a read beyond its end.
 type reader struct {
 	left []int64
 	bad  bool

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A state that is encoded and decoded at any time decides as before.
+// A state that was encoded and decoded must give the same decision as the original state.
 func TestDecodedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &Policy{

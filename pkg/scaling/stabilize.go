@@ -1,12 +1,13 @@
 package scaling
 
-// keepLoading keeps replicas that a mean of the few ready ones would remove.
+// keepLoading prevents a Mean from removing replicas that are not ready yet.
 //
-// A Mean above its target does not lower the target: with 2 of 6 replicas ready and both overloaded, ready*value/target is 3, for any
-// cause that keeps the other four from being ready.
+// A Mean is measured over the ready replicas only. If 2 of 6 replicas are ready and the Mean is 1.5 times its target, ready*value/target is
+// 3, although the ready replicas are overloaded. So if a Mean proposes more than the ready replicas, the target does not decrease at all.
 //
-// While replicas load, a Mean does not lower the target below ready + loading. A Total can, because it is absolute; a policy without a
-// usable Mean is not affected. The rule never raises the last target: if ready + loading exceeds it, a decrease is in progress.
+// While replicas load, a policy with a usable Mean does not lower the target below ready + loading. A policy with only Totals may, because
+// a Total does not depend on the ready replicas. The rule never raises the last target: if ready + loading exceeds it, a decrease is in
+// progress.
 func (t *tick) keepLoading() {
 	mean := false
 	for i := range t.signals {
@@ -24,8 +25,8 @@ func (t *tick) keepLoading() {
 	}
 }
 
-// tolerance ignores a change that is smaller than the direction's share of the last target. As an HPA does, it compares before rounding:
-// 10.4 instead of 10 is 4%, although rounding gives an eleventh replica.
+// tolerance ignores a change that is smaller than a fraction of the last target (Direction.Tolerance). As in an HPA, the recommendation is
+// compared before it is rounded up: 10.4 instead of 10 is a change of 4%, although it would need an eleventh replica.
 func (t *tick) tolerance() {
 	if t.lastTarget == 0 || t.n == t.lastTarget {
 		return
@@ -40,9 +41,10 @@ func (t *tick) tolerance() {
 	}
 }
 
-// panicWindow starts when the signals need Threshold times the ready replicas (at least one). Until Window has passed since the last
-// such tick, nothing lowers the target, and the rules stabilize and rate do not limit an increase. The stabilization windows remember
-// the recommendation before this rule, because otherwise a burst would count for a scale-down window longer.
+// panicWindow starts a panic window when the signals need at least Threshold times the ready replicas (of which at least one is counted).
+// Until Window has passed since the last such tick, nothing lowers the target, and the rules stabilize and rate do not limit an increase.
+// The stabilization windows store the recommendation from before this rule. Otherwise the target of a burst would count for a further
+// scale-down window after the panic window.
 func (t *tick) panicWindow() {
 	t.proposal = t.n
 	if !(t.p.Panic.Threshold > 0) {
@@ -59,9 +61,9 @@ func (t *tick) panicWindow() {
 	}
 }
 
-// stabilize does what an HPA does: the target rises only to the smallest recommendation in the scale-up window, falls only to the
-// greatest in the scale-down window, and otherwise stays. A recommendation that another rule raised is remembered as raised, because a
-// time without readings does not show that fewer replicas are enough.
+// stabilize applies the stabilization windows as an HPA does: the target increases at most to the smallest recommendation in the scale-up
+// window, and decreases at most to the greatest recommendation in the scale-down window. A recommendation that an earlier rule raised is
+// stored as raised. For example, a time without readings does not show that fewer replicas are enough.
 func (t *tick) stabilize() {
 	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
 	switch {

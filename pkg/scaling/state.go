@@ -2,15 +2,15 @@ package scaling
 
 import "time"
 
-// State is what the decisions for one workload remember from tick to tick. It is a value of fixed size that the caller keeps. The first
+// State is the history of one workload that Decide uses and updates in each tick. It is a value of fixed size, which the caller keeps.
 // Decide with the zero State starts from the observed replicas, as Seed does.
 type State struct {
 	at     int64 // the last tick; all times are Unix milliseconds
 	policy *Policy
 
-	// lastTarget is the last target without what the rules about nodes (at-risk, surge, capacity) added or removed. Rules compare with
-	// it and not with the observed replicas, because these follow a target only after the HPA's next sync: a rate that counted from
-	// the observed 6 while 10 is served would lower the target to 6 again.
+	// lastTarget is the last target without the replicas that the rules about nodes (nodes at risk, surge, capacity) added or removed.
+	// Rules compare with it and not with the observed replicas, because these change only after the next sync of the HPA. For example, if
+	// the target is 10 and 6 replicas are observed, a rate that counted from 6 would lower the target again.
 	lastTarget int32
 	extra      int32 // what the rules about nodes added to it
 	activeAt   int64 // when something last kept replicas; the cooldown counts from here
@@ -22,11 +22,11 @@ type State struct {
 	schedules  scheduleCache
 }
 
-// seeded reports whether the state has started: from then on it has at least one step.
+// seeded reports whether the state is not the zero State. It then has at least one step.
 func (s *State) seeded() bool { return s.steps.n > 0 }
 
-// Seed returns the state of a policy without history, for a new policy or a new leader. Both windows hold the current replicas and the
-// cooldown starts at now, so a restart never scales down.
+// Seed returns the state of a policy without history, for a new policy or a new leader. Both stabilization windows contain the current
+// replicas, and the cooldown starts at now, so a restart does not scale down.
 func Seed(p *Policy, replicas int32, now time.Time) State {
 	at, n := stamp(now), clamp(replicas, 0, maxReplicas)
 	s := State{at: at, policy: p, lastTarget: n, activeAt: at}
@@ -36,8 +36,9 @@ func Seed(p *Policy, replicas int32, now time.Time) State {
 	return s
 }
 
-// Adopt makes s the state of p, another version of its policy. The trends and forecasts of signals that are measured as before are kept,
-// although their indexes may differ; otherwise each edit would turn off the rule of growing demand for half a minute.
+// Adopt changes the policy of the state to p, which is another version of its policy. It keeps the trend and the forecast of each signal
+// that still measures the same, also if its index differs. Otherwise, after each edit of a policy, the rule growing demand would have no
+// effect for half a minute.
 func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
@@ -57,7 +58,7 @@ func (s *State) Adopt(p *Policy) {
 	}
 }
 
-// Restart is Seed for the workload of the state: the trends and forecasts of its signals are kept.
+// Restart sets s to the result of Seed, but keeps the trends and forecasts of the signals.
 func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
 	trends, forecasts := s.trends, s.forecasts
@@ -65,9 +66,9 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.trends, s.forecasts = trends, forecasts
 }
 
-// begin prepares the state for a tick and returns the milliseconds since the last one. If the clock stepped back, all times move with it,
-// as if no time had passed. Unchanged times would stop every increase until the clock caught up; without the times every window would
-// be empty.
+// begin prepares the state for a tick and returns the milliseconds since the last one. If the clock was set back, it moves all times in the
+// state back by the same amount, so that no time has passed since the last tick. Unchanged times would be in the future and prevent every
+// increase until the clock reaches them. Without any history, every window would be empty.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
 	if !s.seeded() {
 		*s = Seed(p, replicas, now)
@@ -93,13 +94,13 @@ func clamp(n, low, high int32) int32 { return max(low, min(n, high)) }
 // maxStamp limits every time, so that the sum of a time and a duration does not overflow an int64. It is after the year 100,000,000.
 const maxStamp = int64(1) << 61
 
-// stamp returns Unix milliseconds, also for years that UnixMilli cannot represent.
+// stamp returns t in Unix milliseconds, limited to maxStamp. It also works for years for which the result of Time.UnixMilli is undefined.
 func stamp(t time.Time) int64 {
 	const maxSeconds = maxStamp / 1000
 	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)
 }
 
-// seconds returns a time in the unit of a Reason.
+// seconds converts Unix milliseconds to Unix seconds, the unit of times in a Reason.
 func seconds(at int64) float64 { return float64(at) / 1000 }
 
 // instant returns a time as a time.Time in UTC.

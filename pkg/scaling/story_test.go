@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// scenario runs one policy second by second with a cluster that follows it: replicas take the target at the next tick and become ready
-// after boot.
+// scenario runs one policy second by second with a simulated workload: the number of replicas is set to the target at the next tick, and a
+// new replica is ready after boot.
 type scenario struct {
 	t     *testing.T
 	p     *Policy
@@ -36,7 +36,7 @@ func (w *scenario) load(values ...float64) {
 	w.value = func(_ *scenario, i int) float64 { return values[i] }
 }
 
-// tick advances by one step.
+// tick runs one tick after the given time.
 func (w *scenario) tick(step time.Duration) Decision {
 	w.t.Helper()
 	w.now = w.now.Add(step)
@@ -126,7 +126,8 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	w.expect(6, RuleCombine)
 }
 
-// The overshoot of aibrix#2670: a model takes 5 minutes to load, the queue is constant, and each sync doubles the last target.
+// The overshoot of aibrix#2670: a model takes 5 minutes to load and the demand is constant. While the replicas load, the target must not
+// increase again in each tick.
 func TestLoadingReplicasAreNotRequestedTwice(t *testing.T) {
 	unlimited := Direction{}
 	t.Run("a total", func(t *testing.T) {
@@ -144,7 +145,7 @@ func TestLoadingReplicasAreNotRequestedTwice(t *testing.T) {
 			ScaleDown: Direction{StabilizationWindow: 5 * time.Minute}}
 		w := newScenario(t, p, 2)
 		w.boot = 5 * time.Minute
-		// Work for two replicas, divided among those that are ready.
+		// The load is that of two fully busy replicas, divided among the ready replicas.
 		w.value = func(w *scenario, _ int) float64 { return 2 / float64(max(w.o.Ready, 1)) }
 		for range 20 * 60 {
 			if w.tick(time.Second); w.last.Replicas != 4 {
@@ -275,8 +276,8 @@ func TestBurstPreventsScaleDownUntilThePanicWindowEnds(t *testing.T) {
 	w.expect(1, RuleCombine)
 }
 
-// A chat service as in the policy format: a gateway queue that exists at zero, and three signals of pods that do not. Its fallback of 9
-// must not apply to a cold start.
+// A chat service has a gateway queue, which has a value at zero replicas, and three signals that are read from its pods and have none. The
+// fallback to 9 replicas must not apply during a cold start.
 func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 	kv := Signal{Name: "kv", Kind: Mean, Class: Utilization, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8}
 	engine := queue(10)
@@ -320,9 +321,9 @@ func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-// A spot node with 2 of 6 replicas has two minutes until its interruption; a replacement loads for one. The ReplicaSet chooses the pod
-// that a decrease removes, so a target that decreases when the replacements are ready may remove one of them. The target must not change
-// until the node is gone.
+// A spot node with 2 of 6 replicas will be interrupted in two minutes, and a replacement loads for one minute. If the target decreased when
+// the replacements are ready, the ReplicaSet would choose which pods to delete and might delete a replacement. So the target must not
+// change until the node is gone.
 func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 6, 60)

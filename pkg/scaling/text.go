@@ -23,12 +23,12 @@ func (r Rule) String() string {
 	return "rule " + strconv.Itoa(int(r))
 }
 
-// String returns the status in a few words.
+// String returns the status in a few words, for example "stale".
 func (s SignalStatus) String() string {
 	return [...]string{"ok", "missing", "stale", "low coverage", "no ready replica"}[min(s, SignalUnmeasured)]
 }
 
-// clause returns the status as the end of a sentence about the signal.
+// clause returns the status as the predicate of a sentence about the signal, for example "is stale".
 func (s SignalStatus) clause() string {
 	return [...]string{"is ok", "is missing", "is stale", "has low coverage", "has no ready replica to measure"}[min(s, SignalUnmeasured)]
 }
@@ -40,13 +40,13 @@ func (c Cause) String() string {
 }
 
 // Text returns the target and its cause in one line: "12 replicas: gateway 893 needs 149 replicas (target 6 per replica); capped at
-// maxReplicas 12". The policy must be the one that the decision was made with.
+// maxReplicas 12". p must be the policy for which Decide returned d.
 func (d *Decision) Text(p *Policy) string {
 	return replicas(float64(d.Replicas)) + ": " + d.Why(p)
 }
 
-// Why returns the cause of the target: what the signals need, then the rule that changed it last. A rule that adds replicas to those of
-// another rule is preceded by that rule. Without reasons it returns the name of the binding rule.
+// Why returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to the
+// target of another rule, the text also includes the other rule. If the decision has no reasons, Why returns the name of the binding rule.
 func (d *Decision) Why(p *Policy) string {
 	all := d.Reasons.All()
 	var causes, effects []string
@@ -74,8 +74,8 @@ func (d *Decision) Why(p *Policy) string {
 	return d.Binding.String()
 }
 
-// Text returns the cause of the rule's effect in a few words, without the rule's name. The policy must be the one that the decision was
-// made with.
+// Text returns the cause of the rule's effect in a few words, without the name of the rule. p must be the policy for which Decide returned
+// the reason.
 func (r Reason) Text(p *Policy) string {
 	switch r.Rule {
 	case RuleCombine:
@@ -109,7 +109,8 @@ func (r Reason) Text(p *Policy) string {
 	return r.limitText(p)
 }
 
-// noScaleDown names the number that the rule kept. The target may still have decreased to it.
+// noScaleDown returns "no scale-down", with the number that the rule kept if the rule raised the target. The target may have decreased to
+// that number.
 func (r Reason) noScaleDown() string {
 	if r.To > r.From {
 		return fmt.Sprintf("no scale-down below %d", r.To)
@@ -153,7 +154,7 @@ func (r Reason) limitText(p *Policy) string {
 	return ""
 }
 
-// combineText returns what the signals need together.
+// combineText returns which signal, or the formula, needs the most replicas, and how many.
 func (r Reason) combineText(p *Policy) string {
 	switch {
 	case r.Index >= 0:
@@ -180,7 +181,7 @@ func (r Reason) missingText(p *Policy) string {
 	return fmt.Sprintf("%s %s%s: %s", p.signalName(r.Index), SignalStatus(r.B).clause(), more, r.noScaleDown())
 }
 
-// fallbackText names the effect of the policy's fallback behavior. A fallback never lowers the target.
+// fallbackText returns the failed signal and the minimum that the policy's fallback sets. A fallback never lowers the target.
 func (r Reason) fallbackText(p *Policy) string {
 	failed := fmt.Sprintf("%s failed %.0f %s in a row: ", p.signalName(r.Index), r.A, plural(r.A, "poll"))
 	if b := p.Fallback.Behavior; b == FallbackStatic || b == FallbackCurrentReplicasIfHigher {
@@ -189,7 +190,7 @@ func (r Reason) fallbackText(p *Policy) string {
 	return failed + "fallback to the current replicas"
 }
 
-// Values of A in a reason of RuleIdle that are not a time.
+// Values of A in a reason of RuleIdle if A is not a number of seconds.
 const (
 	idleActive  = 0  // demand is active
 	idleHidden  = -1 // a pod that did not report may be serving
@@ -252,7 +253,8 @@ func overrideText(low, high float64) string {
 	return fmt.Sprintf("override by annotation: max %.0f", high)
 }
 
-// boundsText names the bound that changed the target, or both. The maximum is the managed HPA's where that is less.
+// boundsText returns the bound that changed the target, or both bounds if none did. The maximum is that of the managed HPA if it is less
+// than that of the policy.
 func (r Reason) boundsText(p *Policy) string {
 	most := fmt.Sprintf("maxReplicas %.0f", r.B)
 	if r.B < float64(p.MaxReplicas) {
@@ -267,7 +269,7 @@ func (r Reason) boundsText(p *Policy) string {
 	return fmt.Sprintf("within minReplicas %.0f and %s", r.A, most)
 }
 
-// teamText names the team, its limit and how much of it others use.
+// teamText returns the team, its limit, and the amount of the resource that is not available to the workload.
 func (r Reason) teamText(p *Policy) string {
 	if p.Team == nil || r.Index < 0 || int(r.Index) >= len(p.Team.Limits) {
 		return fmt.Sprintf("capped at %d by a team limit of %.0f", r.To, r.A)

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each rule's texts.
+// The test compares the texts of the reasons of each rule.
 func TestTextOfEachReason(t *testing.T) {
 	zone := berlin(t)
 	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, zone)

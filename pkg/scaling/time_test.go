@@ -24,7 +24,8 @@ func hours(name string, zone *time.Location, start, end int) calendar.Window {
 	return calendar.Window{Name: name, Location: zone, Start: every(start), End: every(end)}
 }
 
-// A chat service in the last night of October in Berlin, which has 25 hours: at least two replicas from 8 to 20, none from 23 to 6.
+// A chat service in Berlin on the day in October that has 25 hours, because daylight saving time ends. It has at least two replicas from 8
+// to 20 and none from 23 to 6, in local time.
 func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	zone := berlin(t)
 	office := Schedule{Window: hours("office", zone, 8, 20), Min: 2, Max: -1, Lead: 10 * time.Minute}
@@ -86,8 +87,8 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-// A backend hangs: its GPUs are idle and its queue grows. With a target of 10 per replica, 40 waiting requests need 4 replicas, and
-// utilization needs none.
+// A backend hangs: its GPUs are idle and its queue grows. The queue alone would lower the target from 8 to 4 replicas, and the utilization
+// to less. The rule growing demand must keep the target at 8.
 func TestHungBackendIsNotScaledDown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 8, 20, 0.7)
@@ -196,8 +197,8 @@ func TestDurationsDoNotChangeWhenTheClockStepsBack(t *testing.T) {
 	w.expect(1, RuleCombine)
 }
 
-// A backend hangs: its queue grows while its GPUs are idle. An edit of maxReplicas at that time must not turn off the rule of growing
-// demand.
+// A backend hangs: its queue grows while its GPUs are idle. If the policy is edited at that time, a signal that still measures the same
+// must keep its trend, so that the rule growing demand still prevents a decrease.
 func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 	waiting := queue(10)
 	waiting.Source = 7
@@ -248,7 +249,8 @@ func TestRestartKeepsOnlyTrends(t *testing.T) {
 	}
 }
 
-// A policy whose signals have no source, in another order: the trend of one signal must not apply to another.
+// A signal of a policy is replaced by another one with a different name; both have no Source. The new signal must not use the trend of the
+// old one.
 func TestAnotherPolicyDoesNotKeepTrends(t *testing.T) {
 	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20,
 		Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
@@ -283,7 +285,7 @@ func TestAbsurdTimesGiveADecision(t *testing.T) {
 	}
 }
 
-// Seven replicas are needed and the capacity cap is 5. When the cap ends the target is seven at once.
+// Seven replicas are needed and the capacity cap is 5. When the cap ends, the target is 7 at once, without a limit by the scale-up rates.
 func TestEndOfACapRaisesAtOnce(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
 		ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
@@ -299,7 +301,7 @@ func TestEndOfACapRaisesAtOnce(t *testing.T) {
 	w.expect(7, RuleCombine)
 }
 
-// While readings are missing the last target is kept, without the replicas that the rules about nodes added.
+// While readings are missing, the replicas for nodes at risk and for a surge must be added to the target once, and not again in each tick.
 func TestSurgeDoesNotGrowWhileReadingsAreMissing(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40}
 	w := newScenario(t, p, 6, 60)

@@ -3,28 +3,29 @@ package scaling
 import "math"
 
 // windowSize is the number of entries of a window. The values of the entries are strictly decreasing, so a window is exact for up to
-// windowSize different values. With more, entries are merged, and a value counts for longer than the window, by at most 1/overhold of
-// its length.
+// windowSize different values. If there are more, entries are merged, and a value counts for up to 1/overhold of the window's length longer
+// than it should.
 const (
 	windowSize = 16
 	overhold   = 7
 )
 
-// window returns the greatest value of a stabilization window. It is a monotonic deque: a value that a newer one reaches or exceeds
-// can never be the greatest again and is dropped.
+// window contains the recommendations of a stabilization window and returns the greatest. It is a monotonic deque: when a new value is at
+// least as great as an older one, the older one is dropped, because it cannot be the greatest again.
 type window struct {
 	n    int8
 	list [windowSize]sample
 }
 
-// sample is a value and the time until which it counts as proposed. late is by how many milliseconds merges moved that time.
+// sample is a value and the time of its last proposal; the window counts from that time. late is the number of milliseconds by which merges
+// have moved the time.
 type sample struct {
 	at    int64
 	value int32
 	late  int32
 }
 
-// push adds the newest value. inForce is the last target: see leastLate.
+// push adds the newest value. inForce is the last target, whose entry leastLate does not merge.
 func (w *window) push(at int64, value, inForce int32) {
 	for w.n > 0 && w.list[w.n-1].value <= value {
 		w.n--
@@ -43,12 +44,13 @@ func (w *window) push(at int64, value, inForce int32) {
 	}
 }
 
-// leastLate returns the index of the entry of a full window to merge with the one after it: the entry whose value then counts for the
-// shortest time beyond the window, from the time at which it was proposed. It also returns that excess in milliseconds.
+// leastLate returns the index of the entry of a full window to merge with the next entry. After the merge, the greater value of the two
+// counts until the newer one expires. leastLate selects the entry for which this is the shortest time beyond its own window, and also
+// returns that time in milliseconds.
 //
-// The last entry that reaches the last target is never merged with the first one below it, because the announced earliest scale-down is
-// the time at which that entry expires. Of the 17 entries, 7 disjoint pairs remain that begin within the window, so the excess is less
-// than a seventh of the window.
+// The last entry that is at least the last target is not merged with the next one: the announced earliest scale-down is the time at which
+// it expires. The 17 entries (16 and the newest) contain 8 disjoint pairs, of which at least 7 can be merged. The times of these pairs add
+// up to at most the length of the window, so the shortest is less than a seventh of it.
 func (w *window) leastLate(newest sample, inForce int32) (int, int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range windowSize {
@@ -63,7 +65,7 @@ func (w *window) leastLate(newest sample, inForce int32) (int, int64) {
 	return best, least
 }
 
-// after returns the entry after the i-th of a full window.
+// after returns the entry after the entry i. In a full window, the last entry is followed by newest, which is not in the list yet.
 func (w *window) after(i int, newest sample) sample {
 	if i+1 < windowSize {
 		return w.list[i+1]
@@ -93,7 +95,7 @@ func (w *window) greatest(cutoff int64, value int32) int32 {
 	return value
 }
 
-// last returns the newest time at which the value was reached, and false if no entry reaches it.
+// last returns the time of the newest entry that is at least value, and false if there is none.
 func (w *window) last(value int32) (at int64, ok bool) {
 	for i := w.n - 1; i >= 0; i-- {
 		if w.list[i].value >= value {
@@ -103,7 +105,7 @@ func (w *window) last(value int32) (at int64, ok bool) {
 	return 0, false
 }
 
-// shift moves the window after a clock step.
+// shift moves the times of all entries when the clock was set back.
 func (w *window) shift(by int64) {
 	for i := range w.n {
 		w.list[i].at += by

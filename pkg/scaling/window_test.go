@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// exactWindow is the HPA's stabilization window: it keeps every proposal.
+// exactWindow is a stabilization window as in an HPA, which stores every proposal, for comparison.
 type exactWindow []event
 
 // greatest returns the greatest proposal that is newer than length before now.
@@ -18,8 +18,8 @@ func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	return n
 }
 
-// Demand decreases from 200 to 20 replicas in 30 minutes, with default settings: a reading every 15 seconds and a window of 5 minutes.
-// The window contains more different recommendations than it has entries.
+// Demand decreases from 200 to 20 replicas in 30 minutes. The stabilization window contains more different recommendations than a window
+// has entries, so entries are merged. The target must be at most slightly above that of an exact window.
 func TestTargetFollowsALongDecrease(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -95,7 +95,8 @@ func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 	})
 }
 
-// The announced end of the window does not move while lower recommendations fill it.
+// When entries are merged because many lower recommendations follow, the time at which the recommendation of the last target expires must
+// not change.
 func TestMergeDoesNotMoveTheEndOfTheLastTarget(t *testing.T) {
 	for lead := range int32(40) {
 		var w window
@@ -114,8 +115,9 @@ func TestMergeDoesNotMoveTheEndOfTheLastTarget(t *testing.T) {
 	}
 }
 
-// A launch takes up to 15 steps in a minute, followed by 20 quiet minutes. The steps of the launch must not count as replicas of the
-// quiet time when further steps are added: a rate of 100% in 30 minutes would then allow too little.
+// The target rises in up to 15 steps within a minute and then does not change for 20 minutes. When further steps are added and older ones
+// are merged, the history must still have the exact target of those 20 minutes. Otherwise a rate of 100% in 30 minutes would allow too
+// small an increase.
 func TestMergedStepsKeepTheReplicasOfAQuietTime(t *testing.T) {
 	const period = 30 * time.Minute
 	for launch := range int32(15) {

@@ -2,7 +2,7 @@ package scaling
 
 import "time"
 
-// Key is the namespace and the name of a policy. Its metric has the same name.
+// Key is the namespace and the name of a policy. They are also the namespace and the name of its external metric.
 type Key struct{ Namespace, Name string }
 
 // String returns namespace/name.
@@ -17,17 +17,17 @@ type Mode uint8
 const (
 	// Auto serves the targets and applies changes.
 	Auto Mode = iota
-	// Advisory decides, explains and records; it serves and writes nothing.
+	// Advisory means that decisions are computed, explained and recorded, but no metric is served and no object is changed.
 	Advisory
-	// Hold returns an error for every metric, so that each HPA keeps its replicas.
+	// Hold means that every request for a metric returns an error, so that each HPA keeps its replicas.
 	Hold
 )
 
 // String returns the value of the PlatformConfig's mode.
 func (m Mode) String() string { return [...]string{"auto", "advisory", "hold"}[m] }
 
-// Workload is a scale target with its compiled policy. Package policy builds it from files and annotations. It is immutable; a new
-// version is a new value.
+// Workload is a scale target with its compiled policy. Package policy builds it from files and annotations. A Workload is not changed after
+// it is built; an edit of the policy creates a new one.
 type Workload struct {
 	Key    Key
 	Target Target

@@ -15,18 +15,19 @@ import (
 const (
 	// headerTimeout bounds the time in which a client sends the headers of a request.
 	headerTimeout = 5 * time.Second
-	// writeTimeout bounds the time of an answer, for clients that do not read it. A handler that streams sets its own deadline for each
-	// write.
+	// writeTimeout is the maximum time for writing a response, for clients that do not read it. A handler that streams sets its own
+	// deadline before each write.
 	writeTimeout = 30 * time.Second
 	// idleTimeout bounds the time between two requests of a connection. Prometheus scrapes at least once in two minutes.
 	idleTimeout = 2 * time.Minute
-	// drainTimeout bounds the time that requests in progress have when the server ends.
+	// drainTimeout is how long requests in progress may continue when the server ends.
 	drainTimeout = 5 * time.Second
 	// maxHeaderBytes bounds the headers of a request.
 	maxHeaderBytes = 16 << 10
 )
 
-// HTTP serves l until ctx ends, and then waits for the requests in progress. Bound the connections with Limit.
+// HTTP serves requests on l until ctx ends, and then waits up to drainTimeout for the requests in progress. It does not limit the number of
+// connections; use Limit for that.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 	return run(ctx, l, &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes})
 }

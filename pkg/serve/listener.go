@@ -17,9 +17,9 @@ type Limited struct {
 	accepted  uint64                   // orders connections by age
 }
 
-// Limit returns a listener with at most limit open connections of l. For each further connection, it closes the oldest connection of the
-// address with the most connections. A limit that refused new connections, or let them wait, would let one client lock out all others.
-// closed is called for each connection that is closed this way; nil: it is not called.
+// Limit returns a listener that keeps at most limit connections of l open. For each further connection, it closes the oldest connection of
+// the address that has the most connections. If it refused new connections instead, or let them wait, one client could prevent all others
+// from connecting. closed is called for each connection that is closed this way; it may be nil.
 func Limit(l net.Listener, limit int, closed func()) *Limited {
 	if closed == nil {
 		closed = func() {}
@@ -34,7 +34,7 @@ func (l *Limited) Open() int {
 	return l.total
 }
 
-// Accept returns the next connection.
+// Accept returns the next connection. If the limit is reached, it first closes another connection (see Limit).
 func (l *Limited) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -48,7 +48,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 	return admitted, nil
 }
 
-// admit adds a connection, and returns the one that has to be closed for it, if any.
+// admit adds a connection. It returns the connection to close if the limit was reached, and nil otherwise.
 func (l *Limited) admit(c net.Conn) (admitted, excess *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,8 @@ func (l *Limited) admit(c net.Conn) (admitted, excess *connection) {
 	return admitted, excess
 }
 
-// oldestOfBusiest returns the oldest connection of the address with the most connections; of several such addresses, the oldest of all.
+// oldestOfBusiest returns the oldest connection of the address that has the most connections. If several addresses have the same number, it
+// returns the oldest connection of these addresses.
 func (l *Limited) oldestOfBusiest() *connection {
 	var found *connection
 	most := 0
@@ -93,7 +94,7 @@ func (l *Limited) remove(c *connection) {
 	}
 }
 
-// connection is removed from the count of its listener when it is closed.
+// connection is a connection of a Limited listener. Close removes it from the listener's count.
 type connection struct {
 	net.Conn
 	listener *Limited

@@ -38,7 +38,7 @@ func start(t *testing.T, l net.Listener, serve func(context.Context, net.Listene
 	return l.Addr().String()
 }
 
-// hold opens connections from a loopback address of its own and never reads from them. Each one sends text first.
+// hold opens n connections from the loopback address from, writes text to each of them, and never reads from them.
 func hold(t *testing.T, address, from, text string, n int) []net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -59,7 +59,7 @@ func hold(t *testing.T, address, from, text string, n int) []net.Conn {
 	return all
 }
 
-// get asks once, over a connection of its own.
+// get sends one request on a new connection.
 func get(t *testing.T, url string, header ...string) (code int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -90,7 +90,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// isClosed reports whether the server closed a connection on which it never sends anything.
+// isClosed reports whether the server closed a connection. The server must not send data on it.
 func isClosed(c net.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 	_, err := c.Read(make([]byte, 1))
@@ -149,7 +149,7 @@ func TestAConnectionThatEndsByItselfMakesRoom(t *testing.T) {
 	}
 }
 
-// The kubelet's probe is answered while other clients open thousands of connections to the probe port itself.
+// While other clients open thousands of connections to the probe port, a probe must still get its response.
 func TestProbesAreAnsweredWhileThousandsOfConnectionsAreOpened(t *testing.T) {
 	ready := errors.New("the caches are not synced")
 	address := start(t, listen(t), Probes{Alive: func() error { return nil }, Ready: func() error { return ready }}.Serve)

@@ -21,17 +21,17 @@ import (
 )
 
 const (
-	// maxMetricsRequests bounds the concurrent requests for metrics. HTTP/2 is off, so that each connection has one request at a time and
-	// this is the limit of the connections: a client that opens more closes its own oldest ones, and a scraper from another address is
-	// still answered.
+	// maxMetricsRequests is the maximum number of concurrent requests for metrics. It is the limit of connections; HTTP/2 is disabled, so
+	// each connection has one request at a time. A client that opens more connections loses its own oldest ones, and a scraper from another
+	// address still gets a response.
 	maxMetricsRequests = 64
-	// maxSnapshotAge is the greatest age of served metrics. The engine decides once a second.
+	// maxSnapshotAge is the maximum age of the metrics in a response. The engine computes decisions once a second.
 	maxSnapshotAge = time.Second
 )
 
-// Metrics answers with the metrics of its gatherers. It gathers at most once a second, one gatherer after the other, and keeps the result
-// as one compressed text that all requests share, so that the cost does not grow with the number of requests. A client that does not read
-// keeps a connection and, until its deadline, one old text.
+// Metrics is an HTTP handler that serves the metrics of its gatherers. It gathers at most once a second, one gatherer after the other, and
+// keeps the result as one compressed text for all requests. So CPU use and memory do not grow with the number of requests. A client that
+// does not read its response uses a connection and, until the write deadline, keeps one old text in memory.
 type Metrics struct {
 	gatherers []prometheus.Gatherer
 	clock     func() time.Time
@@ -41,8 +41,8 @@ type Metrics struct {
 	at   time.Time
 }
 
-// NewMetrics returns a handler for these gatherers, whose metric names must differ. Use a separate gatherer for each large family: one
-// scrape needs the memory of the largest gatherer, and not of all of them.
+// NewMetrics returns a handler for these gatherers, which must not have metrics of the same name. Use a separate gatherer for each large
+// metric family: the gatherers run one after the other, so a scrape uses the memory of the largest one only.
 func NewMetrics(clock func() time.Time, gatherers ...prometheus.Gatherer) *Metrics {
 	return &Metrics{gatherers: gatherers, clock: clock}
 }
@@ -74,7 +74,7 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, plain)
 }
 
-// snapshot returns the current text, compressed.
+// snapshot returns the metrics as compressed text. It gathers them again if the last text is older than maxSnapshotAge.
 func (m *Metrics) snapshot() ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,12 +109,12 @@ func write(w io.Writer, g prometheus.Gatherer) error {
 	return nil
 }
 
-// MetricsServer configures the port of metrics.
+// MetricsServer is the configuration of the metrics port.
 type MetricsServer struct {
 	Metrics http.Handler
-	// Certificate enables TLS; nil: plain text.
+	// Certificate returns the TLS certificate; if it is nil, the port uses plain HTTP.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Closed is called for each connection that is closed because there are too many; nil: it is not called.
+	// Closed is called for each connection that is closed because the maximum is reached; it may be nil.
 	Closed func()
 }
 
@@ -132,11 +132,11 @@ func (s MetricsServer) Serve(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// Authorized returns a handler that answers only requests with a bearer token that the cluster accepts (TokenReview) and whose user may
-// get the path (SubjectAccessReview of the non-resource URL). It needs `create` of tokenreviews and subjectaccessreviews.
+// Authorized returns a handler that serves only requests with a valid bearer token (TokenReview) whose user may get the path
+// (SubjectAccessReview of the non-resource URL). gpuscaler needs the permission to create tokenreviews and subjectaccessreviews.
 //
-// For a token that the cluster does not accept, the library answers 500 and not 401. Refusals are not logged, because a client could fill
-// the log with them, and Prometheus shows the answer as the target's error.
+// For an invalid token, the library responds with status 500 and not 401. Refused requests are not logged, because a client could fill the
+// log with them; Prometheus shows the status as the error of the target.
 func Authorized(kube *rest.Config, h http.Handler) (http.Handler, error) {
 	client, err := rest.HTTPClientFor(kube)
 	if err != nil {

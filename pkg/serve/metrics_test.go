@@ -31,7 +31,7 @@ type clock struct{ nanoseconds atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Unix(1_800_000_000, c.nanoseconds.Load()) }
 func (c *clock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 
-// many gathers one gauge with n series, and counts how often.
+// many returns a gatherer of one gauge with n series. It increments gathered at each call.
 func many(name string, n int, gathered *atomic.Int32) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: "A gauge."}, []string{"policy"})
@@ -45,7 +45,8 @@ func many(name string, n int, gathered *atomic.Int32) prometheus.Gatherer {
 	})
 }
 
-// The attack: clients ask for the metrics of 10,000 policies and never read the answer.
+// 4000 connections request the metrics of 10,000 policies and never read the response. They share one text, and a scraper still gets its
+// response.
 func TestClientsThatNeverReadShareOneTextAndDoNotBlockTheScraper(t *testing.T) {
 	var gathered, closed atomic.Int32
 	clock := &clock{}
@@ -134,7 +135,8 @@ func TestMetricsPortServesOnlyGETOfMetrics(t *testing.T) {
 	answer.Body.Close()
 }
 
-// cluster authenticates the tokens "scraper" and "tenant", of which the first may get /metrics. It records the tokens.
+// cluster returns the configuration of a test API server. It accepts the tokens "scraper" and "tenant", and only the first may get
+// /metrics. The map contains the tokens that were reviewed.
 func cluster(t *testing.T) (*rest.Config, *sync.Map) {
 	t.Helper()
 	asked := &sync.Map{}

@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	// maxProbeConnections is much more than the kubelet needs, which opens one connection for each probe.
+	// maxProbeConnections is the maximum number of connections to the probe port. The kubelet needs far fewer: one connection for each
+	// probe.
 	maxProbeConnections = 64
 	// probeTimeout bounds the request and the answer of a probe, which are a few bytes each.
 	probeTimeout = 3 * time.Second
 )
 
-// Probes returns why the process is not alive or not ready; nil means that it is.
+// Probes has the functions for the liveness and the readiness probe. Each returns nil if the process is alive or ready, and the reason
+// otherwise.
 type Probes struct {
 	Alive, Ready func() error
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Limit is the most of one resource that all workloads of a team may request together.
+// Limit is the maximum amount of one resource, for example GPUs, that all workloads of a team may request in total.
 type Limit struct {
 	Resource string
 	Max      int64
@@ -19,7 +19,7 @@ type Amount struct {
 	Pods       int64 // what the member's existing pods request together
 }
 
-// Member is one workload of the team.
+// Member is one workload of the team, with its target and what its replicas request.
 type Member struct {
 	Key     string   // namespace/name; orders members with equal shares
 	Want    int32    // target without the limit
@@ -29,17 +29,18 @@ type Member struct {
 	Amounts []Amount // parallel to the limits
 }
 
-// Share is what one member receives.
+// Share is the maximum number of replicas of one member, with the limit that causes it.
 type Share struct {
 	Max    int32 // the greatest number of replicas; Want if no limit cuts
 	Limit  int8  // index of the limit that cut; -1: none
 	Others int64 // units of that resource that are not available to the member; -1: its own amount per replica is not known
 }
 
-// maxSum limits every sum, so that none overflows. A limit is clamped below it, so that a clamped sum exceeds every limit.
+// maxSum is the maximum of every sum, so that no sum overflows. Limits are reduced to at most maxSum-1, so that a sum that reaches maxSum
+// exceeds every limit.
 const maxSum = math.MaxInt64 / 4
 
-// part is a member while its share is computed.
+// part is a member with the intermediate results of Divide.
 type part struct {
 	*Member
 	index    int
@@ -48,7 +49,7 @@ type part struct {
 	dominant float64 // dominant share of one replica
 }
 
-// division holds the state of one call of Divide.
+// division contains the intermediate results of one call of Divide.
 type division struct {
 	limits []Limit
 	others []int64
@@ -58,7 +59,8 @@ type division struct {
 	stop   []int8  // by part: the limit that stopped it; -1: none
 }
 
-// Divide writes the share of each member to out, which is parallel to members. others is what no member holds, parallel to limits.
+// Divide computes the share of each member and stores it in out, which has the same order as members. others is the amount of each limited
+// resource that is in use outside the members, in the order of limits.
 func Divide(limits []Limit, others []int64, members []Member, out []Share) {
 	for i := range members {
 		out[i] = Share{Max: max(members[i].Want, 0), Limit: -1}
@@ -108,10 +110,12 @@ func newDivision(limits []Limit, others []int64, members []Member) *division {
 	return d
 }
 
-// kept returns the replicas of a member whose amount per replica is not known. It is neither raised nor cut.
+// kept returns the replicas that a member keeps if its amount per replica is not known: those that exist or were granted, up to the target.
+// It is neither raised above these nor cut.
 func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
 
-// charge returns what n replicas of a member hold of a resource.
+// charge returns the amount of the resource r that n replicas of a member request. If the amount per replica is not known, it is an
+// estimate of at least 1 for each replica.
 func (p *part) charge(r int, n int32) int64 {
 	a := &p.Amounts[r]
 	if a.Known {
@@ -120,7 +124,8 @@ func (p *part) charge(r int, n int32) int64 {
 	return max(a.Pods, times(n, max(a.PerReplica, 1)))
 }
 
-// fits reports whether every target fits beside everything that exists.
+// fits reports whether all targets are within the limits, together with replicas that are still being removed and with the amounts in use
+// outside the members.
 func (d *division) fits() bool {
 	for r := range d.limits {
 		sum := min(max(d.others[r], 0), maxSum)
@@ -162,7 +167,8 @@ func (d *division) chargeUnknown() {
 	}
 }
 
-// startRaises subtracts from the room what exists beyond the replicas that the members keep.
+// startRaises reduces the available amounts by those in use outside the members and by replicas that are still being removed. It is called
+// before the last step, because these limit only raises.
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)

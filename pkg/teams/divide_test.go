@@ -115,7 +115,8 @@ func drawTeam(t *rapid.T, unknown bool) (limits []Limit, others []int64, members
 	return limits, others, members
 }
 
-// The sum never exceeds a limit, nothing exceeds its target, a cut has a cause, and the order of the input has no effect.
+// For random teams: the shares never exceed a limit, no share exceeds the member's target, each reduced share has a limit as its cause, and
+// the order of the members does not change the result.
 func TestDivideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, false)
@@ -157,7 +158,8 @@ func TestDivideProperties(t *testing.T) {
 	})
 }
 
-// With unknown amounts, an unknown member is neither raised nor cut, and nothing known is raised beyond the rest.
+// For random teams in which some amounts per replica are not known: a member with an unknown amount is neither raised nor cut, and other
+// members receive only what is left below the limit.
 func TestDivideNeverTreatsUnknownAsZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits, others, members := drawTeam(t, true)
@@ -195,7 +197,7 @@ func charged(m *Member, r int, n int32) int64 {
 	return int64(n) * m.Amounts[r].PerReplica
 }
 
-// naive gives one replica at a time, as the documentation says.
+// naive is a simple implementation for comparison. It gives the replicas one by one, as the package documentation describes.
 func naive(limits []Limit, others []int64, members []Member) []int32 {
 	got, room := make([]int32, len(members)), make([]int64, len(limits))
 	for r := range limits {
@@ -257,7 +259,8 @@ func TestDivideGivesWhatOneReplicaAtATimeGives(t *testing.T) {
 	})
 }
 
-// A team of 10,000 policies that each ask for 100,000 replicas must not hold up a tick.
+// BenchmarkDivideTenThousand measures Divide for a team of 10,000 policies that each need 100,000 replicas. It must be fast enough for one
+// tick.
 func BenchmarkDivideTenThousand(b *testing.B) {
 	members, out := make([]Member, 10_000), make([]Share, 10_000)
 	for i := range members {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/teams"
 )
 
-// Two workloads share 8 GPUs. Those that run keep their replicas; the rest is divided by dominant share.
+// Two workloads share 8 GPUs. Replicas that run are kept, and the remaining GPUs are divided by dominant share.
 func ExampleDivide() {
 	perReplica := func(n int64) []teams.Amount { return []teams.Amount{{PerReplica: n, Known: true}} }
 	limits := []teams.Limit{{Resource: "nvidia.com/gpu", Max: 8}}

@@ -2,9 +2,9 @@ package teams
 
 import "math"
 
-// fill gives replicas one by one to the member with the smallest dominant share, until each has upTo(member) or its next replica does
-// not fit. A member whose replica did not fit receives no more, because the room only decreases. Replicas that all fit are given
-// together, so that the cost depends on the number of members and not on the number of replicas.
+// fill gives replicas one by one to the member with the smallest dominant share, until each member has upTo(member) replicas or its next
+// replica does not fit. A member whose replica did not fit receives no more, because the available amounts only decrease. Replicas that fit
+// without reaching a limit are given at once, so that the run time depends on the number of members and not on the number of replicas.
 func (d *division) fill(upTo func(*part) int32) {
 	open := make([]*part, 0, len(d.parts))
 	for {
@@ -64,7 +64,7 @@ func (p *part) share() float64 { return p.shareOf(p.got) }
 
 func (p *part) shareOf(n int32) float64 { return float64(n) * p.dominant }
 
-// raiseTogether gives every replica whose member has a share below a level, for the greatest level at which all of them fit.
+// raiseTogether raises the shares of all members to a common level. It uses the greatest level at which all these replicas fit.
 func (d *division) raiseTogether(open []*part, upTo func(*part) int32) {
 	low, high := math.Inf(1), 0.0
 	for _, p := range open {
@@ -102,7 +102,8 @@ func (d *division) fitsAt(level float64, open []*part, upTo func(*part) int32) b
 	return true
 }
 
-// at returns the number of replicas of a member after all replicas below a level are given, at least the number that it has.
+// at returns the number of replicas that a member has when its share has been raised to level: at most upTo, and at least the replicas that
+// it already has.
 func (p *part) at(level float64, upTo int32) int32 {
 	n := int32(min(math.Ceil(level/p.dominant), float64(upTo)))
 	for n > p.got && p.shareOf(n-1) >= level {

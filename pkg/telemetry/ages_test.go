@@ -9,8 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A query over a range has a value for the length of the range after the last sample. The value of a rate then decreases each minute
-// although nothing was measured. Its age must be that of its samples, also where an instant query does not find them any more.
+// A query over a range, such as rate(x[15m]), still has a value for 15 minutes after the last sample. A rate then decreases although
+// nothing was measured. The time of the reading must be the time of the newest sample, also when that sample is too old for an instant
+// query.
 func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 	const alive, dead, renamed = 10 * time.Second, 8 * time.Minute, 8 * time.Minute
 	for _, c := range []struct {
@@ -66,7 +67,7 @@ func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 			if fresh := r.Known && time.Since(r.At) <= maxAge; fresh != c.fresh {
 				t.Errorf("fresh %t: taken %v ago, known %t, %g", fresh, time.Since(r.At).Round(time.Second), r.Known, r.Value)
 			}
-			// The old samples of one workload do not make the other one's reading old, where labels distinguish their samples.
+			// If labels distinguish the samples of two workloads, old samples of one must not make the reading of the other old.
 			if r := read(p, other)[0]; len(c.ages) == 1 && labels[only(c.ages)] == "" && (!r.Known || time.Since(r.At) > maxAge) {
 				t.Errorf("the other workload reads %+v", r)
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// stampedSource is a source that writes sample times. Its answer has the value 0, and STAMP is replaced by the time. The Date header of
-// each answer is correct.
+// stampedSource is a source whose samples have their own times. Its response has the value 0, and STAMP in it is replaced by the time of
+// the sample. The Date header of the response is correct.
 type stampedSource struct {
 	name   string
 	signal policy.Source
@@ -62,7 +62,7 @@ func stampedSources() []stampedSource {
 	}
 }
 
-// says returns a handler that answers with a time.
+// says returns a handler that responds with a sample of the given time.
 func (s *stampedSource) says(stamp string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if s.signal.Type == policy.SourceExternal {
@@ -72,7 +72,7 @@ func (s *stampedSource) says(stamp string) http.HandlerFunc {
 	}
 }
 
-// poller returns a poller of the source for a workload of one pod on node n.
+// poller returns a poller that reads the source, and a workload with one pod on node n whose signal uses the source.
 func (s *stampedSource) poller(t testing.TB, server *podServer, o Options) (*Poller, *policy.Compiled) {
 	w := compiled("chat", "llama", s.signal)
 	w.Workload.Policy.MaxReplicas = 20
@@ -87,15 +87,15 @@ func (s *stampedSource) poller(t testing.TB, server *podServer, o Options) (*Pol
 	return p, w
 }
 
-// targetOf returns the target for three ready replicas.
+// targetOf returns the target of a workload with three ready replicas.
 func targetOf(p *Poller, w *policy.Compiled, at time.Time) int32 {
 	state := scaling.Seed(w.Workload.Policy, 3, at)
 	o := scaling.Observation{Replicas: 3, Ready: 3, Readings: read(p, w), Advice: scaling.NoAdvice, Operator: scaling.NoOperator}
 	return state.Decide(w.Workload.Policy, &o, at).Replicas
 }
 
-// A sample an hour ahead would be fresh at each poll of that hour, whether or not its source still works. It lowers no target, is
-// reported with its source in explain, the metrics and the log, and counts again once the source writes a usable time.
+// A sample with a time an hour ahead would count as fresh at every poll of the next hour, even if its source had failed. It must not lower
+// the target. The metrics and the log must report its source. When the source writes a usable time, its samples count again.
 func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 	for _, s := range stampedSources() {
 		t.Run(s.name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 	}
 }
 
-// Only a sample with a time in the last two minutes (the signal's MaxAge) lowers a target.
+// A sample may lower a target only if its time is in the last two minutes, which is the signal's MaxAge.
 func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 	hours := func(low, high time.Duration) *rapid.Generator[time.Duration] {
 		return rapid.Map(rapid.Int64Range(int64(low), int64(high)), func(n int64) time.Duration { return time.Duration(n) })
@@ -174,8 +174,8 @@ func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 	}
 }
 
-// A pod whose clock is an hour ahead counts as a pod that did not report: its samples neither replace those of other pods nor count as
-// fresh.
+// One of four pods has a clock that is an hour ahead. It must count as a pod that did not report, and the samples of the other pods must
+// still count.
 func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second)
@@ -204,7 +204,8 @@ func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 	}
 }
 
-// The histograms of such a page are not added to the window: with correct times, the window needs two pages again.
+// The histograms of a page whose samples are an hour ahead must not be added to the window. After the clock is correct, two more pages are
+// needed for a latency.
 func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	server := newPodServer(t)
 	page := func(ahead time.Duration, count int) {
@@ -231,7 +232,7 @@ func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	}
 }
 
-// recorder keeps an answer, so that a test can change it.
+// recorder stores a response, so that a test can change it before it is sent.
 type recorder struct {
 	bytes.Buffer
 	header http.Header

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Greatest plausible values. A reading above its limit is invalid.
+// maxPercent, maxSeconds and maxCount are the greatest plausible values of a reading by its unit. A reading above its limit is invalid.
 const (
 	maxPercent = 10        // 1000%, for sources that add up several devices; a query that returns 91 for 91% is over it
 	maxSeconds = 7 * 86400 // no request waits for a week
 	maxCount   = 1e12
 )
 
-// checkValue turns a reading whose value is not plausible for the signal's unit into an invalid one.
+// checkValue returns r, or an unknown reading with CauseInvalid if the value is not plausible for the signal's unit.
 func checkValue(r scaling.Reading, s *scaling.Signal) scaling.Reading {
 	limit := float64(maxCount)
 	switch s.Unit {
@@ -29,9 +29,9 @@ func checkValue(r scaling.Reading, s *scaling.Signal) scaling.Reading {
 	return r
 }
 
-// checkTime turns a known reading whose sample time cannot be used into an unknown one. A sample ahead of our clock would count as
-// fresh at every poll until its time is reached, whether or not its source still works. A time that is at most scaling.MaxAhead ahead
-// is set to the time of the answer.
+// checkTime returns r, or an unknown reading with CauseUntimed if the time of its sample is not usable. A sample time ahead of this clock
+// would count as fresh at every poll until that time, even if the source had failed. If the time is at most scaling.MaxAhead ahead,
+// checkTime sets it to the time of the response.
 func checkTime(r scaling.Reading, received time.Time) scaling.Reading {
 	switch {
 	case !r.Known:

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// An adapter may write any year, and the correction of its clock changes the time again. A known reading has a valid time that is not
-// later than the poll, because the recording of a tick is JSON, which has only the years 0 to 9999.
+// An adapter may write any year, and the correction by the difference of the clocks changes the time. A known reading must have a time that
+// is not later than the poll and that JSON can represent (years 0 to 9999), because ticks are recorded as JSON.
 func TestAReadingWithoutAUsableTimeIsUnknown(t *testing.T) {
 	received := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	zero := time.Time{}

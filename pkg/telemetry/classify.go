@@ -28,7 +28,8 @@ var pollKinds = [...]string{"query", "selector", "gauges", "histogram", "dcgm", 
 // String returns the kind as metrics and logs name it.
 func (k pollKind) String() string { return pollKinds[k] }
 
-// dataSource returns the data source of a signal, which is an implicit one where the signal names none, or the cause for which it has none.
+// dataSource returns the data source of a signal. For a signal that names none, it is the default of the signal's type. If there is no data
+// source or the namespace may not use it, dataSource returns nil and the cause.
 func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSource, scaling.Cause) {
 	if s.Denied != "" {
 		return nil, scaling.CauseForbidden
@@ -47,7 +48,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 	case policy.SourceExternal, policy.SourceKEDA:
 		return &policy.DataSource{Type: policy.DataExternal}, scaling.CauseNone
 	case policy.SourceKueue:
-		// Kueue's metrics belong to the platform, so a policy names no source for them.
+		// The platform team runs Kueue, so a policy does not have to name a data source for its metrics.
 		if d := p.defaultPrometheus(); d != nil {
 			return d, scaling.CauseNone
 		}
@@ -70,8 +71,8 @@ func (p *plan) defaultPrometheus() *policy.DataSource {
 	return first
 }
 
-// classify returns the group of a signal and, for a selector, its shape, and sets the request's label values. ok is false where the data
-// source's type cannot serve the signal.
+// classify returns the group in which a signal is polled. For a tenant's selector, it also sets the shape of the candidate and the label
+// values of the request. ok is false if a data source of this type cannot serve the signal.
 func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bool) {
 	key.source = d.Name
 	switch c.request.Source.Type {
@@ -111,13 +112,14 @@ func (p *plan) classifyQuery(key groupKey, c *candidate) groupKey {
 	return key
 }
 
-// selector is a parsed selector of a tenant. Its shape is nil where it cannot be combined with others.
+// selector is a parsed selector of a tenant. shape is nil if the selector cannot be combined with others into one query.
 type selector struct {
 	shape  *promquery.Shape
 	values string
 }
 
-// parseSelector returns a selector's shape. It reuses the result of the last plan, because parsing ten thousand takes a tenth of a second.
+// parseSelector returns the parsed selector. It reuses the result from the last plan, because parsing ten thousand selectors takes a tenth
+// of a second.
 func (p *plan) parseSelector(query string) selector {
 	s, ok := p.selectors[query]
 	if !ok {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// reportedSkew is the difference of two clocks above which it is logged. A host with a working NTP stays far below it; one without
-// exceeds it within days.
+// reportedSkew is the difference between the clock of a source and this clock above which the difference is logged. On a host with a
+// working NTP the difference is much smaller; without NTP it exceeds this value within days.
 const reportedSkew = 5 * time.Second
 
-// clockReports keeps which clocks were reported, so that ten polls of one server log it once.
+// clockReports stores for which clocks a difference was logged, so that it is logged once and not by each poll of the same server.
 type clockReports struct {
 	mu       sync.Mutex
 	reported map[clockKey]bool
 }
 
-// clockKey names a clock: a Prometheus server has one, and so has each kind of page that is scraped.
+// clockKey identifies a clock. A Prometheus server has one clock. For direct scrapes, all pages of one kind of a data source share a key.
 type clockKey struct {
 	source, pages string
 }
 
-// skew returns how far the clock behind a group is ahead of ours; ok is false where it is not known.
+// skew returns how far the clock of a group's source is ahead of this clock; ok is false if this is not known.
 func (r *runner) skew(g *group) (ahead time.Duration, ok bool) {
 	if f, own := r.fetcher.(interface {
 		Skew() (time.Duration, bool)
@@ -30,7 +30,8 @@ func (r *runner) skew(g *group) (ahead time.Duration, ok bool) {
 	return r.poller.sources.get(g.source).clock.Skew()
 }
 
-// reportSkew exports the difference of the clocks, and logs when it exceeds reportedSkew and when it no longer does.
+// reportSkew exports the difference of the clocks as a metric. It logs when the difference begins to exceed reportedSkew, and when it no
+// longer does.
 func (r *runner) reportSkew(g *group) {
 	ahead, ok := r.skew(g)
 	if !ok {
@@ -54,7 +55,7 @@ func (r *runner) reportSkew(g *group) {
 	}
 }
 
-// changed stores whether a clock differs, and reports whether that is new.
+// changed stores whether the clock k differs by more than reportedSkew. It reports whether that has changed.
 func (c *clockReports) changed(k clockKey, differs bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *clockReports) changed(k clockKey, differs bool) bool {
 	return true
 }
 
-// deleteSkew deletes the metric of a poll that ends.
+// deleteSkew deletes the skew metric of a group that is no longer polled.
 func (p *Poller) deleteSkew(g *group) {
 	p.metrics.skew.DeleteLabelValues(g.source.Name, g.key.kind.String())
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dated sets the Date header of a clock that is ahead of ours.
+// dated sets the Date header of a response to a time that is ahead of this clock.
 func dated(w http.ResponseWriter, ahead time.Duration) {
 	w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 }
 
-// skewed returns a test Prometheus with a clock that is ahead of ours, which also stamps its samples.
+// skewed returns a test Prometheus whose clock is ahead of this clock. The times of its samples and its Date headers are from that clock.
 func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 	p := newTestPrometheus(t)
 	p.now = func() time.Time { return time.Now().Add(ahead) }
@@ -35,7 +35,8 @@ func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 	return p
 }
 
-// certain adds five answers over a minute that agree, so that a clock that is behind is corrected.
+// certain records five responses within a minute with the same difference of the clocks. After them, a clock that is behind is corrected,
+// because several responses agree.
 func certain(t testing.TB, p *Poller, d policy.DataSource, ahead time.Duration) {
 	t.Helper()
 	c := &p.sources.get(d).clock
@@ -90,7 +91,8 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 	}
 }
 
-// With a clock that is two minutes ahead and without correction, the last 0 of an exporter that stopped 100 s ago would lower the target.
+// The clock of Prometheus is two minutes ahead, and an exporter stopped 100 s ago with the value 0. Without the correction of the clock,
+// that sample would look fresh and lower the target.
 func TestStoppedExporterWithAClockAheadLowersNoTarget(t *testing.T) {
 	server := skewed(t, 2*time.Minute)
 	died := time.Now().Add(-100 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
-// A poller reads the signals of all policies of a store, and a tick reads its newest readings from memory.
+// A Poller reads the signals of all policies in the background. A tick reads the newest readings from memory.
 func Example() {
 	poller, err := telemetry.New(telemetry.Options{Logger: slog.Default()})
 	if err != nil {

@@ -15,7 +15,8 @@ func exporterOn(name, node string) engine.Pod {
 	return engine.Pod{Name: name, IP: "127.0.0.1", Node: node, Ready: true}
 }
 
-// chatOnNodeA returns a workload of one pod on node a, with one signal of each kind whose series a scraped pod could serve.
+// chatOnNodeA returns a workload with one pod on node a. It has a signal of each kind whose series a pod with its own /metrics page could
+// imitate.
 func chatOnNodeA() (*policy.Compiled, Options) {
 	w := compiled("chat", "llama",
 		policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"},
@@ -43,8 +44,9 @@ var honest = []struct {
 
 var honestReadings = []float64{0.9, 40, 5, 30, 20}
 
-// An attacker runs a pod that Prometheus scrapes, and writes any label on its page. The scrape sets namespace and pod, and renames labels
-// of the same names on the page to exported_namespace and exported_pod. No such page changes a reading of another tenant.
+// An attacker runs a pod that Prometheus scrapes and whose page has arbitrary labels. The scrape sets the labels namespace and pod, and
+// renames labels with these names on the page to exported_namespace and exported_pod. Such a page must not change a reading of another
+// tenant.
 func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 	const scraped = `namespace="evil",pod="evil-0"`
 	for name, claim := range map[string]string{
@@ -67,7 +69,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 				server.put(h.series, at.Add(-time.Minute), h.first)
 				server.put(h.series, at, h.now)
 			}
-			// A newer sample of the same GPU, because the newest sample of a GPU counts.
+			// The attacker's sample of a GPU is newer than that of the exporter, because the newest sample of a GPU is used.
 			for series, v := range map[string]float64{
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",` + claim + `}`:                                0.06,
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-7",gpu="7",` + claim + `}`:                                0,
@@ -99,7 +101,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 	}
 }
 
-// Where only the attacker's series exist, the reading is unknown with the cause.
+// If the only series of a GPU is from a pod that is not a declared exporter, the reading must be unknown with CauseUndeclared.
 func TestReportOfAnUndeclaredPodIsMissingWithItsCause(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second)
@@ -113,7 +115,7 @@ func TestReportOfAnUndeclaredPodIsMissingWithItsCause(t *testing.T) {
 	}
 }
 
-// Each supported scrape configuration is read completely.
+// Each supported scrape configuration of the DCGM exporter must give a reading.
 func TestDeclaredExportersAreTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels    string
@@ -139,7 +141,8 @@ func TestDeclaredExportersAreTrusted(t *testing.T) {
 	}
 }
 
-// With direct scrapes, the page of node b's exporter may name a pod of node a: it may be hostile, or report an old assignment.
+// With direct scrapes, the page of the exporter on node b contains a pod that runs on node a, because the exporter is hostile or the page
+// is old. That value must not be used.
 func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 	a, b := newPodServer(t), newPodServer(t)
 	a.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n"))
@@ -162,7 +165,8 @@ func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 	}
 }
 
-// The PlatformConfig declares another namespace for Kueue than the default.
+// The PlatformConfig declares the namespace queues for Kueue, in place of the default kueue-system. Only series from that namespace are
+// used.
 func TestKueueIsReadFromItsDeclaredNamespaceOnly(t *testing.T) {
 	for namespace, known := range map[string]bool{"kueue-system": false, "queues": true, "evil": false} {
 		server := newTestPrometheus(t)

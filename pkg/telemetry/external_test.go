@@ -61,8 +61,8 @@ func TestExternalMetricsAreAskedOnceEachAndSummed(t *testing.T) {
 	}
 }
 
-// One tenant uses a thousand metrics that its adapter never answers. Without limits for each namespace they would take every request of a
-// poll.
+// Namespace evil uses a thousand external metrics, and the adapter never responds to requests for them. Without a limit for each namespace,
+// these requests would use all concurrent requests of a poll.
 func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
 	server := newFaulty(t)
 	at := time.Now().Add(-30 * time.Second).Truncate(time.Second)
@@ -155,7 +155,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 	}
 }
 
-// testTriggers returns metrics as KEDA names them.
+// testTriggers maps the name of a KEDA trigger to the name of its external metric. It implements external.Triggers.
 type testTriggers map[string]string
 
 func (f testTriggers) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {

@@ -19,7 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// answerOf returns one series of the pool query as a server writes it, with a sample of ten seconds ago.
+// answerOf returns the response of a Prometheus server to poolQuery: one workload with the given value, from a sample that is ten seconds
+// old.
 func answerOf(value string) string {
 	at := time.Now().Add(-10 * time.Second).Unix()
 	series := func(part, v string) string {
@@ -57,7 +58,7 @@ func status(code int, body string) http.HandlerFunc {
 	}
 }
 
-// gzipBomb returns 64 MiB of one JSON string in 64 KiB.
+// gzipBomb returns 64 KiB of gzip data that decompress to one JSON string of about 64 MiB.
 func gzipBomb() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -107,7 +108,8 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 				}
 			}
 		}, lost, scaling.CauseTruncated},
-		// Queries do not accept compression, so that a compressed answer is invalid; see the scrape test for a decompressed one.
+		// Queries do not send Accept-Encoding, so a compressed response is invalid. The tests of scraped pages cover the decompression
+		// limit.
 		{"gzip bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
@@ -293,7 +295,7 @@ func TestReadingAboveTheLimitOfItsUnitIsInvalid(t *testing.T) {
 	}
 }
 
-// panickingPods panics like a defect that a source's answer triggers.
+// panickingPods panics in Pods. It simulates a defect in the code that processes the data of a source.
 type panickingPods struct{}
 
 func (panickingPods) Pods(*scaling.Workload) []engine.Pod { panic("found a bug") }

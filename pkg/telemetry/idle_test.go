@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A pod is idle where every signal of pods is exactly 0 for it in a fresh reading. A missing, stale or small value is not idle.
+// A pod is idle if every signal that is measured per pod is exactly 0 for it in a fresh reading. A pod with a missing, stale or small
+// positive value is not idle.
 func TestPodIsIdleWhereEverySignalIsZeroAndFresh(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)

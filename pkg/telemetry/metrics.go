@@ -8,12 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// causeNames are the names of scaling.Cause in metrics and logs.
+// causeNames are the texts of the values of scaling.Cause, by index, for metrics and logs.
 var causeNames = [...]string{
 	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed",
 }
 
-// pollMetrics are the metrics of the polls.
+// pollMetrics are the Prometheus metrics about the polls of data sources.
 type pollMetrics struct {
 	polls    *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -49,7 +49,7 @@ func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
 	return m, err
 }
 
-// observe counts one poll.
+// observe adds the result of one poll to the metrics: its duration, its bytes and the causes of missing readings.
 func (m *pollMetrics) observe(g *group, p *pollResult) {
 	name, kind := g.source.Name, g.key.kind.String()
 	result := causeNames[source.CauseOf(p.err)]

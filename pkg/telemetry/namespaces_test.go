@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// add appends series that do not exist yet. put compares a series with every other one.
+// add appends new series with one sample each. It does not search for an existing series as put does, which would be slow for thousands of
+// series.
 func (p *testPrometheus) add(at time.Time, v float64, all ...labels.Labels) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +36,8 @@ func selectorSource(namespace, metric string, match map[string]string) policy.So
 		Query: fmt.Sprintf(`sum by (namespace) (%s{%s,namespace=%q})`, metric, strings.Join(text, ","), namespace)}
 }
 
-// victimAt returns a policy that reads each kind of shared query, and a Prometheus that has its samples.
+// victimAt returns a policy of namespace victim with one signal for each kind of shared query, a Prometheus server with the samples of
+// these signals, and the pods of the workload.
 func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, testPods) {
 	t.Helper()
 	server := newTestPrometheus(t)
@@ -71,7 +73,7 @@ func smallSource(url string) policy.DataSource {
 	return d
 }
 
-// checkVictim fails unless every signal of the victim has its value.
+// checkVictim fails the test unless every signal of the victim has a recent reading with the value in victimValues.
 func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, when string) {
 	t.Helper()
 	for i, r := range read(p, w) {
@@ -105,7 +107,8 @@ func evilSeries(n int, of func(i int) []string) []labels.Labels {
 	return out
 }
 
-// One tenant exports more series than one answer may have, of every metric that another tenant reads.
+// For each kind of shared query, namespace evil exports more series of the metric than one response may contain. The signals of namespace
+// victim must keep their values.
 func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -170,8 +173,8 @@ func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-// Each of 95 policies selects one pair of values of two labels. The combined query selects each value of one label with each value of the
-// other.
+// Each of 95 policies of namespace evil selects one queue and one kind. The combined query selects every queue with every kind, and evil
+// exports a series for each of these 9,025 combinations, which is more than maxSeries.
 func TestNamespaceWithACrossProductOfSelectorsDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
@@ -192,7 +195,8 @@ func TestNamespaceWithACrossProductOfSelectorsDoesNotAffectOthers(t *testing.T) 
 	checkOffender(t, p, "series")
 }
 
-// Prometheus refuses a form of more than 10 MB.
+// Namespace evil has 998 selectors with label values of 8 KB each. Without limits, the combined query would be longer than 10 MB, and
+// Prometheus would refuse it.
 func TestNamespaceWithLongLabelValuesDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
@@ -219,7 +223,7 @@ func TestNamespaceWithLongLabelValuesDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-// 3,000 selectors of 3,000 metrics would be 3,000 queries in each poll.
+// Namespace evil has 3,000 selectors of 3,000 different metrics. Without the quota, each poll would send 3,000 queries.
 func TestNamespaceWithManySelectorsDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)
@@ -238,7 +242,8 @@ func TestNamespaceWithManySelectorsDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-// A query that fails for one namespace's series fails for all namespaces: two series of one side match one series of the other.
+// The series of namespace evil have duplicates on both sides of a division, so Prometheus refuses the shared query (many-to-many matching)
+// for all namespaces. The query must be divided so that the victim's signal keeps its value.
 func TestNamespaceWithDuplicateSeriesDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)

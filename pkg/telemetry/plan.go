@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// groupKey is what the signals of one poll have in common. Fields that a poll kind does not use are empty.
+// groupKey identifies the signals that are polled as one group: they have the same data source, kind of poll, and metric or query. Fields
+// that a kind of poll does not use are empty.
 type groupKey struct {
 	source                        string
 	kind                          pollKind
@@ -23,7 +24,7 @@ type groupKey struct {
 	namespaceLabel, workloadLabel string
 }
 
-// group is the signals that one poll serves.
+// group is the signals that are read by one poll.
 type group struct {
 	key      groupKey
 	source   policy.DataSource
@@ -32,7 +33,8 @@ type group struct {
 	requests []source.Request
 	slots    []slot // parallel to requests
 
-	// namespace is the one namespace that the group serves where several use the data source, and else empty; see pollQueue.
+	// namespace is set if all requests of the group are from this namespace and other namespaces use the same data source. Otherwise it is
+	// empty. pollQueue uses it.
 	namespace string
 }
 
@@ -42,7 +44,7 @@ type slot struct {
 	index int // of the signal
 }
 
-// sameSource reports whether a runner of g can poll o: their data sources are equal.
+// sameSource reports whether g and o have the same configuration of their data source. If so, a runner of g can poll o without a restart.
 func (g *group) sameSource(o *group) bool { return reflect.DeepEqual(g.source, o.source) }
 
 // name returns the name of a group's query, or its engine and metric, for status and logs.
@@ -53,7 +55,7 @@ func (g *group) name() string {
 	return strings.TrimSpace(string(g.key.profile) + " " + g.key.metric)
 }
 
-// plan is everything that is polled, and where the readings are stored. Only the readings change after newPlan.
+// plan contains the groups to poll and the entries in which their readings are stored. After newPlan returns, only the readings change.
 type plan struct {
 	platform  *policy.Platform
 	entries   entries
@@ -63,14 +65,15 @@ type plan struct {
 
 	violations map[LimitViolation]bool // of the quotas
 
-	// Used while the plan is built.
+	// The fields below are used only while newPlan builds the plan.
 	quota         Quota
 	used          map[quotaKey]*usage
 	unmoved       map[string]bool // data sources that read from the same place as in the last plan
 	lastSelectors map[string]selector
 }
 
-// origin is where the signals of an entry are read. The next version of the policy keeps the readings whose origin did not change.
+// origin is the compiled policy of an entry and the data source of each of its signals. newPlan compares it with the next version of the
+// policy: a signal that is read from the same source keeps its reading.
 type origin struct {
 	entry    *entry
 	compiled *policy.Compiled
@@ -151,22 +154,22 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 	}
 }
 
-// refuse stores the reading of a signal that no group polls, with the cause.
+// refuse stores a missing reading with the cause for a signal that is not polled.
 func (s *slot) refuse(c scaling.Cause) {
 	r := source.Missing(c)
 	r.Failures = 1
 	s.entry.set(s.index, r)
 }
 
-// unchanged reports whether o is the same version of a policy as last and reads from the same places.
+// unchanged reports whether o and last have the same policy, target and sources of signals, and data sources that measure the same.
 func (p *plan) unchanged(o, last *origin) bool {
 	a, b := &o.compiled.Workload, &last.compiled.Workload
 	return a.Policy == b.Policy && a.Target == b.Target && slices.Equal(o.compiled.Sources, last.compiled.Sources) &&
 		slices.EqualFunc(o.sources, last.sources, p.sameDataSource)
 }
 
-// sameDataSource reports whether d reads from the same place as old. An implicit data source has no name and depends only on the signal's
-// own source.
+// sameDataSource reports whether d, the data source of a signal, measures the same as old, its previous one. Two implicit data sources,
+// which have no name, are the same: they have no configuration except the signal's own source, which the caller compares.
 func (p *plan) sameDataSource(d, old *policy.DataSource) bool {
 	if d == nil || old == nil {
 		return d == old
@@ -174,8 +177,8 @@ func (p *plan) sameDataSource(d, old *policy.DataSource) bool {
 	return d.Name == old.Name && (d.Name == "" || p.unmoved[d.Name])
 }
 
-// samePlace reports whether d reads from the same place as old. Its interval, limits and permitted namespaces do not change what is
-// measured, so that an edit of them keeps the readings.
+// samePlace reports whether d and old read from the same server with the same configuration, except for the interval, the limits, the
+// permitted namespaces and the default flag. Those do not change what is measured, so the readings are kept after an edit of them.
 func samePlace(d, old *policy.DataSource) bool {
 	if old == nil {
 		return false
@@ -187,8 +190,8 @@ func samePlace(d, old *policy.DataSource) bool {
 	return reflect.DeepEqual(&a, &b)
 }
 
-// keptReading returns the reading of the last version for signal i of the new one, if both measure the same at the same place, and else
-// neverRead.
+// keptReading returns the initial reading of signal i of the new version o: the reading of the signal in the version last that measures the
+// same, or neverRead if there is none.
 func (p *plan) keptReading(o *origin, i int, last *origin) scaling.Reading {
 	if last == nil || last.compiled.Workload.Target != o.compiled.Workload.Target {
 		return neverRead
@@ -204,8 +207,8 @@ func (p *plan) keptReading(o *origin, i int, last *origin) scaling.Reading {
 	return neverRead
 }
 
-// place adds a signal to the group that polls it, unless it is over a quota. It returns false where the data source's type cannot serve
-// the signal.
+// place adds a signal to the group that polls it. If the namespace is over its quota, it stores a missing reading instead. It returns false
+// if the type of the data source cannot serve the signal.
 func (p *plan) place(s *candidate, d *policy.DataSource) bool {
 	key, ok := p.classify(s, d)
 	if !ok {
@@ -223,7 +226,7 @@ func (p *plan) place(s *candidate, d *policy.DataSource) bool {
 	return true
 }
 
-// setNamespaces sets the namespace of the groups that serve a single one of several that use their data source.
+// setNamespaces sets group.namespace for each group with requests of one namespace, if several namespaces use the data source of the group.
 func (p *plan) setNamespaces() {
 	users := map[string]map[string]bool{}
 	for key, g := range p.groups {

@@ -146,7 +146,7 @@ func TestRunStartsAndStopsPollsWithThePolicies(t *testing.T) {
 	}
 }
 
-// tenThousand returns a poller with the policies of a large platform.
+// tenThousand returns a poller with 10,000 policies, and the policies.
 func tenThousand(tb testing.TB, server string) (*Poller, []*policy.Compiled) {
 	var all []*policy.Compiled
 	for i := range 10_000 {

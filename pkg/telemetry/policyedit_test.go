@@ -59,7 +59,7 @@ spec:
 	return e
 }
 
-// annotate edits the object as a user does; it informs only the store.
+// annotate changes the HPA and passes it to the store, as the informer does after an edit by a user. The store informs the poller.
 func (e *edited) annotate(edit func(o *store.Object)) {
 	e.t.Helper()
 	o := e.object
@@ -108,7 +108,7 @@ func TestEditOfAnnotationsKeepsTheReadings(t *testing.T) {
 	}
 }
 
-// A new signal is unknown until its first poll, and until then no target decreases.
+// An edit that changes the metric of a signal makes the signal unknown until its next poll. Until then the target must not decrease.
 func TestEditOfASignalsSourceWaitsForTheFirstPoll(t *testing.T) {
 	server := newTestPrometheus(t)
 	for i := range 6 {

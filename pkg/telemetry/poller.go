@@ -1,12 +1,12 @@
 // Package telemetry polls the signals of all policies and keeps their newest readings.
 //
-// Each data source is polled at its own interval, with its own time limit and in its own goroutines, so that a slow source delays no
-// other one. Workloads that share a source share its polls: one Prometheus query serves all workloads of a template, and one pipeline
-// reads all lists of a Redis server. A tick reads memory only.
+// Each data source is polled at its own interval, with its own time limit and in its own goroutines, so that a slow source delays no other
+// one. Workloads that share a source share its polls: one Prometheus query serves all workloads of a template, and one pipeline reads all
+// lists of a Redis server. A tick reads memory only.
 //
-// A signal that cannot be read is unknown, with the cause; it is never 0. The time of a reading is that of the oldest sample behind it
-// by our clock: the clock of each source is measured, and its sample times are corrected by the difference. Polls happen in real time.
-// The decisions take the time as an argument.
+// A signal that cannot be read is unknown and never 0, and its reading has the cause. The time of a reading is the time of the oldest
+// sample from which the value is computed. Sample times are converted to our clock: the difference between the clock of each source and
+// ours is measured and subtracted. Polls happen in real time. Decisions take the time as an argument.
 //
 // # Packages
 //
@@ -21,8 +21,9 @@
 //
 // # Buffers
 //
-// No buffer is allocated by a length that a peer announces before that length is compared with a limit. For each library that reads bytes
-// of a peer, this table has what sizes its buffers and the limit that applies first.
+// A server can announce any length for the data that it sends. An announced length is compared with a limit before a buffer of that length
+// is allocated. For each library that reads data from a server, this table shows what determines the size of its buffers, and which limit
+// applies first.
 //
 //	library                        sized by                           limit that applies first
 //	net/http, answers              body: read in pieces; no buffer    fetch.Request.Bytes: maxBytes of the data source, 8 MiB for a pod's
@@ -39,9 +40,9 @@
 //	                               arrays, before they are received   64 KiB a string, 8 nested arrays; RESP3 is refused
 //	client-go (external metrics)   the whole body                     1 MiB of each answer, before client-go reads it
 //
-// The servers have limits of their own. gRPC (KEDA's external scaler) allocates a message by its announced length, and first compares it
-// with MaxRecvMsgSize, 64 KiB; headers have MaxHeaderListSize, 16 KiB. HTTP servers have 16 KiB of headers and read no bodies: see
-// packages externalmetrics and serve.
+// gpuscaler's own servers have other limits; see packages externalmetrics and serve. The gRPC server (KEDA's external scaler) compares the
+// announced length of a message with MaxRecvMsgSize (64 KiB) before it allocates the message, and limits headers to MaxHeaderListSize (16
+// KiB). The HTTP servers limit headers to 16 KiB and read no bodies.
 package telemetry
 
 import (
@@ -68,13 +69,17 @@ type Options struct {
 	Triggers  external.Triggers
 	// Kubernetes is the connection to the cluster's external metrics API.
 	Kubernetes *rest.Config
-	// Leading reports whether this process holds the Lease; nil: always. Only the leader polls data sources. An answer that ends the
-	// process, by a defect that no limit prevents, then does not end the leader and the standbys at the same time. A standby needs no
-	// readings: a new leader seeds each window with the current replicas, polls every source within half a second, and lowers no target
-	// before it has readings. Only a latency that is scraped from pods takes two polls. The load on each source does not grow with the
-	// number of standbys.
+	// Leading reports whether this process holds the Lease. A nil Leading means always. Only the leader polls data sources, for two
+	// reasons:
+	//
+	//   - A response that crashes the process because of a defect does not crash the leader and the standbys at the same time.
+	//   - The load on each source does not grow with the number of standbys.
+	//
+	// A standby needs no readings. A new leader seeds each stabilization window with the current replicas, polls every source within half a
+	// second, and decreases no target before it has readings. Only a latency that is scraped from pods needs two polls.
 	Leading func() bool
-	// LoopbackPods permits pods with a loopback address, for a cluster on one machine. Elsewhere such an address would be our own pod.
+	// LoopbackPods permits pods with a loopback address, for a cluster that runs on one machine. In any other cluster a loopback address
+	// would be the address of gpuscaler's own pod.
 	LoopbackPods bool
 	Quota        Quota // of each namespace at each Prometheus data source
 	Registerer   prometheus.Registerer
@@ -116,9 +121,10 @@ func New(o Options) (*Poller, error) {
 	return p, nil
 }
 
-// SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, so that an edit of
-// one bound does not make ten thousand workloads wait for their next poll. SetPolicies does no I/O. Call it before any tick decides by
-// the new versions (policy.Options.Prepare): the signals of a version that it was not called with are unknown.
+// SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading. Otherwise an edit of
+// one bound would make ten thousand workloads wait for their next poll. SetPolicies does no I/O. Call it before the first tick that uses
+// the new versions of the policies (policy.Options.Prepare), because the signals of a version that was not passed to SetPolicies are
+// unknown.
 func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platform) {
 	if platform == nil {
 		platform = &policy.Platform{}
@@ -157,8 +163,8 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 }
 
-// replacedRetention is how long the readings of a replaced version are kept. It is much longer than a tick, so that no tick still decides
-// by that version.
+// replacedRetention is how long the readings of the previous version of a policy are kept. A tick in progress may still read them. No tick
+// takes that long.
 const replacedRetention = time.Minute
 
 // deleteReplaced deletes the readings of replaced versions.

@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// Bounds of the polls that run at one data source at a time. More than four would make a slow Prometheus slower; with one, its slowest
-// query would delay its other ones. Where several namespaces use the data source, polls that serve one namespace only have at most
-// maxPollsPerNamespace for each namespace and maxConcurrentPolls-1 together, so that a poll that several namespaces share can always run.
+// Limits of the concurrent polls of one data source. With more than four, a slow Prometheus server would become slower. With one, its
+// slowest query would delay all others. If several namespaces use the data source, a poll that serves one namespace has two further limits:
+// maxPollsPerNamespace polls of the same namespace, and maxConcurrentPolls-1 such polls of all namespaces. A poll that several namespaces
+// share can therefore always run.
 const (
 	maxConcurrentPolls   = 4
 	maxPollsPerNamespace = 2
 )
 
-// pollQueue is a fair queue of the polls of one data source. Namespaces take turns, so that the number of polls of one namespace does not
-// delay another's. The namespace of a poll that several namespaces share is "".
+// pollQueue is the queue of the polls of one data source. Namespaces take turns, so that many polls of one namespace do not delay the polls
+// of another. A poll that several namespaces share has the namespace "".
 type pollQueue struct {
 	mu      sync.Mutex
 	running map[string]int // by namespace
@@ -49,7 +50,7 @@ func (q *pollQueue) acquire(ctx context.Context, namespace string) (release func
 	return func() { q.release(namespace) }, nil
 }
 
-// admit starts polls that wait while the bounds allow. The caller holds the lock.
+// admit starts waiting polls while the limits permit more. The caller holds the lock.
 func (q *pollQueue) admit() {
 	for {
 		i := slices.IndexFunc(q.order, q.allows)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Polls of one namespace that hang delay the polls of other namespaces by at most one poll.
+// If the polls of one namespace do not end, the polls of other namespaces still run. Each waits for at most one poll.
 func TestPollQueueAlternatesBetweenNamespaces(t *testing.T) {
 	queue := newPollQueue()
 	acquire := func(namespace string, admitted chan<- string) {

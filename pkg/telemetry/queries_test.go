@@ -117,7 +117,7 @@ func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 	}
 }
 
-// putHistogram puts a histogram of count requests that each took the given number of seconds.
+// putHistogram stores a histogram of count requests that each took the given number of seconds, as the samples of one scrape.
 func putHistogram(p *testPrometheus, name, pod string, at time.Time, count int, took float64) {
 	for _, le := range []string{"0.1", "0.5", "1", "+Inf"} {
 		n := 0
@@ -140,7 +140,7 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-2"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-2"}`, at, 0)
-		// At stuck-0 requests wait, and none receives its first token.
+		// stuck-0 has 12 waiting requests, and its histogram does not change: none of them receives its first token.
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="stuck-0"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="stuck-0"}`, at, 12)
 	}
@@ -148,7 +148,8 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	p95 := ttft
 	p95.Quantile = 0.95
 	w := mean(compiled("chat", "llama", ttft, p95))
-	// blind-0 served none either, and has no gauge of waiting requests. At blind-1 the engine reports that gauge as unknown.
+	// The histograms of blind-0 and blind-1 do not change either. Whether requests wait there is not known: blind-0 has no gauge of waiting
+	// requests, and that of blind-1 is NaN.
 	for i := range 9 {
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
 		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="blind-0"`, at, 7, 0.8)

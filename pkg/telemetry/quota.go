@@ -5,20 +5,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// Quota bounds what the policies of one namespace may ask of one Prometheus data source by their own selectors and windows. Queries that
-// the platform team wrote do not count, because their cost does not grow with the number of policies that use them.
+// Quota limits the queries that the policies of one namespace can cause at one Prometheus data source, by their own selectors and latency
+// windows. Queries of the platform team do not count, because their cost does not grow with the number of policies that use them.
 //
-// A namespace's share of series and bytes is not part of it: it is half of the data source's maxSeries and maxBytes, and applies only
-// while the namespaces together exceed those.
+// The share of a namespace in the series and bytes of a response is a separate limit: half of the data source's maxSeries and maxBytes.
+// That limit applies only while the response for all namespaces exceeds maxSeries or maxBytes.
 type Quota struct {
-	// Selectors is the greatest number of distinct queries: selectors that differ in more than the values of their labels, and latencies
-	// of model servers over different windows. Each is one query in each poll. 0 is DefaultQuota.Selectors.
+	// Selectors is the greatest number of distinct queries, each of which is sent in every poll. Selectors that differ only in the values
+	// of their labels are one query. Latencies of model servers over different windows are different queries. 0 means
+	// DefaultQuota.Selectors.
 	Selectors int
-	// SelectorBytes is the greatest size of all label values together, in bytes. 0 is DefaultQuota.SelectorBytes.
+	// SelectorBytes is the greatest sum of the sizes of all label values in selectors. 0 means DefaultQuota.SelectorBytes.
 	SelectorBytes int
 }
 
-// DefaultQuota is enough for 32 queries and, at 30 bytes each, for 8,000 selectors.
+// DefaultQuota permits 32 queries and 256 KiB of label values, which is enough for 8,000 selectors with 30 bytes each.
 var DefaultQuota = Quota{Selectors: 32, SelectorBytes: 256 << 10}
 
 func (q Quota) withDefaults() Quota {
@@ -31,7 +32,7 @@ func (q Quota) withDefaults() Quota {
 	return q
 }
 
-// usage is what one namespace asks of one data source.
+// usage is the part of its Quota that one namespace uses at one data source.
 type usage struct {
 	queries map[groupKey]bool
 	bytes   int
@@ -39,13 +40,13 @@ type usage struct {
 
 type quotaKey struct{ source, namespace string }
 
-// byTenant reports whether the text of a group's query is made from a tenant's policy.
+// byTenant reports whether the query of a group depends on a tenant's policy, and not only on the PlatformConfig.
 func (k *groupKey) byTenant(s *candidate) bool {
 	return k.kind == bySelector || k.kind == byHistogram || (k.kind == byQuery && s.request.Source.QueryName == "")
 }
 
-// countQuota counts a signal against the quota of its namespace. Where the signal exceeds it, it records the violation and the reading,
-// and returns false.
+// countQuota counts a signal against the quota of its namespace. If the signal exceeds the quota, countQuota records a violation, stores a
+// missing reading for the signal, and returns false.
 func (p *plan) countQuota(key groupKey, s *candidate) bool {
 	if !key.byTenant(s) {
 		return true

@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The quota of each namespace is an option. Selectors over it are not queried, and the violation names the bound and the flag.
+// The quota is an option of the poller. Selectors over the quota are not queried, and the violation names the limit and the flag that
+// raises it.
 func TestQuotaBoundsTheSelectorsOfEachNamespace(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second)
 	for _, c := range []struct {

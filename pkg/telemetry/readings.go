@@ -13,7 +13,8 @@ type latestReadings struct {
 	entries atomic.Pointer[entries]
 }
 
-// entries finds the entry of a workload by the address of its policy, because a pointer is hashed faster than two strings.
+// entries finds the entry of a workload. Its key is the address of the policy, because a pointer is faster to hash than a namespace and a
+// name.
 type entries struct {
 	byPolicy map[*scaling.Policy]*entry
 	byKey    map[scaling.Key]*entry     // of further workloads that share a compiled policy
@@ -49,7 +50,7 @@ func (s *entries) find(w *scaling.Workload) *entry {
 	return e
 }
 
-// entry has the readings of one version of one policy. Its lock is held while a few hundred bytes are copied.
+// entry contains the readings of one version of one policy. Its lock is held only to copy a few hundred bytes.
 type entry struct {
 	key    scaling.Key
 	policy *scaling.Policy
@@ -62,7 +63,7 @@ type entry struct {
 // neverRead is the reading of a signal before its first poll.
 var neverRead = source.Missing(scaling.CauseNever)
 
-// read fills out with the readings of a workload, or with neverRead where it has none.
+// read copies the readings of a workload to out. A signal without a reading gets neverRead.
 func (l *latestReadings) read(w *scaling.Workload, out []scaling.Reading) {
 	e := l.entries.Load().find(w)
 	if e == nil {
@@ -91,8 +92,8 @@ func (e *entry) set(i int, r scaling.Reading) {
 	e.readings[i] = r
 }
 
-// record stores the result of a poll for signal i. Where the source could not be reached or refused the request, the newest sample stays
-// with its own time, and becomes stale by its age.
+// record stores the result of a poll for signal i. If the source was unreachable or refused the request, the last value is kept with the
+// time of its sample, so that it becomes stale with age. After any other failure the reading is unknown.
 func (e *entry) record(i int, r scaling.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -110,7 +111,7 @@ func (e *entry) record(i int, r scaling.Reading) {
 	last.Known, last.Coverage, last.Reported = false, r.Coverage, r.Reported
 }
 
-// idlePods returns where the idle pods of signal i are recorded.
+// idlePods returns the IdlePods in which the source records the idle pods of signal i.
 func (e *entry) idlePods(i int) *source.IdlePods {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -110,7 +110,8 @@ func TestRedisStreamWithoutAGroupIsReadByItsLength(t *testing.T) {
 	}
 }
 
-// cannedRedis answers XINFO GROUPS as servers of several versions do; miniredis does not support lag.
+// cannedRedis starts a server that answers XINFO GROUPS with the given reply, to simulate several versions of Redis. miniredis does not
+// support the field lag.
 func cannedRedis(t *testing.T, reply func(c *server.Peer)) string {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")

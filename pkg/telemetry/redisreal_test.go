@@ -126,7 +126,7 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 	}
 }
 
-// A replica that lost its master keeps answering with the values from before.
+// A replica that has lost its master still answers, with outdated values. It must count as a failed source.
 func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 	master := realRedis(t)
 	host, port, _ := net.SplitHostPort(master)

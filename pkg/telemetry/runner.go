@@ -16,13 +16,14 @@ import (
 const (
 	defaultInterval = 15 * time.Second
 	defaultTimeout  = 10 * time.Second
-	// startSpread is the time over which the first polls are spread, so that a start is not a burst of requests.
+	// startSpread is the period over which the first polls of all groups are distributed, so that the start of the process does not cause a
+	// burst of requests.
 	startSpread = 250 * time.Millisecond
-	// noPodsInterval is the interval of polls while no workload of a group has pods. Such a poll sends no request, and pods that become
-	// ready do not wait for a whole interval.
+	// noPodsInterval is the interval of polls while no workload of a group has pods. It is short so that new pods are read soon. It causes
+	// no load, because such a poll sends no request.
 	noPodsInterval = 2 * time.Second
-	// keptReadings is the number of signals up to which a runner keeps its memory between polls. Above it, the memory would be as large as
-	// the readings themselves, and to allocate it every 15 s costs little.
+	// keptReadings is the greatest number of signals of a group for which a runner reuses the memory of its readings. For larger groups it
+	// frees the memory after each poll, because it is as large as the stored readings and costs little to allocate every 15 s.
 	keptReadings = 1024
 	// standbyInterval is how often a standby checks whether it has become the leader. The check sends no request.
 	standbyInterval = 250 * time.Millisecond
@@ -62,7 +63,7 @@ func newRunner(g *group, p *Poller) *runner {
 
 func (r *runner) stop() { close(r.cancel) }
 
-// update replaces the group. It requests an extra poll where the group has a signal without a reading.
+// update replaces the group. It requests an extra poll if the group has a new signal or a signal that was never read.
 func (r *runner) update(g *group) {
 	old := r.group.Swap(g)
 	if len(g.slots) != len(old.slots) || g.hasNew() {
@@ -73,7 +74,7 @@ func (r *runner) update(g *group) {
 	}
 }
 
-// hasNew reports whether a signal of the group was never read.
+// hasNew reports whether the group has a signal that was never read.
 func (g *group) hasNew() bool {
 	for i := range g.slots {
 		if s := &g.slots[i]; s.entry.get(s.index).Cause == scaling.CauseNever {
@@ -104,7 +105,7 @@ func (r *runner) run(ctx context.Context) {
 			r.poller.deleteSkew(r.group.Load())
 			return
 		case <-r.extra:
-			// Never later than planned: otherwise a stream of edits would postpone the poll forever.
+			// Only move the next poll to an earlier time. Otherwise continuous edits would postpone it forever.
 			if soon := now().Add(extraPollDelay); soon.Before(next) {
 				next = soon
 				timer.Reset(extraPollDelay)
@@ -128,7 +129,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// jitter changes an interval by up to 5%, so that polls that started together drift apart.
+// jitter changes an interval at random by up to 5%, so that polls that start at the same time do not stay synchronized.
 func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 func (g *group) interval() time.Duration {

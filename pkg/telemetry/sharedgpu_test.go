@@ -15,7 +15,8 @@ type sharedNodes map[string]bool
 
 func (s sharedNodes) SharesGPUs(node string) bool { return s[node] }
 
-// replicasOf returns the target to which a workload converges when every target becomes ready pods. put stores the samples of those pods.
+// replicasOf simulates 12 rounds in which each target becomes that many ready pods. It returns the last target and the last reading of the
+// GPU signal. put stores the samples of the pods in each round.
 func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod), extra ...policy.Source) (target int32, r scaling.Reading) {
 	t.Helper()
 	w := mean(compiled("chat", "llama", append([]policy.Source{{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}}, extra...)...))
@@ -55,8 +56,8 @@ func gpuSeries(device, pod, more string) string {
 	return fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod=%q%s}`, device, pod, more)
 }
 
-// One busy GPU is shared by all pods. Each additional pod has the same activity. Counted for each pod, the target would increase to the
-// maximum although no GPU is added.
+// All pods share one busy GPU, so each additional pod reports the same high activity. If this activity increased the target, the target
+// would rise to the maximum although no GPU is added.
 func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options
@@ -90,7 +91,7 @@ func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 	}
 }
 
-// A GPU that is not shared raises the target, also where another pod held that GPU until the scrape before.
+// Each pod has a GPU that another pod held in the previous scrape. Such a GPU is not shared, so its activity increases the target.
 func TestGPUHeldByOnePodAfterAnotherIsNotShared(t *testing.T) {
 	busy := 6.0 // of work, in GPUs
 	got, r := replicasOf(t, Options{}, 4, func(s *testPrometheus, at time.Time, pods []engine.Pod) {
@@ -104,7 +105,8 @@ func TestGPUHeldByOnePodAfterAnotherIsNotShared(t *testing.T) {
 	}
 }
 
-// Another signal still raises the target, and a low activity still lowers it, because an idle GPU is idle for every pod on it.
+// While the pods share a GPU, another signal still increases the target. A low activity still decreases it, because an idle GPU is idle for
+// every pod on it.
 func TestOtherSignalsRaiseBesideASharedGPU(t *testing.T) {
 	queue := policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}
 	put := func(activity, waiting float64) func(*testPrometheus, time.Time, []engine.Pod) {
@@ -123,7 +125,7 @@ func TestOtherSignalsRaiseBesideASharedGPU(t *testing.T) {
 	}
 }
 
-// With direct scrapes, one page of an exporter names two pods for one GPU.
+// The exporter is scraped directly. Its page reports one GPU with two pods, so the GPU is shared.
 func TestSharedGPUIsFoundOnAnExportersPage(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n" +
@@ -139,7 +141,8 @@ func TestSharedGPUIsFoundOnAnExportersPage(t *testing.T) {
 	}
 }
 
-// A tenant's pod that serves the UUID of another pod's GPU does not stop that pod's workload from scaling up.
+// A tenant's pod serves a metric with the UUID of a GPU of another pod. This must not mark the GPU as shared, which would prevent the other
+// workload from scaling up.
 func TestAnUndeclaredPodCannotMakeAGPUShared(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-time.Second).Truncate(time.Second)

@@ -18,14 +18,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Limits of one answer where the data source sets none.
+// The limits of one response, if the data source sets none.
 const (
 	defaultMaxBytes  = 32 << 20
 	defaultMaxSeries = 50_000
 	maxLabelBytes    = 16 << 10 // of one series
 )
 
-// dataSources has what the polls of one data source share: its connections, its clock and its queue.
+// dataSources contains what all polls of one data source share: its HTTP client, its clock and its queue of polls.
 type dataSources struct {
 	options *Options
 
@@ -50,8 +50,8 @@ func newDataSource(d policy.DataSource) *dataSource {
 	return &dataSource{spec: d, queue: newPollQueue()}
 }
 
-// update replaces the data sources that changed, and closes those that are gone. The caller has stopped their runners; a last poll of them
-// may still be in progress.
+// update replaces the data sources whose configuration changed, and closes those that were removed. The caller has stopped the runners of
+// these data sources, but their last poll may still be in progress.
 func (s *dataSources) update(platform *policy.Platform) {
 	if platform == nil {
 		return
@@ -71,7 +71,7 @@ func (s *dataSources) update(platform *policy.Platform) {
 	}
 }
 
-// get returns a data source. It creates the implicit ones, which the PlatformConfig does not list.
+// get returns the state of a data source. It creates the state of implicit data sources, which are not in the PlatformConfig.
 func (s *dataSources) get(d policy.DataSource) *dataSource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *dataSources) close() {
 	}
 }
 
-// client returns the HTTP client of a Prometheus server. Where it cannot be created, for example because a certificate is not mounted
-// yet, the next poll tries again.
+// client returns the HTTP client of a Prometheus server. If it cannot be created, for example because a certificate is not mounted yet,
+// client returns an error, and the next poll tries again.
 func (d *dataSource) client() (*fetch.Client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// A source that ends the process of its poller must not end the leader and the standby at the same time, so that a standby opens no
-// connection to any source. After it becomes the leader, it has readings within a second.
+// A response that crashes the process must not crash the leader and the standby at the same time. A standby therefore opens no connection
+// to any source. After it becomes the leader, it must have readings within a few seconds.
 func TestOnlyTheLeaderPollsDataSources(t *testing.T) {
 	var queries atomic.Int64
 	prometheus := newFaulty(t)

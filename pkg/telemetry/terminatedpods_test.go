@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// draining is a workload whose pods terminate while Prometheus is polled for their queues.
+// draining simulates a workload whose pods terminate while a poller reads their queues from Prometheus.
 type draining struct {
 	t      *testing.T
 	server *testPrometheus
@@ -32,7 +32,7 @@ func newDraining(t *testing.T) *draining {
 
 func (d *draining) list(names ...string) { d.pods[d.policy.Workload.Key] = readyPods(names...) }
 
-// scrape puts samples of some pods.
+// scrape stores a sample of the queue of each of the pods: each requests wait in it at the given time.
 func (d *draining) scrape(at time.Time, each float64, pods ...string) {
 	for _, p := range pods {
 		d.server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, p), at, each)
@@ -49,8 +49,8 @@ func (d *draining) reads(what string, want float64) {
 
 var six = []string{"l-0", "l-1", "l-2", "l-3", "l-4", "l-5"}
 
-// 48 requests wait in six pods. One pod terminates, and its clients send their requests again. Until the other pods are sampled after
-// that, no sample shows these requests.
+// 48 requests wait in six pods. One pod terminates, and its clients send their 8 requests again to the other pods. The total must stay 48
+// although the older samples of the other pods do not include these requests. It decreases only after newer samples.
 func TestQueueOfATerminatedPodCountsUntilNewerSamples(t *testing.T) {
 	d := newDraining(t)
 	d.scrape(time.Now().Add(-10*time.Second), 8, six...)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// LimitViolation is a namespace that exceeds a limit at a data source. Its own signals there are missing; those of other namespaces are
-// not affected.
+// LimitViolation reports that a namespace exceeds a limit at a data source. Its own signals from that data source are missing. Those of
+// other namespaces are not affected.
 type LimitViolation struct {
 	Source    string // name of the data source in the PlatformConfig
 	Poll      string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
@@ -22,7 +22,7 @@ type LimitViolation struct {
 	Bound     int // of the limits of a Quota
 }
 
-// String returns what happened, why, and what to do next.
+// String returns a message for the user: which namespace exceeds which limit, the consequence, and what to change.
 func (v LimitViolation) String() string {
 	query := v.Poll
 	if v.Name != "" {

@@ -63,8 +63,8 @@ func (s *scarce) GetInstanceTypes(context.Context, *v1.NodePool) ([]*cloudprovid
 	return s.filtered(func(o offering) bool { return !now.Before(s.unavailable[o]) }), nil
 }
 
-// Create launches a node of the capacity type that AWS would select (spot before on-demand) if the cloud has capacity, and fails
-// otherwise.
+// Create launches a node for the claim, with the capacity type that AWS would select (reserved before spot before on-demand). It returns an
+// InsufficientCapacityError if the scarcity file excludes all offerings.
 func (s *scarce) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim, error) {
 	gone, err := s.exhausted(ctx)
 	if err != nil {
@@ -90,7 +90,8 @@ func (s *scarce) Create(ctx context.Context, claim *v1.NodeClaim) (*v1.NodeClaim
 	return kwok.NewCloudProvider(ctx, s.kube, left).Create(ctx, narrowed(claim, names))
 }
 
-// candidates lists the offerings that a launch for the claim tries.
+// candidates returns the offerings of one capacity type that a launch for the claim tries. It omits offerings that are reported as
+// unavailable.
 func (s *scarce) candidates(claim *v1.NodeClaim) []offering {
 	requirements := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
 	byCapacityType := map[string][]offering{}
@@ -114,7 +115,8 @@ func (s *scarce) candidates(claim *v1.NodeClaim) []offering {
 	return byCapacityType[v1.CapacityTypeOnDemand]
 }
 
-// exhausted reads the file and the nodes, and returns a function that reports whether an offering is unavailable now.
+// exhausted reads the scarcity file and the nodes, and returns a function that reports whether an offering has reached the limit of a
+// shortage.
 func (s *scarce) exhausted(ctx context.Context) (func(offering) bool, error) {
 	var shortages []shortage
 	text, err := os.ReadFile(s.file)

@@ -26,9 +26,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Served returns the targets that are served; the engine's DecisionStore.
+// Served returns the targets that external metrics clients read. The engine's DecisionStore implements it.
 type Served interface {
-	// Lookup fails for a target that is held, advisory or too old. Nothing is written then.
+	// Lookup returns the current target of a policy. It returns an error if the policy is held or advisory, or if its last decision is too
+	// old; the caller then writes nothing.
 	Lookup(k scaling.Key, now time.Time) (engine.Served, error)
 }
 
@@ -55,9 +56,9 @@ type Options struct {
 	Metrics prometheus.Registerer // nil: nothing is registered
 }
 
-// Activator writes /scale 0 -> 1 and 1 -> 0 for workloads whose policy has activate: true and that have no ScaledObject. An HPA is
-// disabled at zero replicas and reads no metric there (before Kubernetes 1.37), so it can take neither step. The Activator compares the
-// current state with the target at each round, so that a write that was lost, refused or reverted is repeated.
+// Activator writes /scale 0 -> 1 and 1 -> 0 for workloads whose policy has activate: true and that have no ScaledObject. Before Kubernetes
+// 1.37 an HPA does not scale a workload that has zero replicas, and it does not scale to zero. The Activator compares the replicas with the
+// target once a second and repeats a write that failed or that another client reverted.
 type Activator struct {
 	options Options
 	served  Served // nil: nothing is written
@@ -126,20 +127,20 @@ func (a *Activator) Run(ctx context.Context) {
 	}
 }
 
-// allowed reports whether the policy activates its target and /scale may be written in the target's namespace.
+// allowed reports whether the policy has activate: true and mode auto, and its namespace is one in which /scale may be written.
 func (a *Activator) allowed(w *scaling.Workload) bool {
 	return w.Activate && w.Mode == scaling.Auto && slices.Contains(a.options.Namespaces, w.Key.Namespace)
 }
 
-// authorized reports whether a current policy still needs the step. It is called right before the write, because the policy can have
-// changed while the step waited.
+// authorized reports whether a current policy still permits the step: it has the same key and scale target, and it is allowed. It is called
+// right before the write, because the policy can change while the step waits for other writes.
 func (a *Activator) authorized(s step) bool {
 	return slices.ContainsFunc(a.options.Policies.Current(), func(w scaling.Workload) bool {
 		return a.allowed(&w) && w.Key == s.workload.Key && cache.RefOfWorkload(&w) == s.target.Ref
 	})
 }
 
-// step is a write that is needed.
+// step is one write of /scale that changes the replicas of a target.
 type step struct {
 	workload *scaling.Workload
 	target   *cache.Target
@@ -165,7 +166,7 @@ func (a *Activator) round(ctx context.Context, now time.Time) {
 	_ = group.Wait() // each step reports its own result
 }
 
-// next returns the write that a workload needs, if any.
+// next returns the step that changes the replicas of a workload toward its target. needed is false if no write of /scale is needed.
 func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed bool) {
 	served, err := a.served.Lookup(w.Key, now)
 	if err != nil {
@@ -214,8 +215,8 @@ func (a *Activator) take(ctx context.Context, s step, now time.Time) {
 	}
 }
 
-// write writes /scale. It returns false without an error if another client changed the replicas before: the resource version prevents
-// that its write is overwritten.
+// write writes /scale. It returns false without an error if the object was deleted or another client changed it first. The update contains
+// the resource version that was read, so it cannot overwrite the change of another client.
 func (a *Activator) write(ctx context.Context, s step) (written bool, err error) {
 	if s.from+s.to != 1 || !a.authorized(s) {
 		return false, fmt.Errorf("%s: no current policy activates it from %d to %d replicas", s.target.Ref, s.from, s.to)

@@ -102,7 +102,7 @@ func testOptions(policies engine.Policies) (Options, *sentEvents) {
 	}, sent
 }
 
-// activatingWorkload returns the workload chat with activate: true, changed by change.
+// activatingWorkload returns a policy for the Deployment chat with activate: true, after change has modified it.
 func activatingWorkload(change func(w *scaling.Workload)) scaling.Workload {
 	w := *fixture.Workload("chat")
 	w.Activate = true
@@ -215,7 +215,7 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// withdrawing is a source of policies that has none after some reads.
+// withdrawing is a source of policies. It returns the workloads for the first reads calls of Current and nil after that.
 type withdrawing struct {
 	workloads []scaling.Workload
 	reads     int

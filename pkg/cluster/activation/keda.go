@@ -20,8 +20,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// KEDAManager sets and removes KEDA's annotations on ScaledObjects with the annotation gpuscaler.io/manage-keda. It keeps no state: the
-// annotations that a previous leader set have gpuscaler's field manager, by which the next leader finds them.
+// KEDAManager sets and removes KEDA's annotations on ScaledObjects that have the annotation gpuscaler.io/manage-keda. It stores nothing in
+// memory about the annotations that it set: managedFields of the ScaledObject lists them under gpuscaler's field manager, where a new
+// leader reads them.
 type KEDAManager struct {
 	options  Options
 	served   Served
@@ -49,8 +50,8 @@ func (m *KEDAManager) Round(ctx context.Context, now time.Time) {
 	}
 }
 
-// desired returns the annotations that must be set, sorted. known is false while the target is not known for a moment (a new leader, a
-// stale decision); nothing is changed then.
+// desired returns the keys of the KEDA annotations that gpuscaler must set on a ScaledObject, sorted. known is false while the target is
+// temporarily unknown, for example on a new leader or after the last decision became too old; the caller then changes nothing.
 func (m *KEDAManager) desired(s *cache.ScaledObject, index *cache.PolicyIndex, now time.Time) (keys []string, known bool) {
 	w := index.Decider(s)
 	if w == nil || w.Mode == scaling.Advisory {
@@ -71,7 +72,8 @@ func (m *KEDAManager) desired(s *cache.ScaledObject, index *cache.PolicyIndex, n
 	return keys, true
 }
 
-// apply makes exactly these annotations gpuscaler's. An annotation with another value that another field manager wrote stays.
+// apply sets the desired annotations to "true" by server-side apply, and removes the other annotations that gpuscaler had set. It does not
+// use force: if another field manager set a different value, that value is kept and the apply fails.
 func (m *KEDAManager) apply(ctx context.Context, s *cache.ScaledObject, key cache.Ref, desired []string, now time.Time) {
 	resource, ok := m.options.Resource(cache.ScaledObjects.GroupKind())
 	if !ok {

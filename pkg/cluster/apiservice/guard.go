@@ -1,5 +1,5 @@
-// Package apiservice registers the release for external metrics: it writes the APIService v1beta1.external.metrics.k8s.io, keeps its
-// CA bundle up to date, and reports another service that takes its place.
+// Package apiservice registers this release as the server of external metrics. It writes the APIService v1beta1.external.metrics.k8s.io,
+// updates its CA bundle, and reports when the APIService names the Service of another adapter.
 package apiservice
 
 import (
@@ -26,19 +26,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 )
 
-// Name is the APIService from which every HPA's external metrics are read. A cluster has one, and it names one service.
+// Name is the name of the APIService for external metrics. A cluster has one APIService of this name, it refers to one Service, and all
+// HPAs read their external metrics from that Service.
 const Name = "v1beta1.external.metrics.k8s.io"
 
 // Resource is the resource of APIServices.
 var Resource = apiregistration.SchemeGroupVersion.WithResource("apiservices")
 
-// Mode is when the release registers itself for external metrics.
+// Mode decides in which cases the release writes the APIService.
 type Mode string
 
 const (
-	// Auto registers the release if no other service is registered (KEDA, an adapter).
+	// Auto writes the APIService only if it does not exist or already refers to this release. It does not replace another adapter, such as
+	// KEDA.
 	Auto Mode = "auto"
-	// Owner expects the release to be registered and reports another service as an alarm. It does not replace that service.
+	// Owner writes the APIService in the same cases as Auto. Unlike Auto, it raises an alarm whenever another adapter is registered; Auto
+	// raises one only if that adapter replaced this release.
 	Owner Mode = "owner"
 	// Off neither reads nor writes the APIService.
 	Off Mode = "off"
@@ -52,7 +55,8 @@ type Options struct {
 	// CABundle returns the PEM certificates by which the API server verifies the release's certificate. It is called at each check,
 	// because the CA can be renewed.
 	CABundle func() []byte
-	// Registered is called at each check with the CA bundle of the APIService, if it names this release. nil: it is not called.
+	// Registered is called at each check at which the APIService refers to this release, with spec.caBundle of the APIService. nil: it is
+	// not called.
 	Registered func(bundle []byte)
 	Leading    func() bool // nil: this process may always write
 	Instance   string      // the pod, in Events
@@ -60,21 +64,23 @@ type Options struct {
 	ClusterName func() string
 	Log         *slog.Logger          // nil: slog.Default()
 	Metrics     prometheus.Registerer // nil: nothing is registered
-	// OwnerRole is a ClusterRole that owns the APIService, so that Kubernetes deletes the APIService with it. An APIService that is
-	// left behind by an uninstall breaks discovery and with it the deletion of every namespace. Empty: the APIService has no owner.
+	// OwnerRole is the name of a ClusterRole of this release. It becomes the owner of the APIService, so that Kubernetes deletes the
+	// APIService when an uninstall deletes the ClusterRole. An APIService without a running server makes API discovery fail, and then no
+	// namespace can be deleted. Empty: the APIService has no owner.
 	OwnerRole string
 }
 
 const (
-	// checkInterval is the time between two checks in addition to the watch: the CA can be renewed.
+	// checkInterval is the longest time between two checks. A check also runs when the APIService changes, but a renewed CA certificate
+	// does not change the APIService.
 	checkInterval = 10 * time.Second
-	// leaderCheckInterval is the time within which a new leader checks. If each replica signs its own certificate, the API server
-	// does not trust the new leader and every HPA holds, until the leader's CA is in the APIService.
+	// leaderCheckInterval is how often a standby checks whether it has become the leader. If each replica signs its own certificate, the
+	// API server rejects the new leader's certificate until the APIService contains its CA, and HPAs cannot read the metric until then.
 	leaderCheckInterval = 200 * time.Millisecond
 	writeTimeout        = 5 * time.Second
 )
 
-// Guard keeps the APIService of external metrics.
+// Guard registers this release in the APIService of external metrics and keeps that registration up to date.
 type Guard struct {
 	options  Options
 	log      *slog.Logger
@@ -143,7 +149,7 @@ func newGuard(typed kubernetes.Interface, objects dynamic.Interface, o Options) 
 	return g
 }
 
-// Run keeps the APIService until ctx ends. In mode Off it returns at once.
+// Run watches the APIService and updates it until ctx ends. In mode Off it returns at once.
 func (g *Guard) Run(ctx context.Context) error {
 	if g.options.Mode == Off {
 		return nil
@@ -179,8 +185,8 @@ func (g *Guard) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait returns when the next check is due: the APIService changed, this process became the leader (whose certificate the APIService
-// must trust), or checkInterval has passed.
+// wait blocks until the next check is due: when the APIService changes, when this process becomes the leader (the APIService must then
+// contain its CA), or after checkInterval. It also returns when ctx ends.
 func (g *Guard) wait(ctx context.Context, changed <-chan struct{}, wasLeading bool) {
 	deadline := time.After(checkInterval)         // I/O edge: paces checks
 	ticker := time.NewTicker(leaderCheckInterval) // I/O edge: paces checks of the lease

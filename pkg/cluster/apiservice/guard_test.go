@@ -119,8 +119,8 @@ func TestOnlyTheLeaderWritesTheAPIService(t *testing.T) {
 	}
 }
 
-// A renewed certificate is served only when the API server has its CA: the CA bundle of the APIService is reported at each check,
-// and no bundle of another service.
+// The process may serve a renewed certificate only after the APIService contains its CA. Therefore each check reports spec.caBundle of the
+// APIService, but not if the APIService refers to another Service.
 func TestCABundleOfTheAPIServiceIsReportedAtEachCheck(t *testing.T) {
 	g := testGuard(Auto)
 	var reported []string
@@ -141,7 +141,7 @@ func TestCABundleOfTheAPIServiceIsReportedAtEachCheck(t *testing.T) {
 	}
 }
 
-// Each replica may sign its own certificate: until the new leader's CA is in the APIService, every HPA holds.
+// Each replica may sign its own certificate. HPAs cannot read the metric from a new leader until the APIService contains its CA.
 func TestNewLeaderChecksWithoutWaitingForTheInterval(t *testing.T) {
 	g := testGuard(Auto)
 	var leads atomic.Bool

@@ -68,7 +68,8 @@ func ServiceOf(found *apiregistration.APIService) string {
 	return found.Spec.Service.Namespace + "/" + found.Spec.Service.Name
 }
 
-// Available returns the condition Available of an APIService: "True", "Unknown", or "False: REASON" with the message as the detail.
+// Available returns the status of the condition Available of an APIService: "True", "STATUS: REASON" for any other status, or "Unknown" if
+// the condition is absent. detail is the condition's message, and empty for "True" and for an absent condition.
 func Available(found *apiregistration.APIService) (state, detail string) {
 	for _, c := range found.Status.Conditions {
 		if c.Type == apiregistration.Available {
@@ -81,8 +82,9 @@ func Available(found *apiregistration.APIService) (state, detail string) {
 	return "Unknown", ""
 }
 
-// apply creates or updates the APIService. A new one is written without force, so that another service that registers in the same
-// moment keeps it. An existing one is written with the resource version that was read, so that another service's is not overwritten.
+// apply creates or updates the APIService by server-side apply. It creates without force: if another adapter creates the APIService at the
+// same time, apply returns an error and does not change it. It updates with the resource version that was read, so that it does not
+// overwrite a change by another adapter.
 func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

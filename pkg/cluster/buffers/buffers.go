@@ -29,11 +29,13 @@ var (
 const (
 	namePrefix     = "gpuscaler-" // a buffer's name is the prefix and the name of its policy
 	managedByLabel = "app.kubernetes.io/managed-by"
-	// responseTimeout is how long an autoscaler may take to set a condition on a buffer. If it sets none, its feature gate is off.
+	// responseTimeout is the longest time from the creation of a buffer until an autoscaler sets a condition on it. Without a condition
+	// after that time, the autoscaler's feature gate is probably off.
 	responseTimeout = time.Minute
-	// retryInterval is how long no further buffer is written after one without a response. The gate may be turned on meanwhile.
+	// retryInterval is the time for which no buffer is written after an autoscaler did not respond to one. Then buffers are written again,
+	// because a user may have turned the feature gate on.
 	retryInterval = time.Hour
-	// maxReplicas limits the value of another owner's buffer.
+	// maxReplicas is the largest number of replicas that is read from a CapacityBuffer; a greater number is reduced to it.
 	maxReplicas = 1 << 30
 )
 
@@ -132,7 +134,7 @@ type Options struct {
 // New returns an empty Cache.
 func New(o Options) *Cache { return &Cache{options: o, buffers: map[string]*Buffer{}} }
 
-// Watch sets the state of the informer. It is called once, before the informer starts.
+// Watch sets the informer whose state Usable reads. It is called once, before the informer starts.
 func (c *Cache) Watch(kind informer.CRD) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +165,8 @@ func (c *Cache) Usable() bool {
 	return synced != nil && synced() && c.mayWrite && c.ignoredSince.IsZero()
 }
 
-// Replicas returns the replicas of gpuscaler's buffer for a workload, 0 without one and -1 for a buffer with another target.
+// Replicas returns spec.replicas of the CapacityBuffer that gpuscaler wrote for a workload. It returns 0 if there is none, and -1 if the
+// buffer refers to another scale target than the policy.
 func (c *Cache) Replicas(w *scaling.Workload) int32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -181,8 +184,9 @@ func (c *Cache) replicas(w *scaling.Workload) int32 {
 	return b.replicas
 }
 
-// OthersHold reports whether a CapacityBuffer of another owner holds nodes and gpuscaler has no buffer for the workloads. If gpuscaler has
-// one, it is not known which of the two holds a node; the group reports its own buffer for as long as it exists.
+// OthersHold reports whether an autoscaler keeps nodes for a CapacityBuffer that gpuscaler did not write. It returns false if gpuscaler has
+// a buffer for one of the workloads: it is then not known for which of the buffers a node is kept, and the capacity group reports
+// gpuscaler's buffer.
 func (c *Cache) OthersHold(workloads []*scaling.Workload) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -250,8 +254,8 @@ type Task struct {
 	existing          *Buffer // nil if there is none
 }
 
-// NewTask returns a task for a workload, "namespace/policy", with the buffer that exists now. The caller fills Target, Owner and
-// LimitsOnly.
+// NewTask returns the task for an action. It reads the namespace and the policy from a.Workload ("namespace/policy") and looks up the
+// existing buffer of that policy. The caller sets Target, Owner and LimitsOnly.
 func (c *Cache) NewTask(a capacity.Buffer) Task {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -105,7 +105,7 @@ func TestOrphanedBuffers(t *testing.T) {
 	}
 }
 
-// Karpenter installs the CRD even if its feature gate is off. No controller holds a node then.
+// Karpenter installs the CRD even if its feature gate is off. It then ignores the buffers and sets no condition on them.
 func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	b := newCache(nil)
 	own := decode(t, chatBuffer)

@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// The rights on CapacityBuffers have two parts. Every installation that works with Karpenter may watch and delete them. The right to
-// create one exists only if karpenter.capacityBuffers is set in the values of the chart. When that right is removed, gpuscaler can still
-// delete the buffers that it created.
+// gpuscaler has two kinds of permissions on CapacityBuffers. With Karpenter, the chart always grants the verbs to watch and delete them. It
+// grants the verb create only if karpenter.capacityBuffers is set in its values. If a user unsets that value, gpuscaler can still delete
+// the buffers that it created.
 
 // MayWatch reports whether this account may watch and delete CapacityBuffers, and stores whether it may create them. Without an answer
 // of the API server it returns false; the next call asks again.

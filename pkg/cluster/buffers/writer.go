@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// requestTimeout limits one request. A write that did not happen is repeated after the next observation.
+// requestTimeout limits one request. After a failure, a later tick repeats the write.
 const requestTimeout = 10 * time.Second
 
 // Writer writes and removes gpuscaler's CapacityBuffers.
@@ -79,7 +79,8 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	case t.Owner == nil:
 		return done, fmt.Errorf("%s %s does not exist", t.Target.Kind, t.Target.Name)
 	case t.LimitsOnly:
-		// Karpenter 1.15 reads the template as it is written and would keep a node without GPUs.
+		// Karpenter 1.15 reads only the requests in the pod template and would keep a node without GPUs. The API server copies a limit into
+		// the request of a pod, but not in a pod template.
 		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so that the buffer would keep no GPU: "+
 			"set the same value under requests", t.Target.Kind, t.Target.Name)
 	}

@@ -36,16 +36,16 @@ type Cache struct {
 	gpuClaims func(namespace string, claims []gpupods.ClaimRef) bool // see SetClaims
 }
 
-// SetClaims sets the function that reports whether one of some ResourceClaims may be for GPUs. Without it any claim may be. It is called
-// with the lock of the Cache, and must not call it.
+// SetClaims sets the function that reports whether at least one of the given ResourceClaims may be for GPUs. Until it is set, every claim
+// counts as a claim for GPUs. The function is called while the Cache is locked, so it must not call methods of the Cache.
 func (c *Cache) SetClaims(mayBeGPUs func(namespace string, claims []gpupods.ClaimRef) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gpuClaims = mayBeGPUs
 }
 
-// entry is a scale target with the objects around it. It exists as soon as any object names it: an HPA can be read before the
-// Deployment that it scales.
+// entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. It is created when the first of them is read,
+// because an HPA can be read before the Deployment that it scales.
 type entry struct {
 	target       *Target // nil: not read, or it does not exist
 	minor        int
@@ -94,7 +94,8 @@ func (c *Cache) at(r Ref) *entry {
 	return e
 }
 
-// refreshOrDelete recomputes an entry, or deletes it if no object is left. The caller holds the lock.
+// refreshOrDelete recomputes the view of an entry, or deletes the entry if it has neither a target nor an HPA nor a ScaledObject. The
+// caller holds the lock.
 func (c *Cache) refreshOrDelete(r Ref, e *entry) {
 	if e.target == nil && len(e.hpas) == 0 && e.scaledObject == nil {
 		delete(c.entries, r)

@@ -18,7 +18,7 @@ func TestCrashingPodsAreCountedAndNamed(t *testing.T) {
 	if !ok || v.Ready != 1 || v.Loading != 1 || v.Pending != 0 || v.Crashing != 2 || v.CrashingPod != "chat-1" {
 		t.Fatalf("%+v, want 1 ready, 1 loading, 2 crashing, the first of them chat-1", v)
 	}
-	// The first is fixed and becomes ready, the other is deleted.
+	// The pod chat-1 becomes ready, and the pod chat-3 is deleted.
 	w.PutPod(fixture.Must[*Pod](TrimPod(fixture.Pod("chat", 1, "ready"))))
 	w.DropPod("team", "chat-3")
 	if v, _ = w.View(chat); v.Ready != 2 || v.Crashing != 0 || v.CrashingPod != "" {

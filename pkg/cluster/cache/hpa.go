@@ -21,7 +21,7 @@ const (
 	ScaledObjectKind = "ScaledObject"
 )
 
-// HPA is what is kept of an HPA.
+// HPA contains the fields of a HorizontalPodAutoscaler that the cache stores.
 type HPA struct {
 	metav1.ObjectMeta
 	Target       Ref
@@ -74,7 +74,7 @@ func TrimHPA(obj any) (any, error) {
 	return h, nil
 }
 
-// Reference returns the reference of an Event to the HPA.
+// Reference returns the object reference that an Event about the HPA contains.
 func (h *HPA) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "autoscaling/v2", Kind: HPAKind, Namespace: h.Namespace, Name: h.Name, UID: h.UID}
 }
@@ -84,8 +84,8 @@ func (h *HPA) Object() *autoscalingv2.HorizontalPodAutoscaler {
 	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta, Spec: *h.spec}
 }
 
-// PolicyObject returns the HPA as an object whose annotations can contain a policy. ok is false for an HPA that a ScaledObject created:
-// its annotations are a copy of the ScaledObject's.
+// PolicyObject returns the HPA in the form from which the policy store reads policies in annotations. ok is false for an HPA that KEDA
+// created for a ScaledObject: its annotations are a copy of the ScaledObject's.
 func (h *HPA) PolicyObject() (o store.Object, ok bool) {
 	return store.Object{
 		Kind: HPAKind, Namespace: h.Namespace, Name: h.Name, Target: h.scaleTargetRef, Annotations: h.annotations,

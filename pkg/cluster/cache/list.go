@@ -16,7 +16,7 @@ type Problem struct {
 	Text  string
 }
 
-// ReadingHPA is an HPA that reads gpuscaler's metric, with the facts that the objects around it contain.
+// ReadingHPA is an HPA that reads gpuscaler's metric. Facts contains what the checks of the HPA need from other objects in the cache.
 type ReadingHPA struct {
 	HPA   *HPA
 	Facts objects.HPAFacts
@@ -76,7 +76,7 @@ func (c *Cache) Problems() (all []Problem) {
 	return all
 }
 
-// Reference returns the reference of an Event to a scale target. ok is false if the target was not read.
+// Reference returns the object reference that an Event about a scale target contains. ok is false if the target is not in the cache.
 func (c *Cache) Reference(r Ref) (about corev1.ObjectReference, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -87,7 +87,8 @@ func (c *Cache) Reference(r Ref) (about corev1.ObjectReference, ok bool) {
 	return e.target.Reference(), true
 }
 
-// PolicyCarriers returns the objects whose annotations or trigger metadata can contain a policy.
+// PolicyCarriers returns the HPAs and ScaledObjects that have gpuscaler's annotations or trigger metadata, in which a user can write a
+// policy.
 func (c *Cache) PolicyCarriers() (all []corev1.ObjectReference) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -104,8 +105,8 @@ func (c *Cache) PolicyCarriers() (all []corev1.ObjectReference) {
 	return all
 }
 
-// ScaledTwice returns a finding for each scale target that two objects scale, none of which reads gpuscaler's metric. If one of them
-// does, the check of that HPA has the finding.
+// ScaledTwice returns a finding for each scale target that two or more objects scale, if none of its HPAs reads gpuscaler's metric. If one
+// does, the check of that HPA returns the finding instead.
 func (c *Cache) ScaledTwice() (all []objects.ObjectFinding) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

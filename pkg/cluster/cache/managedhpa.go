@@ -7,9 +7,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
 
-// managedHPA returns the object that reads the target and scales the workload, and the policy that it selects. A ScaledObject has
-// precedence over an HPA, as in KEDA's webhook. Of two HPAs the first by name is returned, so that the result does not depend on the
-// order of events.
+// managedHPA returns the HPA or ScaledObject that scales the workload by gpuscaler's metric, and the name of the policy that the HPA's
+// metric selects; the name is empty for a ScaledObject. A ScaledObject takes precedence over an HPA; KEDA's admission webhook normally
+// rejects that combination. Of two HPAs managedHPA returns the first by name, so that the result does not depend on the order of events.
 func (e *entry) managedHPA() (engine.ManagedHPA, string) {
 	if s := e.scaledObject; s != nil {
 		if s.pause.all != "" {
@@ -37,8 +37,8 @@ func (e *entry) withExactness(m engine.ManagedHPA, h *HPA) engine.ManagedHPA {
 	return m
 }
 
-// readingHPA returns the HPA of the entry that reads gpuscaler's metric and was created by the ScaledObject; with an empty name, by no
-// ScaledObject. It returns nil if there is none.
+// readingHPA returns the HPA that reads gpuscaler's metric and that KEDA created for the ScaledObject with the given name. With an empty
+// name it returns an HPA that KEDA did not create. It returns nil if there is none, and the first by name if there are several.
 func (e *entry) readingHPA(scaledObject string) *HPA {
 	var best *HPA
 	for _, h := range e.hpas {
@@ -50,7 +50,8 @@ func (e *entry) readingHPA(scaledObject string) *HPA {
 	return best
 }
 
-// bounds returns minReplicas and maxReplicas of the object that scales the target, -1 and -1 if there is none.
+// bounds returns the minimum and maximum replicas of the object that scales the target: the ScaledObject, else the HPA that reads
+// gpuscaler's metric, else the first HPA by name. It returns -1 and -1 if there is none.
 func (e *entry) bounds() (lowest, highest int32) {
 	if e.scaledObject != nil {
 		return e.scaledObject.min, e.scaledObject.max
@@ -75,7 +76,8 @@ func (e *entry) firstFinding(h *HPA) string {
 	return ""
 }
 
-// hpaFacts returns the facts about an HPA that the objects around its target contain. Facts about policies are not in the cache.
+// hpaFacts returns what the checks of an HPA need to know about other objects: the API server's version, other objects that scale the same
+// target, and the pause annotations of its ScaledObject. The caller adds the facts about policies, which are not in the cache.
 func (e *entry) hpaFacts(h *HPA) objects.HPAFacts {
 	f := objects.HPAFacts{Minor: e.minor, ScaledObject: h.ScaledObject}
 	for _, name := range sortedKeys(e.hpas) {

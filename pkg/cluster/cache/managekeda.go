@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// Words of the annotation gpuscaler.io/manage-keda: which of KEDA's annotations gpuscaler may set on a ScaledObject.
+// Values of the annotation gpuscaler.io/manage-keda on a ScaledObject. Each permits gpuscaler to set one of KEDA's annotations.
 const (
 	manageActivation = "activation" // force-activation while the target is at least one replica, without a trigger for gpuscaler
 	manageHold       = "hold"       // paused-scale-in while the policy is held or paused

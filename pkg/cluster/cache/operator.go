@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Operator is what a user set by the operator annotations of one object.
+// Operator contains the pause and the override that a user set by annotations of one object.
 type Operator struct {
 	set     bool
 	values  scaling.Operator
@@ -20,8 +20,8 @@ type Operator struct {
 	problem string // what is not valid and what is used instead; empty: all is valid
 }
 
-// readOperator reads the operator annotations and who wrote them. Managed fields are read only if there is such an annotation: they are
-// the largest part of most objects and are not kept.
+// readOperator reads the pause and override annotations of an object, and from its managedFields which field manager wrote them. It decodes
+// the managedFields only if there is such an annotation, because they are the largest part of most objects.
 func readOperator(values map[string]string, managed []metav1.ManagedFieldsEntry) Operator {
 	_, paused := values[annotations.Paused]
 	_, override := values[annotations.Override]

@@ -17,7 +17,8 @@ type kedaPause struct {
 	by      string // who set it, and when
 }
 
-// readPause reads the annotations as KEDA does: the annotation of a replica count always pauses, and a value that is no boolean is true.
+// readPause reads KEDA's pause annotations with KEDA's rules: paused-replicas always pauses, and the other annotations pause unless their
+// value is a false boolean such as "false".
 func readPause(annotations map[string]string, managed []metav1.ManagedFieldsEntry) (p kedaPause) {
 	keyIfTrue := func(key string) string {
 		value, set := annotations[key]
@@ -39,7 +40,8 @@ func readPause(annotations map[string]string, managed []metav1.ManagedFieldsEntr
 	return p
 }
 
-// why returns what KEDA does not do, for users. It is empty if no direction is paused.
+// why returns a message for users about the direction in which KEDA does not scale. It is empty if neither scale-in nor scale-out is
+// paused.
 func (p *kedaPause) why() string {
 	switch {
 	case p.in != "" && p.out != "":
@@ -55,14 +57,15 @@ func (p *kedaPause) why() string {
 // noEnd is the end of an override that lasts while an annotation is set.
 var noEnd = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// over combines KEDA's pause with the operator's annotations. A target that KEDA does not follow would be explained wrongly, and nodes
-// would be added or removed for it. So a paused workload stays, and a workload with one paused direction moves only in the other:
+// over combines KEDA's pause annotations with the operator's annotations. While KEDA does not follow the target, a different target would
+// have a misleading explanation, and capacity groups would add or remove nodes for it. Therefore over limits the target to what KEDA does:
 //
-//	paused, paused-replicas   stays at the current replicas
-//	paused-scale-in           minimum: the current replicas; it rises with them
-//	paused-scale-out          maximum: the current replicas; it falls with them
+//	paused, paused-replicas   the target is the current replicas
+//	paused-scale-in           the minimum is the current replicas
+//	paused-scale-out          the maximum is the current replicas
 //
-// An override above that minimum still counts, and so does one below that maximum.
+// An override with a minimum above the current replicas takes precedence over paused-scale-in. An override with a maximum below the current
+// replicas takes precedence over paused-scale-out.
 func (p *kedaPause) over(o scaling.Operator, by string, replicas int32) (scaling.Operator, string) {
 	switch {
 	case p.all != "", p.in != "" && p.out != "":

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// phase is the state of a pod until it serves.
+// phase is the state by which countReplicas counts a pod.
 type phase uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	inCrashLoop              // on a node and restarted again and again: it does not become Ready by itself
 )
 
-// Pod is what is kept of a pod: about 600 bytes, where a corev1.Pod needs several KiB.
+// Pod contains the fields of a pod that the cache stores. It takes about 600 bytes; a corev1.Pod takes several KiB.
 type Pod struct {
 	metav1.ObjectMeta // name, namespace, uid, resourceVersion, labels
 	phase             phase
@@ -45,16 +45,17 @@ func (p *Pod) Ready() bool { return p.phase == ready }
 // Loading reports whether the pod has a node, is not Ready and is not in a crash loop.
 func (p *Pod) Loading() bool { return p.phase == loading }
 
-// ReplicaName returns the replica that the pod is part of, if a replica has several pods.
+// ReplicaName returns the index of the LeaderWorkerSet replica to which the pod belongs. It is empty for a pod of any other kind.
 func (p *Pod) ReplicaName() string { return p.replica }
 
-// Daemon reports whether the pod belongs to a DaemonSet or is a static pod, so that it does not keep a node.
+// Daemon reports whether the pod belongs to a DaemonSet or is a static pod. Such a pod does not prevent the removal of its node.
 func (p *Pod) Daemon() bool { return p.daemon }
 
 // BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
 func (p *Pod) BlocksDisruption() bool { return p.blocksDisruption }
 
-// GPU returns what the pod requests of GPUs. It is nil for a pod that requests no extended resource and claims no device.
+// GPU returns the extended resources and devices that the pod requests. It is nil for a pod that requests no extended resource and claims
+// no device.
 func (p *Pod) GPU() *gpupods.Facts { return p.gpu }
 
 // Labels that LeaderWorkerSet sets on each pod of a replica.
@@ -64,8 +65,8 @@ const (
 	lwsWorkerLabel = "leaderworkerset.sigs.k8s.io/worker-index"
 )
 
-// TrimPod is the transform of the pod informer. It returns a *Pod. An informer can call it with its own result, which is returned
-// unchanged.
+// TrimPod is the transform of the pod informer. It returns a *Pod. It returns an object of any other type than *corev1.Pod unchanged,
+// because an informer can pass an object to its transform twice.
 func TrimPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -119,8 +120,9 @@ func isReady(p *corev1.Pod) bool {
 // backoffReset is the run time after which the kubelet resets the back-off of a container.
 const backoffReset = 10 * time.Minute
 
-// crashing reports a crash loop, also during the seconds between two back-offs in which the container runs. One restart is not a crash
-// loop: a model server that failed once because a volume was not ready starts normally the second time.
+// crashing reports whether a container of the pod is in a crash loop: it waits in CrashLoopBackOff, or it runs without being ready after at
+// least two restarts and its last run failed in less than backoffReset. One restart is not a crash loop: a model server that failed once
+// because a volume was not ready usually starts the second time.
 func crashing(statuses []corev1.ContainerStatus) bool {
 	for i := range statuses {
 		s := &statuses[i]

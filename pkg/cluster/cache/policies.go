@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Policies answers which of the current policies decides for an object. It is safe for concurrent use.
+// Policies finds the policy that applies to an HPA or a ScaledObject. It is safe for concurrent use.
 type Policies struct {
 	source engine.Policies
 
@@ -18,13 +18,13 @@ type Policies struct {
 	index *PolicyIndex
 }
 
-// NewPolicies returns the policies of a source. A nil source means that the policies are not known.
+// NewPolicies returns the Policies of a source. If source is nil, Known returns false and no policy is found.
 func NewPolicies(source engine.Policies) *Policies { return &Policies{source: source} }
 
-// Known reports whether the policies are known.
+// Known reports whether there is a source of policies.
 func (p *Policies) Known() bool { return p.source != nil }
 
-// Current returns the current policies, nil if they are not known.
+// Current returns the current policies. It returns nil if there is no source.
 func (p *Policies) Current() []scaling.Workload {
 	if p.source == nil {
 		return nil
@@ -38,8 +38,8 @@ type PolicyIndex struct {
 	byTarget map[Ref][]string
 }
 
-// Index returns the index of the current policies, nil if they are not known. It is made again only if the policies changed, which the
-// slice itself shows.
+// Index returns the index of the current policies. It returns nil if there is no source. The index is rebuilt only if the source returns
+// another slice than at the last call; a source never changes a slice that it has returned.
 func (p *Policies) Index() *PolicyIndex {
 	if p.source == nil {
 		return nil
@@ -67,7 +67,7 @@ func newPolicyIndex(all []scaling.Workload) *PolicyIndex {
 	return x
 }
 
-// HPAFacts returns the facts about an HPA with what the policies contain.
+// HPAFacts returns h.Facts with the facts about policies added: the policy that the HPA selects, and all policies for its scale target.
 func (x *PolicyIndex) HPAFacts(h ReadingHPA) objects.HPAFacts {
 	f := h.Facts
 	if x == nil {
@@ -99,8 +99,9 @@ func policyFacts(w *scaling.Workload, target Ref) *objects.PolicyFacts {
 	}
 }
 
-// Decider returns the policy whose target a ScaledObject's trigger reads: the policy that its metadata names, else the policy with the
-// ScaledObject's name and target, else the first policy with its target. It returns nil if there is none.
+// Decider returns the policy whose target gpuscaler serves to the trigger of a ScaledObject. If the trigger's metadata contains a policy
+// name, it is that policy. Otherwise it is the policy with the name and the scale target of the ScaledObject, or else the first policy by
+// name with that scale target. Decider returns nil if there is none.
 func (x *PolicyIndex) Decider(s *ScaledObject) *scaling.Workload {
 	if x == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// View returns the view of a workload's scale target. ok is false if the target was not read, or if it has a Refusal. View allocates
-// only to explain bounds of the managed HPA that are narrower than the policy's.
+// View returns the observed state of a workload's scale target. ok is false if the target or its selector is not in the cache, or if
+// Refusal is not empty. View allocates memory only if the bounds of the managed HPA are narrower than the policy's, to explain that.
 func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -95,7 +95,7 @@ func (c *Cache) TriggerMetric(w *scaling.Workload, trigger string) (metric, sele
 	return metric, kedaNameLabel + "=" + s.Name, metric != ""
 }
 
-// ScaleState is what decides whether /scale of a target may be written.
+// ScaleState contains the facts by which the Activator decides whether it may write /scale of a target.
 type ScaleState struct {
 	Target          *Target
 	Paused          bool  // by a user or by KEDA's annotations
@@ -103,7 +103,8 @@ type ScaleState struct {
 	MinReplicas     int32 // of the HPA; -1 if there is none
 }
 
-// ScaleState returns what decides whether /scale of a target may be written. ok is false if the target was not read.
+// ScaleState returns the facts by which the Activator decides whether it may write /scale of a target. ok is false if the target is not in
+// the cache.
 func (c *Cache) ScaleState(r Ref) (s ScaleState, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// RLock locks the cache for reading, for several reads of one state. Other methods than those of this file must not be called until
-// RUnlock.
+// RLock locks the cache for reading, so that several reads return the same state. Until RUnlock the caller may call only the methods in
+// this file.
 func (c *Cache) RLock() { c.mu.RLock() }
 
 // RUnlock ends RLock.
@@ -26,7 +26,8 @@ func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 	return nil
 }
 
-// PodsOf returns the pods of a workload by name, the pods of one replica together. Ended pods are included. The caller holds the lock.
+// PodsOf returns all pods of a workload, also those that have finished or are terminating. They are sorted by name; if a replica has
+// several pods, they are sorted by replica first. The caller holds the lock.
 func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 	e := c.entries[RefOfWorkload(w)]
 	if e == nil {
@@ -73,7 +74,7 @@ func (c *Cache) AllPods() iter.Seq[*Pod] {
 	}
 }
 
-// putGPUPod adds a pod to the index of the pods that decisions about nodes need. The caller holds the lock.
+// putGPUPod adds a pod to the index for GPUPods if it requests an extended resource or claims devices. The caller holds the lock.
 func (c *Cache) putGPUPod(p *Pod) {
 	if p.gpu == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// refresh recomputes everything that readers copy. The caller holds the lock of the cache. Lists are new slices, because a reader can
-// still use the previous ones.
+// refresh recomputes the view, the pod list and the refusal of the entry. The caller holds the lock of the cache. refresh allocates new
+// slices, because readers can still use the previous ones.
 func (e *entry) refresh() {
 	v := engine.View{}
 	v.MinReplicas, v.MaxReplicas = e.bounds()
@@ -35,9 +35,10 @@ func (e *entry) refresh() {
 	e.refusal = e.refuse()
 }
 
-// refuse returns why no target is computed, or an empty string. A replica of a kind that is read through /scale can have several pods,
-// and the API does not report how many: if its pods were counted as replicas, every target would be multiplied. Such a kind has at least
-// twice as many pods as replicas. A rolling update has as many only for a moment, because status.replicas follows.
+// refuse returns the reason why no target is computed, or an empty string. It applies to a kind that is read through /scale: a replica of
+// such a kind can have several pods, and /scale does not report how many. If each of these pods counted as a replica, every target would be
+// too large. refuse returns a reason if there are at least twice as many pods as replicas by spec.replicas and status.replicas. During a
+// rolling update that is the case only until status.replicas includes the new pods.
 func (e *entry) refuse() string {
 	if e.target == nil || !e.target.ReadScale {
 		return ""
@@ -50,7 +51,8 @@ func (e *entry) refuse() string {
 		e.target.Ref, pods, replicas)
 }
 
-// countReplicas counts the replicas by state. Ended pods are in no state.
+// countReplicas sets the numbers of ready, loading, pending and crashing replicas in v. Pods that have finished or are terminating are not
+// counted.
 func (e *entry) countReplicas(v *engine.View) {
 	for _, p := range e.pods {
 		if p.phase == inCrashLoop && (v.CrashingPod == "" || p.Name < v.CrashingPod) {
@@ -78,9 +80,12 @@ func (e *entry) countReplicas(v *engine.View) {
 // group counts the pods of one replica of a LeaderWorkerSet.
 type group struct{ pods, ready, pending, crashing int32 }
 
-// countGroups counts replicas of several pods. A replica is ready if all of its pods are ready. It is crashing if one of them is
-// crashing, pending if one of them has no node, and otherwise loading, also while workers are not created yet (startupPolicy
-// LeaderReady).
+// countGroups does the same as countReplicas for replicas with several pods. The state of a replica is the first of these that applies:
+//
+//   - crashing: one of its pods is in a crash loop
+//   - pending: one of its pods has no node
+//   - ready: all of its pods are ready
+//   - loading: any other replica, for example one whose workers are not created yet (startupPolicy LeaderReady)
 func (e *entry) countGroups(v *engine.View) {
 	groups := map[string]*group{}
 	for _, p := range e.pods {

@@ -7,9 +7,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together. known is
-// false if the workload was not read, its pod template cannot be decoded, or its pods may claim GPUs by dynamic resource allocation: a
-// claim of GPUs is not counted. Each pod with such a claim counts as at least one unit.
+// Request returns how much of a resource one replica of a workload requests (perReplica), and the sum of the requests of its existing pods
+// (pods). known is false if perReplica is not reliable: the workload is not in the cache, its pod template cannot be decoded, or its pods
+// may claim GPUs by dynamic resource allocation, which perReplica does not include. In pods, a pod with such a claim counts as at least one
+// GPU.
 func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -24,8 +25,8 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 	return gpupods.CountOf(e.target.Extended, resource), known, pods
 }
 
-// podRequest returns how much of a resource a pod requests, 0 for an ended pod. A pod that may claim GPUs requests at least one. The
-// caller holds the lock.
+// podRequest returns how much of a resource a pod requests. It returns 0 for a pod that has finished or is terminating, and at least 1 if
+// the resource is GPUs and the pod may claim them by dynamic resource allocation. The caller holds the lock.
 func (c *Cache) podRequest(p *Pod, resource string) int64 {
 	if p.phase == ended || p.gpu == nil {
 		return 0
@@ -50,14 +51,14 @@ type unmanagedKey struct {
 	resource string
 }
 
-// unmanagedSum is valid until a target, a pod or the workloads change.
+// unmanagedSum is a cached result of Unmanaged. It is valid while the version of the cache and the slice of workloads are the same.
 type unmanagedSum struct {
 	version   uint64
 	workloads []*scaling.Workload
 	sum       int64
 }
 
-// maxUnmanagedSums limits the sums that are kept. A cluster has fewer teams with limits.
+// maxUnmanagedSums is the largest number of cached results of Unmanaged. A cluster has fewer teams with limits than this.
 const maxUnmanagedSums = 1024
 
 // Unmanaged returns how much of a resource is requested in the team's namespaces by pods that belong to none of the workloads.

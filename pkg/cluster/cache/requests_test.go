@@ -48,7 +48,7 @@ func TestRequestsOfWorkloadsAndOfPodsWithoutAPolicy(t *testing.T) {
 	}
 }
 
-// A kind without a pod template that can be read requests an unknown amount, not 0.
+// If the pod template of a kind is absent or cannot be decoded, its request is unknown and not 0.
 func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	without := fixture.Rollout(3)
 	unstructured.RemoveNestedField(without.Object, "spec", "template")
@@ -69,8 +69,8 @@ func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	}
 }
 
-// GPUs that a pod claims by dynamic resource allocation are not counted. The workload's amount is then unknown, and a pod without a
-// policy counts as at least one unit.
+// The cache does not know how many GPUs a pod claims by dynamic resource allocation. The request of a workload with such a claim is
+// unknown. A pod without a policy and with such a claim counts as at least one GPU.
 func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 	template := "gpus"
 	claiming := func(spec *corev1.PodSpec) {

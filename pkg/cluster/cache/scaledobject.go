@@ -31,7 +31,7 @@ const (
 // kedaNameLabel selects the ScaledObject whose metric is read from KEDA's metrics server.
 const kedaNameLabel = "scaledobject.keda.sh/name"
 
-// ScaledObject is what is kept of a ScaledObject.
+// ScaledObject contains the fields of a ScaledObject that the cache stores.
 type ScaledObject struct {
 	metav1.ObjectMeta
 	Target Ref
@@ -45,7 +45,8 @@ type ScaledObject struct {
 	annotations    map[string]string // with gpuscaler's prefix
 	metadata       map[string]string // of the trigger for gpuscaler; nil: there is none
 	triggers       []string          // their names
-	// metrics contains the external metric that KEDA serves for each named trigger; empty if it is not certain.
+	// metrics contains, for each named trigger, the name of the external metric that KEDA serves; the name is empty if it cannot be
+	// determined.
 	metrics map[string]string
 	invalid string // why the object cannot be decoded; empty: it was decoded
 }
@@ -118,7 +119,8 @@ func scaleTargetWithDefaults(t *kedav1alpha1.ScaleTarget) scaling.Target {
 
 func clampReplicas(n int32) int32 { return min(max(n, 0), maxReplicas) }
 
-// readTriggers reads the names of the triggers, the metadata of the trigger for gpuscaler and what is checked.
+// readTriggers sets s.triggers to the names of the triggers, s.metadata to the metadata of the first trigger for gpuscaler, and s.Checks to
+// the fields that are checked for configuration errors.
 func (s *ScaledObject) readTriggers(o *kedav1alpha1.ScaledObject) {
 	s.Checks = objects.ScaledObjectFacts{MinReplicas: s.min, Formula: o.IsUsingModifiers()}
 	if n := o.Spec.CooldownPeriod; n != nil {
@@ -147,14 +149,14 @@ func isOwnTrigger(t *kedav1alpha1.ScaleTriggers) bool {
 	return external && (t.Name == ownership.Manager || strings.Contains(t.Metadata["scalerAddress"], ownership.Manager))
 }
 
-// Reference returns the reference of an Event to the ScaledObject.
+// Reference returns the object reference that an Event about the ScaledObject contains.
 func (s *ScaledObject) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: ScaledObjects.GroupVersion().String(), Kind: ScaledObjectKind, Namespace: s.Namespace, Name: s.Name, UID: s.UID,
 	}
 }
 
-// PolicyObject returns the ScaledObject as an object whose annotations and trigger metadata can contain a policy.
+// PolicyObject returns the ScaledObject in the form from which the policy store reads policies in annotations and trigger metadata.
 func (s *ScaledObject) PolicyObject() store.Object {
 	return store.Object{
 		Kind: ScaledObjectKind, Namespace: s.Namespace, Name: s.Name, Target: s.scaleTargetRef, Annotations: s.annotations,
@@ -162,12 +164,14 @@ func (s *ScaledObject) PolicyObject() store.Object {
 	}
 }
 
-// triggerMetrics returns the external metric that KEDA serves for each named trigger: "s2-aws-sqs-queue" for the third in spec.triggers.
-// If the metric is not certain it is empty, because the value of another trigger would be used:
+// triggerMetrics returns the name of the external metric that KEDA serves for each named trigger, for example "s2-aws-sqs-queue" for the
+// third trigger in spec.triggers. The name is empty in the following cases, because the value of another trigger could be used by mistake:
 //
 //   - two triggers have the same name
-//   - one trigger has two metrics, whose values cannot be added
-//   - with spec.advanced.scalingModifiers KEDA serves the formula's result for every metric; then there is no entry at all
+//   - the status lists no metric for the trigger
+//   - the status lists several metrics for the trigger, whose values cannot be added
+//
+// With spec.advanced.scalingModifiers triggerMetrics returns nil, because KEDA then serves the formula's result for every metric.
 func triggerMetrics(o *kedav1alpha1.ScaledObject) map[string]string {
 	if o.IsUsingModifiers() {
 		return nil

@@ -5,8 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// selectorIndex finds the scale targets whose selector matches a pod, without trying every selector of the namespace. Each selector is
-// stored under one label pair that it requires, the rarest one at that time. The few selectors that require none are tried for each pod.
+// selectorIndex finds the scale targets whose selector matches a pod without comparing every selector of the namespace. A selector is
+// stored under one of the label pairs that it requires, the one with the fewest selectors at that time. Selectors that require no label
+// pair are compared with every pod; there are few of them. The first key is the namespace.
 type selectorIndex map[string]map[labelPair][]indexedSelector
 
 type labelPair struct{ key, value string }

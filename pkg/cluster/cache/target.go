@@ -47,7 +47,7 @@ func RefOfWorkload(w *scaling.Workload) Ref {
 	return RefOf(w.Key.Namespace, w.Target.APIVersion, w.Target.Kind, w.Target.Name)
 }
 
-// Target is what is kept of a scale target.
+// Target contains the fields of a scale target that the cache stores.
 type Target struct {
 	metav1.ObjectMeta
 	Ref            Ref
@@ -67,7 +67,7 @@ type Target struct {
 	operator       Operator
 }
 
-// Reference returns the reference of an Event to the target.
+// Reference returns the object reference that an Event about the scale target contains.
 func (t *Target) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: t.APIVersion, Kind: t.Ref.Kind, Namespace: t.Namespace, Name: t.Name, UID: t.UID}
 }
@@ -146,7 +146,8 @@ func TrimLeaderWorkerSet(obj any) (any, error) {
 	t.Claims = append(gpupods.ClaimRefs(leader), gpupods.ClaimRefs(workers)...)
 	t.GPUs = int32(min(int64(gpupods.GPUs(leader))+(size-1)*int64(gpupods.GPUs(workers)), gpupods.MaxGPUs))
 	t.addGroupResources(gpupods.ExtendedResources(leader), gpupods.ExtendedResources(workers), size)
-	// status.hpaPodSelector selects only the leaders; readiness and coverage need every pod of the group.
+	// status.hpaPodSelector selects only the leader pods. This selector must select all pods of each group, because readiness and metrics
+	// are read from all of them.
 	t.Selector = labels.SelectorFromSet(labels.Set{lwsNameLabel: u.GetName()})
 	return t, nil
 }
@@ -215,7 +216,7 @@ func unstructuredTarget(u *unstructured.Unstructured) *Target {
 	return t
 }
 
-// maxReplicas limits numbers of other owners' objects, so that sums do not overflow an int32.
+// maxReplicas is the largest number of replicas that is read from an object. It prevents that sums of replicas overflow an int32.
 const maxReplicas = 1 << 24
 
 // templatePod returns the pod template at a path of an object. ok is false, and the pod is empty, if there is none, it cannot be

@@ -1,5 +1,6 @@
-// Package deviceclaims answers whether the ResourceClaims of a pod may be for GPUs. It keeps the objects of dynamic resource allocation
-// (DRA), which are stable since Kubernetes 1.34. Where they are not served, or not read yet, every claim may be for GPUs.
+// Package deviceclaims determines whether the ResourceClaims of a pod may be for GPUs. It stores the objects of dynamic resource allocation
+// (DRA), whose API is stable since Kubernetes 1.34. If the API server does not serve this API, or the objects were not read yet, every
+// claim counts as a claim for GPUs.
 package deviceclaims
 
 import (
@@ -74,7 +75,8 @@ func (c *Cache) change(what func()) {
 	c.changed()
 }
 
-// MayBeGPUs reports whether one of the claims may be for GPUs. An unknown claim or class may be.
+// MayBeGPUs reports whether at least one of the claims may be for GPUs. A claim or device class that is not in the cache counts as one for
+// GPUs.
 func (c *Cache) MayBeGPUs(namespace string, claims []gpupods.ClaimRef) bool {
 	if len(claims) == 0 {
 		return false
@@ -97,8 +99,8 @@ func (c *Cache) mayBeOfGPUs(class string) bool {
 
 func (c *Claim) key() claimKey { return claimKey{c.Namespace, c.ClaimRef} }
 
-// TrimClaim is the transform of the informers for ResourceClaims and ResourceClaimTemplates. An object that cannot be decoded has a
-// request for an unknown device class.
+// TrimClaim is the transform of the informers for ResourceClaims and ResourceClaimTemplates. It returns a *Claim. A claim that cannot be
+// decoded gets an unknown device class, so that it counts as a claim for GPUs.
 func TrimClaim(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -128,8 +130,8 @@ func claimSpec(u *unstructured.Unstructured, template bool) (*resourcev1.Resourc
 	return &c.Spec, err
 }
 
-// classesOf returns the device classes of one request: of its alternatives, or the one that it names. A request with administrative
-// access reserves no device.
+// classesOf returns the device classes of one device request: the class of each alternative in firstAvailable, or the class in exactly. A
+// request with adminAccess has none, because it reserves no device.
 func classesOf(r *resourcev1.DeviceRequest) (classes []string) {
 	if r.Exactly == nil && len(r.FirstAvailable) == 0 {
 		return []string{""}
@@ -147,8 +149,9 @@ func classesOf(r *resourcev1.DeviceRequest) (classes []string) {
 // mig.nvidia.com, gpu.amd.com, gpu.intel.com, gaudi.intel.com, tpu.google.com, neuron.amazonaws.com.
 var gpuWords = []string{"gpu", "mig.", "gaudi", "tpu", "neuron"}
 
-// TrimClass is the transform of the informer for DeviceClasses. The devices of a class may be GPUs if its name, its extended resource or
-// one of its selectors contains a word of a GPU driver. A class whose selectors name no driver may have any device.
+// TrimClass is the transform of the informer for DeviceClasses. It returns a *Class. A class may have GPUs if its name, its extended
+// resource name or one of its selectors contains one of gpuWords. A class without a selector on device.driver may also have GPUs, because
+// it can select any device.
 func TrimClass(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
 
-// A claim that is not read yet may be for GPUs.
+// A claim that is not in the cache yet counts as a claim for GPUs.
 func ExampleCache_MayBeGPUs() {
 	claims := deviceclaims.New(func() {})
 	fmt.Println(claims.MayBeGPUs("team-chat", []gpupods.ClaimRef{{Name: "unknown", Template: true}}))

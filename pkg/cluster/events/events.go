@@ -26,7 +26,8 @@ const clusterAnnotation = "gpuscaler.io/cluster"
 // ReportingController is the reporting controller of every Event.
 const ReportingController = "gpuscaler.io/gpuscaler"
 
-// Reasons of Events. They do not change, because alerts can match them. The reasons of Events about NodePools are in package cluster.
+// Reasons of Events. They must not change, because users' alerts can match them. The reasons of Events about NodePools are in packages
+// cluster and nodepoolwriter.
 const (
 	TargetChanged             = "TargetChanged"             // the served target differs from the previous one
 	SignalsMissing            = "SignalsMissing"            // an input is missing: the target may rise and may not fall
@@ -72,8 +73,8 @@ type Options struct {
 	Metrics     prometheus.Registerer // nil: nothing is registered
 }
 
-// Recorder posts Events. client-go's recorder joins Events of one reason into a series that keeps the first note: "6 -> 9" would
-// stay while the target changes to 12.
+// Recorder posts Events. client-go's recorder is not used, because it combines Events with the same reason into a series that keeps the
+// first note: the note would remain "6 -> 9" after the target has changed to 12.
 type Recorder struct {
 	client   typedevents.EventsV1Interface
 	instance string

@@ -33,7 +33,8 @@ type fallbackReader struct {
 	found                objects.Fallbacks
 }
 
-// read returns the fallbacks as of the last list. If they cannot be read it returns the previous ones and an error.
+// read returns the fallbacks of all HPAs. It lists the HPAs again if the last list is older than fallbackInterval. If a request fails it
+// returns the fallbacks of the last list and the error.
 func (r *fallbackReader) read(ctx context.Context, now time.Time) (objects.Fallbacks, error) {
 	if r.schemaRead.IsZero() || now.Sub(r.schemaRead) >= schemaInterval {
 		hasField, err := r.served()

@@ -20,12 +20,13 @@ import (
 
 const (
 	checkInterval = 10 * time.Second
-	// repeatInterval repeats the Event of a finding that is not fixed: the API server deletes an Event after an hour.
+	// repeatInterval is the time after which the Event of a finding that is not fixed is sent again. The API server deletes an Event after
+	// an hour.
 	repeatInterval = 55 * time.Minute
 	readTimeout    = 10 * time.Second
 )
 
-// PolicyProblems returns the problems of the policy in an object's annotations; the policy store.
+// PolicyProblems returns the problems of the policy in an object's annotations. The policy store implements it.
 type PolicyProblems interface {
 	ObjectProblems(kind, namespace, name string) []policy.Problem
 }
@@ -41,13 +42,13 @@ type SourceLimit struct {
 type Options struct {
 	Cache    *cache.Cache
 	Policies *cache.Policies
-	// PolicyProblems is the policy store. nil: annotations contain no policies.
+	// PolicyProblems is the policy store. nil: policies in annotations are not checked.
 	PolicyProblems PolicyProblems
-	// RefusedActivations returns the scale targets whose policy has activate: true without permission.
+	// RefusedActivations returns a problem for each policy that has activate: true in a namespace in which gpuscaler may not write /scale.
 	RefusedActivations func() []cache.Problem
 	// SourceLimits returns the namespaces that exceed a limit at a data source. nil: none.
 	SourceLimits func() []SourceLimit
-	// SharesGPUs reports whether a node offers shares of its GPUs.
+	// SharesGPUs reports whether several pods share the GPUs of a node.
 	SharesGPUs func(node string) bool
 	Events     events.Sender
 	// Leading reports whether this process leads. A standby reports nothing.
@@ -58,7 +59,7 @@ type Options struct {
 	Metrics   prometheus.Registerer // nil: nothing is registered
 }
 
-// Reporter reports findings.
+// Reporter sends Events about configuration errors and counts them in the metric gpuscaler_hpa_findings.
 type Reporter struct {
 	options   Options
 	count     *prometheus.GaugeVec
@@ -118,7 +119,7 @@ func (r *Reporter) readFallbacks(ctx context.Context, reader *fallbackReader, no
 	r.fallbacks = found
 }
 
-// round checks everything once.
+// round runs all checks once, sets the metric and sends the Events that are due.
 func (r *Reporter) round(now time.Time) {
 	found := findingSet{objects: map[finding]corev1.ObjectReference{}, count: map[string]float64{}}
 	index := r.options.Policies.Index()

@@ -130,7 +130,8 @@ func TestRefusedActivationIsReported(t *testing.T) {
 	}
 }
 
-// An Event on the workload names the signal that does not raise the target.
+// The policy has a signal of type dcgm, and the workload's pod runs on a shared GPU. The Reporter must report this on the workload, with
+// the name of the signal.
 func TestSignalThatReadsSharedGPUsIsReported(t *testing.T) {
 	w := *fixture.Workload("chat")
 	w.Policy = &scaling.Policy{Signals: []scaling.Signal{{Name: "queue", Type: "vllm"}, {Name: "gpu", Type: "dcgm"}}}

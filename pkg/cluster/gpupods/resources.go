@@ -44,9 +44,9 @@ func IsSharedGPU(name corev1.ResourceName) bool {
 	return IsGPU(name) && strings.HasSuffix(string(name), ".shared")
 }
 
-// NodeSharesGPUs reports whether the labels of a node say that several pods share its GPUs or MIG instances. NVIDIA's GPU feature
-// discovery sets one label of replicas for each resource (nvidia.com/gpu.replicas, nvidia.com/mig-1g.10gb.replicas). GKE sets the number
-// of clients for each GPU.
+// NodeSharesGPUs reports whether several pods share the GPUs or MIG instances of a node, by the node's labels. NVIDIA's GPU feature
+// discovery sets a label with the number of replicas of each resource (nvidia.com/gpu.replicas, nvidia.com/mig-1g.10gb.replicas). GKE sets
+// a label with the largest number of clients of a GPU. A number greater than 1 means that pods share.
 func NodeSharesGPUs(labels map[string]string) bool {
 	for name, value := range labels {
 		nvidia := strings.HasPrefix(name, "nvidia.com/") && strings.HasSuffix(name, ".replicas")
@@ -104,9 +104,9 @@ func HasLimitWithoutRequest(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// reserved returns how much of the selected resources the scheduler reserves for one pod: the sum of the containers that run together, or
-// the largest request of an init container that runs before them, if that is greater. A restartable init container (sidecar) runs beside
-// the containers that start after it. This is the rule of Kubernetes' resource accounting.
+// reserved returns how much of the selected resources the scheduler reserves for one pod. As in Kubernetes' resource accounting, it is the
+// larger of two amounts: the sum of the containers and the sidecars (init containers with restartPolicy Always), and the largest init
+// container plus the sidecars that start before it.
 func reserved(spec *corev1.PodSpec, selected func(corev1.ResourceName) bool) int64 {
 	var running, peak int64
 	for i := range spec.InitContainers {

@@ -17,8 +17,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// syncTimeout limits how long a kind that is served but cannot be listed (missing RBAC, a failing conversion webhook) delays the start:
-// its own workloads are not read and their HPAs hold; the other workloads are not affected.
+// syncTimeout limits how long a kind that is served but cannot be listed (missing RBAC, a failing conversion webhook) delays the start.
+// After that time gpuscaler starts without that kind: no targets are served for its workloads, and their HPAs keep their replicas. Other
+// workloads are not affected.
 const syncTimeout = 20 * time.Second
 
 // Kind is a kind whose CustomResourceDefinition can be installed or removed while the controller runs. It implements CRD.
@@ -26,7 +27,7 @@ type Kind struct {
 	GVK     schema.GroupVersionKind
 	Trim    cache.TransformFunc
 	Handler cache.ResourceEventHandler
-	// Allowed reports whether the controller's permissions allow to watch the kind. nil: they do whenever the kind is served.
+	// Allowed reports whether gpuscaler may watch the kind. nil: it may watch the kind whenever the API server serves it.
 	Allowed func(context.Context) bool
 	// Required makes WaitForSync wait without a time limit while the kind is served.
 	Required bool
@@ -86,7 +87,7 @@ func (c *CRDs) SetSyncTimeout(d time.Duration) { c.timeout = d }
 // SyncTimeout returns the time limit of WaitForSync.
 func (c *CRDs) SyncTimeout() time.Duration { return c.timeout }
 
-// Checked returns a channel that is closed when every kind was checked once.
+// Checked returns a channel that is closed after Run has checked once for every kind whether the API server serves it.
 func (c *CRDs) Checked() <-chan struct{} { return c.checked }
 
 // Add adds kinds. It is called before Run.
@@ -185,7 +186,7 @@ func (k *Kind) start(ctx context.Context, objects dynamic.Interface, plural stri
 	return nil
 }
 
-// halt stops watching and deletes what was read: the objects were deleted with their CRD.
+// halt stops the informer and deletes all objects that it read from the caches, because the API server deleted them with their CRD.
 func (k *Kind) halt() {
 	k.mu.Lock()
 	run := k.running
@@ -194,7 +195,7 @@ func (k *Kind) halt() {
 	if run == nil {
 		return
 	}
-	// Without the lock: a handler can wait for a goroutine that calls Synced.
+	// k.mu must not be locked here: a handler can wait for a goroutine that calls Synced, which locks it.
 	run.stop()
 	<-run.done
 	for _, obj := range run.store.List() {
@@ -202,7 +203,8 @@ func (k *Kind) halt() {
 	}
 }
 
-// WaitForSync waits until every kind that is served at the start was listed. It returns false if ctx ended before.
+// WaitForSync waits until the first list of every served kind was processed, but not longer than the time limit for kinds that are not
+// Required. It returns false only if ctx ended.
 func (c *CRDs) WaitForSync(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -227,7 +229,7 @@ func (c *CRDs) WaitForSync(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// Synced implements CRD.
+// Synced returns the function that reports whether the first list was processed. It returns nil while the kind is not watched.
 func (k *Kind) Synced() cache.InformerSynced {
 	k.mu.Lock()
 	defer k.mu.Unlock()

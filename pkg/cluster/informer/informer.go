@@ -1,4 +1,5 @@
-// Package informer has what every informer of the cluster needs: a handler of typed objects and the metadata that a store needs.
+// Package informer contains code that all informers of package cluster share: an event handler for typed objects, the object metadata that
+// an informer's store needs, and informers of kinds with a CRD.
 package informer
 
 import (
@@ -39,6 +40,7 @@ func Identity(m metav1.Object) metav1.ObjectMeta {
 
 // CRD is a kind whose CustomResourceDefinition may be installed or removed while the controller runs.
 type CRD interface {
-	// Synced returns whether the first list of the kind was processed. It returns nil while the API server does not serve the kind.
+	// Synced returns a function that reports whether the first list of the kind was processed. It returns nil while the API server does not
+	// serve the kind.
 	Synced() cache.InformerSynced
 }

@@ -19,7 +19,8 @@ const (
 	bufferMessage = "has buffer pods" // the node has pods of a CapacityBuffer, which exist only in Karpenter's memory
 )
 
-// UnconsolidatableInterval is longer than the time after which Karpenter repeats an Unconsolidatable Event: 15 minutes.
+// UnconsolidatableInterval is the time for which an Unconsolidatable Event counts. Karpenter repeats the Event every 15 minutes while the
+// cause lasts, so the interval is longer than that.
 const UnconsolidatableInterval = 20 * time.Minute
 
 // interruptionReasons are the reasons with which Karpenter's AWS provider reports that the provider will take a node.
@@ -57,8 +58,9 @@ func TrimClaimEvent(obj any) (any, error) {
 	return &metav1.PartialObjectMetadata{ObjectMeta: storeKey(e)}, nil
 }
 
-// decodeClaimEvent uses the time of the first occurrence: a repeated Event reports the same failure or interruption again. A node that a
-// CapacityBuffer keeps is a state that lasts, so its last occurrence counts.
+// decodeClaimEvent converts an Event to a ClaimEvent. At is the time of the first occurrence, because a repeated Event reports the same
+// failure or interruption again. For a node that Karpenter keeps for a CapacityBuffer, At is the time of the last occurrence, because
+// Karpenter repeats that Event as long as it keeps the node.
 func decodeClaimEvent(e *corev1.Event) *ClaimEvent {
 	at := e.EventTime.Time
 	for _, t := range []time.Time{e.FirstTimestamp.Time, e.CreationTimestamp.Time} {

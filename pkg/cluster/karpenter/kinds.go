@@ -1,5 +1,5 @@
-// Package karpenter decodes Karpenter's NodePools and NodeClaims, and what Kubernetes Events and the CRD schema say about them, into the
-// terms of package capacity. It reads objects only; informers and writers are in other packages.
+// Package karpenter converts Karpenter's NodePools and NodeClaims, the Events about NodeClaims and the CRD schema of NodePools to the types
+// of package capacity. It writes nothing; informers and writers are in other packages.
 package karpenter
 
 import (
@@ -16,7 +16,7 @@ var (
 	NodeClaims = NodeClaimKind.GroupVersion().WithResource("nodeclaims")
 )
 
-// UnsupportedVersion is the API version of Karpenter before 1.0, and HowToConvert what a user does about it.
+// UnsupportedVersion is the API version of Karpenter before 1.0. HowToConvert describes how a user converts objects of that version.
 const (
 	UnsupportedVersion = apis.Group + "/v1beta1"
 	HowToConvert       = "upgrade Karpenter through 1.0, which converts stored objects, and read them back as v1: " +
@@ -29,6 +29,7 @@ const (
 	ConsentAnnotation = "gpuscaler.io/nudge"
 	// RecordAnnotation contains the overridden fields, their original values and owners, and the state of the capacity group.
 	RecordAnnotation = "gpuscaler.io/record"
-	// HolderAnnotation is set beside the record. It names the Lease of the release that overrides the fields: NAMESPACE/NAME.
+	// HolderAnnotation is written together with the record. It contains the Lease of the release that overrides the fields, as
+	// NAMESPACE/NAME.
 	HolderAnnotation = "gpuscaler.io/holder"
 )

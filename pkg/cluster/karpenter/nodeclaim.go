@@ -85,8 +85,8 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	}
 }
 
-// ExpiresBy reports whether Karpenter deletes the NodeClaim at the given time because of its age. Karpenter sets no disruption reason
-// then, and the deletion is not a loss.
+// ExpiresBy reports whether the NodeClaim reaches its spec.expireAfter at the given time or within a minute after it. Karpenter deletes an
+// expired NodeClaim without setting a disruption reason. Such a deletion does not count as the loss of a node.
 func (c *NodeClaim) ExpiresBy(at time.Time) bool {
 	return c.ExpireAfter > 0 && at.Sub(c.Created) >= c.ExpireAfter-time.Minute
 }
@@ -107,8 +107,8 @@ func (c *NodeClaim) Offer() cost.Offer {
 	return cost.Offer{InstanceType: c.InstanceType, CapacityType: c.CapacityType, Zone: c.Zone, Region: c.Region}
 }
 
-// NodePoolOfClaimName returns the NodePool in the name of a NodeClaim, "<NodePool>-<random>". It is used for a NodeClaim that was deleted
-// before the informer read it.
+// NodePoolOfClaimName returns the name of the NodePool that is part of a NodeClaim's name, "<NodePool>-<random>". It is used for an Event
+// about a NodeClaim that is not in the cache.
 func NodePoolOfClaimName(name string) string {
 	i := strings.LastIndexByte(name, '-')
 	return name[:max(i, 0)]

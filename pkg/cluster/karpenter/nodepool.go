@@ -19,20 +19,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
 )
 
-// NodePool is a NodePool of the API server. A patch is computed from Object, so that unknown fields and the original notation of values
-// are kept; everything else is read from the typed object.
+// NodePool is a decoded NodePool. Object is the object as the API server returned it; patches are computed from it, so that unknown fields
+// and the notation of values do not change. All other fields are read from the decoded object or its annotations.
 type NodePool struct {
 	Object *unstructured.Unstructured
 	Spec   karpv1.NodePoolSpec
-	// Schedulability answers which pods nodes of the NodePool can run.
+	// Schedulability determines which pods can run on nodes of the NodePool.
 	Schedulability schedulability.NodePool
-	// UnknownConsent is the first word of the consent annotation that is not known; empty if there is none.
+	// UnknownConsent is the first word in ConsentAnnotation that is not a field name which gpuscaler knows; empty if all words are known.
 	UnknownConsent string
-	// Holder is the release that wrote the record: the Lease by which it leads, NAMESPACE/NAME.
+	// Holder is the Lease of the release that wrote the record, as NAMESPACE/NAME; empty if HolderAnnotation is not set.
 	Holder string
 	// Ours reports whether the NodePool carries a record of gpuscaler or has a field that gpuscaler owns.
 	Ours bool
-	// Err is why the typed object could not be decoded. Spec is empty then, and every schedulability answer is unknown.
+	// Err is the reason why the object could not be decoded. Spec is then empty, and it is unknown which pods can run on nodes of the
+	// NodePool.
 	Err error
 
 	view  capacity.PoolView // without nodes, usage and the fields that the CRD does not have
@@ -98,7 +99,7 @@ func (p *NodePool) Consent() capacity.Fields { return p.view.Consent }
 // Limits returns the entries of spec.limits, sorted by resource.
 func (p *NodePool) Limits() []capacity.LimitView { return p.view.Limits }
 
-// ConsolidateAfter returns spec.disruption.consolidateAfter as it is written.
+// ConsolidateAfter returns the value of spec.disruption.consolidateAfter as JSON. It is empty if the field is not set.
 func (p *NodePool) ConsolidateAfter() capacity.Value { return p.view.ConsolidateAfter.Value }
 
 // Used returns how much of a resource the nodes of the NodePool have, by status.resources.
@@ -114,7 +115,7 @@ func (p *NodePool) UsedResources() (names []string) {
 	return names
 }
 
-// Reference returns the reference of an Event to the NodePool.
+// Reference returns the object reference that an Event about the NodePool contains.
 func (p *NodePool) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: p.Object.GetAPIVersion(), Kind: NodePoolKind.Kind, Name: p.Name(), UID: p.Object.GetUID()}
 }
@@ -146,7 +147,8 @@ func EncodeValue(value any) capacity.Value {
 	return capacity.Value(text)
 }
 
-// largestNode returns the largest number of GPUs of one node that the requirements name, 0 if they name none.
+// largestNode returns the largest number of GPUs per instance that a requirement on instance-gpu-count with operator In lists. It returns 0
+// if there is no such requirement.
 func largestNode(template *karpv1.NodeClaimTemplate) (gpus int64) {
 	for i := range template.Spec.Requirements {
 		r := &template.Spec.Requirements[i]
@@ -196,8 +198,8 @@ func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capaci
 	return v
 }
 
-// usedAndSmallest returns how much of a resource the nodes of the NodePool have, and the least that one of them has. The sum over the
-// NodeClaims is newer than status.resources, which Karpenter updates with a delay; the greater of the two is used.
+// usedAndSmallest returns how much of a resource all nodes of the NodePool provide, and the smallest amount above 0 that one of its nodes
+// provides. The first is the larger of two amounts: the sum over the NodeClaims and status.resources, which Karpenter updates with a delay.
 func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smallest float64) {
 	for _, c := range claims {
 		n := c.Capacity[name]
@@ -208,8 +210,8 @@ func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smal
 	return max(used, fractionOf(p.usage, name)), smallest
 }
 
-// isFalse reports whether a condition has the status False. A write of the spec sets Ready to Unknown until Karpenter has checked the
-// NodePool again; such a NodePool still launches nodes.
+// isFalse reports whether a condition of the NodePool has the status False. The status Unknown is not enough: after a change of the spec
+// Ready is Unknown until Karpenter has checked the NodePool, and Karpenter launches nodes in that time.
 func isFalse(p *karpv1.NodePool, kind string) bool {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == kind {

@@ -134,7 +134,8 @@ func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
 	}
 }
 
-// A write of the spec sets Ready to Unknown until Karpenter has checked the NodePool; it launches nodes meanwhile.
+// After a change of the spec, the condition Ready is Unknown until Karpenter has checked the NodePool. Karpenter launches nodes in that
+// time, so the NodePool must count as ready.
 func TestNodePoolIsNotReadyOnlyIfTheConditionIsFalse(t *testing.T) {
 	for status, want := range map[string]bool{"True": true, "Unknown": true, "False": false} {
 		u := &unstructured.Unstructured{Object: map[string]any{

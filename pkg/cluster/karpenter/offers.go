@@ -45,8 +45,8 @@ func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, er
 	return out, nil
 }
 
-// OfferOf reads the labels of a node or NodeClaim. For the capacity type of a node that Karpenter did not launch it reads the labels of
-// the cloud providers.
+// OfferOf returns the instance type, capacity type, zone and region in the labels of a Node or NodeClaim. If Karpenter's label of the
+// capacity type is absent, OfferOf reads the labels of EKS, GKE and AKS. The default is on-demand.
 func OfferOf(l map[string]string) cost.Offer {
 	o := cost.Offer{InstanceType: l[corev1.LabelInstanceTypeStable], Region: l[corev1.LabelTopologyRegion], Zone: l[corev1.LabelTopologyZone]}
 	switch {

@@ -16,8 +16,9 @@ import (
 type Schema struct {
 	Known                                                          bool
 	Limits, Weight, ConsolidateAfter, ConsolidationPolicy, Budgets bool
-	// DoNotDisruptDuration reports whether this Karpenter reads a duration in the annotation karpenter.sh/do-not-disrupt. The schema does
-	// not say so, but the consolidation policy Balanced was added to the CRD later (Karpenter 1.14).
+	// DoNotDisruptDuration reports whether the installed Karpenter accepts a duration in the annotation karpenter.sh/do-not-disrupt. The
+	// CRD does not contain that fact. It is derived from the consolidation policy Balanced, which is in the CRD since Karpenter 1.14: every
+	// version with Balanced accepts durations.
 	DoNotDisruptDuration bool
 }
 

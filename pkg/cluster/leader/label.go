@@ -18,7 +18,7 @@ import (
 // Label is the label of the leader's pod. The Services select it.
 const Label = "gpuscaler.io/leader"
 
-// labelManager is the field manager of the label, apart from the field managers of other fields.
+// labelManager is the field manager of the leader label. gpuscaler uses other field managers for all other fields.
 const labelManager = "gpuscaler-leader"
 
 const (
@@ -34,8 +34,8 @@ type podLabel struct {
 	log                      *slog.Logger
 }
 
-// keep sets the label on the own pod and removes it from every other pod, repeatedly until ctx ends. A leader that was killed
-// cannot remove its own label, and half of the traffic would be sent to its pod.
+// keep sets the label on the pod of this process and removes it from every other pod of the release. It repeats that until ctx ends. A
+// leader that was killed cannot remove its own label, and the Services would send half of the traffic to its pod.
 func (p *podLabel) keep(ctx context.Context) {
 	for {
 		wait := labelCheckInterval
@@ -95,7 +95,7 @@ func (p *podLabel) setOwn(ctx context.Context) error {
 	return err
 }
 
-// clearOwn removes the label from the own pod.
+// clearOwn removes the label from the pod of this process.
 func (p *podLabel) clearOwn(ctx context.Context) {
 	own, err := p.client.CoreV1().Pods(p.namespace).Get(ctx, p.pod, metav1.GetOptions{})
 	if err == nil && own.Labels[Label] != "" {

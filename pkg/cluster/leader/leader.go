@@ -1,8 +1,8 @@
-// Package leader elects one replica by a Lease. The leader keeps the label gpuscaler.io/leader on its own pod, by which the Services
-// select it, and on no other pod. Leading returns false as soon as the Lease could belong to another replica, also when this
-// process did not run for a while.
+// Package leader elects one replica as the leader by a Lease. The leader sets the label gpuscaler.io/leader on its own pod and removes it
+// from all others, so that the Services select only the leader. Leading returns false as soon as another replica may have the Lease, also
+// in a process that was suspended for a while.
 //
-// The package also takes the Lease for a command (Take) and reports whether another release leads (Releases).
+// The package also takes the Lease for a command (Taking) and reports whether another release leads (Releases).
 package leader
 
 import (
@@ -26,7 +26,8 @@ type Options struct {
 	Namespace string // of the Lease and of the pods
 	Lease     string // name of the Lease; empty: gpuscaler
 	Pod       string // the pod of this process: it gets the label while this process leads, and is the identity in the Lease
-	// Selector selects the pods of this release. Only their leader labels are removed; two releases may share a namespace.
+	// Selector selects the pods of this release, because two releases may share a namespace. The leader removes the label only from these
+	// pods.
 	Selector string
 
 	// Duration is the time after which a Lease that is not renewed expires, RenewDeadline the time after which a leader that cannot
@@ -34,7 +35,8 @@ type Options struct {
 	// Duration > RenewDeadline > RetryPeriod * 1.2.
 	Duration, RenewDeadline, RetryPeriod time.Duration
 
-	// OnStartedLeading runs while this process leads. It must return soon after its context ends: the Lease is released only then.
+	// OnStartedLeading is called when this process starts to lead. It must return soon after its context ends, because the Lease is
+	// released only after it has returned.
 	OnStartedLeading func(context.Context)
 	// OnStoppedLeading runs after OnStartedLeading has returned.
 	OnStoppedLeading func()
@@ -96,8 +98,9 @@ func (o *Options) defaults() {
 // Leading reports whether this process holds the Lease and renewed it so recently that no other replica can hold it.
 func (c *Candidate) Leading() bool { return c.leading.Load() && c.validity.valid() }
 
-// Run takes part in elections until ctx ends; after each loss it takes part again. When ctx ends it stops the work first, then
-// removes the label, then releases the Lease. The next leader can therefore start at once and never at the same time as this one.
+// Run takes part in the election until ctx ends, again after each loss of the Lease. When ctx ends, Run first waits until OnStartedLeading
+// has returned, then removes the label, then releases the Lease. So the next leader can start at once, and two replicas never lead at the
+// same time.
 func (c *Candidate) Run(ctx context.Context) error {
 	c.label.clearOwn(ctx) // after a crash of the container the pod can still carry the label
 	for ctx.Err() == nil {
@@ -110,7 +113,7 @@ func (c *Candidate) Run(ctx context.Context) error {
 
 // elect takes part in one election and, after a win, returns when this process no longer leads.
 func (c *Candidate) elect(ctx context.Context) error {
-	// The election does not end with ctx: it renews the Lease until the work has stopped.
+	// The context of the election does not end with ctx: the election must renew the Lease until OnStartedLeading has returned.
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
 	working := make(chan struct{})
@@ -126,7 +129,7 @@ func (c *Candidate) elect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Before the election is won there is no work to wait for.
+	// If this process does not lead when ctx ends, OnStartedLeading does not run, and the election can end at once.
 	defer context.AfterFunc(ctx, func() {
 		if !c.leading.Load() {
 			endElection()
@@ -141,8 +144,8 @@ func (c *Candidate) elect(ctx context.Context) error {
 	return nil
 }
 
-// lead runs the work until the process stops or the Lease is lost. It returns after its goroutines have ended: a label that is
-// written later would stay on a pod that no longer leads.
+// lead calls OnStartedLeading and keeps the label until the process stops (stop) or the Lease is lost (held). It returns after its
+// goroutines have ended: if one wrote the label later, the label would remain on a pod that no longer leads.
 func (c *Candidate) lead(stop, held context.Context) {
 	c.log.Info("became the leader", "lease", c.options.Lease, "pod", c.options.Pod)
 	work, end := context.WithCancel(held)
@@ -157,8 +160,8 @@ func (c *Candidate) lead(stop, held context.Context) {
 	<-work.Done()
 }
 
-// finish removes the label and releases the Lease. Each step has a time limit and may fail, because an API server that does not
-// answer can be the reason for the loss. The next leader removes a label that stayed.
+// finish removes the label and releases the Lease, within a time limit. Both can fail, because the API server may be unreachable. The next
+// leader then removes the label, and the Lease expires.
 func (c *Candidate) finish(ctx context.Context) {
 	c.leading.Store(false)
 	if c.options.OnStoppedLeading != nil {
@@ -181,8 +184,8 @@ func (c *Candidate) elector(started func(context.Context), stopped func()) (*lea
 		RenewDeadline: c.options.RenewDeadline,
 		RetryPeriod:   c.options.RetryPeriod,
 		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: started, OnStoppedLeading: stopped},
-		// ReleaseOnCancel is not set: it releases the Lease before the work stops. If the API server does not answer, it also lets
-		// the work continue after the Lease has expired.
+		// ReleaseOnCancel is not set, because it would release the Lease before OnStartedLeading has returned. While the API server does
+		// not answer, it would also let OnStartedLeading run after the Lease has expired.
 		Name: c.options.Lease,
 	})
 }

@@ -118,7 +118,8 @@ func TestLeaderStopsWorkThenRemovesLabelThenReleasesLease(t *testing.T) {
 	}
 }
 
-// A label that is written after the pod stopped leading would stay: the write must end before the label is removed.
+// The write of the label takes a long time, and the candidate stops meanwhile. It must wait for that write before it removes the label,
+// because otherwise the label would remain.
 func TestLabelIsRemovedAfterTheLastWriteOfTheLabel(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var calls callLog
@@ -192,8 +193,9 @@ func TestInvalidDurationsAreRejectedAtTheStart(t *testing.T) {
 	}
 }
 
-// A suspended machine or a throttled container resumes as the leader that it was. Without the check of the Lease the election would
-// notice the loss only after RenewDeadline, which here is longer than the test waits.
+// A process that was suspended still counts as the leader when it resumes, although another replica has taken the Lease meanwhile. It must
+// stop as soon as it reads the Lease with the other holder. The election alone would stop it only after RenewDeadline, which is longer here
+// than the test waits.
 func TestLeaderStopsWhenItSeesAnotherHolder(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil), replicaPod("b", nil))
 	var lost atomic.Bool
@@ -223,13 +225,14 @@ func TestLeaderStopsWhenItSeesAnotherHolder(t *testing.T) {
 	eventually(t, "a stops", func() bool { return slices.Contains(calls.all(), "a stopped") && !a.Leading() })
 }
 
-// leaseRecord is a record that names the pod as the holder.
+// leaseRecord returns the record of a Lease whose holder is the pod.
 func leaseRecord(pod string) resourcelock.LeaderElectionRecord {
 	now := metav1.Now()
 	return resourcelock.LeaderElectionRecord{HolderIdentity: pod, LeaseDurationSeconds: 1, AcquireTime: now, RenewTime: now}
 }
 
-// client-go records an Event when a leader stops, as it does when a candidate wins. Only a written Lease is a win.
+// client-go records an Event when a candidate becomes the leader and also when a leader stops. Therefore only a successful write of the
+// Lease may count as a win.
 func TestOnlyAWrittenLeaseIsAWin(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var refuse atomic.Bool

@@ -40,8 +40,8 @@ func NewReleases(client kubernetes.Interface, own string) *Releases {
 // Own returns the Lease of this release, NAMESPACE/NAME.
 func (r *Releases) Own() string { return r.own }
 
-// Leads returns why the release with the Lease NAMESPACE/NAME counts as leading. It returns an empty string for a release that does
-// not lead, for this release and for an empty name. An answer is reused for five seconds.
+// Leads returns the reason why the release with the given Lease (NAMESPACE/NAME) counts as leading. It returns an empty string if that
+// release does not lead, if it is this release, and if lease is empty. Leads caches each result for five seconds.
 func (r *Releases) Leads(ctx context.Context, lease string) string {
 	if r.own == "" || lease == "" || lease == r.own {
 		return ""
@@ -57,7 +57,8 @@ func (r *Releases) Leads(ctx context.Context, lease string) string {
 	return why
 }
 
-// read reads another release's Lease. A Lease that cannot be read counts as held.
+// read reads another release's Lease and returns the reason why that release counts as leading, or an empty string. A release whose Lease
+// cannot be read counts as leading.
 func (r *Releases) read(ctx context.Context, lease string, now time.Time) string {
 	namespace, name, ok := strings.Cut(lease, "/")
 	if !ok {

@@ -17,7 +17,7 @@ import (
 
 const own, other = "gpuscaler-system/gpuscaler", "gpu-platform/gpuscaler"
 
-// heldLease is a Lease NAMESPACE/NAME that was renewed some time ago.
+// heldLease returns a Lease (NAMESPACE/NAME) with the given holder that was renewed the duration ago before now.
 func heldLease(lease, identity string, ago time.Duration) *coordinationv1.Lease {
 	namespace, name, _ := strings.Cut(lease, "/")
 	renewed, seconds := metav1.NewMicroTime(time.Now().Add(-ago)), int32(15)
@@ -57,7 +57,7 @@ func TestLeaseThatCannotBeReadCountsAsHeld(t *testing.T) {
 	}
 }
 
-// The other release stops: within seconds this one may lead, without a request at each tick.
+// Leads must not read the Lease at each tick, and it must notice within seconds that the other release has stopped.
 func TestAnswerAboutALeaseIsReusedForAFewSeconds(t *testing.T) {
 	client, requests := fake.NewClientset(heldLease(other, "other-0", 0)), 0
 	client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -25,7 +25,7 @@ type Taking struct {
 	Lease    types.NamespacedName
 	Identity string // of the command, in the Lease
 	Log      *slog.Logger
-	// Expire leaves the Lease to expire at the end instead of releasing it: no replica leads for another 30 seconds.
+	// Expire makes the function release keep the Lease until it expires, so that no replica leads for another 30 seconds.
 	Expire bool
 }
 

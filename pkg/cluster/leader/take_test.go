@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// Before an uninstall no replica may lead between the end of the command and the end of the controller. At any other time a replica
-// must lead again soon.
+// With Expire, which is used before an uninstall, no replica may lead between the end of the command and the end of the controller. Without
+// it, a replica must be able to lead soon after the command.
 func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		client := fake.NewClientset()

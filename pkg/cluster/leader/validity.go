@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaseValidity records how long the Lease is valid as far as this process knows. A process that did not run for a while (a
-// suspended machine, a throttled container) resumes as the leader that it was. The election notices the loss only after
-// RenewDeadline, and until then every expired timer of this process would write.
+// leaseValidity records until when this process can have the Lease. A process that did not run for a while (a suspended machine, a
+// throttled container) still counts as the leader when it resumes. The election stops it only after RenewDeadline. Until then, timers that
+// expired meanwhile would make it write objects, although another replica may lead.
 type leaseValidity struct {
 	duration time.Duration
 	won      func() // called after each write that made or kept this process the holder; nil: none
@@ -20,7 +20,7 @@ type leaseValidity struct {
 	lost    func() // called when another holder is seen; nil: no election is won
 }
 
-// onLoss sets the function that is called once when another holder is seen.
+// onLoss sets the function that is called once when this process reads the Lease and another replica is the holder.
 func (v *leaseValidity) onLoss(lost func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -37,8 +37,8 @@ func (v *leaseValidity) written() {
 	}
 }
 
-// valid reports whether this process can still be the holder. Both clocks are compared: the monotonic clock does not advance while
-// a machine is suspended, and the wall clock can be set back.
+// valid reports whether the last write of the Lease is less than its duration ago. It compares both clocks, because the monotonic clock
+// does not advance while a machine is suspended, and the wall clock can be set back.
 func (v *leaseValidity) valid() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -56,9 +56,9 @@ func (v *leaseValidity) otherHolder() {
 	}
 }
 
-// observedLock reports each read and write of the Lease to a leaseValidity. A win is known in the very call that writes the Lease:
-// OnStartedLeading runs in its own goroutine, too late to distinguish an election that was stopped before the win from one that was
-// stopped right after it. The Events of the election do not serve either, because it also sends one when it stops.
+// observedLock reports each read and write of the Lease to a leaseValidity. A successful write is the only reliable sign that the election
+// was won. OnStartedLeading is not, because it runs in its own goroutine: if the election is stopped, it is unknown whether
+// OnStartedLeading will still be called. The Events of the election are not either, because client-go also sends one when a leader stops.
 type observedLock struct {
 	*resourcelock.LeaseLock
 	validity *leaseValidity

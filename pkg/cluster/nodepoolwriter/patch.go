@@ -17,8 +17,9 @@ import (
 // object is an object of the API server with all of its fields, known and unknown.
 type object = *unstructured.Unstructured
 
-// Patch restores the fields that the patch gives back and then applies the fields that it overrides. All requests are based on the
-// version of base; the API server answers with a conflict if the NodePool was changed since.
+// Patch first restores the fields whose change has Restore set, and then applies the fields that gpuscaler overrides. The first request is
+// based on the version of base and each further one on the result of the previous request. The API server returns a conflict if another
+// client changed the NodePool in between.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
 	current, err := w.restore(ctx, p, base.Object)
 	if err != nil {
@@ -27,11 +28,11 @@ func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karp
 	return w.apply(ctx, p, current)
 }
 
-// restore restores original values and makes the recorded owners the owners of the fields again. It needs two requests, because the API
-// server makes the manager of a request the owner of each field that the request changes:
+// restore restores the original values of fields and their original owners in managedFields. It needs two requests, because the API server
+// makes the field manager of a request the owner of each field that the request changes:
 //
-//  1. the values, as gpuscaler: after a crash the fields are still gpuscaler's, and the next leader continues
-//  2. managedFields: gpuscaler's entries lose the fields, the entries of the recorded owners get them
+//   - The first request restores the values. After a crash gpuscaler still owns the fields, and the next leader continues.
+//   - The second request writes managedFields: it moves the fields from gpuscaler's entries to those of their original owners.
 func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base object) (object, error) {
 	values, err := restoredValues(p, base)
 	if err != nil {
@@ -66,7 +67,8 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base obj
 	return w.jsonPatch(ctx, current, []operation{{Op: "replace", Path: "/metadata/managedFields", Value: entries}})
 }
 
-// apply applies every field that gpuscaler overrides, with the record. A field that an apply omits is no longer owned.
+// apply applies all fields that gpuscaler overrides, and the record, by server-side apply. gpuscaler loses the ownership of a field that
+// the request does not contain.
 func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current object) error {
 	desired := newObject(karpenter.NodePoolKind, "", p.Pool)
 	desired.SetResourceVersion(current.GetResourceVersion())
@@ -119,7 +121,7 @@ func newObject(kind schema.GroupVersionKind, namespace, name string) object {
 	return u
 }
 
-// jsonPatch changes a NodePool at the version of base.
+// jsonPatch sends a JSON patch of a NodePool. The API server returns a conflict if the NodePool no longer has the version of base.
 func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operation) (object, error) {
 	version := operation{Op: "replace", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}
 	body, err := encode(append([]operation{version}, operations...))

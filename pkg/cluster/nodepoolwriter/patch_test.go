@@ -21,7 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// patchServer applies JSON patches to one NodePool, counts its version up, and records the type of each patch.
+// patchServer is a fake API server with one NodePool. It applies JSON patches, changes the resource version with each, and records the type
+// of each patch.
 type patchServer struct {
 	t       *testing.T
 	current *unstructured.Unstructured
@@ -60,8 +61,8 @@ func (s *patchServer) patch(action clienttesting.Action) (bool, runtime.Object, 
 	return true, next, nil
 }
 
-// TestRestoreReturnsTheValueAndItsOwner restores a limit that kubectl had set and releases a weight that did not exist before, while
-// another override stays.
+// TestRestoreReturnsTheValueAndItsOwner sends one patch for three overridden fields. The limit gets its original value and its owner
+// kubectl again. The weight did not exist before and is removed. The override of consolidateAfter remains.
 func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": map[string]any{
 		"weight": int64(90), "limits": map[string]any{"nvidia.com/gpu": int64(0), "cpu": "400"},

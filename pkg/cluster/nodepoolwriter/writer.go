@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// requestTimeout limits one request. A write that did not happen is repeated after the next observation.
+// requestTimeout limits one request. After a failure, a later tick repeats the write.
 const requestTimeout = 10 * time.Second
 
 // Reasons of Events about NodePools.
@@ -31,11 +31,13 @@ const (
 // Options connect a Writer with the rest of the controller.
 type Options struct {
 	Client dynamic.Interface
-	// Release is the Lease of this release, NAMESPACE/NAME. It is written beside each record; empty: it is not written.
+	// Release is the Lease of this release, NAMESPACE/NAME. It is written to the NodePool together with each record. Empty: it is not
+	// written.
 	Release string
 	// Leading reports whether this process may write.
 	Leading func() bool
-	// OverriddenByOther returns why another release that overrides the NodePool counts as leading; empty if there is none.
+	// OverriddenByOther returns the reason why another release, whose record is on the NodePool, counts as leading. It returns an empty
+	// string if there is no such release.
 	OverriddenByOther func(context.Context, *karpenter.NodePool) string
 	// Current returns the NodePool in the cache, nil if there is none.
 	Current func(name string) *karpenter.NodePool
@@ -57,13 +59,14 @@ type Writer struct {
 // New returns a Writer.
 func New(o Options) *Writer { return &Writer{options: o, locks: map[string]*sync.Mutex{}} }
 
-// Write writes one patch, which was computed from base, and reports the result in the log, in a metric and as an Event. A patch that lets
-// Karpenter launch more nodes is repeated once if only the status of the NodePool was changed meanwhile.
+// Write sends one patch, which was computed from base. It reports the result in the log, in a metric and as an Event. If the API server
+// returns a conflict for a patch that lets Karpenter launch more nodes, and only the status of the NodePool has changed, Write sends the
+// patch once more.
 func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	lock := w.lock(p.Pool)
 	lock.Lock()
 	defer lock.Unlock()
-	// The wait for the lock may have taken longer than the Lease was valid.
+	// While Write waited for the lock, this process may have lost the Lease.
 	if !w.options.Leading() || w.options.OverriddenByOther(context.Background(), base) != "" {
 		return
 	}

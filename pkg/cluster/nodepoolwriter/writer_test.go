@@ -41,7 +41,7 @@ func nodePool(version string, generation int64) *karpenter.NodePool {
 	return karpenter.DecodeNodePool(u)
 }
 
-// newServer returns a server with the NodePool at version 1. answer is the result of each patch, by the version on which it is based.
+// newServer returns a server whose NodePool has version 1. answer returns the error for a patch that is based on the given version.
 func newServer(answer func(s *server, version string) error) *server {
 	s := &server{base: nodePool("1", 7)}
 	s.cached = s.base
@@ -75,7 +75,8 @@ func conflict(s *server) error {
 	return apierrors.NewConflict(karpenter.NodePools.GroupResource(), "l40s-spot", cause)
 }
 
-// Karpenter writes the status of a NodePool often. A limit that keeps pods pending is lifted without waiting for the next tick.
+// Karpenter often writes the status of a NodePool, which makes a patch of an older version fail. A patch that raises a limit must be
+// repeated at once, because pods stay pending until it is written.
 func TestLooseningPatchIsRepeatedAfterAWriteOfTheStatus(t *testing.T) {
 	for name, w := range map[string]struct {
 		loosens    bool
@@ -115,7 +116,7 @@ func TestConflictIsRepeatedOnce(t *testing.T) {
 	}
 }
 
-// A patch may wait for another patch of the same NodePool for longer than this process leads.
+// A patch waits for another patch of the same NodePool. Meanwhile this process loses the Lease, so the patch must not be sent.
 func TestPatchIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	s := newServer(func(*server, string) error { return nil })
 	var leading atomic.Bool

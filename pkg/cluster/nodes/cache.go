@@ -57,7 +57,7 @@ type Cache struct {
 	absentLogged bool                   // it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again
 
-	// Used by the engine only.
+	// views and orphans are used by the engine only, without a lock.
 	views   map[*capacity.Group]*groupView
 	orphans orphanView
 }
@@ -71,7 +71,8 @@ func New(o Options) *Cache {
 	}
 }
 
-// Changed counts a change of an object that is stored elsewhere: of a buffer or a device claim.
+// Changed makes the next Observe build a new observation. It is called after a CapacityBuffer or a ResourceClaim has changed, which other
+// caches store.
 func (n *Cache) Changed() { n.change(func() {}) }
 
 func (n *Cache) change(what func()) {
@@ -107,8 +108,8 @@ func (n *Cache) PutNodePool(u *unstructured.Unstructured) {
 // DeleteNodePool removes a NodePool.
 func (n *Cache) DeleteNodePool(name string) { n.change(func() { delete(n.pools, name) }) }
 
-// PutNodeClaim adds or replaces a NodeClaim. It detects the loss of a node: a NodeClaim that is being deleted although neither Karpenter
-// nor its age is the reason, and whose node the provider took.
+// PutNodeClaim adds or replaces a NodeClaim. It also detects losses: if the NodeClaim is being deleted, Karpenter set no disruption reason,
+// it has not expired, and the cloud provider took the instance, PutNodeClaim records a loss for the NodePool.
 func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 	if c.Err != nil {
 		n.options.Log.Error("a NodeClaim cannot be read", "nodeclaim", c.Name, "error", c.Err)
@@ -135,9 +136,10 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 // provider took is removed sooner: Karpenter looks for instances that no longer exist every two minutes.
 const nodeRepairDelay = 10 * time.Minute
 
-// takenByProvider reports whether the provider took the node of a NodeClaim that is being deleted: it announced an interruption, or the
-// node stopped reporting or disappeared before. A node whose NodeClaim a user deletes is Ready until then, and a node that node repair
-// replaces has been unhealthy for longer. The caller holds the lock.
+// takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. That is the case if an
+// interruption was announced, if the Node no longer exists, or if the Node became not Ready less than nodeRepairDelay before the deletion.
+// If a user deletes a NodeClaim, its Node is Ready until then. If node repair replaces a node, it was not Ready for at least
+// nodeRepairDelay. The caller holds the lock.
 func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	if _, announced := n.interrupted[string(c.UID)]; announced {
 		return true
@@ -163,7 +165,8 @@ func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
 	})
 }
 
-// PutEvent adds an Event about a NodeClaim.
+// PutEvent records what an Event about a NodeClaim reports: a failed launch, an interruption, or a node that Karpenter keeps for a
+// CapacityBuffer.
 func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 	n.change(func() {
 		pool := karpenter.NodePoolOfClaimName(e.Claim)

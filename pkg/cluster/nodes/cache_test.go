@@ -128,7 +128,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node = "ready" })
 	event("interrupted, then deleted", "uid-interrupted, then deleted", "SpotInterrupted")
 	made("interrupted, then deleted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
-	// The watches of NodeClaims and Events are not ordered.
+	// NodeClaims and Events are read by different watches, so the deletion can be read before the Event about the interruption.
 	late := made("deleted, then interrupted", func(f *karpenter.NodeClaim) { f.Node, f.Deleted = "ready", now })
 	n.DeleteNodeClaim(late)
 	event("deleted, then interrupted", string(late.UID), "SpotInterrupted")
@@ -200,7 +200,8 @@ metadata:
   managedFields: [{manager: gpuscaler, operation: Apply}]
 spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, replicas: 3}`
 
-// Karpenter keeps the pods of a buffer in its memory; only its Event about the NodeClaim shows them.
+// Karpenter simulates the pods of a CapacityBuffer in its memory. That it keeps a node for them is visible only in its Event about the
+// NodeClaim.
 func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 	n, now, uid := newCache(t, nil), time.Now(), "uid-s1"
 	n.PutNodeClaim(karpenter.DecodeNodeClaim(decode(t, claimS1)))

@@ -50,7 +50,7 @@ func TrimNode(obj any) (any, error) {
 	return n, nil
 }
 
-// sameFacts reports whether two versions of a node differ only in what is not used, such as the heartbeat.
+// sameFacts reports whether two versions of a Node have the same values in all fields that are used. The heartbeat is not one of them.
 func (n *Node) sameFacts(other *Node) bool {
 	return n.ready == other.ready && n.interrupted == other.interrupted && n.notDisrupted == other.notDisrupted &&
 		n.sharesGPUs == other.sharesGPUs && n.offer == other.offer && maps.Equal(n.extended, other.extended)

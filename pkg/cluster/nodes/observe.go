@@ -24,7 +24,8 @@ type groupView struct {
 	bases                          map[string]*karpenter.NodePool // by name: the versions on which a patch is based
 }
 
-// Observe fills o with the observation of a group and its workloads. If nothing changed since the last call, it copies only slices.
+// Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. If no object has changed since the last call, it does
+// not compute them again.
 func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capacity.Observation) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -53,7 +54,7 @@ func (n *Cache) PatchBase(g *capacity.Group, pool string) *karpenter.NodePool {
 	return nil
 }
 
-// position is where a node is in a groupView.
+// position contains the indexes of a NodePool and of a node in groupView.pools.
 type position struct{ pool, node int }
 
 // newView observes a group. The caller holds the locks of this cache and of the workloads.
@@ -105,7 +106,7 @@ var capacityTypes = map[string]capacity.CapacityType{
 	karpv1.CapacityTypeSpot: capacity.Spot, karpv1.CapacityTypeOnDemand: capacity.OnDemand, karpv1.CapacityTypeReserved: capacity.Reserved,
 }
 
-// node returns a NodeClaim and its Node as package capacity observes them.
+// node combines a NodeClaim and its Node into a capacity.Node. resource is the GPU resource of the group.
 func (n *Cache) node(c *karpenter.NodeClaim, resource string) capacity.Node {
 	_, interrupted := n.interrupted[string(c.UID)]
 	out := capacity.Node{
@@ -151,7 +152,8 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 	return pods
 }
 
-// addOtherPods adds every other pod that requests the group's resource and runs on the group's nodes or could be scheduled there.
+// addOtherPods adds the pods that belong to no workload of the group but can use its GPUs: they request the group's resource or may claim
+// GPUs, and they run on a node of the group or could be scheduled to one. It skips the pods of DaemonSets and static pods.
 func (n *Cache) addOtherPods(v *groupView, positions map[string]position, members map[Pod]bool) {
 	var others []Pod
 	for p := range n.options.Workloads.GPUPods() {
@@ -171,8 +173,8 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 	}
 }
 
-// pod returns a pod as package capacity observes it. counts is false for a pod that has ended, or that requests none of the group's
-// resource and claims no GPU.
+// pod converts a pod to a capacity.Pod. counts is false if the pod has finished or is terminating, or if it neither requests the group's
+// resource nor has a ResourceClaim that may be for GPUs.
 func (n *Cache) pod(v *groupView, positions map[string]position, p Pod) (pod capacity.Pod, counts bool) {
 	facts := p.GPU()
 	if p.Ended() || facts == nil {
@@ -198,8 +200,8 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod) (pod cap
 	return pod, gpus > 0 || pod.Claims
 }
 
-// mayUse reports whether a pod without a policy counts for the group: it runs on a node of the group, or is pending and could be
-// scheduled on one.
+// mayUse reports whether a pod that belongs to no workload of the group counts for the group: the pod runs on a node of the group, or it is
+// pending and could be scheduled to a node of the group.
 func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	if !pod.Pending {
 		return pod.Pool >= 0
@@ -218,8 +220,8 @@ func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	return best != schedulability.No
 }
 
-// countBlockingPods counts the pods that prevent Karpenter from removing nodes without GPU pods. It looks at all pods, so it does nothing
-// if there is no such node.
+// countBlockingPods counts, for each usable node whose GPUs no pod uses, the pods that prevent Karpenter from removing it. It reads all
+// pods of the cluster, so it returns early if there is no such node.
 func (n *Cache) countBlockingPods(v *groupView, positions map[string]position) {
 	unused := map[string]*capacity.Node{}
 	for name, at := range positions {

@@ -14,7 +14,7 @@ import (
 // wait for all of them.
 const maxAnnotationsPerTick = 16
 
-// orphanView is what no group names. It is kept until an object changes.
+// orphanView is the last result of Orphans, and the versions and arguments for which it is valid.
 type orphanView struct {
 	workloadsVersion, nodesVersion uint64
 	groups                         []*capacity.Group
@@ -23,8 +23,9 @@ type orphanView struct {
 	pools                          []engine.Orphan
 }
 
-// Orphans returns the NodePools with a record or fields of gpuscaler that no group names, and actions that remove gpuscaler's annotations
-// from pods, and its buffers, that belong to no workload of a group. Without a change since the last call it returns no actions.
+// Orphans returns the NodePools that have a record or a field of gpuscaler but are in no capacity group. It also returns actions that
+// remove gpuscaler's annotations from pods and gpuscaler's CapacityBuffers, if they belong to no workload of a group. If no object has
+// changed since the last call, it returns no actions.
 func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -53,7 +54,7 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 	return v.pools, append(actions, n.options.Buffers.Orphaned(groups, workloads)...)
 }
 
-// named reports whether a group names a NodePool.
+// named reports whether a NodePool is in one of the groups.
 func named(groups []*capacity.Group, pool string) bool {
 	return slices.ContainsFunc(groups, func(g *capacity.Group) bool {
 		return slices.ContainsFunc(g.Pools, func(p capacity.Pool) bool { return p.Name == pool })

@@ -11,7 +11,7 @@ import (
 // outcomeRetention is how long the outcome of a NodeClaim is kept: package capacity needs those of one hour.
 const outcomeRetention = time.Hour + 5*time.Minute
 
-// outcome is how a NodeClaim ended.
+// outcome records that the launch of a NodeClaim failed, or that the cloud provider took its instance.
 type outcome struct {
 	pool       string
 	at         time.Time
@@ -19,7 +19,7 @@ type outcome struct {
 	noCapacity bool // the launch failed because the provider had no capacity, by an Event
 }
 
-// outcomes contains one outcome for each NodeClaim, by UID: Events are repeated and merged, UIDs are unique.
+// outcomes contains one outcome for each NodeClaim, by UID. Several Events can report the same outcome, so they must not be counted.
 type outcomes map[string]outcome
 
 func (o outcomes) addLoss(uid, pool string, at time.Time) {
@@ -28,7 +28,8 @@ func (o outcomes) addLoss(uid, pool string, at time.Time) {
 	}
 }
 
-// addFailure adds a failed launch. That the provider had no capacity may become known after the deletion of the NodeClaim.
+// addFailure records a failed launch. If the failure is already known, a later call can add the fact that the cloud provider had no
+// capacity: that Event can arrive after the deletion of the NodeClaim.
 func (o outcomes) addFailure(uid, pool string, at time.Time, noCapacity bool) {
 	f, known := o[uid]
 	if known && (f.lost || f.noCapacity || !noCapacity) {

@@ -21,7 +21,7 @@ const (
 	priceInterval  = time.Minute      // how often prices are read again while nothing else changes
 )
 
-// Watch sets the states of the informers of NodePools and NodeClaims. It is called once, before Run.
+// Watch sets the informers of NodePools and NodeClaims, whose state the Cache reads. It is called once, before Run.
 func (n *Cache) Watch(pools, claims informer.CRD) { n.pool, n.claim = pools, claims }
 
 // served reports whether the API server serves NodePools.
@@ -89,7 +89,8 @@ func (n *Cache) logAbsent() {
 		"replicas are computed as usual")
 }
 
-// expire removes outcomes and Events that are no longer needed.
+// expire removes outcomes and the facts from Events that are no longer needed, and checks whether an autoscaler responds to gpuscaler's
+// CapacityBuffers. Once a minute it makes Observe read the prices again.
 func (n *Cache) expire(now time.Time) {
 	n.options.Buffers.CheckResponses(now)
 	n.mu.Lock()
@@ -153,8 +154,9 @@ func (n *Cache) watching() bool {
 	return len(n.synced) > 0
 }
 
-// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, if NodePools are served, but no longer than timeout.
-// A new leader that decided before would lift every zero limit and restore every override.
+// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does not
+// serve NodePools it does not wait for them. For a new leader that decided earlier, the demand would be unknown, and it would remove every
+// zero limit and restore every override.
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -176,7 +178,7 @@ func (n *Cache) ready() bool {
 	return !n.served() || n.complete() && n.schema.Known
 }
 
-// complete reports whether every object that makes up demand was read. The caller holds the lock.
+// complete reports whether all objects were read that are needed to compute the demand for GPUs. The caller holds the lock.
 func (n *Cache) complete() bool {
 	if !n.served() {
 		return n.allSynced()

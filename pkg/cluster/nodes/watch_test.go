@@ -38,7 +38,7 @@ func TestAbsentKarpenterIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// syncing is a kind that is served and whose first list is read when it is true.
+// syncing is a kind that the API server serves. Its first list counts as read if *read is true.
 type syncing struct{ read *bool }
 
 func (s syncing) Synced() cache.InformerSynced { return func() bool { return *s.read } }

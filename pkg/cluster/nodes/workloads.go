@@ -27,7 +27,7 @@ type Workloads interface {
 	AllPods() iter.Seq[Pod]
 }
 
-// Target is a scale target.
+// Target contains the fields of a scale target that the observation of a group needs.
 type Target struct {
 	APIVersion string
 	UID        types.UID
@@ -40,7 +40,7 @@ type Target struct {
 	Quota      bool // a ResourceQuota rejects pods
 }
 
-// Pod is a pod in the cache. The same pod is the same value until the cache replaces it.
+// Pod is a pod in the cache. Two Pod values are equal only if they are the same version of the same pod, so a Pod can be a map key.
 type Pod interface {
 	metav1.Object
 	// NodeName returns the name of the pod's node, empty while it has none.
@@ -50,12 +50,13 @@ type Pod interface {
 	Ready() bool
 	// Loading reports whether the pod has a node, is not ready and does not crash repeatedly.
 	Loading() bool
-	// ReplicaName returns the replica that the pod is part of, if a replica has several pods.
+	// ReplicaName returns the index of the LeaderWorkerSet replica to which the pod belongs. It is empty for a pod of any other kind.
 	ReplicaName() string
 	// Daemon reports whether the pod belongs to a DaemonSet or is a static pod.
 	Daemon() bool
 	// BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
 	BlocksDisruption() bool
-	// GPU returns what the pod requests; nil for a pod that requests no extended resource and claims no device.
+	// GPU returns the extended resources and devices that the pod requests. It is nil for a pod that requests no extended resource and
+	// claims no device.
 	GPU() *gpupods.Facts
 }

@@ -1,4 +1,4 @@
-// Package openapi reads which fields an API server has, from its OpenAPI documents.
+// Package openapi reads from the OpenAPI documents of an API server which fields an object of a kind can have.
 package openapi
 
 // Property is the part of an OpenAPI schema that lists fields.
@@ -8,7 +8,7 @@ type Property struct {
 	AllOf      []Property          `json:"allOf"`
 }
 
-// At returns the schema of a field below this one; ok is false if the field does not exist.
+// At returns the schema of the field at a path below p; ok is false if the field does not exist.
 func (p Property) At(path ...string) (field Property, ok bool) {
 	for _, name := range path {
 		next, found := p.Properties[name]

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// A restore gives an overridden field back to the owner that the record names.
+// Transfer makes kubectl the owner of the weight again, as a restore does with the owners in the record of a NodePool.
 func ExampleFields_Transfer() {
 	fields := ownership.Read([]metav1.ManagedFieldsEntry{{
 		Manager: ownership.Manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "karpenter.sh/v1",

@@ -31,7 +31,8 @@ type Owner struct {
 	Operation metav1.ManagedFieldsOperationType
 }
 
-// String returns "kubectl/Apply". This is the form in the record annotation of a NodePool.
+// String returns the manager and the operation, for example "kubectl/Apply". The record annotation of a NodePool contains owners in this
+// form.
 func (o Owner) String() string { return o.Manager + "/" + string(o.Operation) }
 
 // ParseOwners reads a list of owners, separated by commas. The name of a manager may itself contain commas. Text that does not end with
@@ -56,7 +57,7 @@ func ParseOwners(text string) (all []Owner) {
 	return all
 }
 
-// Fields are the owners of the fields of one object.
+// Fields contains the decoded managedFields of one object.
 type Fields []entry
 
 type entry struct {
@@ -64,7 +65,7 @@ type entry struct {
 	fields  *fieldpath.Set // nil for an entry that is copied unchanged: of a subresource, or not readable
 }
 
-// Read decodes managedFields. Entries of subresources and entries that cannot be decoded own nothing here and are written back unchanged.
+// Read decodes managedFields. Entries of subresources and entries that cannot be decoded are kept, but do not count as owners of a field.
 func Read(entries []metav1.ManagedFieldsEntry) Fields {
 	all := make(Fields, 0, len(entries))
 	for i := range entries {
@@ -94,8 +95,8 @@ func (all Fields) Owners(path ...string) (found []Owner) {
 	return found
 }
 
-// Transfer removes gpuscaler's ownership of the field at a path and makes the given owners its owners. apiVersion is used for an entry
-// that does not exist yet. It reports whether anything changed.
+// Transfer removes gpuscaler's ownership of the field at a path and makes the given owners its owners. An owner that has no entry in
+// managedFields gets a new one with the given apiVersion. Transfer reports whether anything changed.
 func (all *Fields) Transfer(path []string, to []Owner, apiVersion string) (changed bool) {
 	for i := range *all {
 		e := &(*all)[i]
@@ -147,8 +148,8 @@ func (e *entry) owns(path []string) bool {
 	return e.fields.Has(p) || !below(e.fields, p).Empty()
 }
 
-// remove removes the field at a path, and each parent of which only its own membership is left. It reports whether the entry owned the
-// field.
+// remove removes the entry's ownership of the field at a path, and of each parent field below which the entry then owns nothing. It reports
+// whether the entry owned the field.
 func (e *entry) remove(path []string) bool {
 	if !e.owns(path) {
 		return false

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
 
-// Options select what is restored, and name the Lease that is held meanwhile.
+// Options configure Run.
 type Options struct {
 	Lease    types.NamespacedName
 	Identity string   // of this command, in the Lease
@@ -48,7 +48,8 @@ func (r Result) failed(err error) Result {
 	return r
 }
 
-// maxAttempts is how often one NodePool is read and written: values, ownership, record, and a few conflicts.
+// maxAttempts is the maximum number of times that one NodePool is read and patched. A restore needs up to three patches (the values, the
+// owners of the fields, the record); the other attempts are for conflicts.
 const maxAttempts = 8
 
 // Run restores what the options select. It holds the controller's Lease meanwhile, so that no controller overrides a field again. If one
@@ -100,7 +101,8 @@ func newRestorer(client kubernetes.Interface, objects dynamic.Interface, o Optio
 	return r
 }
 
-// overriddenByOther returns why another release that wrote the record counts as leading; empty if there is none.
+// overriddenByOther returns why another release counts as the leader that overrides the NodePool, or "" if no other release that leads
+// wrote the record.
 func (r *restorer) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""
@@ -137,8 +139,8 @@ func (r *restorer) nodePools(ctx context.Context) (done []Result, err error) {
 	return done, nil
 }
 
-// selected reports whether a NodePool is to be restored: one that is named; without names every one, except that of another release that
-// leads, because that release would override it again.
+// selected reports whether to restore a NodePool. If Options.Names is set, only the named NodePools are restored. Otherwise all are
+// restored, except NodePools that another leading release overrides, because that release would override them again.
 func (r *restorer) selected(ctx context.Context, p *karpenter.NodePool) bool {
 	if len(r.options.Names) > 0 {
 		return slices.Contains(r.options.Names, p.Name())
@@ -163,7 +165,7 @@ func (r *restorer) list(ctx context.Context) (map[string]*karpenter.NodePool, er
 	return all, nil
 }
 
-// nodePool restores one NodePool until it has no record and no field of gpuscaler.
+// nodePool patches one NodePool until it has neither a record annotation nor a field that gpuscaler owns, and returns the changes.
 func (r *restorer) nodePool(ctx context.Context, name string) Result {
 	out := Result{Object: "NodePool " + name}
 	var state capacity.State
@@ -198,7 +200,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 	return out.failed(fmt.Errorf("it is changed again and again by another client: %v", last))
 }
 
-// notPatchable returns why a NodePool cannot be restored, and what a user does about it.
+// notPatchable returns an error with the reason why gpuscaler may not restore a NodePool and what the user can do.
 func notPatchable(p *karpenter.NodePool, findings string) error {
 	if p.Consent()&(capacity.ConsentLimits|capacity.ConsentWeight|capacity.ConsentDisruption) == 0 {
 		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write it; annotate it with the fields "+
@@ -208,7 +210,8 @@ func notPatchable(p *karpenter.NodePool, findings string) error {
 		"its managedFields%s", karpenter.ConsentAnnotation, findings)
 }
 
-// patch returns the next patch that restores a NodePool. Without one, findings says which fields stay overridden and why.
+// patch returns the next patch that restores a NodePool. If there is none, ok is false, and findings contains the fields that stay
+// overridden because the user withdrew the consent to write them.
 func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time) (patch capacity.NodePoolPatch, findings string, ok bool) {
 	name := p.Name()
 	g, known := capacity.Orphan(name, p.Record())
@@ -234,7 +237,7 @@ func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time
 	return patch, findings, false
 }
 
-// annotations removes gpuscaler's annotations from all pods.
+// annotations removes gpuscaler's annotations from all pods and returns a result for each. If Options.Names is set, it does nothing.
 func (r *restorer) annotations(ctx context.Context) (done []Result, err error) {
 	if len(r.options.Names) > 0 {
 		return nil, nil
@@ -267,7 +270,7 @@ func (r *restorer) annotations(ctx context.Context) (done []Result, err error) {
 	}
 }
 
-// buffers removes gpuscaler's CapacityBuffers.
+// buffers deletes gpuscaler's CapacityBuffers and returns a result for each. If Options.Names is set, it does nothing.
 func (r *restorer) buffers(ctx context.Context) (done []Result, err error) {
 	if len(r.options.Names) > 0 {
 		return nil, nil

@@ -21,7 +21,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// withoutKarpenter is an API server that serves no NodePools, with one pod that has an annotation of gpuscaler.
+// withoutKarpenter returns the client configuration of an API server that does not serve NodePools and has one pod with an annotation of
+// gpuscaler.
 func withoutKarpenter(t *testing.T) *rest.Config {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

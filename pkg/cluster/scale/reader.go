@@ -1,4 +1,4 @@
-// Package scale reads /scale of kinds that are known only by configuration.
+// Package scale reads the scale subresource of custom resources. gpuscaler knows their kinds only from its configuration.
 package scale
 
 import (
@@ -20,14 +20,14 @@ import (
 
 const readTimeout = 5 * time.Second
 
-// Targets is where a Reader stores scale targets.
+// Targets stores the scale targets that a Reader has read.
 type Targets interface {
 	PutTarget(*cache.Target)
 	DropTarget(cache.Ref)
 }
 
-// Reader reads /scale of objects whose replicas and selector only their CRD describes. It reads /scale after each change of an object;
-// the last result is used until the next change.
+// Reader reads the scale subresource (/scale) of custom resources, because only their CRD specifies which fields contain the replicas and
+// the selector. It reads /scale after each change of an object. The last result is used until the next change.
 type Reader struct {
 	targets  Targets
 	dynamic  dynamic.Interface
@@ -39,7 +39,8 @@ type Reader struct {
 	objects map[cache.Ref]*cache.Target // as the informer read them, without /scale
 }
 
-// NewReader returns a Reader. resource returns the resource of a kind that is served.
+// NewReader returns a Reader. The function resource returns the GroupVersionResource of a kind, and false if the API server does not serve
+// the kind.
 func NewReader(targets Targets, objects dynamic.Interface, resource func(schema.GroupKind) (schema.GroupVersionResource, bool),
 	log *slog.Logger) *Reader {
 	return &Reader{
@@ -48,7 +49,7 @@ func NewReader(targets Targets, objects dynamic.Interface, resource func(schema.
 	}
 }
 
-// Handler returns the event handler of the informers of these kinds.
+// Handler returns the event handler for the informers of the custom resources. It queues each changed object for Run.
 func (r *Reader) Handler() toolscache.ResourceEventHandler {
 	return informer.Handler(
 		func(_, t *cache.Target) {

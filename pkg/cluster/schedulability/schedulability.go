@@ -33,7 +33,7 @@ type NodePool struct {
 	taints       []corev1.Taint          // those that prevent a pod from being scheduled
 }
 
-// Of returns the schedulability of the NodePool with the given name and template.
+// Of returns the labels, requirements and taints of the NodePool with the given name and template.
 func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
 	p := NodePool{decoded: true}
 	for _, t := range template.Spec.Taints {
@@ -107,9 +107,10 @@ func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
 	return answer
 }
 
-// allows compares one requirement of a pod with the NodePool. The rules for a label that the NodePool does not mention are Karpenter's,
-// with one exception: for a label of an unknown domain Karpenter answers no, but a provider, a device plugin or an operator may add it to
-// any node. A pending pod with such a label counts as demand, so that a zero limit does not block it for ever.
+// allows compares one required label of a pod with the NodePool. For a label that the NodePool does not mention, it applies Karpenter's
+// rules, with one exception: if the domain of the label is unknown, Karpenter cannot launch a node, but allows returns Unknown, because a
+// provider, a device plugin or an operator may add the label to any node. A pending pod with such a label counts as demand, so that a zero
+// limit does not block it forever.
 func (p *NodePool) allows(label string, r *scheduling.Requirement) Answer {
 	operator := r.Operator()
 	if offered, found := p.requirements[label]; found {
@@ -140,8 +141,8 @@ func yesIf(condition bool) Answer {
 	return No
 }
 
-// requirement converts one requirement. A comparison without a value, which the API server rejects but a file may contain, requires
-// only that the label exists.
+// requirement converts one requirement to Karpenter's type. The API server rejects a comparison (Gt, Lt) without a value, but a file may
+// contain one. It is converted to a requirement that the label exists.
 func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
 	comparisons := []corev1.NodeSelectorOperator{
 		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte,

@@ -38,7 +38,7 @@ func nodePool(t *testing.T, text string) NodePool {
 	return Of(p.Name, &p.Spec.Template)
 }
 
-// podWith returns the facts of a pod that requests a GPU, with more of its spec in YAML.
+// podWith returns the facts of a pod that requests one GPU. spec is YAML with more fields of the pod's spec.
 func podWith(t *testing.T, spec string) *gpupods.Facts {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -49,10 +49,10 @@ func podWith(t *testing.T, spec string) *gpupods.Facts {
 	return gpupods.FactsOf(p)
 }
 
-// tolerant is a toleration of the GPU taint, followed by more of a pod's spec.
+// tolerant is the YAML of a toleration of the GPU taint. The other fields of the pod's spec are appended to it.
 const tolerant = `tolerations: [{key: nvidia.com/gpu, operator: Exists}], `
 
-// required returns a required node affinity with one expression.
+// required returns the YAML of a required node affinity with one expression, and of a toleration of the GPU taint.
 func required(expression string) string {
 	return tolerant + `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [` +
 		expression + `]}]}}}`
@@ -123,7 +123,7 @@ func TestUndecodedNodePoolAnswersUnknown(t *testing.T) {
 	}
 }
 
-// The API server rejects such a NodePool, but a file that `gpuscaler lint` reads may contain one.
+// The API server rejects a requirement with the operator Gt and no value, but a file that `gpuscaler lint` reads may contain one.
 func TestComparisonWithoutAValueDoesNotPanic(t *testing.T) {
 	p := nodePool(t, `{metadata: {name: p}, spec: {template: {spec: {requirements: [
 		{key: karpenter.k8s.aws/instance-gpu-count, operator: Gt}]}}}}`)

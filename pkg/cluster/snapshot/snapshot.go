@@ -1,5 +1,5 @@
-// Package snapshot reads the objects of a cluster once, for `gpuscaler lint`, and checks them with the rules by which the controller
-// checks them all the time. It also checks objects of files.
+// Package snapshot reads the objects of a cluster once, for `gpuscaler lint`, and checks them by the same rules as the controller. It can
+// also check objects from files.
 package snapshot
 
 import (
@@ -26,14 +26,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Snapshot contains the objects that are checked.
+// Snapshot contains the objects to check, and the versions of the API server and of the operators.
 type Snapshot struct {
 	Version      string // of the API server, "v1.36.4"; empty if it is unknown
 	Minor        int    // 0 if it is unknown
 	KEDA         string // version by the operator's image; empty if KEDA is not installed or the image has no version
 	Karpenter    string
 	Registration *apiregistration.APIService // of external.metrics.k8s.io; nil if there is none
-	// Unread contains what could not be read and why. It is not checked.
+	// Unread has a message for each resource that could not be listed, with the reason. The objects of such a resource are not checked.
 	Unread []string
 
 	hpas            []*autoscalingv2.HorizontalPodAutoscaler
@@ -50,8 +50,8 @@ var (
 	nodePools     = karpenter.NodePools
 )
 
-// Read reads the objects of a cluster. Kinds that are not installed are skipped; what may not be read is in Unread. It returns an error
-// if the API server does not answer.
+// Read reads the objects of a cluster. Kinds that are not installed are skipped. Kinds that cannot be listed, for example because of
+// missing permissions, are added to Unread. Read returns an error only if the API server does not respond.
 func Read(ctx context.Context, client dynamic.Interface, versions discovery.ServerVersionInterface) (*Snapshot, error) {
 	v, err := versions.ServerVersion()
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 }
 
 func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interface) {
-	// The controller's own role, with which `helm test` runs, allows to list this one object.
+	// `helm test` runs with the role of the controller, which may list this object but no other APIService.
 	one := metav1.ListOptions{FieldSelector: "metadata.name=" + apiservice.Name}
 	all, err := client.Resource(apiservice.Resource).List(ctx, one)
 	if err != nil {
@@ -153,7 +153,8 @@ func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interfac
 	}
 }
 
-// Owner returns the service that serves external metrics: "keda/keda-operator-metrics-apiserver", or "no service".
+// Owner returns the Service to which the APIService of external metrics points, for example "keda/keda-operator-metrics-apiserver", or "no
+// service" if there is no APIService.
 func (s *Snapshot) Owner() string { return apiservice.ServiceOf(s.Registration) }
 
 // fixedPolicies are policies that do not change.
@@ -161,8 +162,9 @@ type fixedPolicies []scaling.Workload
 
 func (p fixedPolicies) Current() []scaling.Workload { return p }
 
-// Findings returns the configuration errors of the objects. known reports that policies contains all policies, so that an HPA without a
-// policy is an error. groups contains the NodePools of each capacity group of the PlatformConfig by capacity type.
+// Findings returns the configuration errors of the objects. known is true if policies contains all policies; an HPA that selects a missing
+// policy is then an error. groups contains the names of the NodePools of each capacity group of the PlatformConfig, by group and capacity
+// type.
 func (s *Snapshot) Findings(policies []scaling.Workload, known bool, groups map[string]map[string]string) (found []objects.ObjectFinding) {
 	c := s.cache()
 	var index *cache.PolicyIndex

@@ -239,7 +239,7 @@ func workloadFor(h *autoscalingv2.HorizontalPodAutoscaler, name string) scaling.
 		Policy: &scaling.Policy{MinReplicas: 0, MaxReplicas: h.Spec.MaxReplicas, CooldownPeriod: time.Minute}}
 }
 
-// A NodePool of Karpenter before 1.0 is reported with how to convert it.
+// A NodePool with the API version of Karpenter before 1.0 is reported, with the advice to upgrade Karpenter.
 func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	u := pool(t, "spot", nil)
 	u.SetAPIVersion("karpenter.sh/v1beta1")
@@ -249,7 +249,8 @@ func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	}
 }
 
-// While no target is served, in mode hold or in an outage, the HPA uses the fallback: 3 replicas of 12 are a scale-down.
+// While gpuscaler serves no target (mode hold, or an outage), the HPA scales to the replicas of its fallback. A fallback below maxReplicas
+// can therefore be a scale-down, and is reported.
 func TestFallbackBelowMaxReplicasIsFoundInAClusterAndInFiles(t *testing.T) {
 	most := int64(fixture.HPA("chat", "chat", "chat").Spec.MaxReplicas)
 	for _, c := range []struct {

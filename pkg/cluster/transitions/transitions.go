@@ -1,4 +1,4 @@
-// Package transitions reports changed targets by Events on the scaled objects.
+// Package transitions sends an Event about a workload's scaled object when the workload's target changes.
 package transitions
 
 import (
@@ -34,7 +34,7 @@ type Reporter struct {
 	degraded map[scaling.Key]struct{}  // workloads for which missing inputs were reported
 }
 
-// transition is a change that is not reported yet, from the target of the last Event to the newest one.
+// transition is a change that is not reported yet: from the target of the last Event (before) to the current decision (after).
 type transition struct {
 	workload *scaling.Workload
 	before   int32
@@ -101,7 +101,7 @@ func (r *Reporter) SendDue(now time.Time) {
 	}
 }
 
-// send sends the Event about one transition. It returns false if there is nothing to report, because the target is what it was, or the
+// send sends the Event about one transition. It returns false if no Event was sent, because the target equals that of the last Event or the
 // scaled object does not exist.
 func (r *Reporter) send(p *transition) bool {
 	key := p.workload.Key

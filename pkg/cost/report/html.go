@@ -29,7 +29,7 @@ type pageData struct {
 	Tables                  []picture.Table
 }
 
-// parts are the parts of the cost with their colors.
+// parts are the parts into which a cost is divided, with their colors in the charts.
 var parts = []struct {
 	color, name string
 	of          func(*cost.Sum) float64
@@ -49,7 +49,7 @@ func WriteHTML(w io.Writer, b *cost.Bill) error {
 	})
 }
 
-// bars returns the most expensive namespaces and the GPUs that no pod used, on one axis.
+// bars returns one bar chart of the cost of the most expensive namespaces and of the GPUs that no pod used.
 func bars(b *cost.Bill) (out picture.Bars) {
 	names := cost.GroupBy(b.Lines, func(l *cost.Line) string {
 		if l.Namespace == "" {
@@ -115,7 +115,7 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	return out
 }
 
-// rate returns a series per hour.
+// rate returns a value of each bucket of the series, divided by the bucket's hours.
 func rate(b *cost.Bill, of func(*cost.Bucket) float64) []float64 {
 	out := make([]float64, len(b.Series))
 	for i := range b.Series {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
-// families are the metrics of a bill. A line without a price is missing in metrics in dollars: 0 would be wrong.
+// families are the metrics of a bill. The metrics in dollars have no series for a line without a price, because 0 would be wrong.
 var families = []struct {
 	name, help string
 	basis      string // value of the label basis, for the parts of idle

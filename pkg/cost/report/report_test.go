@@ -100,7 +100,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// The rows add up to the total, an unknown cost is an empty field, and no cell is a formula.
+// The rows of the CSV file add up to the total. An unknown cost is an empty field. No cell begins with a character that a spreadsheet
+// evaluates as a formula.
 func TestCSVAddsUpToTheTotal(t *testing.T) {
 	rows, err := csv.NewReader(strings.NewReader(golden(t, "chargeback.csv", WriteCSV))).ReadAll()
 	if err != nil {

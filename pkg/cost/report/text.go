@@ -120,7 +120,7 @@ func groups(b *cost.Bill, limit int) (all []picture.Table) {
 	return all
 }
 
-// advice returns the tables that a user can act on, without empty tables.
+// advice returns the tables of idle notebooks and of workloads that fit a MIG slice. Empty tables are omitted.
 func advice(b *cost.Bill) []picture.Table {
 	idle := picture.Table{
 		Title: "Idle notebooks", Note: "they have allocated GPUs and do not use them",

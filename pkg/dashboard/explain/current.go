@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// Current explains the newest record of a workload. served and unserved are the present result of the store's lookup: the target that is
-// served, or the error that readers receive.
+// Current explains the newest record of a workload. served and unserved are the two results of the store's lookup now: the target that
+// gpuscaler serves, or the error that it returns to readers.
 func Current(r engine.Record, cluster string, served engine.Served, unserved error) Explanation {
 	e := FromRecord(r, cluster)
 	switch {
@@ -47,7 +47,8 @@ func WhyOutdated(r *engine.Record, unserved error) string {
 	return unserved.Error()
 }
 
-// notDecided returns why a workload has no decision, or no current one. It is empty if the last tick decided under the policy in force.
+// notDecided returns why a workload has no decision, or none under the current policy. It returns "" if the last tick decided under the
+// current policy.
 func notDecided(r *engine.Record) string {
 	t := &r.Workload.Target
 	missing := fmt.Sprintf("%s %s/%s is not in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name)

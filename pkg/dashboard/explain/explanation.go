@@ -1,5 +1,6 @@
-// Package explain turns a decision of the engine into an Explanation: the target with the signals, the rules and the objects behind it.
-// An Explanation has three forms: text for a terminal, JSON for programs, and one line for a log. Each form can be rebuilt from the JSON.
+// Package explain converts a decision of the engine to an Explanation: the target, the readings of the signals, the rules that were
+// applied, and the objects that caused it. An Explanation can be written as text for a terminal, as JSON, and as one line for a log. The
+// text and the line can also be written from decoded JSON.
 package explain
 
 import (
@@ -19,8 +20,9 @@ const Served = "served"
 type Explanation struct {
 	Policy  string `json:"policy"` // namespace/name
 	Cluster string `json:"cluster,omitempty"`
-	// NotDecided is the reason why there is no current decision. The numbers are then those of the last decision, made at At.
-	// If there was never a decision, At is zero, and the JSON has no numbers: a reader would take a 0 for a target.
+	// NotDecided is the reason why there is no current decision; empty: there is one. If it is set, the other fields describe the last
+	// decision, made at At. If there was never a decision, At is zero, and the JSON omits the numbers of replicas, because a 0 could be
+	// read as a target.
 	NotDecided string `json:"notDecided,omitempty"`
 
 	At      time.Time `json:"at,omitzero"`    // when the target was decided
@@ -31,7 +33,8 @@ type Explanation struct {
 	Ready   int32     `json:"ready"`
 	Loading int32     `json:"loading"`
 	Pending int32     `json:"pending"`
-	// Crashing replicas restart in a loop: they count neither as ready nor as loading. CrashingPod is one of their pods.
+	// Crashing is the number of replicas that restart in a loop. They count neither as ready nor as loading. CrashingPod is one of their
+	// pods.
 	Crashing    int32  `json:"crashing"`
 	CrashingPod string `json:"crashingPod,omitempty"`
 
@@ -135,7 +138,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 	return e
 }
 
-// MarshalJSON omits the numbers if there was never a decision.
+// MarshalJSON encodes the explanation. It omits the numbers of replicas if there was never a decision.
 func (e Explanation) MarshalJSON() ([]byte, error) {
 	type plain Explanation
 	if !e.At.IsZero() {
@@ -236,7 +239,7 @@ func NewSignal(r *engine.Record, i int) Signal {
 	return out
 }
 
-// note describes how a reading took part in the decision.
+// note returns a remark about how the decision used a reading, for example why the reading is missing.
 func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) string {
 	switch status {
 	case scaling.SignalMissing:

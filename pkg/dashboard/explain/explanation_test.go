@@ -49,7 +49,7 @@ func TestExplanationAsText(t *testing.T) {
 	s.ScaleUp()
 	golden(t, "rising.txt", text(t, FromRecord(s.Record(), "prod")))
 
-	// Prometheus is unreachable, and a user sets a minimum.
+	// Prometheus is unreachable, and a user has set a minimum of ten replicas with an annotation.
 	s.Readings[0] = scaling.Reading{Cause: scaling.CauseUnreachable, Failures: 7, Reported: -1}
 	s.Replicas.Operator = scaling.Operator{Min: 10, Max: -1, Until: explaintest.Start.Add(3 * time.Hour)}
 	s.Replicas.OperatorBy = "kubectl-annotate at 09:05"
@@ -58,7 +58,8 @@ func TestExplanationAsText(t *testing.T) {
 	golden(t, "blind.txt", text(t, FromRecord(s.Record(), "prod")))
 }
 
-// The scaleTargetRef has a typing error, or the Deployment was deleted: neither text nor JSON contains a target.
+// If the scale target does not exist, for example because of a typing error in the scaleTargetRef, neither the text nor the JSON contains a
+// target.
 func TestUnseenTargetIsExplained(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Unseen = true
@@ -145,7 +146,8 @@ func TestFormatValueAndShortDuration(t *testing.T) {
 	}
 }
 
-// KEDA's pause in one direction lasts until its annotation is removed. A date in the year 9999 would look like one that a user chose.
+// KEDA's annotation paused-scale-in has no end, which the year 9999 represents. The text omits this date, because it would look like one
+// that a user chose.
 func TestOverrideWithoutEndShowsNoDate(t *testing.T) {
 	o := NewOperator(engine.View{
 		Operator:   scaling.Operator{Min: 5, Max: -1, Until: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},

@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// maxLogLine is the longest line of a log in bytes. A transition of a policy with the most signals and schedules has about 6 KB.
+// maxLogLine is the maximum length of a log line in bytes. The explanation of a policy with the maximum number of signals and schedules has
+// about 6 KB.
 const maxLogLine = 1 << 20
 
-// FromLog reads a controller's log and returns the explanation of every policy that was in force at a time, sorted by policy. A zero time
-// means the end of the log. Other lines are ignored, so the log may come from several replicas and may have a prefix before each line.
+// FromLog reads a controller's log and returns, for each policy, the explanation that was in force at a time, sorted by policy. A zero time
+// is the end of the log. Lines that contain no explanation are ignored, so the log may contain lines of several replicas, and each line may
+// have a prefix.
 func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {
 	newest := map[string]Explanation{}
 	lines := bufio.NewScanner(r)

@@ -53,8 +53,8 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 // maxZoneName is the longest accepted name of a time zone in bytes. The longest name in the IANA database has 32.
 const maxZoneName = 64
 
-// ParseQuery parses the time of a request: the parameter `at` as in ParseTime, and `zone`, the zone of a time without one. `zone` is a
-// name (Europe/Berlin) or an offset (+02:00); without it the zone is the argument.
+// ParseQuery parses the time in the query of a request. The parameter `at` has a form of ParseTime. The parameter `zone` is the time zone
+// of a time without one: a name (Europe/Berlin) or an offset (+02:00). Without it, the argument zone is used.
 func ParseQuery(v url.Values, now time.Time, zone *time.Location) (time.Time, error) {
 	if name := v.Get("zone"); name != "" {
 		var err error

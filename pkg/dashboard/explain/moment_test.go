@@ -43,7 +43,7 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// 25 October 2026 has 25 hours in Berlin, so 12:00 of the day before is 25 hours before 12:00 of that day.
+// In Berlin, 25 October 2026 has 25 hours. The request is at 11:30 of that day in Berlin, so the last 12:00 in Berlin was 24.5 hours ago.
 func TestYesterdayIsInTheZoneOfTheRequest(t *testing.T) {
 	now := time.Date(2026, 10, 25, 10, 30, 0, 0, time.UTC)
 	at, err := ParseQuery(url.Values{"at": {"12:00"}, "zone": {"Europe/Berlin"}}, now, time.UTC)

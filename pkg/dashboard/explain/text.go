@@ -72,7 +72,8 @@ func (e Explanation) Line() string {
 	return fmt.Sprintf("%s  %-28s ready %-3d %3d -> %s", e.At.Format("Mon 15:04:05"), e.Policy, e.Ready, e.From, why)
 }
 
-// writeState writes what changes the meaning of the target: it is not served, inputs are missing, replicas crash, or a user intervened.
+// writeState writes the states that a reader of the target must know: the target is not served, inputs are missing, replicas crash, or a
+// user paused or overrode the policy.
 func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Served != Served {
 		fmt.Fprintf(out, "NOT SERVED  %s\n", e.Served)
@@ -88,13 +89,13 @@ func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	}
 }
 
-// Crashes describes the replicas that restart in a loop, with the command that shows their logs. It is empty if no replica does.
+// Crashes returns a description of the replicas that restart in a loop, with the command that shows their logs, or "" if there are none.
 func (e Explanation) Crashes() string {
 	namespace, _, _ := strings.Cut(e.Policy, "/")
 	return CrashText(e.Crashing, namespace, e.CrashingPod)
 }
 
-// CrashText describes n replicas that restart in a loop; pod is one of their pods. It is empty for n = 0.
+// CrashText returns a description of n replicas that restart in a loop, or "" if n is 0. pod is one of their pods.
 func CrashText(n int32, namespace, pod string) string {
 	replicas := "replicas restart"
 	switch n {
@@ -144,7 +145,7 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follows())
 }
 
-// Next returns how the target can change from here.
+// Next returns when or under which condition the target can next change.
 func (e Explanation) Next(zone *time.Location) string {
 	switch {
 	case e.At.IsZero():
@@ -170,7 +171,8 @@ func (e Explanation) Follows() string {
 	return e.Follower.Text()
 }
 
-// Text returns what the follower desires and whether it follows the target exactly. A nil Follower means that no object uses the target.
+// Text returns the number of replicas that the follower desires, and whether it follows the target exactly. A nil Follower means that no
+// object reads the target.
 func (f *Follower) Text() string {
 	switch {
 	case f == nil:
@@ -181,10 +183,10 @@ func (f *Follower) Text() string {
 	return fmt.Sprintf("%s desires %d: can differ from the target, %s", f.Name, f.Desired, f.Why)
 }
 
-// Short returns the follower's kind in its usual short form.
+// Short returns the short form of the follower's kind, for example HPA.
 func (f *Follower) Short() string { return ShortKind(f.Kind) }
 
-// ShortKind returns a kind in its usual short form: HPA for HorizontalPodAutoscaler.
+// ShortKind returns the short form of a kind: HPA for HorizontalPodAutoscaler, and other kinds unchanged.
 func ShortKind(kind string) string {
 	if kind == "HorizontalPodAutoscaler" {
 		return "HPA"

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// GroupReader is the part of the engine's decisions with the newest record of each capacity group.
+// GroupReader returns the newest record of each capacity group. The engine's decision store implements it.
 type GroupReader interface {
 	Groups() []string
 	Group(name string) (engine.GroupRecord, bool)
@@ -46,7 +46,7 @@ var (
 	groupFailing   = describe("group_failing", "1 while the decision for the group failed in the last tick.", perGroup)
 )
 
-// findingLabels has the label of each kind of finding. Labels are stable: texts may change, alerts match labels.
+// findingLabels has the value of the label finding for each kind of finding. Alerts match these values, so they must not change.
 var findingLabels = map[capacity.FindingKind]string{
 	capacity.FindMissing: "missing", capacity.FindNotConsented: "not-handed-over", capacity.FindUnsupported: "unsupported",
 	capacity.FindUnreadable: "unreadable", capacity.FindContested: "contested", capacity.FindMixed: "mixed", capacity.FindWeights: "weights",
@@ -94,7 +94,8 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sendPool sends the metrics of a NodePool for its own capacity type, also without nodes, and for other types that it has nodes of.
+// sendPool sends the metrics of a NodePool. There is always a series for the capacity type in own, even without nodes. There is a series
+// for another capacity type only if the NodePool has nodes of it.
 func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
 	for i := range p.Use {
 		u, kind := &p.Use[i], capacity.CapacityType(i)
@@ -112,7 +113,7 @@ func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometh
 	}
 }
 
-// constrained returns the number of replicas for which no NodePool provides nodes.
+// constrained returns the number of replicas that are pending because no NodePool can provide nodes for them.
 func constrained(reasons []capacity.Reason) (replicas float64) {
 	for _, r := range reasons {
 		if r.Rule == capacity.RuleConstrained {
@@ -122,7 +123,7 @@ func constrained(reasons []capacity.Reason) (replicas float64) {
 	return replicas
 }
 
-// sendFindings sends the number of findings of each NodePool and kind: two pods with the same finding are one series.
+// sendFindings sends the number of findings by NodePool and kind. Two pods with a finding of the same kind are counted in one series.
 func sendFindings(r *engine.GroupRecord, send func(d *prometheus.Desc, v float64, more ...string)) {
 	type series struct{ pool, finding string }
 	counts := map[series]float64{}

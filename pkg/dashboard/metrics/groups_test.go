@@ -72,7 +72,7 @@ gpuscaler_group_phase{group="chat",phase="returning"} 1
 	}
 }
 
-// No alert matches a finding whose label is empty.
+// An alert matches a finding by its label, so each kind of finding needs its own, non-empty label.
 func TestEveryKindOfFindingHasItsOwnLabel(t *testing.T) {
 	seen := map[string]bool{}
 	for kind := capacity.FindMissing; kind <= capacity.FindClaims; kind++ {

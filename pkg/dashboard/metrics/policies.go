@@ -1,5 +1,5 @@
-// Package metrics exports the decisions in the engine's decision store as Prometheus metrics: of policies, of capacity groups and of
-// teams. Each collector reads the store when it is scraped.
+// Package metrics exports the decisions for policies, capacity groups and teams as Prometheus metrics. Each collector reads the engine's
+// decision store when it is scraped.
 package metrics
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// PolicyReader is the part of the engine's decisions with the newest record of each policy.
+// PolicyReader returns the newest record of each policy. The engine's decision store implements it.
 type PolicyReader interface {
 	Keys() []scaling.Key
 	CopyRecord(k scaling.Key, r *engine.Record) (ok bool)
 }
 
-// PolicyCollector exports one metric of all policies.
+// PolicyCollector exports one metric, with the series of all policies.
 type PolicyCollector struct {
 	decisions PolicyReader
 	policyMetric
 }
 
-// NewPolicyCollectors returns one collector for each metric of policies. With 10,000 policies, all metrics together need 100 MiB while they
-// are gathered; a caller that gathers one collector after the other needs the memory of one metric.
+// NewPolicyCollectors returns one collector for each metric of policies. With 10,000 policies, gathering all metrics at once needs 100 MiB.
+// A caller that gathers one collector after the other needs only the memory of one metric.
 func NewPolicyCollectors(b PolicyReader) (all []prometheus.Collector) {
 	for _, m := range policyMetrics {
 		all = append(all, &PolicyCollector{b, m})
@@ -84,8 +84,8 @@ func gauge(name, help string, value func(*engine.Record) float64) policyMetric {
 // Describe sends the description of the metric.
 func (c *PolicyCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
 
-// Collect sends the metric of each policy with a decision for its current version and scale target; an old decision would look like a
-// current one. policy_target_not_found is sent for every policy.
+// Collect sends the metric of each policy that has a decision for its current version and an existing scale target. For other policies it
+// sends nothing, because an old decision would look like a current one. policy_target_not_found is sent for every policy.
 func (c *PolicyCollector) Collect(out chan<- prometheus.Metric) {
 	var r engine.Record
 	for _, k := range c.decisions.Keys() {

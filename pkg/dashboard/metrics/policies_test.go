@@ -52,7 +52,8 @@ gpuscaler_target_replicas{namespace="team-chat",policy="llama-chat"} 6
 	}
 }
 
-// The metrics of a workload that does not exist, or no longer, do not contain a target.
+// While the scale target of a policy does not exist, or after it is deleted, there is no series of gpuscaler_target_replicas for the
+// policy.
 func TestUnseenTargetIsNoMetric(t *testing.T) {
 	s := explaintest.New(nil)
 	c := allOf(NewPolicyCollectors(s.Engine.Decisions()))
@@ -79,7 +80,7 @@ gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+n
 	expect("1", 0)
 }
 
-// The policy is edited, and the decision under the new version panics.
+// After a policy is edited and the decision for the new version fails, there is no series with the target of the previous version.
 func TestTargetOfThePreviousVersionIsNoMetric(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)

@@ -6,12 +6,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// TeamReader is the part of the engine's decisions with the newest record of each team that has limits.
+// TeamReader returns the newest record of each team that has limits. The engine's decision store implements it.
 type TeamReader interface {
 	Teams() []engine.TeamRecord
 }
 
-// TeamCollector exports how the limits of teams are divided.
+// TeamCollector exports the limits of teams and how much of each limit is used.
 type TeamCollector struct{ decisions TeamReader }
 
 // NewTeamCollector returns a collector that reads b.

@@ -1,9 +1,10 @@
-// Package visitor authenticates the users of the web page, except on loopback, and reports which namespaces they may see. It asks the
-// cluster: a TokenReview identifies the user, a SubjectAccessReview (get horizontalpodautoscalers) decides about a namespace.
+// Package visitor authenticates the users of the web page and reports which namespaces they may see. The API server decides both: a
+// TokenReview identifies the user, and a SubjectAccessReview (get horizontalpodautoscalers) decides whether the user may see a namespace.
+// Requests on loopback are not authenticated.
 //
-// Each request needs a bearer token in the Authorization header, for example from an authenticating proxy or from
-// `gpuscaler explain --token-file`. Requests through the service proxy of the API server are rejected: that proxy removes the header
-// after it has authenticated the user, and does not forward the user's name.
+// Each request needs a bearer token in the Authorization header, for example from an authenticating proxy or from `gpuscaler explain
+// --token-file`. Requests through the service proxy of the API server are rejected, because that proxy removes the header after it has
+// authenticated the user and does not forward the user's name.
 package visitor
 
 import (
@@ -26,15 +27,17 @@ import (
 )
 
 const (
-	// cacheTTL is how long a review of the cluster is reused. A permission that is revoked remains valid for this time.
+	// cacheTTL is how long the result of a TokenReview or SubjectAccessReview is reused. A revoked permission remains valid for up to this
+	// time.
 	cacheTTL = 30 * time.Second
-	// maxRequestDuration limits requests and live streams. A browser opens the stream again with its current token.
+	// maxRequestDuration is the maximum duration of a request, including a live stream. A browser then opens the stream again and sends its
+	// current token.
 	maxRequestDuration = 15 * time.Minute
-	// reviewTimeout limits the time that a request waits for the cluster.
+	// reviewTimeout is the maximum time that a request waits for a review by the API server.
 	reviewTimeout = 10 * time.Second
-	// maxReviews is the number of concurrent TokenReviews. It limits the load that invalid tokens cause on the API server.
+	// maxReviews is the maximum number of concurrent TokenReviews. It limits the load that invalid tokens cause on the API server.
 	maxReviews = 16
-	// maxPerUser is the number of concurrent requests of one user, including the live stream of each open page.
+	// maxPerUser is the maximum number of concurrent requests of one user, including the live stream of each open page.
 	maxPerUser = 16
 )
 
@@ -81,7 +84,7 @@ func New(kube *rest.Config) (*Reviewer, error) {
 
 type trustedKey struct{}
 
-// Trusted returns a handler whose requests may see every namespace. It is for listeners without authentication, such as loopback.
+// Trusted returns a handler that lets all requests see every namespace. It is for listeners without authentication, such as loopback.
 func Trusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), trustedKey{}, true)))
@@ -138,7 +141,7 @@ func (v *Reviewer) identify(r *http.Request) (user.Info, error) {
 	return found.User, nil
 }
 
-// begin counts a request of a user. It returns false if the user has too many.
+// begin counts a new request of a user. It returns false if the user already has maxPerUser requests in flight.
 func (v *Reviewer) begin(name string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -157,8 +160,8 @@ func (v *Reviewer) end(name string) {
 	}
 }
 
-// Visible reports whether the user of a request may see a namespace, or all namespaces if it is empty. It is false for a request that was
-// not authenticated, and while the cluster does not answer.
+// Visible reports whether the user of a request may see a namespace. If namespace is empty, it reports whether the user may see all
+// namespaces. It returns false if the request was not authenticated or the API server does not respond.
 func (v *Reviewer) Visible(r *http.Request, namespace string) bool {
 	if r.Context().Value(trustedKey{}) != nil {
 		return true

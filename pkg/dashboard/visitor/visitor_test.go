@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// cluster authenticates the users anna and root. anna may read HPAs in team-chat, root in all namespaces.
+// cluster is an API server that authenticates the users anna and root. anna may read HPAs in team-chat, root in all namespaces.
 type cluster struct {
 	mu     sync.Mutex
 	tokens int
@@ -69,7 +69,8 @@ func (c *cluster) reviewer(t *testing.T) *Reviewer {
 	return v
 }
 
-// page reports whether the user may see two namespaces, and all namespaces.
+// page returns a handler that writes whether the user may see team-chat, team-code and all namespaces, and the Authorization header that it
+// received.
 func page(v *Reviewer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, v.Visible(r, "team-chat"), v.Visible(r, "team-code"), v.Visible(r, ""), r.Header.Get("Authorization"))
@@ -146,7 +147,7 @@ func TestFailedReviewHidesNamespaces(t *testing.T) {
 	}
 }
 
-// A user with many open pages must not exclude other users.
+// If one user has the maximum number of open requests, further requests of that user are rejected, but those of other users are not.
 func TestRequestsPerUserAreLimited(t *testing.T) {
 	v := (&cluster{}).reviewer(t)
 	leave, entered := make(chan struct{}), make(chan struct{}, maxPerUser)

@@ -6,12 +6,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// FallbackScalesDown is the check of an external metric's fallback (KEP-5679, feature gate HPAExternalMetricFallback). The HPA uses the
-// fallback after the metric was not served for some minutes, which includes mode: hold. Without a fallback the HPA keeps its replicas.
+// FallbackScalesDown is the check for a fallback of the target metric with fewer replicas than maxReplicas (KEP-5679, feature gate
+// HPAExternalMetricFallback). The HPA scales to fallback.replicas when the metric was not served for some minutes, for example during mode:
+// hold. Without a fallback, the HPA keeps its replicas.
 const FallbackScalesDown = "FallbackScalesDown"
 
-// FallbackReplicas returns fallback.replicas of DesiredReplicasMetric in an HPA; ok is false if it has no fallback. It reads the object
-// as it is served: the field is alpha, and the typed API of this program does not have it.
+// FallbackReplicas returns external.fallback.replicas of the metric DesiredReplicasMetric in an HPA. ok is false if that metric has no
+// fallback. It reads the unstructured object, because the field is alpha and missing in the Go types of the API version that this program
+// uses.
 func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
 	metrics, _, _ := unstructured.NestedSlice(u.Object, "spec", "metrics")
 	for _, m := range metrics {

@@ -1,5 +1,6 @@
-// Package objects finds configuration errors of HPAs, ScaledObjects, NodePools and of the cluster itself. The controller reports the
-// findings as Events all the time, and `gpuscaler lint` prints them. The package is given facts and reads no cluster.
+// Package objects finds configuration errors in HPAs, ScaledObjects, NodePools and in the cluster itself. The controller reports the
+// findings as Events, and `gpuscaler lint` prints them. The caller passes the facts about the objects; the package does not read the
+// cluster.
 package objects
 
 // Finding is one configuration error.
@@ -16,7 +17,7 @@ type ObjectFinding struct {
 	Finding
 }
 
-// About returns the findings of one object.
+// About converts findings to ObjectFindings of the given object, for example "HorizontalPodAutoscaler team-chat/llama".
 func About(object string, all []Finding) (found []ObjectFinding) {
 	for _, f := range all {
 		found = append(found, newFinding(object, f.Check, f.What, f.Fix))
@@ -28,14 +29,14 @@ func newFinding(object, check, what, fix string) ObjectFinding {
 	return ObjectFinding{Object: object, Severe: severe[check], Finding: Finding{check, what, fix}}
 }
 
-// severe contains the checks of objects that do not work as written.
+// severe contains the checks whose findings set ObjectFinding.Severe: the object does not work as written.
 var severe = map[string]bool{
 	NoSelector: true, UnknownPolicy: true, OtherTarget: true, TypeValue: true, WrongAverage: true, TwoOwners: true, TwoPolicies: true,
 	NotServed: true, ZeroFallback: true, FallbackScalesDown: true, FormulaOverKEDA: true, NoFallback: true, NodePoolMissing: true,
 	ExternalMetricsTaken: true, ExternalMetricsUnavailable: true, UnreadablePool: true,
 }
 
-// consequences contains what each group of checks does to a workload.
+// consequences lists the effects on a workload, each with the checks that find its cause.
 var consequences = []struct {
 	text   string
 	checks []string
@@ -55,7 +56,7 @@ var consequences = []struct {
 	{"features that need a newer version do not work", []string{OldKEDA, OldKarpenter}},
 }
 
-// Consequence returns what a finding of a check does to a workload.
+// Consequence returns the effect on the workload of the problem that a check finds, as text for a message.
 func Consequence(check string) string {
 	for _, c := range consequences {
 		for _, name := range c.checks {

@@ -31,17 +31,18 @@ const (
 type HPAFacts struct {
 	// Minor is the API server's minor version, 36 for Kubernetes 1.36. 0 means unknown and is treated as the newest version.
 	Minor int
-	// ScaledObject is the ScaledObject that created the HPA and in which findings are fixed; empty if KEDA did not create the HPA.
+	// ScaledObject is the name of the ScaledObject that created the HPA. Findings are then fixed in the ScaledObject, because KEDA
+	// overwrites the HPA. It is empty if KEDA did not create the HPA.
 	ScaledObject string
 	// PausedIn and PausedOut report that an annotation of the ScaledObject pauses scale-in or scale-out.
 	PausedIn, PausedOut bool
 	// Others are the other objects that scale the same workload: "HorizontalPodAutoscaler b", "ScaledObject c".
 	Others []string
-	// PoliciesKnown reports that Policy and Deciders are known.
+	// PoliciesKnown reports that the caller filled Policy and Deciders. Otherwise a nil Policy does not mean that the policy is missing.
 	PoliciesKnown bool
-	// Policy is the policy that the HPA names; nil if it does not exist.
+	// Policy is the policy that the HPA's metric selects; nil if it does not exist.
 	Policy *PolicyFacts
-	// Deciders are the policies that decide for the HPA's scale target.
+	// Deciders are the names of all policies with the HPA's scale target.
 	Deciders []string
 	// Fallback is fallback.replicas of the HPA's metric; nil if it has none or the API server does not have the field.
 	Fallback *int64
@@ -105,7 +106,8 @@ func (c *hpaCheck) policies() {
 	}
 }
 
-// advisory skips the HPA of a ScaledObject, because the ScaledObject has the same finding.
+// advisory adds a finding if the policy is advisory. It skips an HPA that KEDA created, because the check of its ScaledObject reports the
+// same problem.
 func (c *hpaCheck) advisory() {
 	if p := c.facts.Policy; p != nil && p.Advisory && c.facts.ScaledObject == "" {
 		c.add(NotServed, "the policy is advisory: its target is not served, so this HPA never scales",
@@ -135,7 +137,8 @@ func (c *hpaCheck) metric() {
 	}
 }
 
-// otherMetrics accepts the other triggers of a ScaledObject: they scale out while gpuscaler is not available.
+// otherMetrics adds a finding if the HPA reads metrics other than the target. In the HPA of a ScaledObject, other external metrics are
+// allowed: they are KEDA triggers that scale out while gpuscaler is not available.
 func (c *hpaCheck) otherMetrics() {
 	n := len(c.spec.Metrics)
 	for i := range c.spec.Metrics {
@@ -166,9 +169,10 @@ func (c *hpaCheck) bounds() {
 // Range is minReplicas and maxReplicas of an object.
 type Range struct{ Min, Max int32 }
 
-// Narrower returns why an HPA or ScaledObject with the range object does not reach every target within the range of the policy. It
-// returns an empty string if it does. zero reports that the object itself scales from one replica to zero, as a ScaledObject does. An
-// HPA with minReplicas 1 can follow a policy with minReplicas 0: gpuscaler takes the step between 1 and 0.
+// Narrower returns why an HPA or ScaledObject cannot reach every target of the policy: its minReplicas is too high or its maxReplicas is
+// too low. It returns an empty string if the object can reach all of them. zero is true if the autoscaler of the object scales between one
+// replica and zero itself, as KEDA does for a ScaledObject. If zero is false, an object with minReplicas 1 is enough for a policy with
+// minReplicas 0, because gpuscaler scales between 1 and 0.
 func Narrower(object, policy Range, zero bool) string {
 	least := policy.Min
 	if !zero {

@@ -14,7 +14,7 @@ import (
 
 type hpa = autoscalingv2.HorizontalPodAutoscaler
 
-// checks returns the checks of findings, in order.
+// checks returns the name of each finding's check, in the order of the findings.
 func checks(found []objects.Finding) (names []string) {
 	for _, f := range found {
 		names = append(names, f.Check)
@@ -108,7 +108,8 @@ func TestChecksOfHPAs(t *testing.T) {
 	}
 }
 
-// The default tolerance of a tenth ignores a change of one replica only from about ten replicas on.
+// With the default tolerance of 0.1, an HPA ignores a change of one replica only from about ten replicas on. The check reports nothing for
+// an HPA with a lower maxReplicas.
 func TestToleranceIsFoundOnlyIfItIgnoresAChangeOfOne(t *testing.T) {
 	for _, c := range []struct {
 		most int32
@@ -160,7 +161,8 @@ func TestTargetMetricHasOptionallyKEDAsPrefix(t *testing.T) {
 	}
 }
 
-// Another external trigger of a ScaledObject scales out while gpuscaler is not available. A CPU metric competes with the target.
+// An external trigger beside the target metric is accepted in the HPA of a ScaledObject, because it scales out while gpuscaler is not
+// available. A CPU metric is a finding: the HPA can scale above the target on it.
 func TestOtherExternalTriggerIsAcceptedAndCPUIsNot(t *testing.T) {
 	h := fixture.HPA("keda-hpa-chat", "chat", "")
 	h.Spec.Metrics[0].External.Metric.Name = "s0-" + objects.DesiredReplicasMetric

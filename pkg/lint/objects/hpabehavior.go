@@ -11,7 +11,8 @@ const (
 	defaultTolerance = 0.1
 	// defaultDownWindow is the downscale stabilization of kube-controller-manager in seconds.
 	defaultDownWindow = 300
-	// toleranceMinor is the first Kubernetes 1.x with behavior.tolerance on by default. From gateMinor on a feature gate enables it.
+	// toleranceMinor and gateMinor are minor versions of Kubernetes 1. From toleranceMinor on, the HPA field behavior.tolerance is enabled
+	// by default. From gateMinor to toleranceMinor-1, it needs a feature gate.
 	toleranceMinor, gateMinor = 35, 33
 )
 
@@ -34,9 +35,9 @@ func (c *hpaCheck) directions() {
 	c.rates("scaleDown", down)
 }
 
-// tolerance finds changes that an HPA ignores. With tolerance t it ignores a change of one replica from 1/t replicas on: 10 -> 11 and
-// 10 -> 9 at 0.1. A decrease is affected more: during a rollout the HPA compares the target with the existing replicas, surge included,
-// and keeps them within the tolerance, so a target of 9 with one surplus pod becomes 10.
+// tolerance adds a finding if the HPA can ignore a change of the target by one replica. With a tolerance of 0.1 it ignores an increase from
+// 10 to 11 and a decrease from 10 to 9. For a decrease, a maxReplicas of 9 is enough: during a rollout with 9 replicas and one surge pod,
+// the HPA compares the target 9 with 10 existing pods. The difference is within the tolerance, so it keeps 10.
 func (c *hpaCheck) tolerance(direction string, r *autoscalingv2.HPAScalingRules) {
 	t, set := defaultTolerance, false
 	if r != nil && r.Tolerance != nil {
@@ -84,8 +85,8 @@ func (c *hpaCheck) disabled(direction string, r *autoscalingv2.HPAScalingRules) 
 	}
 }
 
-// rates finds a direction in which the HPA can need several syncs for one change of the target. By default an HPA at most doubles the
-// replicas per sync.
+// rates adds a finding if the HPA's scaling policies for the direction can delay a change of the target over several syncs. The default of
+// scaleUp is such a case: within 15 seconds an HPA adds at most 100% of the replicas or 4 pods, the larger of both.
 func (c *hpaCheck) rates(direction string, r *autoscalingv2.HPAScalingRules) {
 	if r != nil && r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.DisabledPolicySelect {
 		return

@@ -7,19 +7,19 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
-// Names by which an HPA reads the target of a workload.
+// Names in the metric specification of an HPA that reads the target of a policy.
 const (
-	// DesiredReplicasMetric is the external metric with the target of a workload.
+	// DesiredReplicasMetric is the external metric by which gpuscaler serves the target (the desired replicas) of a policy.
 	DesiredReplicasMetric = "gpuscaler-desired-replicas"
-	// PolicyLabel is the label of the metric selector that names the policy.
+	// PolicyLabel is the label in the HPA's metric selector. Its value is the name of the policy.
 	PolicyLabel = "gpuscaler.io/policy"
 
 	// compositeMetric is the metric with which KEDA serves the result of scalingModifiers.
 	compositeMetric = "composite-metric"
 )
 
-// ReadsTarget reports whether an HPA reads DesiredReplicasMetric, and the policy that its selector names. The policy is empty for an
-// HPA of a ScaledObject: KEDA adds the prefix "s<index>-" to a trigger's metric name and selects by its own label.
+// ReadsTarget reports whether an HPA reads DesiredReplicasMetric. policy is the name of the policy in the metric selector. It is empty for
+// an HPA that KEDA created: KEDA adds the prefix "s<index>-" to the metric name and selects by its own label.
 func ReadsTarget(spec *autoscalingv2.HorizontalPodAutoscalerSpec) (policy string, reads bool) {
 	for i := range spec.Metrics {
 		m := spec.Metrics[i].External

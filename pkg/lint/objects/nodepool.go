@@ -34,7 +34,8 @@ type NodePoolFacts struct {
 	// NeverConsolidates reports that spec.disruption.consolidateAfter is Never.
 	NeverConsolidates bool
 	Budgets           []Budget
-	// Unreadable is why the NodePool cannot be decoded, with what to do; empty if it was decoded. Nothing else is checked then.
+	// Unreadable is the reason why the NodePool cannot be decoded, with the fix. It is empty if the NodePool was decoded. If it is set, no
+	// other check of this NodePool runs.
 	Unreadable string
 	// Allows reports whether the NodePool may launch nodes of a capacity type.
 	Allows func(capacityType string) bool
@@ -47,8 +48,9 @@ type Budget struct {
 	Reasons   []string
 }
 
-// NodePools returns why NodePools with GPUs cannot scale to zero and why capacity groups cannot fall back. groups contains the NodePools
-// of each capacity group by capacity type. Without groups, fallback is checked over all NodePools with GPUs.
+// NodePools returns two kinds of findings: NodePools with GPUs whose nodes cannot scale to zero, and capacity groups that cannot fall back
+// from spot to another capacity type. groups contains, for each capacity group, the names of its NodePools by capacity type. If groups is
+// empty, one finding is added if all NodePools with GPUs allow only spot.
 func NodePools(pools []NodePoolFacts, groups map[string]map[string]string) (found []ObjectFinding) {
 	byName := map[string]*NodePoolFacts{}
 	var gpuPools []*NodePoolFacts
@@ -152,7 +154,8 @@ func (p *NodePoolFacts) cannotReachZero() (found []ObjectFinding) {
 	return found
 }
 
-// groupFindings returns why a capacity group cannot fall back from spot. members are its NodePools by capacity type.
+// groupFindings returns the problems of one capacity group: a missing NodePool, a NodePool that cannot launch its capacity type, no
+// fallback from spot, and a wrong order of weights. members contains the names of its NodePools by capacity type.
 func groupFindings(group string, members map[string]string, byName map[string]*NodePoolFacts) (found []ObjectFinding) {
 	add := func(check, what, fix string) {
 		found = append(found, newFinding("capacityGroup "+group, check, what, fix))

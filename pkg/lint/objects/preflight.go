@@ -22,14 +22,16 @@ const ownServicePart = "gpuscaler"
 type ClusterFacts struct {
 	Version string // of the API server, "v1.36.4"; empty if it is unknown
 	Minor   int    // 0 if it is unknown
-	// APIService is the name of the APIService of external metrics. Service is the service that it names, NAMESPACE/NAME; empty if there
-	// is no APIService or it names no service. Available and Detail are its condition: "True", or "False: reason" and the message.
+	// APIService is the name of the APIService of external metrics. Service is the Service in its spec, as NAMESPACE/NAME; it is empty if
+	// there is no APIService or its spec has no Service. Available is the status of its condition Available with the reason, "True" or
+	// "False: reason". Detail is the message of the condition.
 	APIService, Service, Available, Detail string
 	KEDA, Karpenter                        string // versions; empty if they are not installed or unknown
 	NodePoolsServed                        bool   // NodePools are served as karpenter.sh/v1
 }
 
-// Cluster returns what must be right before any policy works.
+// Cluster returns the findings about the cluster itself, which affect all policies: another server of external metrics, and versions of
+// Kubernetes, KEDA and Karpenter that are too old.
 func Cluster(f ClusterFacts) (found []ObjectFinding) {
 	add := func(object, check, what, fix string) { found = append(found, newFinding(object, check, what, fix)) }
 	if f.Service != "" {

@@ -16,7 +16,8 @@ const (
 )
 
 const (
-	// idleGuard is the part of KEDA's cooldownPeriod that does not count as an idle delay: two checks of KEDA.
+	// idleGuard is the longest cooldownPeriod of KEDA that is not reported as a second idle delay. It covers two polls of KEDA, so that one
+	// wrong poll does not scale the workload to zero.
 	idleGuard = time.Minute
 	// defaultCooldown is used by KEDA if spec.cooldownPeriod is not set.
 	defaultCooldown = 300 * time.Second
@@ -33,8 +34,8 @@ type ScaledObjectFacts struct {
 	NoPush       bool           // the trigger for gpuscaler has the type external
 }
 
-// ScaledObject returns why a ScaledObject does not do what its author means, the most harmful finding first. policy is the policy whose
-// target its trigger reads; without one nothing is found.
+// ScaledObject returns the problems of a ScaledObject that reads the target of a policy, the most harmful finding first. policy is that
+// policy. If it is nil, ScaledObject returns nil.
 func ScaledObject(s ScaledObjectFacts, policy *PolicyFacts) (found []Finding) {
 	if policy == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package annotations reads what users write in the annotations of a ScaledObject, an HPA or a workload: the parts of a policy, and the
-// pause and override of an operator. The metadata of a KEDA trigger can set the same parts; it wins over the annotations.
+// Package annotations reads two things from the annotations of a ScaledObject, an HPA or a workload: fields of a policy, and an operator's
+// pause or override. The metadata of a KEDA trigger can contain the same fields of a policy, and has precedence over the annotations.
 package annotations
 
 import (
@@ -15,7 +15,8 @@ import (
 // Prefix is the prefix of every annotation of gpuscaler.
 const Prefix = "gpuscaler.io/"
 
-// The annotations of a ScaledObject or an HPA that make a policy. All but Policy and Spec are short forms of fields of spec.
+// Annotations of a ScaledObject or an HPA that define a policy. Except for Policy and Spec, each one is a short form of a field of the
+// policy's spec.
 const (
 	Policy        = Prefix + "policy"                  // name of the policy: one of a file, which the annotations extend, or a new one
 	Spec          = Prefix + "spec"                    // the same YAML as the spec of a file
@@ -28,21 +29,21 @@ const (
 	ManageKEDA    = Prefix + "manage-keda"             // the annotations of KEDA that gpuscaler may write: activation, hold
 )
 
-// policyKeys lists the annotations that make a policy in the order in which they are applied, each with its name in the metadata of a
-// KEDA trigger.
+// policyKeys lists the annotations that define a policy, in the order in which they are applied, and the key with the same meaning in the
+// metadata of a KEDA trigger.
 var policyKeys = []struct{ annotation, metadata string }{
 	{Policy, "policy"}, {Spec, "spec"}, {Mode, "mode"}, {CapacityGroup, "capacityGroup"},
 	{GPUTarget, "gpuUtilizationTarget"}, {QueueSource, "queueSource"}, {QueueTarget, "queueDepthPerReplica"},
 	{Schedule, "schedule"},
 }
 
-// otherKeys lists the annotations with our prefix that are no part of a policy.
+// otherKeys lists the annotations with the prefix gpuscaler.io/ that do not define a policy.
 var otherKeys = []string{Paused, Override, Prefix + "last-decision", Prefix + "nudge", ManageKEDA}
 
-// CarriesPolicy reports whether annotations make a policy.
+// CarriesPolicy reports whether an object with these annotations defines a policy.
 func CarriesPolicy(values map[string]string) bool { return FromAnnotations(values).Len() > 0 }
 
-// Layer is one source of the parts of a policy: the annotations of an object, or the metadata of its trigger.
+// Layer contains the fields of a policy from one source: the annotations of an object, or the metadata of its KEDA trigger.
 type Layer struct {
 	Values map[string]string       // by annotation key
 	Field  func(key string) string // returns the place of a key, for problems
@@ -62,7 +63,7 @@ func FromMetadata(metadata map[string]string) Layer {
 	return Layer{Values: values, Field: metadataField}
 }
 
-// Len returns the number of keys that make a policy.
+// Len returns the number of keys in the layer that define a policy.
 func (l Layer) Len() (n int) {
 	for _, k := range policyKeys {
 		if _, ok := l.Values[k.annotation]; ok {
@@ -72,7 +73,7 @@ func (l Layer) Len() (n int) {
 	return n
 }
 
-// FieldOf returns the field of an annotation, as a Problem names it.
+// FieldOf returns the value of Problem.Field for an annotation.
 func FieldOf(key string) string { return "metadata.annotations[" + key + "]" }
 
 func metadataField(key string) string {
@@ -84,7 +85,8 @@ func metadataField(key string) string {
 	return key
 }
 
-// CheckKeys reports annotations with our prefix that do not exist. A misspelled target would otherwise be ignored without a message.
+// CheckKeys adds a problem for each annotation with the prefix gpuscaler.io/ that does not exist. Without this check, a misspelled
+// annotation would be ignored without a message.
 func CheckKeys(c *decode.Collector, values map[string]string) {
 	known := slices.Clone(otherKeys)
 	for _, k := range policyKeys {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The annotations of an operator, on a workload, its HPA or its ScaledObject.
+// Annotations by which an operator pauses scaling or overrides the replicas. They are set on a workload, its HPA or its ScaledObject.
 const (
 	Paused   = "gpuscaler.io/paused"
 	Override = "gpuscaler.io/override"

@@ -17,8 +17,8 @@ import (
 // overlay applies a layer to a policy.
 type overlay struct{ *decode.Collector }
 
-// Apply sets the parts of a policy that a layer contains: first the spec, then the short keys. A value that cannot be displayed counts
-// as absent.
+// Apply sets the fields of the policy `written` that the layer w contains: first the annotation Spec, then the short forms, which have
+// precedence. If a value contains control characters, Apply reports a problem and ignores the value.
 func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 	f := overlay{c}
 	w.Values = maps.Clone(w.Values)
@@ -81,7 +81,8 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	setFields(written, &top)
 }
 
-// setFields copies every field that is set in top. Lists of named entries are merged by signal and schedule.
+// setFields copies every field of top that is not zero to written. It replaces whole fields, so the caller merges the lists of signals and
+// schedules by name before.
 func setFields(written, top *spec.Policy) {
 	to, from := reflect.ValueOf(written).Elem(), reflect.ValueOf(top).Elem()
 	for i := range from.NumField() {
@@ -91,7 +92,7 @@ func setFields(written, top *spec.Policy) {
 	}
 }
 
-// origin records which key wrote a part of the policy.
+// origin records that the path p of the policy was set by a key of the layer, so that problems refer to that key.
 func (f overlay) origin(p *decode.Path, w Layer, key string) {
 	if v, ok := w.Values[key]; ok {
 		f.Origins[p.String()] = decode.Origin{Field: w.Field(key), Text: v}
@@ -117,7 +118,7 @@ func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Ori
 	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
 }
 
-// applySignals adds the signals gpu and queue of the short keys.
+// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define.
 func (f overlay) applySignals(written *spec.Policy, w Layer) {
 	if text, ok := w.Values[GPUTarget]; ok {
 		if target := f.amount(w, GPUTarget, text); target != nil {
@@ -165,7 +166,8 @@ func (f overlay) amount(w Layer, key, text string) *spec.Amount {
 	return &a
 }
 
-// queueSource parses "gateway-queue", "keda/sqs", "redis-embed/jobs" or "external/sqs-depth".
+// queueSource sets the source of a signal from the text of the annotation QueueSource: "gateway-queue" (a query of the PlatformConfig),
+// "keda/sqs", "redis-embed/jobs" or "external/sqs-depth".
 func (f overlay) queueSource(s *spec.Signal, text string, w Layer) {
 	text = strings.TrimSpace(text)
 	place, item, split := strings.Cut(text, "/")

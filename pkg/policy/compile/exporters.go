@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// byNamespace lists the types whose metrics are trusted by namespace alone.
+// byNamespace lists the types of exporters for which the namespace of the exporter is sufficient, without pod labels.
 var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
 
 // engineTypes lists the types of model servers.
 var engineTypes = []policy.SourceType{policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay,
 	policy.SourceTGI}
 
-// exporters checks the declared exporters and adds them to each prometheus data source.
+// exporters checks spec.exporters, adds the default exporters of the types that it does not contain, and sets the result in each prometheus
+// data source.
 func (c *platformCompiler) exporters() {
 	var out []policy.Exporter
 	declared := map[policy.SourceType]bool{}
@@ -69,7 +70,8 @@ func (c *platformCompiler) teamOf(namespace string) string {
 	return ""
 }
 
-// scrapeLabel checks a label that identifies the scraped pod.
+// scrapeLabel checks the name of a label from which gpuscaler reads the scraped pod or its namespace. The label must be set by Prometheus
+// and not by the pod itself.
 func (c *platformCompiler) scrapeLabel(name string, p *decode.Path) {
 	switch {
 	case name == "":

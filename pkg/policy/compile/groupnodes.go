@@ -13,8 +13,8 @@ import (
 
 var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-demand": capacity.OnDemand, "reserved": capacity.Reserved}
 
-// nodes compiles the group for package capacity. A group with mode hold is advisory: its overrides are removed, and Karpenter uses the
-// NodePools as their owner wrote them.
+// nodes compiles a capacity group for package capacity. In mode hold or advisory the compiled group is advisory: gpuscaler removes its
+// overrides, and Karpenter uses the owner's values in the NodePools.
 func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	if group.Resource == "" || len(group.NodePools) == 0 {
 		return // reported above
@@ -45,7 +45,8 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	c.out.NodeGroups = append(c.out.NodeGroups, compiled)
 }
 
-// scheduleOf returns a window with indexes of NodePools. kinds are the capacity types of the group's NodePools, in their order.
+// scheduleOf converts a window of a group to a capacity.Schedule, in which NodePools are identified by their index in the group. kinds are
+// the capacity types of the group's NodePools in the order of these indexes.
 func scheduleOf(w *policy.GroupWindow, kinds []string) capacity.Schedule {
 	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter,
 		ConsolidationPolicy: w.Disruption.ConsolidationPolicy}

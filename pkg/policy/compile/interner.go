@@ -13,14 +13,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Interner keeps one copy of what many policies have in common, so that each further policy needs little time and memory: comparing two
-// windows takes milliseconds, compiling a formula almost one, and texts such as Europe/Berlin are repeated in every policy.
+// Interner shares values between compiled policies, so that thousands of similar policies need little time and memory. To compare two
+// windows takes milliseconds, and to compile a formula takes almost one, so their results are cached. Texts such as Europe/Berlin and equal
+// lists are stored once.
 type Interner struct {
 	pairs    map[[2]calendar.Window]time.Time
 	formulas map[string]scaling.Formula
 	words    map[string]string
 
-	// Lists of policies that were written from one template. They differ only in names, which are not part of the lists.
+	// Lists that are equal in policies that were written from one template. The name of a policy is not in these lists, so policies that
+	// differ only in their name share them.
 	signals   lists[scaling.Signal]
 	sources   lists[policy.Source]
 	schedules lists[scaling.Schedule]
@@ -30,7 +32,8 @@ type Interner struct {
 const (
 	// maxEntries limits the number of entries of each map. A map that is full is cleared.
 	maxEntries = 1 << 14
-	// maxLists is lower, because a list stays in memory for as long as the map refers to it, also if no policy uses it.
+	// maxLists limits the number of lists of each type. It is lower than maxEntries, because the map keeps a list in memory even if no
+	// policy uses it any more.
 	maxLists = 1 << 12
 )
 
@@ -43,12 +46,13 @@ func NewInterner() *Interner {
 	}
 }
 
-// lists maps a hash to the one copy of each list.
+// lists stores each list once, by the hash of its contents.
 type lists[T comparable] map[uint64][]T
 
 var hashSeed = maphash.MakeSeed()
 
-// canonical returns the one copy of a list. The caller must not change it.
+// canonical returns the stored list with the same contents, and stores a copy of the list if there is none. The caller must not change the
+// result.
 func (l lists[T]) canonical(list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -106,7 +110,8 @@ func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formu
 	return cache(s.formulas, key.String(), f), nil
 }
 
-// canonicalText returns the one copy of a text. Long texts are not shared, because they are rarely repeated.
+// canonicalText returns the stored copy of a text, so that equal texts share memory. Texts of more than 64 bytes are returned as they are,
+// because they are rarely repeated.
 func (s *Interner) canonicalText(text string) string {
 	if len(text) > 64 {
 		return text
@@ -117,7 +122,7 @@ func (s *Interner) canonicalText(text string) string {
 	return cache(s.words, text, strings.Clone(text))
 }
 
-// intern replaces the texts and lists of a compiled policy by their one copy.
+// intern replaces the texts and lists of a compiled policy with the shared copies.
 func (s *Interner) intern(c *policy.Compiled) {
 	w := &c.Workload
 	for _, text := range []*string{&w.Key.Namespace, &w.Target.APIVersion, &w.Target.Kind, &w.Group, &c.Team} {

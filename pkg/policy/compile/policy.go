@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Input is one policy as written, and what it is compiled against.
+// Input is the written policy with the values that are necessary to compile it.
 type Input struct {
 	Key      scaling.Key
 	Spec     *spec.Policy
@@ -42,14 +42,14 @@ type compiler struct {
 	scheduleAt []int // index in the spec of each compiled schedule
 }
 
-// Object is what a policy of annotations takes from the object that carries it.
+// Object contains the facts about the ScaledObject or HPA that carries a policy in its annotations.
 type Object struct {
 	Target   scaling.Target
 	Triggers []string // names of the ScaledObject's triggers; nil if they are unknown
 }
 
-// Policy checks a policy against the PlatformConfig and compiles it. It returns nil if the policy has a problem, or if it needs a
-// PlatformConfig that cannot be read.
+// Policy checks a policy against the PlatformConfig and compiles it. It returns nil in two cases: the policy has a problem, or the policy
+// refers to something that may be in a PlatformConfig that cannot be read at present.
 func Policy(f *decode.Collector, in Input) *policy.Compiled {
 	c := compiler{Collector: f, Input: in}
 	return c.compile()
@@ -92,8 +92,8 @@ func (c *compiler) compile() (out *policy.Compiled) {
 	return compiled
 }
 
-// undeclared reports something that the PlatformConfig does not declare. If the PlatformConfig cannot be read, the policy waits for it
-// instead.
+// undeclared rejects the value at p, because the PlatformConfig does not declare what it refers to. If the PlatformConfig cannot be read,
+// it sets c.waits instead: the policy is compiled again when the PlatformConfig is readable.
 func (c *compiler) undeclared(p *decode.Path, message, allowed string) {
 	if c.Platform.Unreadable {
 		c.waits = true
@@ -204,8 +204,8 @@ func (c *compiler) group() {
 	}
 }
 
-// checkWakeUp rejects a policy that could scale to zero and never scale up again. The series of the workload's own pods disappear with the
-// last pod, so another signal must exist at zero replicas.
+// checkWakeUp rejects a policy that could scale to zero and never scale up again. The metrics of the workload's own pods end with the last
+// pod. Therefore a policy with minReplicas 0 needs a signal that has a value at zero replicas, or a schedule with minReplicas.
 func (c *compiler) checkWakeUp() {
 	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
 		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change",
@@ -231,8 +231,8 @@ func (c *compiler) checkWakeUp() {
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
 }
 
-// checkIdle rejects a signal that would keep a workload with minReplicas 0 active forever: a loaded model uses GPU memory without any
-// request.
+// checkIdle rejects a signal of GPU memory without activationTarget in a policy with minReplicas 0, unless activation is "all". A loaded
+// model uses GPU memory even without requests, so the workload would always count as active.
 func (c *compiler) checkIdle() {
 	for i, s := range c.sources {
 		if s.Type == policy.SourceDCGM && s.Metric == policy.GPUMemory && c.policy.Signals[i].Activation == 0 &&

@@ -80,8 +80,8 @@ func (c *compiler) scheduleBounds(s *spec.Schedule, p *decode.Path, out *scaling
 	}
 }
 
-// overlaps rejects a maxReplicas below the minReplicas of another schedule if both windows are open at the same time, because one of
-// the two would be violated.
+// overlaps rejects two schedules whose windows overlap in time if maxReplicas of one is below minReplicas of the other. At that time no
+// replica count could satisfy both.
 func (c *compiler) overlaps() {
 	type pair struct{ low, high int }
 	var pairs []pair

@@ -20,19 +20,22 @@ import (
 )
 
 const (
-	// Long enough for two missed polls at the usual interval of 15 to 30 seconds, and shorter than the start of a GPU node.
+	// defaultMaxAge is longer than two missed polls at the usual interval of 15 to 30 seconds, and shorter than the start of a GPU node.
 	defaultMaxAge = 2 * time.Minute
-	// One pod of five may restart without making the readings of the other four unusable.
+	// defaultMinCoverage allows one of five pods to restart. The readings of the other four can still be used.
 	defaultMinCoverage = 0.8
-	// Long enough for some requests at a quiet hour, and short enough to show a growing queue.
+	// defaultWindow is the time over which a latency is computed. It is long enough to contain some requests at times of low traffic, and
+	// short enough to show a growing queue.
 	defaultWindow = 2 * time.Minute
-	// A few cold starts. A rise that occurred within this time is likely to occur again before the end of its replicas would pay off.
+	// defaultForecastWindow is as long as a few cold starts. An increase that occurred within this time is likely to occur again soon, so
+	// it is better to keep its replicas than to remove them and start new ones.
 	defaultForecastWindow = 5 * time.Minute
-	// Covers 98 of 100 minutes if the noise is normally distributed.
+	// defaultDeviations is the number of standard deviations above the mean for which a forecast keeps replicas. If the noise is normally
+	// distributed, 2 is enough in 98% of the time.
 	defaultDeviations = 2
 )
 
-// signalName matches the names that a formula can contain, with '-' written as '_'.
+// signalName matches valid names of signals. In a formula, '-' in such a name is written as '_'.
 var signalName = regexp.MustCompile(`^[a-z][A-Za-z0-9_-]{0,31}$`)
 
 func (c *compiler) signals() {
@@ -109,7 +112,8 @@ func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 	}
 }
 
-// metric returns the metric that a signal of a type that reads pods names.
+// metric returns the metric of a signal. For types that read pods it is the one with the name s.Metric, or the default metric of the type;
+// an unknown name is rejected. For other types it has only the name.
 func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	known := policy.Metrics(policy.SourceType(s.Type))
 	if known == nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dataSource returns the data source of a signal: the one that it names, or the default of the first type that has one. It returns ""
-// if none is declared; the signal is then read in the built-in way (pods are scraped directly, or the cluster's own API is used).
+// dataSource returns the name of the data source of a signal: s.Source if it is set, otherwise the default data source of the first of the
+// types that has one. It returns "" if there is none. The controller then reads the signal without a data source: it scrapes the pods
+// directly, or uses the API of the cluster.
 func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.DataSourceType) string {
 	if s.Source == "" {
 		for _, t := range types {
@@ -54,7 +55,7 @@ func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
 	return c.orNone(names)
 }
 
-// orNone lists names that a policy may use, or returns why there are none.
+// orNone returns the names as text for a message. If there are none, it returns the reason.
 func (c *compiler) orNone(names []string) string {
 	switch {
 	case len(names) > 0:
@@ -127,8 +128,9 @@ func (c *compiler) queryNames() string {
 	return c.orNone(names)
 }
 
-// selector builds the PromQL of a metric that a tenant names. The PromQL parser prints the text, and the query always selects the
-// policy's own namespace, so that no label, value or name reads another namespace.
+// selector builds the PromQL query of a signal with a metric and labels from a policy. The query is built as a syntax tree and always has a
+// matcher for the policy's namespace. Therefore a label or a metric name in a policy cannot change the query so that it reads another
+// namespace.
 func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
 	metric := policy.Metric{Name: s.Metric}
 	if s.Quantile != 0 || s.Window != 0 {

@@ -15,8 +15,8 @@ type Collector struct {
 	LineOffset int    // number of lines of the file before the text
 	Document   string // "ScalingPolicy team-chat/llama-chat"; empty until it is known
 	Root       *yaml.Node
-	// Origins maps parts of a policy that was composed of annotations to the place where the part was written. The keys are paths such
-	// as "spec.signals[1]"; an entry applies to all fields below it.
+	// Origins is used for a policy that is composed from annotations. It maps the path of a part of the policy, such as "spec.signals[1]",
+	// to the annotation that contains the part. An entry also applies to all fields below the path.
 	Origins  map[string]Origin
 	Problems []policy.Problem
 	Decoded  int // number of problems that decoding found; the others were found later
@@ -29,7 +29,7 @@ type Origin struct {
 	Root  *yaml.Node // the YAML of the part, if the annotation contains YAML
 }
 
-// Add records a problem with the value at n, which may be nil.
+// Add records a problem in the field p. n is the node of the field, from which the line and column are read; it may be nil.
 func (f *Collector) Add(n *yaml.Node, p *Path, problem policy.Problem) {
 	f.Problems = append(f.Problems, f.place(n, p, problem))
 }
@@ -50,7 +50,7 @@ func (f *Collector) place(n *yaml.Node, p *Path, problem policy.Problem) policy.
 	return problem
 }
 
-// Reject records a problem with the value at p. It looks up the place and the found value.
+// Reject records a problem in the field p, with the line, column and value of the field.
 func (f *Collector) Reject(p *Path, message, allowed string) { f.report(p, message, allowed, false) }
 
 // Warn records a warning about the value at p.
@@ -63,14 +63,15 @@ func (f *Collector) report(p *Path, message, allowed string, warning bool) {
 	}
 }
 
-// FollowsFromDecoding reports whether the problem of a field is a consequence of one that decoding found. Each defect is reported once.
+// FollowsFromDecoding reports whether a problem in a field is a consequence of a problem that decoding already recorded. Such a problem is
+// not recorded, so that each defect is reported once.
 func (f *Collector) FollowsFromDecoding(field string) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
 	for _, p := range f.Problems[:f.Decoded] {
-		// a misspelled field is missing under its correct name
+		// If a field name is misspelled, the correct field is also missing. That is the same defect.
 		sibling := p.Found == "" && field[:strings.LastIndexByte(field, '.')+1] == p.Field[:strings.LastIndexByte(p.Field, '.')+1]
 		if sibling || within(p.Field, field) || within(field, p.Field) {
 			return true
@@ -95,7 +96,8 @@ func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	return f.place(n, p, problem)
 }
 
-// writtenBy returns the origin of the part that contains p, and the rest of the path below it.
+// writtenBy returns the entry of Origins that applies to the path p, and the part of p below the path of that entry. ok is false if there
+// is none.
 func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	for up := p; up != nil && len(f.Origins) > 0; up = up.up {
 		if from, ok = f.Origins[up.String()]; ok {
@@ -106,8 +108,8 @@ func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	return Origin{}, nil, false
 }
 
-// Recover turns a panic, which is a defect of gpuscaler or of a library, into a problem of the text that caused it, so that other
-// documents are not affected. It sets done, so that the recorded problems are used. It must be deferred.
+// Recover converts a panic into a problem of the document that caused it, so that other documents are not affected. A panic is a defect of
+// gpuscaler or of a library. It sets *done to true, so that the caller uses the recorded problems. It must be called with defer.
 func (f *Collector) Recover(done *bool) {
 	if fault := recover(); fault != nil {
 		f.Problems = append(f.Problems, policy.Problem{File: f.File, Line: f.LineOffset + 1, Document: f.Document,

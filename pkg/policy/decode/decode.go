@@ -1,9 +1,9 @@
-// Package decode decodes YAML into the structs of package spec. Every deviation from their fields is a policy.Problem with file, line,
-// column, field, found value and allowed values, and decoding continues after a problem.
+// Package decode decodes YAML into the structs of package spec. Each difference from the format becomes a policy.Problem with the file,
+// line, column, field, found value and allowed values. Decoding continues after a problem.
 //
-// It uses the nodes of go.yaml.in/yaml/v3, which have a line and a column. github.com/goccy/go-yaml has positions in its syntax errors,
-// too, but it reports an open quote twelve lines after the mistake and an open bracket in the line after it, so the search in syntax.go
-// would remain.
+// The package uses go.yaml.in/yaml/v3, whose nodes have a line and a column. The line of a syntax error is often wrong, so syntax.go
+// searches for it. The errors of github.com/goccy/go-yaml also have lines, but they are not better: for an open quote the line is twelve
+// lines too late, and for an open bracket one line too late.
 package decode
 
 import (
@@ -22,11 +22,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxNodes limits the work for one document, because aliases of aliases multiply.
+// maxNodes is the maximum number of YAML values in a document, with aliases counted each time they are used. It limits the work for a small
+// document in which aliases refer to aliases.
 const maxNodes = 20000
 
-// decoder decodes YAML nodes into structs. The yaml tags of a struct list all allowed fields, and every deviation becomes a Problem
-// with its place. It continues after a problem.
+// decoder decodes YAML nodes into structs. The yaml tags of a struct are the allowed fields. Each difference becomes a Problem, and
+// decoding continues after it.
 type decoder struct {
 	*Collector
 	nodes int
@@ -169,7 +170,8 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// scalarKinds lists the kinds of fields that a scalar sets, with what is allowed. set returns false if the value is not allowed.
+// scalarKinds contains, for each kind of Go field that a YAML scalar can set, the description of allowed values and the function that sets
+// the field. set returns false if the value is not allowed.
 var scalarKinds = map[reflect.Kind]struct {
 	allowed string
 	set     func(n *yaml.Node, v reflect.Value) bool
@@ -179,7 +181,7 @@ var scalarKinds = map[reflect.Kind]struct {
 	reflect.Int: {"a whole number, 0 or more", setWhole},
 }
 
-// scalar decodes a scalar into a field that is no Scalar.
+// scalar decodes a scalar into a field whose type does not implement spec.Scalar.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, p *Path) {
 	kind, known := scalarKinds[v.Kind()]
 	if !known {
@@ -241,7 +243,7 @@ func (d *decoder) checkPrintable(n *yaml.Node, p *Path) {
 	}
 }
 
-// Describe returns the value of a node, or its kind.
+// Describe returns the value of a node for a problem, or its kind ("a mapping", "a list") if it is not a scalar.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

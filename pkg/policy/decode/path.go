@@ -38,7 +38,7 @@ func (p *Path) String() string {
 	return p.up.String() + "." + p.name
 }
 
-// under returns p with the last element of top before it.
+// under returns a copy of the path p with the last element of top added at its beginning.
 func (p *Path) under(top *Path) *Path {
 	if p == nil {
 		return &Path{name: top.name, index: top.index}

@@ -13,8 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlLine matches the position in the library's error. The library reports the start of a block or the end of the text, and users need
-// the line with the mistake, so readable searches for it. The library's line is used if the search finds none.
+// yamlLine matches the line number in an error of the YAML library. That line is often the start of a block or the end of the document
+// instead of the line with the mistake. Therefore the line is determined with readable; the line of the library is used only if readable
+// finds no mistake.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // syntaxError turns the error of the YAML library into a problem at the line with the mistake.
@@ -36,11 +37,13 @@ func (d *Collector) syntaxError(text []byte, err error) {
 	d.Problems = append(d.Problems, problem)
 }
 
-// maxTries is how many further lines are tried before a line is reported, because a part of a multi-line value cannot be parsed alone.
+// maxTries is how many further lines are added before the text counts as invalid. It is necessary because the first lines of a multi-line
+// value may not be valid alone.
 const maxTries = 8
 
-// readable returns how many of the first lines are valid YAML without the lines after them. Brackets that are closed later are closed
-// for the trial. A bracket that is never closed is itself the mistake, which is then in the line that opens it.
+// readable returns the number of lines from the start of the document that are valid YAML without the rest; the next line contains the
+// mistake. For this check, brackets that are open at the end of these lines are closed if the document closes them later. If the document
+// never closes a bracket, the bracket is the mistake, and the result is the number of lines before it.
 func readable(lines [][]byte) int {
 	closed := closing(lines) == ""
 	parses := func(text []byte) bool {
@@ -74,8 +77,9 @@ func readable(lines [][]byte) int {
 // maxDepth limits how many nested brackets are closed for a trial.
 const maxDepth = 64
 
-// closing returns the characters that close the open brackets of these lines. It returns "" if a bracket closes none or another one.
-// The result is used only for advice: a bracket at the start of a line of a multi-line text is taken for a bracket of YAML.
+// closing returns the characters that close the brackets which are open at the end of the lines. It returns "" if no bracket is open, or if
+// a bracket has no matching partner. The result may be wrong, because a bracket at the start of a line of a multi-line text counts as a
+// bracket of YAML. It only affects the line and the advice in an error message.
 func closing(lines [][]byte) string {
 	scan := bracketScan{last: '\n', before: '\n'}
 	for _, c := range bytes.Join(lines, nil) {
@@ -95,7 +99,8 @@ type bracketScan struct {
 	before byte   // the previous character
 }
 
-// next scans a character. It returns false if c closes no bracket or another one, or if too many are open.
+// next scans one character. It returns false if the character is a closing bracket that does not match the last open one, or if more than
+// maxDepth brackets are open.
 func (s *bracketScan) next(c byte) (ok bool) {
 	begins := strings.IndexByte("\n:,[{-?", s.last) >= 0
 	ok = true
@@ -117,7 +122,8 @@ func (s *bracketScan) next(c byte) (ok bool) {
 	return ok
 }
 
-// inQuotes scans a character in quotes or in a comment. It returns 0 for an escaped backslash, which escapes nothing itself.
+// inQuotes scans one character inside quotes or a comment and returns the character to store in s.before. For the second backslash of an
+// escaped backslash it returns 0, because that backslash does not escape the next character.
 func (s *bracketScan) inQuotes(c byte) byte {
 	switch {
 	case s.quoted == '#' && c == '\n', c == s.quoted && s.before != '\\':
@@ -128,7 +134,8 @@ func (s *bracketScan) inQuotes(c byte) byte {
 	return c
 }
 
-// advice returns what is allowed in a line that cannot be parsed after the lines before it.
+// advice returns the text for Problem.Allowed about a line with a syntax error: what YAML allows there. It returns "" if there is no
+// advice.
 func advice(message, line string, before [][]byte) string {
 	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 	rest := strings.TrimLeft(line, " ")

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A list in brackets over several lines can be parsed only with its last line. A mistake after it must not be reported in its first
-// line.
+// A list in brackets over several lines is valid YAML only as a whole. A mistake after it is found in its own line and not in the first
+// line of the list.
 func TestReadableReturnsTheLineOfTheMistake(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -28,7 +28,7 @@ func TestReadableReturnsTheLineOfTheMistake(t *testing.T) {
 	}
 }
 
-// For every text, a line of it is reported, within a bounded time.
+// For arbitrary text, readable ends and returns a number from 0 to the number of lines.
 func TestReadableReturnsALineOfEveryText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`([ \t]{0,4}[a-c"{}\[\]:,@|-]{0,6} ?[a-c]?\n){0,12}`).Draw(t, "text")
@@ -63,8 +63,8 @@ const prettyJSON = `{
 }
 `
 
-// Inside and after brackets over many lines, a mistake is reported in its own line with advice. A bracket that is never closed is
-// reported where it is opened.
+// A mistake inside or after a bracket over many lines is reported in its own line, with advice. A bracket that is never closed is reported
+// in the line that opens it.
 func TestSyntaxErrorInsideOrAfterALongBracket(t *testing.T) {
 	block := "apiVersion: x\nkind: y\nmetadata: {name: a}\nspec:\n  maxReplicas: 3\n  minReplicas: 1\n" +
 		"  signals: [ # 15 lines, it's one bracket [\n" + strings.Repeat("    {name: a},\n", 13) + "  ]\n"

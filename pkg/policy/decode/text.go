@@ -35,7 +35,8 @@ func Split(file []byte) (parts []Part) {
 	return append(parts, Part{file[start:], above})
 }
 
-// Parse sets Root to the one document of the text, or records why there is none. It returns false if the text contains no document.
+// Parse parses the text, which must contain one YAML document, and sets f.Root. It records a problem if the text is not valid YAML or
+// contains a second document. It returns false if the text is empty.
 func (f *Collector) Parse(text []byte) (found bool) {
 	var node yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

@@ -77,7 +77,7 @@ func environment(names []string) (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-// numbers declares a function of one to most numbers.
+// numbers declares a function in CEL whose arguments are 1 to `most` numbers.
 func numbers(name string, most int) cel.EnvOption {
 	var overloads []cel.FunctionOpt
 	for n := 1; n <= most; n++ {
@@ -86,8 +86,8 @@ func numbers(name string, most int) cel.EnvOption {
 	return cel.Function(name, overloads...)
 }
 
-// Compile turns CEL into a function of the signals' proposals. Every number in a formula is a double, because CEL cannot multiply an
-// int by a double and users write "2 * gateway.value".
+// Compile compiles a CEL expression to a function of the signals' proposals. All numbers in a formula are doubles. CEL cannot multiply an
+// int by a double, so without the conversion "2 * gateway.value" would be an error.
 func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	if len(text) > maxFormula {
 		return nil, fmt.Errorf("the formula is longer than %d characters", maxFormula)

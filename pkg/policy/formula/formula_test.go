@@ -96,7 +96,8 @@ func TestASignalNamedLikeAReservedWordIsRejected(t *testing.T) {
 	}
 }
 
-// Only a defect elsewhere passes fewer proposals to a formula than it has signals. It must not end a tick.
+// A formula that gets fewer proposals than it has signals returns no result instead of a panic. Only a defect in the caller has this
+// effect, and it must not end the tick.
 func TestAFormulaWithTooFewProposalsIsUnknown(t *testing.T) {
 	f, err := Compile("gpu_busy.value", formulaSignals)
 	if err != nil {

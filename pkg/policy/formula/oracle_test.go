@@ -17,7 +17,7 @@ import (
 
 // The oracle is CEL's own interpreter. It runs the same text with the same declarations instead of evaluate.go.
 
-// asking is a signal as a value of CEL's interpreter.
+// asking is a proposal as a value of CEL's interpreter.
 type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {

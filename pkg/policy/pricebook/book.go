@@ -40,7 +40,8 @@ func Is(text []byte) (is bool) {
 // bookReader reads one price book.
 type bookReader struct{ *decode.Collector }
 
-// read reads the one document of a file. It adds all problems to those of the file.
+// read decodes the only document of a file and adds its problems to d.Problems. It returns nil if there is no document or the document is
+// not valid YAML.
 func (d bookReader) read(text []byte) (book *cost.Book) {
 	done := false
 	defer d.Recover(&done)
@@ -108,7 +109,8 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 			continue
 		}
 		if *hourly == 0 {
-			// An instance has no price of 0: an unknown price must be omitted, and a machine without cost is an override.
+			// An instance type cannot have the price 0. An unknown price must be omitted. A machine without cost needs an entry in
+			// overrides.
 			d.Reject(at.Key(kind), "a price of 0 means that it is unknown", "omit it, or use spec.overrides for a machine without cost")
 		}
 		out.Hourly[kind] = *hourly

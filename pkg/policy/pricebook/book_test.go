@@ -112,7 +112,7 @@ func TestPricesOfThePlatformTakePrecedence(t *testing.T) {
 	}
 }
 
-// For every text: no panic, no book together with an error, and every price in the book is a number of at least 0.
+// FuzzPriceBook checks that Read never panics, returns no book with an error, and returns only prices that are not negative.
 func FuzzPriceBook(f *testing.F) {
 	f.Add([]byte(wellBook))
 	f.Add([]byte("a: &a [*a]\n---\nkind: PriceBook"))

@@ -76,8 +76,8 @@ func OnlyFromPods(expr parser.Expr) bool {
 	})
 }
 
-// MissingLabel returns the first of the labels that the query's result cannot have, or "". It checks only the outermost aggregation,
-// because a label that it drops is not in the result.
+// MissingLabel returns the first of the labels that no series in the result of the query can have, or "" if there is none. It checks only
+// the outermost aggregation.
 func MissingLabel(expr parser.Expr, labels ...string) string {
 	for {
 		switch e := expr.(type) {

@@ -7,13 +7,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// CounterRate is how a query computes the rate of a counter.
+// CounterRate describes the result of a query that computes the rate of a counter.
 type CounterRate struct {
 	PerSecond   float64 // units of the result for one event per second; above 0
 	Aggregation Aggregation
 }
 
-// Aggregation is which part of the rate the result of a query has.
+// Aggregation is how the result of a query combines the rates of several series.
 type Aggregation uint8
 
 // Values of Aggregation.
@@ -23,10 +23,13 @@ const (
 	PerSeries                       // one of several series, usually of pods: their mean, maximum or minimum
 )
 
-// PerSecond reports whether a query computes the rate of a counter with rate(), irate() or increase() under only aggregations and
-// constant factors, and returns how: 1 unit for sum(rate(x[1m])), 60 units for sum(increase(x[1m])) and for 60 * sum(rate(x[1m])). Only
-// a sum is a total; avg(rate(x[1m])) is the rate of one pod. A ratio of two rates, a count and a selection of series such as topk are
-// no rates. The query does not show what the counter counts; usually it is requests.
+// PerSecond reports whether a query computes the rate of a counter: rate(), irate() or increase(), inside aggregations and multiplied or
+// divided by constants only. A ratio of two rates, a count, and a selection of series such as topk are not rates.
+//
+// g.PerSecond is the value of the result for one event per second. It is 1 for sum(rate(x[1m])). It is 60 for sum(increase(x[1m])) and for
+// 60 * sum(rate(x[1m])). g.Aggregation is Total for a sum; for avg(rate(x[1m])) it is PerSeries, usually the rate of one pod.
+//
+// The query does not show what the counter counts; usually it counts requests.
 func PerSecond(query string) (g CounterRate, is bool) {
 	if query == "" {
 		return CounterRate{}, false
@@ -64,8 +67,9 @@ func growth(expr parser.Expr) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfAggregate uses the outermost aggregation, unless it aggregates only one series: then each group of the inner aggregation is
-// the only one in its outer group.
+// growthOfAggregate returns the rate of an aggregation. The outermost aggregation determines the result. There is one exception: if all
+// labels of the inner aggregation are also labels of the outer one, each group of the outer aggregation has only one series, and the inner
+// aggregation determines the result.
 func growthOfAggregate(e *parser.AggregateExpr) CounterRate {
 	if !slices.Contains([]parser.ItemType{parser.SUM, parser.AVG, parser.MAX, parser.MIN}, e.Op) {
 		return CounterRate{}
@@ -99,7 +103,8 @@ func growthOfCall(e *parser.Call) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfBinary supports a constant factor, and "or vector(0)", which returns a value if there is no series.
+// growthOfBinary returns the rate of a rate multiplied or divided by a constant, and of a rate with "or vector(0)", which only adds a value
+// if there is no series.
 func growthOfBinary(e *parser.BinaryExpr) CounterRate {
 	if e.Op == parser.LOR {
 		if other, is := e.RHS.(*parser.Call); is && other.Func.Name == "vector" {

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Whether a query computes the rate of a counter, and with how many units per second, follows from the query alone.
+// PerSecond returns the value of the result for one event per second. It is 0 if the query is not the rate of a counter.
 func TestPerSecond(t *testing.T) {
 	for query, want := range map[string]float64{
 		`rate(gateway_requests_total[1m])`:                                             1,
@@ -46,7 +46,7 @@ func TestPerSecond(t *testing.T) {
 	}
 }
 
-// Only a sum is a total. The mean, maximum or minimum over pods is the rate of one pod, unless each aggregates only one series.
+// A sum over pods is a total. The mean, maximum or minimum over pods is the rate of one pod, except if each group has only one series.
 func TestPerSecondReturnsTheAggregation(t *testing.T) {
 	for query, want := range map[string]Aggregation{
 		`rate(x_total[1m])`: Unaggregated,

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Selection is a metric with labels that a policy names, from which a query is built.
+// Selection is a metric with labels and an aggregation, as a policy defines them. Build creates a query from it.
 type Selection struct {
 	Metric                    string
 	Labels                    map[string]string
@@ -39,7 +39,7 @@ func (s Selection) Build() (string, error) {
 		return &parser.Call{Func: parser.Functions["rate"], Args: parser.Expressions{
 			&parser.MatrixSelector{VectorSelector: s.vector(suffix), Range: window}}}
 	}
-	// The result has only the namespace label, by which it is matched to workloads like the result of every other query.
+	// The result has one label, the namespace. Results of all queries are matched to workloads by it.
 	sum := func(of parser.Expr, by ...string) parser.Expr {
 		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: append(by, s.NamespaceLabel)}
 	}

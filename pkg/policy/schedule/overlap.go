@@ -6,23 +6,25 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// The years that are searched for overlaps. They are fixed, so that a policy that was accepted is accepted again after a restart at any
-// time. Four years contain almost every combination of date and weekday, a leap day and eight clock changes.
+// The years that are searched for overlaps of windows that recur without an end. They are constant, so that the result does not depend on
+// the current time, and an accepted policy is accepted again after a restart. Four years contain a leap day, eight clock changes and almost
+// every combination of date and weekday.
 var (
 	overlapFrom = time.Date(2027, 12, 30, 0, 0, 0, 0, time.UTC)
 	overlapTo   = time.Date(2032, 1, 3, 0, 0, 0, 0, time.UTC)
 )
 
-// MaxSteps limits the search for one policy, so that one complex calendar does not delay the others. Two daily windows take 6,000 steps
-// for the four years. A pair that opens and closes every other minute is searched for weeks, which are all alike.
+// MaxSteps is the maximum number of steps of FirstOverlap for all schedules of one policy, so that one complex calendar does not delay the
+// load of other policies. Two daily windows take 6,000 steps for four years. For windows that open and close every other minute, the search
+// covers only some weeks. This is sufficient, because these weeks are all alike.
 const MaxSteps = 40_000
 
-// FirstOverlap returns the first time at which both windows are open. It visits only the times at which one of the windows changes, at
-// most `most` of them.
+// FirstOverlap returns the first time at which both windows are open. The second result is false if it finds none. The search steps from
+// one opening or closing of a window to the next, and ends after `most` steps.
 func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	from, to := overlapFrom, overlapTo
 	for _, w := range []*calendar.Window{a, b} {
-		// a window that happens once, or in a season, determines the searched time
+		// If a window has a date on which it begins or ends, the search is limited to the time around it.
 		if !w.From.IsZero() && (w.From.After(from) || from.Equal(overlapFrom)) {
 			from = w.From
 			to = from.AddDate(4, 0, 0)

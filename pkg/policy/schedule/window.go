@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 )
 
-// cronParser accepts the five fields of KEDA's cron trigger. It rejects @daily and similar forms, because a window needs an end.
+// cronParser parses five cron fields, the format of KEDA's cron trigger. It rejects descriptors such as @daily.
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 const cronAllowed = `five cron fields: minute, hour, day of month, month, day of week, such as "0 8 * * 1-5"`
@@ -127,7 +127,8 @@ func readCron(f *decode.Collector, text string, p *decode.Path) calendar.Cron {
 // momentLayouts are the formats of a time without a zone. The first is a day.
 var momentLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
 
-// readMoment parses a day or a time in the time zone. An until that is a day includes that day.
+// readMoment parses from or until of a window in its time zone. end is true for until. An until without a time of day includes the whole
+// day.
 func readMoment(f *decode.Collector, text string, p *decode.Path, zone *time.Location, end bool) time.Time {
 	if text == "" {
 		return time.Time{}

@@ -22,7 +22,8 @@ func TestThePublishedSchemasAndReferenceAreCurrent(t *testing.T) {
 	golden(t, "../../../config/schema/reference.md", schema.Reference())
 }
 
-// Editors must accept what validate accepts: each example and the base of the mistakes is checked against the schema.
+// The schemas accept the documents that `gpuscaler validate` accepts: the examples, and the valid documents to which the tests of package
+// store add mistakes.
 func TestTheSchemasAcceptWhatValidateAccepts(t *testing.T) {
 	files, err := filepath.Glob("../../../config/examples/*.yaml")
 	if err != nil || len(files) < 3 {

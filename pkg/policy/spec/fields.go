@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Field is one field of the format. The decoder, the JSON Schema and the reference use the same fields, which are read from the struct
-// tags and from docs.go, so that the three agree.
+// Field is one field of the document format. Its values are read from the struct tags and from docs.go. The decoder, the JSON Schema and
+// the reference page all use this type, so that they agree.
 type Field struct {
 	Name     string
 	Index    int // index of the struct field

@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTP is the part of Prometheus' HTTP client configuration that contains no secrets. The field names are those of Prometheus, so that
-// a block of a prometheus.yml can be copied. YAML returns it in the format of prometheus/common/config.
+// HTTP has the fields of Prometheus' HTTP client configuration, except those that contain a secret. The names are those of Prometheus, so
+// that a block of prometheus.yml can be copied.
 type HTTP struct {
 	BasicAuth       *BasicAuth     `yaml:"basic_auth,omitempty"`
 	Authorization   *Authorization `yaml:"authorization,omitempty"`
@@ -52,8 +52,8 @@ type TLS struct {
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify,omitempty" default:"false"`
 }
 
-// SigV4 is the sigv4 of Prometheus. Keys come from the environment, the instance profile or the web identity, never from the
-// configuration.
+// SigV4 has the fields of sigv4 in Prometheus' remote_write configuration, except the access keys. Credentials are read from the
+// environment, the instance profile or a web identity token.
 type SigV4 struct {
 	Region             string `yaml:"region,omitempty" default:"the region of the environment"`
 	Profile            string `yaml:"profile,omitempty"`

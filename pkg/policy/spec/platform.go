@@ -15,7 +15,8 @@ type Platform struct {
 	Prices         *Prices      `yaml:"prices,omitempty"`
 }
 
-// Bounds limits the bounds of policies; it never widens them.
+// Bounds limits minReplicas and maxReplicas of policies. A value below MinReplicas is raised to it, and a value above MaxReplicas is
+// lowered to it.
 type Bounds struct {
 	MinReplicas *int32 `yaml:"minReplicas,omitempty"`
 	MaxReplicas *int32 `yaml:"maxReplicas,omitempty"`
@@ -41,8 +42,9 @@ type Team struct {
 	Bounds         *Bounds          `yaml:"bounds,omitempty"`
 }
 
-// Exporter selects pods whose metrics describe other pods. Prometheus stores the labels namespace and pod of such metrics as
-// exported_namespace and exported_pod. Every scraped pod can write these labels, so they are used only from declared exporters.
+// Exporter selects pods that export metrics about other pods. Prometheus renames the labels namespace and pod of such metrics to
+// exported_namespace and exported_pod. Any scraped pod can export these labels with arbitrary values, so gpuscaler uses them only from
+// declared exporters.
 type Exporter struct {
 	Type      string            `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi"`
 	Namespace string            `yaml:"namespace" required:"true"`
@@ -90,7 +92,7 @@ type DataSource struct {
 	PodsIn    string            `yaml:"podsIn,omitempty"`
 }
 
-// Group is a capacity group: NodePools that run the same workloads.
+// Group is a capacity group: the NodePools of different capacity types on which the same workloads run.
 type Group struct {
 	Name                 string            `yaml:"name" required:"true"`
 	Resource             string            `yaml:"resource" required:"true"`
@@ -109,7 +111,7 @@ type Group struct {
 	Schedules            []GroupSchedule   `yaml:"schedules,omitempty"`
 }
 
-// GroupSchedule is a time window in which fields of the group's NodePools differ.
+// GroupSchedule is a time window in which gpuscaler overrides fields of the group's NodePools.
 type GroupSchedule struct {
 	Name       string           `yaml:"name" required:"true"`
 	Timezone   string           `yaml:"timezone" required:"true"`
@@ -146,7 +148,7 @@ type Price struct {
 	Hourly       *float64 `yaml:"hourly" required:"true"`
 }
 
-// Commitment is a number of instances that are paid for.
+// Commitment is a number of instances that are paid for whether they run or not.
 type Commitment struct {
 	InstanceType string   `yaml:"instanceType" required:"true"`
 	Region       string   `yaml:"region,omitempty" default:"all"`

@@ -58,15 +58,16 @@ type Signal struct {
 	Trigger       string `yaml:"trigger,omitempty"`
 }
 
-// Forecast keeps replicas for increases that are likely. The less the values of the last minutes vary, the fewer replicas it keeps.
+// Forecast keeps replicas ready for increases that are likely, judged by the variation of the signal in the last minutes. Less variation
+// means fewer such replicas.
 type Forecast struct {
 	Window     *Duration `yaml:"window,omitempty" default:"5m"`
 	Deviations float64   `yaml:"deviations,omitempty" default:"2"`
 	Replaces   bool      `yaml:"replacesReading,omitempty" default:"false"`
 }
 
-// Schedule is a time window with minReplicas, maxReplicas or both. start and end recur; from and until happen once. Together they limit
-// a recurring window to a season.
+// Schedule is a time window with minReplicas, maxReplicas or both. A window recurs with start and end (cron expressions), or happens once
+// with from and until (times). With all four fields, the recurring window applies only between from and until.
 type Schedule struct {
 	Name        string   `yaml:"name" required:"true"`
 	Timezone    string   `yaml:"timezone" required:"true"`
@@ -101,7 +102,7 @@ type Rate struct {
 	PeriodSeconds *int32 `yaml:"periodSeconds" required:"true"`
 }
 
-// Panic is Knative's panic window.
+// Panic configures the panic mode, which is like that of Knative's autoscaler.
 type Panic struct {
 	Threshold *Percent  `yaml:"threshold,omitempty" default:"200%"`
 	Window    *Duration `yaml:"window,omitempty" default:"60s"`

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// The text of a document is kept to compile its last valid version again when the PlatformConfig changes. It is a quarter of the memory
-// of a policy, so it is compressed to a fourth with a dictionary.
+// The store keeps the text of each document to compile its last valid version again when the PlatformConfig changes. Uncompressed, the text
+// would be a quarter of the memory of a policy. Compression with a dictionary reduces it to a fourth.
 
-// dictionary contains the words of typical policies; those at the end cost the fewest bits. Compressed text never leaves the process,
-// so the dictionary may change in any version.
+// dictionary contains text that is typical of policies, for package flate. References to text near the end need the fewest bits. Compressed
+// text never leaves the process, so the dictionary can change in any release.
 var dictionary = []byte(`  fallback: {failureThreshold: 3, behavior: static, replicas: 2}
   capacityGroup: chat
   mode: advisory

@@ -51,14 +51,15 @@ func (d *document) id() string {
 }
 
 func newDocument(file string, p decode.Part) *document {
-	// the position in the file is no part of the identity
+	// The hash excludes the separator and blank lines around the document, so that it does not depend on the position in the file.
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.Text, []byte("---"))))
 	d := &document{text: bytes.Clone(p.Text), hash: hex.EncodeToString(sum[:16])}
 	d.File, d.LineOffset = file, p.LineOffset
 	return d
 }
 
-// release drops what can be decoded from the text again, so that ten thousand policies are kept as compressed text and numbers.
+// release frees the decoded values of the document and compresses its text. restore decodes the text again. This reduces the memory for ten
+// thousand policies.
 func (d *document) release() {
 	d.Root, d.policySpec, d.platformSpec = nil, nil, nil
 	if !d.compressed {
@@ -82,7 +83,8 @@ func (d *document) restore() {
 	}
 }
 
-// copy returns a document with the same text. Its problems are not reported.
+// copy returns a new document with the same text, which is not decoded yet. It is used to compile the text again without adding problems to
+// the original.
 func (d *document) copy() *document {
 	c := &document{text: d.text, compressed: d.compressed, hash: d.hash}
 	c.File, c.LineOffset, c.path = d.File, d.LineOffset, d.path

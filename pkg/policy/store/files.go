@@ -26,8 +26,8 @@ type file struct {
 	err  error // why it could not be read; its documents stay in force
 }
 
-// readAll reads the files of the paths: files by name, directories without subdirectories. A path that cannot be read becomes a file
-// with an error, so that its documents are not taken for deleted.
+// readAll reads files, and directories without their subdirectories. If a path cannot be read, the result contains a file with the error.
+// The store then does not treat the documents of that path as deleted.
 func readAll(paths []Path) (files []file) {
 	for i := range paths {
 		p, first := &paths[i], len(files)

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// seeds adds every document of the repository.
+// seeds adds the documents of config/examples and testdata/mistakes to the fuzz corpus, and two invalid documents.
 func seeds(f *testing.F) {
 	for _, pattern := range []string{"testdata/mistakes/*.yaml", "../../../config/examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)
@@ -34,7 +34,8 @@ func seeds(f *testing.F) {
 	f.Add([]byte("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: &m {name: *m}\nspec: {signals: [{target: 1e999}, null, 3]}"))
 }
 
-// For every file content, loading does not panic, compiled policies are valid, and each problem has its place.
+// FuzzFile checks three properties for arbitrary files: loading does not panic, compiled policies satisfy the invariants of package
+// scaling, and each problem has a line in the file.
 func FuzzFile(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -45,7 +46,7 @@ func FuzzFile(f *testing.F) {
 				t.Error(fault)
 			}
 		}
-		// YAML has more line breaks than editors.
+		// YAML also counts these characters as line breaks.
 		lines := 1 + len(regexp.MustCompile("[\n\r\u0085\u2028\u2029]").FindAllIndex(text, -1))
 		for _, p := range report.Problems {
 			if p.Message == "" || strings.HasPrefix(p.Message, decode.InternalError) || p.File == "fuzz.yaml" && (p.Line < 1 || p.Line > lines+1) {

@@ -8,13 +8,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// holder is the document that sets mode: hold, or that causes a hold because it cannot be read. The zero value means no hold.
+// holder identifies the document that causes a hold: it sets mode: hold, or it may be the PlatformConfig and cannot be read. The zero value
+// means that there is no hold.
 type holder struct {
 	file, document string
 	unread         bool
 }
 
-// currentHolder returns the holder after a PlatformConfig was chosen.
+// currentHolder returns the document that causes a hold at present. It is called after choosePlatform has set s.platform.
 func (s *Store) currentHolder() holder {
 	if s.platform.Mode != scaling.Hold {
 		return holder{}
@@ -32,7 +33,8 @@ func (s *Store) currentHolder() holder {
 	return out
 }
 
-// holdEnded reports a hold that this load ended. The removal of its file does not end a hold; see vanished.
+// holdEnded returns a notice if the current load ended a hold. before is the cause of the hold before this load. Removing the file with
+// mode: hold does not end a hold, because the last valid PlatformConfig stays in force.
 func (s *Store) holdEnded(before holder) []policy.Problem {
 	if before == (holder{}) || s.platform.Mode == scaling.Hold {
 		return nil

@@ -19,12 +19,15 @@ type loadedFile struct {
 	incomplete bool // the file cannot be read, or has a document whose name cannot be read: a missing document may still exist
 }
 
-// Load reads files and directories and puts their valid documents into force. A document that is no longer in its file is removed. A
-// refused document affects only itself: its last valid version stays in force. Loading the same bytes again changes nothing. Every
-// document of the paths is accepted.
+// Load reads files and directories and puts their valid documents into force. These rules apply:
+//   - A document that is no longer in its file is removed, except a PlatformConfig that is not empty: it stays in force.
+//   - A refused document does not affect other documents. Its last valid version stays in force.
+//   - Loading the same content again changes nothing.
+//
+// Load accepts every document in the paths; LoadPaths can restrict them.
 func (s *Store) Load(paths ...string) Report { return s.LoadPaths(Trusted(paths...)...) }
 
-// LoadPaths is Load of paths from which only certain documents are accepted.
+// LoadPaths is like Load, and accepts from each path only the documents that the Path allows.
 func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) }
 
 func (s *Store) load(files []file) Report {
@@ -47,7 +50,7 @@ func (s *Store) load(files []file) Report {
 		Generation: s.current.Load().generation}
 }
 
-// replaceFiles replaces the loaded files. Documents whose text did not change keep their value.
+// replaceFiles replaces s.files with the given files. A document whose text did not change is not decoded again.
 func (s *Store) replaceFiles(files []file) {
 	before := s.files
 	s.files, s.order = make(map[string]*loadedFile, len(files)), nil
@@ -113,7 +116,7 @@ func (s *Store) mayExist(name string) bool {
 	if f := s.files[name]; f != nil {
 		return f.incomplete
 	}
-	// if the directory could not be read, the file could not be read either
+	// A file in a directory that could not be read is not in s.files.
 	for _, f := range s.files {
 		if f.err != nil && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
 			return true
@@ -122,8 +125,8 @@ func (s *Store) mayExist(name string) bool {
 	return false
 }
 
-// platformUnreadable reports whether a text that cannot be read may contain the PlatformConfig: a file of a path that accepts it, or a
-// document that mentions the kind.
+// platformUnreadable reports whether the PlatformConfig may be in a text that cannot be read. This is a file of a path that accepts a
+// PlatformConfig, or a document without a readable kind or name that contains the word PlatformConfig.
 func (s *Store) platformUnreadable() bool {
 	for _, f := range s.files {
 		if !f.path.Platform {
@@ -138,8 +141,8 @@ func (s *Store) platformUnreadable() bool {
 	return false
 }
 
-// updateStatuses collects the problems and updates the statuses. For a document that is in force without a problem, which is nearly every one,
-// it stores only the start of the state.
+// updateStatuses updates s.status and returns all problems, and one outcome for each document that this load refused. Nearly all documents
+// are in force without a problem. They have no entry in s.status; only the start of the state is stored in the document.
 func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	before := s.status
 	s.status = map[string]Status{}
@@ -188,7 +191,7 @@ func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	return problems, outcomes
 }
 
-// outcome returns the problem that reports which version of a refused document is in force.
+// outcome returns a Problem for a refused document. Its message is the version that is in force instead, or that there is none.
 func (st *Status) outcome() policy.Problem {
 	p := policy.Problem{File: st.File, Document: st.Document, Message: "refused: no version of it is in force"}
 	if st.State == LastValid {

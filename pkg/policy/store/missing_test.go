@@ -11,7 +11,8 @@ import (
 const everything = `teams: [{name: chat, namespaces: [team-chat], capacityGroups: [g], bounds: {maxReplicas: 5}}], ` +
 	`capacityGroups: [{name: g, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
 
-// A template that renders nothing, or a ConfigMap without its key, must not remove all bounds and capacity groups.
+// If the file with the PlatformConfig becomes empty or is removed, the last valid version stays in force. Otherwise a template that renders
+// nothing, or a ConfigMap without its key, would remove all bounds and capacity groups.
 func TestAnEmptyOrMissingPlatformConfigKeepsItsLastVersion(t *testing.T) {
 	const head = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"
 	for name, c := range map[string]struct {
@@ -77,7 +78,7 @@ func TestAPlatformConfigMayBeEmptyFromTheStart(t *testing.T) {
 	}
 }
 
-// A PlatformConfig moves to another file.
+// A PlatformConfig that moves to a file with another name stays in force without a problem.
 func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
@@ -90,7 +91,8 @@ func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	}
 }
 
-// The previous version was removed with an empty file. A mistake in the next version is then a refusal without a version in force.
+// An empty file removes the policy, including its last valid version. If the policy is written again with a mistake, it is refused, and no
+// version of it is in force.
 func TestAPolicyThatIsRefusedAfterItWasEmptyIsReported(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// checkBase rejects an object whose only annotation is the name of a policy that no file has.
+// checkBase rejects an object whose only annotation is gpuscaler.io/policy with the name of a policy that does not exist in the files.
 func (o *object) checkBase(f *decode.Collector) {
 	if o.base != nil {
 		return
@@ -24,14 +24,15 @@ func (o *object) checkBase(f *decode.Collector) {
 	}
 }
 
-// checkActivator rejects a second writer of the first replica: for a ScaledObject it is KEDA.
+// checkActivator rejects activate: true for a ScaledObject, because KEDA scales a ScaledObject between 0 and 1.
 func (o *object) checkActivator(f *decode.Collector, written *spec.Policy) {
 	if o.Kind == "ScaledObject" && written.Activate != nil && *written.Activate {
 		f.Reject(decode.Spec.Key("activate"), "KEDA writes 0 to 1 and back for a ScaledObject", "false")
 	}
 }
 
-// takeBounds takes the bounds and the cooldown from the object. They must not be set in the annotations as well.
+// takeBounds sets minReplicas, maxReplicas and the cooldownPeriod of the policy from the object. It rejects annotations that set
+// minReplicas, maxReplicas or scaleTargetRef, or a second cooldownPeriod.
 func (o *object) takeBounds(f *decode.Collector, written *spec.Policy) {
 	own := "in spec of the " + o.Kind + " itself"
 	if written.MinReplicas != nil {

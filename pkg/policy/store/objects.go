@@ -27,8 +27,8 @@ type Object struct {
 	Metadata map[string]string
 	// MinReplicas and MaxReplicas are those of the object, with the defaults of its API (ScaledObject: 0 and 100; HPA: at least 1).
 	MinReplicas, MaxReplicas int32
-	// CooldownPeriod is that of a ScaledObject; nil if it sets none. If it is above 0, KEDA waits that long between "inactive" and 0,
-	// and the policy's cooldownPeriod is 0.
+	// CooldownPeriod is spec.cooldownPeriod of a ScaledObject; nil if it is not set. If it is above 0, KEDA waits that long before it
+	// scales to zero, so the cooldownPeriod of the policy is set to 0.
 	CooldownPeriod *time.Duration
 	// Triggers are the names of a ScaledObject's triggers; nil if they are unknown.
 	Triggers []string
@@ -51,9 +51,9 @@ type object struct {
 	since    time.Time // of state
 }
 
-// SetObject sets the present state of an object and returns the problems of the policy in its annotations, for an Event. If it is
-// refused, its last valid version stays in force. An object without annotations of gpuscaler, and without metadata that names a policy,
-// carries no policy, as if it were deleted. Readers see the change after Publish.
+// SetObject adds or updates an object and compiles the policy in its annotations and trigger metadata. It returns the problems of the
+// policy, which the caller publishes as an Event. If the policy is refused, its last valid version stays in force. An object that defines
+// no policy is removed from the store. Readers see the change after Publish.
 func (s *Store) SetObject(o Object) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *Store) SetObject(o Object) []policy.Problem {
 	return slices.Clone(have.problems)
 }
 
-// release frees the policy and the target of an object, before it changes or is deleted.
+// release removes the claims of an object on its policy name and its scale target. It is called before the object changes or is deleted.
 func (s *Store) release(o *object) {
 	keys := []scaling.Key{o.policyKey()}
 	if o.compiled != nil {
@@ -91,7 +91,7 @@ func (s *Store) release(o *object) {
 	}
 }
 
-// blocked returns the objects that wait for another one, in a fixed order.
+// blocked returns the objects whose policy name or scale target is claimed by another object or policy, sorted by kind, namespace and name.
 func (s *Store) blocked() (keys []objectKey) {
 	for key, o := range s.objects {
 		if o.blocked {
@@ -172,7 +172,7 @@ func (s *Store) compileObject(o *object) {
 	if o.compiled == nil {
 		return
 	}
-	// also the last valid version with a previous name stays in force
+	// A last valid version can have another name than the current annotations. The object must also claim that name.
 	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
 	if _, carried := s.carriers[key]; !carried {
 		s.carriers[key] = o.key()
@@ -182,7 +182,8 @@ func (s *Store) compileObject(o *object) {
 	}
 }
 
-// assemble combines the parts of the policy: trigger metadata over annotations over the policy of a file over defaults.
+// assemble compiles the policy of an object from several sources. In the order of precedence, they are the metadata of the trigger, the
+// annotations, the policy of a file, and the defaults.
 func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 	defer f.Recover(new(bool))
 	written, from := &spec.Policy{}, o.Kind+" "+o.Name
@@ -203,8 +204,8 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 		Object: &compile.Object{Target: o.Target, Triggers: o.Triggers}})
 }
 
-// claimPolicy makes an object the carrier of a policy and the policy the owner of the object's target. It returns false if another object or
-// policy is.
+// claimPolicy records that the object carries the policy with this key. It returns false and records a problem if the name is not valid, if
+// another object carries the policy, or if another policy decides for the same scale target.
 func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) bool {
 	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
 		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a valid name", wording.NameAllowed)

@@ -161,7 +161,7 @@ func TestAnEditOfAFileAppliesToThePolicyThatExtendsIt(t *testing.T) {
 	}
 }
 
-// For each key: a good value, a bad value with the problem in the Event, and removal.
+// Each case sets an annotation to a valid value, then to an invalid value, which returns a problem, and then removes it.
 func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	base := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	for _, c := range []struct {
@@ -333,7 +333,7 @@ func TestTwoObjectsForOneTargetOrPolicyAreRefused(t *testing.T) {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all objects", "filed 3, llama 10")
-	// after the removal of the first object, the others take over its policy and target
+	// After the first object is deleted, the policy of the object "second" decides for the scale target.
 	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	expect(t, policies, "the first was deleted", "filed 3, second 10")
 	if problems := policies.ObjectProblems("ScaledObject", "team-chat", "second"); len(problems) > 0 {

@@ -15,8 +15,8 @@ import (
 // AnyNamespace in Path.Namespaces accepts policies of every namespace.
 const AnyNamespace = "*"
 
-// Path is a file or directory to load, with the documents that are accepted from it. A document that is not accepted is reported and
-// has no other effect; in particular it does not replace a document of another path.
+// Path is a file or directory to load, with the kinds and namespaces of documents that are accepted from it. Any other document is reported
+// as a problem and has no effect. In particular, it does not replace a document with the same name from another path.
 type Path struct {
 	Name       string
 	Platform   bool     // accept a PlatformConfig
@@ -54,8 +54,7 @@ func ParsePath(text string) (p Path, err error) {
 	return p, nil
 }
 
-// CheckPaths returns an error if a path is given twice or contains another one, because it would be ambiguous what is accepted from the
-// inner path.
+// CheckPaths returns an error if one path is equal to another or contains it. It would not be clear which documents the inner path accepts.
 func CheckPaths(paths []Path) error {
 	for i, a := range paths {
 		for _, b := range paths[i+1:] {
@@ -77,7 +76,7 @@ func (p *Path) same(q *Path) bool {
 	return p.Platform == q.Platform && slices.Equal(p.Namespaces, q.Namespaces)
 }
 
-// checkPath excludes a document that is not accepted from its path.
+// checkPath rejects a document that its path does not accept, and sets d.excluded.
 func (d *document) checkPath() {
 	switch root := decode.Root; {
 	case d.kind == spec.KindPlatformConfig && !d.path.Platform:

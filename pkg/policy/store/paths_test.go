@@ -23,7 +23,7 @@ func policyText(namespace, name string, most string) string {
 		", schedules: [{name: s, timezone: UTC, from: 2020-01-01, until: 2099-12-31, minReplicas: 1}]}\n"
 }
 
-// tree is the file of a platform and the files of two tenants, each limited to its own namespace.
+// tree is a directory with the files of one PlatformConfig and of two tenants. Each tenant's path accepts only the tenant's own namespaces.
 type tree struct {
 	t     *testing.T
 	dir   string
@@ -83,8 +83,8 @@ func (x tree) refused(problems []policy.Problem, want policy.Problem) {
 		want.Field, want.Found, want.Allowed)
 }
 
-// A tenant writes a PlatformConfig, or a policy of another namespace, into its own file. The only effect is the refusal: now, at the
-// next start, and after the file was removed.
+// A tenant writes a PlatformConfig, or a policy of another namespace, into its own file. The document is refused. It has no other effect,
+// neither in this process, nor after a restart, nor after the file is removed.
 func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -136,8 +136,8 @@ func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	}
 }
 
-// Whether the PlatformConfig can be read depends only on its own path. In a cluster without one, an unreadable file of a tenant must
-// not make every policy wait for it.
+// In a cluster without a PlatformConfig, an unreadable file of a tenant must not cause a hold. Only a path that accepts a PlatformConfig is
+// considered.
 func TestAnUnreadableFileOfATenantIsNoMissingPlatform(t *testing.T) {
 	for name, text := range map[string]string{"not YAML, with the kind": "kind: PlatformConfig\n  broken: [\n",
 		"too large": strings.Repeat("#", 16<<20+1)} {

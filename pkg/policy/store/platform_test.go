@@ -118,8 +118,8 @@ func TestBoundsNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
-// A signal that wakes a workload from zero must exist at zero replicas. The metrics of its query show whether it does, unless the
-// platform team sets existsAtZero.
+// A policy with minReplicas 0 is accepted only if a signal has a value at zero replicas, or a schedule has minReplicas above 0. Whether a
+// query has a value at zero replicas is derived from its metrics, unless the query sets existsAtZero.
 func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	for _, c := range []struct {
 		name, query, signals, schedules string
@@ -164,7 +164,8 @@ func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	}
 }
 
-// GPU memory stays allocated while a model is loaded, so as a demand signal it keeps a workload active forever.
+// GPU memory stays allocated while a model is loaded. As a signal without activationTarget it would keep a workload with minReplicas 0
+// active forever, so such a policy is refused.
 func TestGPUMemoryAloneDoesNotPreventZero(t *testing.T) {
 	for _, c := range []struct {
 		name, signal, rest string
@@ -214,7 +215,8 @@ func TestAMetricOfATenantSelectsOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// A document that is not YAML affects only itself. Only one that may be the PlatformConfig causes a hold.
+// A document that is not valid YAML does not affect other documents, unless it may be the PlatformConfig. In that case all policies are in
+// mode hold.
 func TestAnUnreadableDocumentCausesAHoldOnlyIfItMayBeThePlatform(t *testing.T) {
 	for text, want := range map[string]scaling.Mode{"{not yaml": scaling.Auto, "kind: PlatformConfig\nspec: {": scaling.Hold} {
 		f := newFolder(t)
@@ -257,7 +259,7 @@ func TestADirectoryWithoutDocumentsIsAProblem(t *testing.T) {
 	}
 }
 
-// Each type with each of its metrics can be written in a policy.
+// A policy is accepted with each metric of each model server type.
 func TestEveryMetricOfEveryTypeIsAccepted(t *testing.T) {
 	for _, engine := range []policy.SourceType{
 		policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI,

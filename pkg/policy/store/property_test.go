@@ -89,8 +89,8 @@ var wellPlatform = func() string {
 	return string(text)
 }()
 
-// pick draws one of the values. The second half of each list contains mostly mistakes and is drawn so rarely that a whole policy can be
-// valid.
+// pick draws one of the values. In 95% of the draws it uses only the first half of the list. The second half contains mostly invalid
+// values, and a whole policy is valid only if they are rare.
 func pick(t *rapid.T, label string, values ...any) any {
 	most := (len(values) - 1) / 2
 	if rapid.IntRange(0, 19).Draw(t, label+" wild") == 7 {
@@ -223,7 +223,7 @@ func TestAPolicyIsValidOrRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// A document that is loaded twice, or encoded as YAML again, has the same result.
+// Two stores that load the same files report the same problems and have the same number of policies in force.
 func TestLoadingIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
@@ -239,7 +239,7 @@ func TestLoadingIsDeterministic(t *testing.T) {
 	})
 }
 
-// The output of import is decoded to the same policy.
+// The document that spec.Marshal returns for a valid policy is decoded to the same policy.
 func TestAMarshalledPolicyIsDecodedUnchanged(t *testing.T) {
 	checked := 0
 	rapid.Check(t, func(t *rapid.T) {

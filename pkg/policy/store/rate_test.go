@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
 )
 
-// The query that `rate: 30s` is compiled to is a rate, and so is a query of the platform; a gauge is none.
+// promql.PerSecond recognizes the query that a signal with `rate: 30s` is compiled to, and a query of the PlatformConfig with rate(). It
+// does not recognize a query of a gauge.
 func TestQueriesOfPoliciesAreRecognizedAsRates(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{

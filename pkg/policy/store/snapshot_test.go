@@ -74,7 +74,7 @@ func TestReadingHasNoSideEffect(t *testing.T) {
 	}
 }
 
-// A tick reads while a file is loaded again and again. Every read returns one complete version.
+// A reader runs while a file is loaded again and again. In each read, all policies are from the same version.
 func TestReadersSeeACompleteSnapshotDuringAReload(t *testing.T) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(50, 1))
@@ -105,7 +105,8 @@ func TestReadersSeeACompleteSnapshotDuringAReload(t *testing.T) {
 	}
 }
 
-// BenchmarkReadDuringLoad measures a read of 10,000 policies while a load holds the lock. The time depends on neither.
+// BenchmarkReadDuringLoad measures a read of 10,000 policies while a load holds the lock. A read does not wait for the lock, and its time
+// does not depend on the number of policies.
 func BenchmarkReadDuringLoad(b *testing.B) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(10_000, 1))

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// State is which version of a document is in force.
+// State describes which version of a document is in force.
 type State string
 
 // Values of State.
@@ -49,14 +49,14 @@ type Report struct {
 type Options struct {
 	// Clock provides Status.Since; nil leaves it zero.
 	Clock func() time.Time
-	// Prepare receives the policies and the PlatformConfig before any reader sees them, so that the poller reads the signals of a
-	// policy before its first decision. It is called under the store's lock; it must do no I/O and call no method of the store. It may
-	// be nil.
+	// Prepare is called with the policies and the PlatformConfig before readers see them. The poller uses it to read the signals of a new
+	// policy before the first decision. It is called with the lock of the store held, so it must do no I/O and call no method of the store.
+	// It may be nil.
 	Prepare func(policies []*policy.Compiled, platform *policy.Platform)
 }
 
-// Store holds the policies in force. Load, SetObject and DeleteObject change them; readers never wait. It implements the interface
-// Policies of package engine. All methods are safe for concurrent use.
+// Store contains the policies in force. Load, SetObject and DeleteObject change them. Methods that read the policies in force take no lock,
+// so they never wait for a load. It implements the interface Policies of package engine. All methods are safe for concurrent use.
 type Store struct {
 	clock   func() time.Time
 	prepare func([]*policy.Compiled, *policy.Platform)
@@ -73,7 +73,8 @@ type Store struct {
 	objects           map[objectKey]*object
 	carriers          map[scaling.Key]objectKey // the object that carries a policy
 	owners            map[targetKey]string      // the policy in the same namespace that decides for a target, as published last
-	// status is by document, or by file if there is no document. It omits documents that are in force without a problem.
+	// status contains the status of each document by Status.Document, or by file if the file cannot be read. It has no entry for a document
+	// that is in force without a problem.
 	status   map[string]Status
 	interner *compile.Interner
 
@@ -115,8 +116,8 @@ func New(o Options) *Store {
 	return s
 }
 
-// Publish makes the changes of SetObject and DeleteObject visible to readers. It never waits: a load in progress publishes them at its
-// end, and another call in progress leaves them to the next Publish. The loop calls it before each tick.
+// Publish makes the changes of SetObject and DeleteObject visible to readers. It never waits for the lock. If a load is in progress, the
+// load publishes the changes at its end. Otherwise, if the lock is held, the next Publish does. The control loop calls it before each tick.
 func (s *Store) Publish() {
 	if s.dirty.Load() && s.mu.TryLock() {
 		s.publish()
@@ -212,6 +213,6 @@ func (s *Store) publish() bool {
 	return true
 }
 
-// Groups returns the capacity groups in force, in the order of the PlatformConfig. They stay the same until a newer PlatformConfig is
-// in force. The caller must not change them.
+// Groups returns the capacity groups in force, in the order of the PlatformConfig. The pointers are the same in every call until another
+// PlatformConfig is in force. The caller must not change the groups.
 func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }

@@ -197,8 +197,8 @@ func TestUnchangedPoliciesKeepTheirValue(t *testing.T) {
 	}
 }
 
-// What was learned of a signal is stored by its Source, which stays the same through other edits. Another query must have another
-// Source.
+// The state of a signal is stored by its Source. Therefore Source must not change if the name, the target or other policy fields change. It
+// must change if the signal reads something else.
 func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
@@ -227,7 +227,8 @@ func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	}
 }
 
-// Ten thousand policies of one template share one list of signals. A change of one policy must not change the others.
+// Policies with equal signals share one list of signals in memory. If the PlatformConfig denies the source to one of them, the other one
+// must not change.
 func TestPoliciesOfOneTemplateShareOnlyTheirLists(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
@@ -482,7 +483,8 @@ func TestOtherFilesAreIgnored(t *testing.T) {
 	}
 }
 
-// Sixteen windows that open and close every other minute. A search through all of their changes would delay the load for minutes.
+// The policy has sixteen windows that open and close every other minute. The search for overlaps must stop after MaxSteps; a search of four
+// years would delay the load by minutes.
 func TestALargeCalendarIsLoadedInTime(t *testing.T) {
 	f := newFolder(t)
 	text := simple("a", 30) + "  schedules:\n"
@@ -498,7 +500,7 @@ func TestALargeCalendarIsLoadedInTime(t *testing.T) {
 	expect(t, policies, "with the calendar", "a 30")
 }
 
-// The user asks why a policy has no target. The store returns the problem of the refused version.
+// Refusal returns the problem of a policy that has no version in force, so that the user can see why the policy has no target.
 func TestARefusedPolicyNamesItsReason(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

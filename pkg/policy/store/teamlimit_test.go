@@ -55,7 +55,8 @@ func targets(t *testing.T, s *store.Store) (sum int32) {
 	return sum
 }
 
-// A team with a limit of 4 GPUs has two policies that need 500 replicas each.
+// Two policies of one team need 500 replicas each, with one GPU for each replica. The sum of their targets must not exceed the GPU limit of
+// the team.
 func TestTheLimitOfATeamAppliesToServedTargets(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", simple("a", 500)+"---\n"+simple("b", 500))

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Validate checks files and directories as a new store would load them, and returns all problems in the order of the files. Errors
-// returns how many of them refuse a document. A path without documents is a problem, because in CI it is usually a renamed directory. A
-// price book has its own file and is checked as one.
+// Validate checks files and directories as a new store would load them. It returns all problems in the order of the files; policy.Errors
+// counts those that refuse a document. It also reports a path without documents, because in CI that is usually a renamed directory. A file
+// with a price book is checked as a price book.
 func Validate(paths ...string) []policy.Problem { return ValidatePaths(Trusted(paths...)...) }
 
-// ValidatePaths is Validate of paths from which only certain documents are accepted.
+// ValidatePaths is like Validate, and accepts from each path only the documents that the Path allows.
 func ValidatePaths(paths ...Path) []policy.Problem {
 	files := readAll(paths)
 	var problems []policy.Problem

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// unknownPlatform is in force while a PlatformConfig exists that was never valid. Its bounds are unknown, so every HPA and ScaledObject
-// keeps its replicas.
+// unknownPlatform is used while a PlatformConfig exists and no version of it was ever valid. Its bounds and permissions are unknown, so its
+// mode is hold: every HPA and ScaledObject keeps its replicas.
 var unknownPlatform = &policy.Platform{Mode: scaling.Hold, Unreadable: true}
 
 // noPlatform is in force without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
@@ -31,8 +31,8 @@ type entry struct {
 	conflict  string           // the policy that decides for the target instead; empty if this one does
 }
 
-// choosePlatform puts the PlatformConfig of the files into force if there is exactly one and it is valid. Otherwise the last valid
-// version stays in force.
+// choosePlatform sets s.platform, the PlatformConfig in force. It is the document in the files if there is exactly one and it is valid.
+// Otherwise it is the last valid version, or unknownPlatform or noPlatform if no version was ever valid.
 func (s *Store) choosePlatform() {
 	all := s.documents(spec.KindPlatformConfig)
 	s.missing = nil
@@ -65,7 +65,8 @@ func (s *Store) choosePlatform() {
 	}
 }
 
-// withoutPlatform handles files without a PlatformConfig. It returns true if none was in force, or an empty one: then none is in force.
+// withoutPlatform handles a load without a PlatformConfig in the files. If no PlatformConfig was in force, or one with an empty spec was,
+// it sets noPlatform and returns true. Otherwise the last valid version stays in force, and it returns false.
 func (s *Store) withoutPlatform() bool {
 	config := &s.config
 	removed := config.lastValid != nil && !s.mayExist(config.lastValid.File)
@@ -102,11 +103,12 @@ func (s *Store) acceptPlatform(d *document) bool {
 	return true
 }
 
-// howToRemove is the allowed value of a problem that keeps a PlatformConfig in force: how to remove it on purpose.
+// howToRemove is the text of Problem.Allowed if a PlatformConfig stays in force because its document became empty or is missing. It
+// describes how to remove the configuration on purpose.
 const howToRemove = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
 
-// missing returns the problem that no file contains the PlatformConfig in force. A template that renders nothing, or a ConfigMap
-// without its key, must not remove all bounds and capacity groups.
+// missing returns the problem that no file contains the PlatformConfig in force any more. That version stays in force: a template that
+// renders nothing, or a ConfigMap without its key, must not remove all bounds and capacity groups.
 func (h *entry) missing() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
 		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
@@ -120,7 +122,7 @@ func (d *document) isEmpty() bool {
 
 func (d *document) setsHold() bool { return d.platformSpec != nil && d.platformSpec.Mode == "hold" }
 
-// compileAll updates every ScalingPolicy to its document and to the PlatformConfig in force.
+// compileAll compiles the ScalingPolicies of the files again if their document or the PlatformConfig in force changed.
 func (s *Store) compileAll() {
 	next := map[string]*entry{}
 	for _, d := range s.documents(spec.KindScalingPolicy) {
@@ -152,7 +154,8 @@ func (s *Store) compileAll() {
 	s.policies = next
 }
 
-// reconcile compiles the document of h, or else its last valid version, against the PlatformConfig in force.
+// reconcile updates h.compiled to the PlatformConfig in force. It compiles the current document, or the last valid version if the current
+// document has a problem.
 func (s *Store) reconcile(h *entry) {
 	if h.compiled != nil && h.lastValid == h.doc && s.rebase(h) {
 		return
@@ -166,7 +169,8 @@ func (s *Store) reconcile(h *entry) {
 	if h.lastValid == nil || s.rebase(h) {
 		return
 	}
-	// The PlatformConfig changed while a last valid version is in force: it stays in force within the new bounds and permissions.
+	// The PlatformConfig changed, and the current document cannot be compiled. The last valid version is adapted to the new bounds and
+	// permissions.
 	if h.lastValid != h.doc {
 		if c := s.compile(h.lastValid.copy()); c != nil {
 			h.compiled, h.platform = c, s.platform
@@ -184,7 +188,8 @@ func (s *Store) compile(d *document) *policy.Compiled {
 		Interner: s.interner})
 }
 
-// rebase updates a compiled policy to the PlatformConfig in force if that differs only in its mode. It reports whether it did.
+// rebase updates h.compiled without compiling it again if the PlatformConfig in force differs at most in its mode. It returns false if the
+// policy must be compiled.
 func (s *Store) rebase(h *entry) bool {
 	if h.platform == s.platform {
 		return true
@@ -198,14 +203,14 @@ func (s *Store) rebase(h *entry) bool {
 	return true
 }
 
-// claim is a policy that is valid and may come into force.
+// claim is a valid policy before resolve has checked that no other policy decides for its scale target.
 type claim struct {
 	compiled *policy.Compiled
 	conflict *string // set to the policy that already decides for the target
 }
 
-// claims returns the valid policies by key, those of files first. The policy that an object carries replaces the policy of a file with
-// the same name.
+// claims returns the valid policies: first those of files, then those of annotated objects, each sorted by namespace and name. A policy of
+// an object replaces the policy of a file with the same name.
 func (s *Store) claims() []claim {
 	for _, id := range s.blocked() {
 		s.compileObject(s.objects[id])
@@ -230,8 +235,8 @@ func (s *Store) claims() []claim {
 	return all
 }
 
-// resolve returns the policies to put into force, by key, with one policy for each target. A policy keeps its target until it is
-// removed or changes its target.
+// resolve returns the policies to put into force, sorted by namespace and name. If several policies have the same scale target, only one of
+// them is returned: the one that already decides for the target, or else the first in claims. The others get a conflict.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
 	isNew := func(c claim) int {
@@ -267,7 +272,7 @@ func targetOf(c *policy.Compiled) targetKey {
 	return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target)
 }
 
-// targetKeyOf ignores the version: apps/v1 and apps/v1beta2 are the same object.
+// targetKeyOf returns the key of a scale target. It ignores the API version, because apps/v1 and apps/v1beta2 are the same object.
 func targetKeyOf(namespace string, t scaling.Target) targetKey {
 	group, _, found := strings.Cut(t.APIVersion, "/")
 	if !found {

@@ -10,20 +10,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// rereadEvery is after how many polls the contents are read although no file changed its time or size. A file that is replaced by one
-// of the same size within the resolution of the file system's clock looks unchanged.
+// rereadEvery is the number of polls after which the files are read even if no size or modification time changed. A file can be replaced by
+// one of the same size within the time resolution of the file system; this change would not be detected otherwise.
 const rereadEvery = 10
 
-// Watch is WatchPaths of paths from which every document is accepted.
+// Watch is like WatchPaths, and accepts all documents from the paths.
 func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(Report), paths ...string) {
 	s.WatchPaths(ctx, interval, report, Trusted(paths...)...)
 }
 
-// WatchPaths loads the paths whenever they change, until ctx ends. It calls report after a change of the policies in force or of the
+// WatchPaths loads the paths whenever a file changes, until ctx ends. It calls report if a load changed the policies in force or the
 // problems.
 //
-// It polls the files every interval instead of using notifications of the kernel. Notifications do not work on network file systems,
-// name the wrong file when the kubelet replaces a ConfigMap volume, and are limited in number. A poll costs one stat for each file.
+// It polls the files instead of using inotify. Inotify does not work on network file systems, reports the wrong file when the kubelet
+// replaces a ConfigMap volume, and has a limited number of watches. A poll costs one stat call for each file.
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
 	ticker := time.NewTicker(interval) // I/O edge: paces the polls of files
 	defer ticker.Stop()

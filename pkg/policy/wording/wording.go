@@ -1,4 +1,4 @@
-// Package wording words found and allowed values in problems.
+// Package wording formats text for the messages of policy problems: the value that was found, and the values that are allowed.
 package wording
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxFound limits the part of a found value that a problem repeats, so that a pasted file does not fill the log.
+// maxFound is the number of characters of a found value that a message contains at most, so that a pasted file does not fill the log.
 const maxFound = 60
 
 // Quote returns a found value in quotes, shortened to maxFound characters, without credentials of URLs.
@@ -19,7 +19,7 @@ func Quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// credentials of a URL are never repeated, because problems are written to logs and Events.
+// credentials matches the credentials in a URL. Quote replaces them, because problems are written to logs and Events.
 var credentials = regexp.MustCompile(`://[^/@]*@`)
 
 // nearest returns the most similar of the words, or "" if none is similar.
@@ -66,7 +66,8 @@ func distance(a, b string) int {
 	return rows[(len(a)+1)%3][len(b)]
 }
 
-// DidYouMean returns a question for the most similar of the words, or "" if none is similar.
+// DidYouMean returns text that can be appended to a message, such as `, did you mean "maxReplicas"?`, with the most similar of the words.
+// It returns "" if none is similar.
 func DidYouMean(s string, words []string) string {
 	if w := nearest(s, words); w != "" {
 		return fmt.Sprintf(", did you mean %q?", w)

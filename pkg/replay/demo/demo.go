@@ -25,7 +25,7 @@ type Options struct {
 	Seed     uint64
 	// Clock sets the pace of the run; it is read about once a tick. nil: the run does not wait.
 	Clock func() time.Time
-	// OnTransition is called for each change of an outcome, in the tick of the change.
+	// OnTransition is called for each change of a workload's decision, in the tick of the change.
 	OnTransition func(engine.Record)
 }
 
@@ -75,8 +75,8 @@ func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 // Assumptions returns the assumptions of the simulator.
 func (d *Demo) Assumptions() simulator.Assumptions { return d.simulator.Assumptions() }
 
-// Moment returns what is billed now, for a period of the given length. It must be called from the function given to OnTick,
-// because the simulator does not advance then.
+// Moment returns the nodes and GPUs that are billed at the present virtual time, as a cost.Interval of the given length. It must be called
+// from the function that is set with OnTick, because the simulator does not advance during that call.
 func (d *Demo) Moment(length time.Duration) cost.Interval { return d.simulator.Moment(length) }
 
 // OnTick sets a function that is called with the virtual time after each tick. OnTick must be called before Run.

@@ -13,7 +13,8 @@ const (
 	a10gHourly, a10gSpotHourly = 1.006, 0.41 // g5.xlarge
 )
 
-// pools returns NodePools with two types of GPU, each with spot first and on-demand while spot has no capacity.
+// pools returns four NodePools: spot and on-demand for each of two GPU types. Spot has the higher weight, and on-demand is used while spot
+// has no capacity.
 func pools(seed uint64) []simulator.NodePool {
 	budgets := []simulator.Budget{{Percent: 50}}
 	pool := func(name, instance, capacity string, weight int32, hourly float64) simulator.NodePool {

@@ -47,13 +47,13 @@ func profiles() map[string]trace.Profile {
 	}
 }
 
-// clock returns a period of every day.
+// clock returns a daily period that starts at the given hour and minute and lasts length minutes.
 func clock(hour, minute, length int) trace.Hours {
 	from := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
 	return trace.Hours{From: from, To: from + time.Duration(length)*time.Minute}
 }
 
-// except returns the rest of the day, around the given periods in order.
+// except returns the daily periods between the given ones, which must be sorted by time.
 func except(busy ...trace.Hours) (idle []trace.Hours) {
 	last := busy[len(busy)-1].To
 	for _, b := range busy {
@@ -88,7 +88,8 @@ func scenario(o Options) (simulator.Config, error) {
 	return config, nil
 }
 
-// traffic returns the built-in traffic of a workload. With a recorded trace, the other workloads get no requests.
+// traffic returns the built-in traffic of a workload. If Options.Requests is set, llama-chat gets those requests and the other workloads
+// get none (nil).
 func (o Options) traffic(name string) (*trace.Trace, error) {
 	if o.Requests != nil {
 		if name == "llama-chat" {

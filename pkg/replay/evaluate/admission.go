@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Admission says whether scaling to zero can meet the SLO on this traffic. After an idle period longer than the cooldown there
-// are no replicas. Requests that arrive within cold start - W after the first one then wait too long, with any policy:
+// Admission is the result of the check whether a policy that scales to zero can meet the SLO on this traffic. A wake is the first request
+// after an idle period longer than the cooldown. There are no replicas at that time, and the first replica is ready after a cold start (D).
+// Requests that arrive less than D - W after the wake wait longer than W, the wait that the SLO allows, with any policy:
 //
-// \tlate = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
+//	late = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
 //
 // With k warm replicas, the same periods are computed with a fluid queue of k servers.
 type Admission struct {
@@ -66,10 +67,11 @@ func (c *Case) admission() (Admission, []string) {
 	return out, warnings
 }
 
-// arrival is a request after a wake: its time, and the replica time that it needs.
+// arrival is a request that arrives after a wake: the time since the wake, and the replica time that the request needs.
 type arrival struct{ after, work time.Duration }
 
-// wakes returns the requests that arrive within a cold start after each idle period longer than the cooldown.
+// wakes returns one list for each idle period longer than the cooldown: the first request after the idle period, and the requests that
+// arrive within a cold start after it. requests is the number of all requests in the traffic.
 func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests int) {
 	last, began := time.Duration(0), time.Duration(-1)
 	if c.initial() == 0 {
@@ -91,7 +93,8 @@ func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests 
 	return wakes, requests
 }
 
-// lateIn returns how many requests of one wake wait longer than W with the given warm replicas, until the cold start is over.
+// lateIn returns how many of the requests after one wake wait longer than the SLO allows. Until the cold start is over, only the given
+// number of warm replicas serves requests.
 func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int) {
 	free := time.Duration(0) // when the fluid queue of the warm replicas has finished the requests before
 	for _, a := range wake {

@@ -10,7 +10,8 @@ import (
 // same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * evolutionRunsPerKnob
 
-// scaled returns a baseline with the defaults and the tries for the service of the case.
+// scaled returns the baseline with the default values and the tries of its knobs converted from the service Chat8B to the service of the
+// case.
 func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
 	reference := *c
 	reference.Service = simulator.Chat8B

@@ -9,8 +9,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// With an SLO wait of two hours and twenty minutes of traffic, no request must be served before the end. That is not a bound of
-// $0: the sum is the bound of the other workload, with a note.
+// The traffic lasts 20 minutes and the SLO of the first workload allows a wait of 2 hours, so none of its requests must be served before
+// the end of the run. Its bound must be reported as missing, not as $0. The bound of both workloads is then the bound of the second one,
+// and its relaxations name the first one.
 func TestWorkloadWithoutRequiredRequestsAddsNoBound(t *testing.T) {
 	cases := pair(t, func(c *Case) { c.Bound = true })
 	cases[0].SLO.Wait = 2 * time.Hour
@@ -27,7 +28,8 @@ func TestWorkloadWithoutRequiredRequestsAddsNoBound(t *testing.T) {
 	}
 }
 
-// A short cold start and a trace of several days need more slots than the limit. The bound is then computed from the work alone.
+// The cold start of 5 s requires short slots, and the traffic of 28 hours has more of them than maxSlots. The request-level bound is then
+// computed by lowerbound.Work, without starts and idle time.
 func TestTooManySlotsFallBackToTheWorkBound(t *testing.T) {
 	p, _ := trace.Preset("flat")
 	p.Duration, p.Seed, p.Rate = 28*time.Hour, 3, 0.01

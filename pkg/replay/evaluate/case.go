@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// AutoInitial computes the initial replicas from the first minutes of the traffic.
+// AutoInitial is the value of Case.Initial for which the initial replicas are computed from the first ten minutes of the traffic.
 const AutoInitial = -1
 
 // SLO requires that a share of the requests, 0..1, waits at most Wait before service starts.
@@ -124,7 +124,8 @@ func (c *Case) start() time.Time {
 	return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 }
 
-// horizon returns the virtual time that each run lasts and is billed for: the traffic, rounded up to a slot.
+// horizon returns the virtual time that each run lasts and is billed for: Case.For, or the duration of the traffic if For is 0, rounded up
+// to a whole number of slots.
 func (c *Case) horizon() time.Duration {
 	if c.For > 0 {
 		return (c.For + slotLength - 1) / slotLength * slotLength
@@ -132,8 +133,8 @@ func (c *Case) horizon() time.Duration {
 	return (c.Traffic.Duration/slotLength + 1) * slotLength
 }
 
-// perReplica returns the requests per second that a replica can serve, measured on a prefix of the traffic, and the arrivals per
-// second in that prefix.
+// perReplica returns two rates, in requests per second, for the first part (prefix) of the traffic: the rate that one replica can serve,
+// and the rate of arrivals. Both are 0 if no request arrives in it.
 func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	var busy time.Duration
 	n := 0
@@ -151,7 +152,8 @@ func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	return slots * float64(n) / busy.Seconds(), float64(n) / min(prefix, c.Traffic.Duration).Seconds()
 }
 
-// initial returns the replicas at the start: those that the first ten minutes need, within the policy's bounds.
+// initial returns the number of replicas at the start. With AutoInitial these are the replicas that the first ten minutes of the traffic
+// need, within minReplicas and maxReplicas.
 func (c *Case) initial() int32 {
 	if c.Initial >= 0 {
 		return c.Initial
@@ -164,7 +166,7 @@ func (c *Case) initial() int32 {
 	return min(max(int32(math.Ceil(arrive/served)), p.MinReplicas), p.MaxReplicas)
 }
 
-// assumptions returns those of the simulator, with the cold start of the case.
+// assumptions returns the default assumptions of the simulator, with the cold start of the case if it sets one.
 func (c *Case) assumptions() *simulator.Assumptions {
 	a := simulator.DefaultAssumptions()
 	if c.ColdStart > 0 {
@@ -207,7 +209,8 @@ func (c *Case) typicalColdStart() time.Duration {
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// workload returns the case as a workload of the simulator. A nil factory means the policy itself.
+// workload returns the case as a workload of the simulator, which is scaled by the actuator of the factory. If the factory is nil, the
+// policy of the case scales the workload.
 func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
@@ -219,8 +222,9 @@ func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
 	return w
 }
 
-// pools returns the NodePools of the case. With a spot trace there are two: spot first, and on demand while spot has no capacity,
-// with one node per replica that is removed when empty. Nil: GPUs billed per second.
+// pools returns the NodePools of the case, or nil if GPUs are billed per second without NodePools. With a spot trace there are two
+// NodePools with one node per replica: spot is preferred, and on-demand is used while spot has no capacity. Nodes are removed when they are
+// empty.
 func (c *Case) pools() []simulator.NodePool {
 	if c.Spot == nil {
 		return c.NodePools

@@ -30,8 +30,8 @@ func (c *Case) requests() ([]lowerbound.Request, error) {
 // take too long to solve.
 const maxSlots = 50_000
 
-// setup returns the parameters that both bounds share, with slots of the fluid bound: ten seconds, and up to a minute if requests
-// may wait for hours.
+// setup returns the parameters of the fluid bound; fineSetup derives those of the request-level bound from them. A slot is ten seconds. If
+// requests may wait for at least 20 minutes, a slot is up to a minute, but at most a 60th of the wait.
 func (c *Case) setup() lowerbound.Setup {
 	slot := slotLength
 	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
@@ -45,7 +45,9 @@ func (c *Case) setup() lowerbound.Setup {
 	}
 }
 
-// fineSetup returns the setup of the request-level bound, which subtracts two slots from the cold start.
+// fineSetup returns the parameters of the request-level bound. That bound subtracts two slots from the cold start, so fineSetup shortens
+// the slot, to one second at the least, until two slots are not longer than the cold start. It returns an error if there are then more than
+// maxSlots slots.
 func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
 		if s.ColdStart < 2*s.Slot {
@@ -60,8 +62,9 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	return s, nil
 }
 
-// certificate holds the bounds and the schedules of a workload whose future is known. The bounds use the shortest possible cold
-// start. The schedules use the typical one for new nodes; with the shortest, their replicas would be minutes late.
+// certificate holds the lower bounds of one workload and the schedules that the clairvoyant runs use. Both are computed with knowledge of
+// the whole traffic. The bounds use the shortest possible cold start, so that they are valid for every run. The schedules use the typical
+// cold start on a new node; with the shortest one, their replicas would be minutes late.
 type certificate struct {
 	bounds []Bound
 	exact  []simulator.Step // the schedule behind the fluid bound, for the typical cold start
@@ -112,7 +115,7 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	return out, nil
 }
 
-// empty sets a problem on a bound of $0, which would otherwise read like a result.
+// empty replaces a bound of $0 by one without a value and with a Problem, because $0 would read like a result.
 func (b *Bound) empty(requests int, wait time.Duration) {
 	if b.Problem != "" || b.Lower > 0 {
 		return
@@ -135,8 +138,8 @@ func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boun
 	return out, planOf(steps, s.ColdStart), err
 }
 
-// requestBound returns the highest of the bounds that the work alone and the cuts give; each of them is valid. If there are too
-// many slots, it returns the bound of the work alone and notes that in the relaxations.
+// requestBound returns the highest of several valid lower bounds: the bound of lowerbound.Work, and the bound of lowerbound.RequestLevel
+// for each cut. If there are more than maxSlots slots, it returns the bound of lowerbound.Work and a note in the relaxations.
 func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, error) {
 	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
 	work, err := lowerbound.Work(requests, s)

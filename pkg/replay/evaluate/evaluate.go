@@ -15,15 +15,15 @@ import (
 // Progress receives the name of the current run and the finished share of it, 0..1. Several goroutines call it.
 type Progress func(what string, done float64)
 
-// Workload runs the policy of one case and the baselines that it names, and returns the report. The same case gives the same
-// bytes.
+// Workload runs the policy of one case and the baselines that the case lists, and returns the report. The same case always gives the same
+// report, byte for byte.
 func Workload(ctx context.Context, c Case, progress Progress) (*Report, error) {
 	return Workloads(ctx, []Case{c}, progress)
 }
 
-// Workloads runs several workloads in one simulated cluster, each with its own SLO. A replica serves only its own workload, so
-// the sum of the lower bounds is a lower bound for all workloads. A baseline scales all workloads; a tuned baseline is tuned to
-// each workload separately.
+// Workloads runs several workloads in one simulated cluster, each with its own SLO. A replica serves only its own workload, so the sum of
+// the lower bounds is a lower bound for all workloads. In the run of a baseline, that baseline scales all workloads. In its tuned run, its
+// knobs have separate values for each workload.
 func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, error) {
 	if progress == nil {
 		progress = func(string, float64) {}
@@ -77,7 +77,7 @@ func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, e
 	return out, err
 }
 
-// named returns the row of the policies before their run.
+// named returns the Run of gpuscaler's policies with its name, variant and description, before it has results.
 func (t trial) named() Run {
 	words := "policy " + t[0].Policy.Workload.Key.String()
 	if len(t) > 1 {
@@ -86,7 +86,7 @@ func (t trial) named() Run {
 	return Run{Name: "gpuscaler", Variant: Ours, Words: words + ", decided by the engine of the controller"}
 }
 
-// fill runs the trial and stores the result in row, which already has its name and settings.
+// fill simulates the trial and stores the results in row. It keeps the name, the variant and the description of row.
 func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progress Progress) error {
 	what := row.Name + " " + row.Variant
 	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].horizon())) })
@@ -99,7 +99,7 @@ func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progres
 	return nil
 }
 
-// set stores the settings of each workload, and how many settings the search tried.
+// set stores the values of the knobs for each workload, and how many settings the search for them tried.
 func (r *Run) set(names []string, settings []Tried, tried []int) {
 	for i, l := range r.Loads() {
 		for k, name := range names {
@@ -109,7 +109,8 @@ func (r *Run) set(names []string, settings []Tried, tried []int) {
 	}
 }
 
-// staticFleet returns the run with the fixed number of replicas of each case, or nil if a case names none.
+// staticFleet returns the run in which each workload has a fixed number of replicas (Case.Static), or nil if a case does not set that
+// number.
 func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error) {
 	by, fleet := t.ours(), slices.Clone(t)
 	for i := range t {
@@ -191,7 +192,8 @@ func tuningProgress(name string, progress Progress) func(runs, of int, best Run)
 	return func(runs, of int, _ Run) { progress(what, min(1, float64(runs)/float64(max(1, of)))) }
 }
 
-// compare sets the ratios of each run's cost to the lower bounds, and the name of the cheapest run that meets the SLO.
+// compare sets the ratio of cost to the lower bounds in each run that meets the SLO, the name of the cheapest of these runs, and the
+// savings of gpuscaler over the static fleets.
 func (r *Report) compare() {
 	fluid, loose := r.Bound(FluidBound), r.Bound(RequestBound)
 	var best *Run
@@ -219,7 +221,8 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns the saved share of a cost, or nil if the cost is 0.
+// saved returns the share, up to 1, that the first cost saves of the second one (of), or nil if the second one is 0. It is negative if the
+// first cost is higher.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

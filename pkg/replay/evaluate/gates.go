@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Gate is a condition on gpuscaler's run that fails a pipeline: "slo<0.99".
+// Gate is a condition on the results of gpuscaler's run, such as "slo<0.99". The pipeline fails if the condition is true.
 type Gate struct {
 	Text     string
 	subject  *subject
@@ -29,7 +29,7 @@ type subject struct {
 	of         func(*Report) *float64 // returns nil if the report has no such value
 }
 
-// always reads a value that every run has.
+// always returns a function that reads a value of gpuscaler's run. It is for values that every run has.
 func always(f func(*Run) float64) func(*Report) *float64 {
 	return func(r *Report) *float64 { v := f(&r.Runs[0]); return &v }
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// head returns the report before any run.
+// head returns a report without runs and bounds: the workloads with their traffic, and the assumptions.
 func (t trial) head() *Report {
 	c := &t[0]
 	a := c.assumptions()
@@ -55,7 +55,7 @@ func (c *Case) subject() Subject {
 	return out
 }
 
-// certified copies the bounds into the report, and adds those of several workloads.
+// certified stores the lower bounds of each workload in the report. If there are several workloads, it also stores the sum of their bounds.
 func (r *Report) certified(certificates []certificate) {
 	for i, s := range r.Subjects() {
 		s.Bounds = certificates[i].bounds
@@ -97,8 +97,8 @@ func (b *Bound) add(o *Bound, of string) {
 	b.Exact, b.Slot = b.Exact && o.Exact, max(b.Slot, o.Slot)
 }
 
-// relaxed returns the relaxations of one kind of bound: each that all workloads share once, and each other one with the name of
-// its workload.
+// relaxed returns the relaxations of one kind of bound. A relaxation that applies to all workloads is listed once; each other one is listed
+// with the name of its workload.
 func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	bounded, count := 0, map[string]int{}
 	for i := range certificates {

@@ -63,7 +63,7 @@ func toleranceKnob(side string, now float64, set func(*scaling.Policy, float64))
 		Write: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }, set: set}
 }
 
-// targetKnob covers values around the current target of a signal. A percentage stays at most 100%.
+// targetKnob returns the knob for the target of signal i. Its tries are 0.25 to 3 times the current target; for a percentage, at most 100%.
 func targetKnob(p *scaling.Policy, i int) Knob {
 	s := &p.Signals[i]
 	k := Knob{Name: s.Name + " target", Path: []string{"signals", strconv.Itoa(i), "target"}, Value: s.Target,
@@ -86,7 +86,7 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 	return k
 }
 
-// forecastKnobs cover the deviations and the window of a signal's forecast.
+// forecastKnobs returns the knobs for the deviations and the window in the forecast of signal i.
 func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	s := &p.Signals[i]
 	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
@@ -102,7 +102,7 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	}
 }
 
-// threeDigits rounds a value to three digits.
+// threeDigits rounds a positive value to three significant digits.
 func threeDigits(v float64) float64 {
 	unit := digit(v)
 	if out := tidy(math.Round(v/unit) * unit); out > 0 {
@@ -111,10 +111,10 @@ func threeDigits(v float64) float64 {
 	return v
 }
 
-// digit returns the unit of the third digit of a number above 0.
+// digit returns the place value of the third significant digit of a number above 0: 0.01 for 5.43.
 func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
 
-// tidy removes the rounding error after three digits: 0.07 instead of 0.07000000000000001.
+// tidy returns the value with three significant digits and without a floating-point error: 0.07 instead of 0.07000000000000001.
 func tidy(v float64) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if err != nil {

@@ -37,13 +37,13 @@ func (t trial) clairvoyant(ctx context.Context, certificates []certificate, prog
 	return out, nil
 }
 
-// maxSpareReplicas limits the replicas that are added to a careful plan because the simulator takes nodes away and stops requests
-// on replicas that end.
+// maxSpareReplicas limits the replicas that carryOut adds to a careful plan. A plan can need more replicas because the simulator interrupts
+// spot nodes, and because replicas that end can stop their requests.
 const maxSpareReplicas = 6
 
-// carryOut runs plans in the simulator. If a workload misses its SLO, its plan gets one more replica whenever it has any, and
-// keeps each replica one service time longer; this repeats until all workloads meet their SLO. If the maximum is not enough, the
-// result is the run of the unchanged plans.
+// carryOut simulates the plans. If a workload misses its SLO, one replica is added to its plan at all times at which the plan has any
+// replicas, and its scale-downs are delayed by one more service time. This repeats until all workloads meet their SLO. If the maximum
+// number of added replicas (most) is not enough, the result is the run of the unchanged plans.
 func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.Step, most int32, progress Progress) error {
 	spare := make([]int32, len(t))
 	for first := (*Run)(nil); ; {
@@ -82,8 +82,8 @@ func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.St
 	}
 }
 
-// withSpare returns the plan with more replicas whenever it has any, up to the maximum of the policy, each kept for as many more
-// service times.
+// withSpare returns a plan with the given number of additional replicas at all times at which the plan has any, up to maxReplicas. Each
+// scale-down is delayed by that number times the longest service time.
 func (c *Case) withSpare(steps []simulator.Step, more int32) []simulator.Step {
 	if more == 0 {
 		return steps
@@ -104,7 +104,7 @@ func (c *Case) longestService() (longest time.Duration) {
 	return longest
 }
 
-// kept returns a plan in which each replica is removed later by the given time.
+// kept returns the plan with each scale-down delayed by the given time.
 func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
 	var instants []time.Duration
 	for i, s := range steps {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// onNodes adds NodePools with one GPU per node: spot with a loss, and on-demand.
+// onNodes adds two NodePools with one GPU per node: spot, where nodes are interrupted, and on-demand.
 func onNodes(c *Case) {
 	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
 		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
@@ -23,8 +23,8 @@ func onNodes(c *Case) {
 		{At: 30 * time.Minute, Lost: 1}, {At: 70 * time.Minute, Lost: 1}, {At: 80 * time.Minute, Added: 2}, {At: 150 * time.Minute, Lost: 2}}}
 }
 
-// On existing nodes a replica can be ready in seconds, but a new node takes minutes. The bound uses the seconds. A plan for that
-// cold start would start each replica minutes too late.
+// On an existing node a replica is ready in seconds, but a new node takes minutes. The lower bound uses the short cold start. The plan of
+// the clairvoyant run must use the long one; otherwise each replica on a new node would be minutes late.
 func TestPlanOnNodesUsesTheTypicalColdStart(t *testing.T) {
 	c := small(t, func(c *Case) { c.ColdStart, c.Bound, c.SLO.Share = 0, true, 0.9; onNodes(c) })
 	if least, usual := c.leastColdStart(), c.typicalColdStart(); least > 10*time.Second || usual < 5*time.Minute {
@@ -42,8 +42,8 @@ func TestPlanOnNodesUsesTheTypicalColdStart(t *testing.T) {
 	}
 }
 
-// Requests of ten minutes are stopped by spot losses and ending replicas, which a schedule of slots does not include. The plan
-// gets more replicas until the SLO is met, and its description says so.
+// Requests take ten minutes, so spot interruptions and scale-downs stop some of them, which the fluid model does not include. carryOut adds
+// replicas to the plan until the SLO is met, and the description of the run states how many.
 func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 	p, _ := trace.Preset("bursty")
 	p.Duration, p.Seed, p.Rate = 4*time.Hour, 3, 0.004

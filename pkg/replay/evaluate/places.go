@@ -2,8 +2,9 @@ package evaluate
 
 import "math"
 
-// placeOf returns the position of a value among the tries of a knob, which rise or fall: 1.5 is halfway between the second and
-// the third. For a value outside the range it returns the nearer end.
+// placeOf returns the position of a value in the tries of a knob, counted from 0. The tries are in ascending or descending order. 1.5 is
+// halfway between the second and the third try, on a logarithmic scale if both are above 0. The position of a value outside the range is
+// that of the nearer end.
 func placeOf(tries []float64, v float64) float64 {
 	last := len(tries) - 1
 	for i, at := range tries {
@@ -24,8 +25,9 @@ func placeOf(tries []float64, v float64) float64 {
 	return float64(last)
 }
 
-// valueAt returns the value at a position, 0 to the last. Between two tries the value is rounded to digits that a person would
-// write, and never outside the tries. Positive ranges are divided by ratio, so that a target of one millisecond stays above 0.
+// valueAt returns the value at a position in the tries of a knob, 0 to the last index. Between two tries it interpolates: on a logarithmic
+// scale if both are above 0, so that a target of one millisecond stays above 0, and linearly otherwise. The result is rounded to a few
+// digits and is never outside the two tries.
 func valueAt(tries []float64, place float64) float64 {
 	i := int(place)
 	if i+1 >= len(tries) || float64(i) == place {

@@ -89,7 +89,8 @@ type Run struct {
 	Series *simulator.Series `json:"-"`
 }
 
-// WorkloadRun is one workload's part of a run. Workloads share nodes, so only the run has a cost, and a workload has GPU hours.
+// WorkloadRun has the results of one workload in a run. Workloads share nodes, so there is a cost for the whole run only. Each workload has
+// its GPU hours.
 type WorkloadRun struct {
 	Policy   string  `json:"policy"`   // namespace/name
 	GPUHours float64 `json:"gpuHours"` // GPU hours that its replicas held

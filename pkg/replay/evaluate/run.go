@@ -53,8 +53,9 @@ func (l *Load) take(from *simulator.LoadResult, share float64) {
 	l.ReplicasLost, l.Arrived, l.Served, l.Requeued = from.Lost, from.Arrived, from.Served, from.Requeued
 }
 
-// gather computes the totals of several workloads: counts are added; for shares and waits the worst workload counts. A single
-// workload becomes the run itself.
+// gather computes the results of a run from those of its workloads. Counts are added. The share of requests on time and the waits are those
+// of the worst workload. The utilization is the mean, weighted by GPU hours. If there is only one workload, its results become those of the
+// run.
 func (r *Run) gather() {
 	if len(r.Workloads) == 1 {
 		r.Load, r.Workloads = r.Workloads[0].Load, nil

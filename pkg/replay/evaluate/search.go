@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Search finds the settings that meet the SLO at the lowest cost. A population of settings, spread over the tries of all knobs,
-// is evolved by differential evolution and restarted when it converges. Then single knobs of the best settings are changed until
-// just enough requests are on time. All knobs change together, because a leaner target is only cheaper with a longer window and
-// the reverse; a search that changes one knob at a time stops at the first setting that meets the SLO.
+// Search finds the settings that meet the SLO at the lowest cost. It uses differential evolution: the first population is spread over the
+// tries of all knobs, and the search restarts when the population converges. Then one knob at a time of the best settings is changed until
+// just enough requests are on time. The evolution changes several knobs at once, because a target with fewer replicas often meets the SLO
+// only together with a longer window. A search that changes one knob at a time stops at the first setting that meets the SLO.
 //
-// Runs use all cores, and the first of equal results wins, so the result does not depend on the number of cores.
+// Runs use all cores. Of settings with equal results, the search keeps the one that it started first, even if another one finishes earlier,
+// so the result does not depend on the number of cores.
 type Search struct {
 	Tries    [][]float64                                                // by knob, from the most generous to the leanest; values between two tries are allowed
 	Whole    []bool                                                     // by knob: only whole numbers are allowed; nil: no such knob
@@ -31,7 +32,7 @@ type Search struct {
 	best  *Tried
 }
 
-// Tried is one setting with its run.
+// Tried is one setting, which is a value for each knob, with the results of its run.
 type Tried struct {
 	Settings []float64
 	Run      Run
@@ -78,11 +79,12 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 	return *s.best, nil
 }
 
-// missTolerance is how many more late requests than the fewest are accepted for a lower cost if no setting meets the SLO.
+// missTolerance is used if no setting meets the SLO. A setting may then have up to this factor times the fewest late requests if it costs
+// less.
 const missTolerance = 1.1
 
-// cheapestMiss returns the cheapest setting with almost the fewest late requests. If no setting meets the SLO, the last few of these
-// requests are not worth any price.
+// cheapestMiss returns the cheapest setting with at most missTolerance times the fewest late requests. It is used if no setting meets the
+// SLO: avoiding a few more late requests does not justify any cost.
 func (s *Search) cheapestMiss() *Tried {
 	out := s.best
 	late := missTolerance * (1 - s.best.Run.OnTime)
@@ -94,8 +96,8 @@ func (s *Search) cheapestMiss() *Tried {
 	return out
 }
 
-// combine runs all combinations of the tries if there are at most maxGridRuns, and returns the best of them. With one or two
-// knobs, the evolution can miss a narrow optimum.
+// combine returns the population with which the evolution starts. If there are at most maxGridRuns combinations of tries, it runs all of
+// them and returns the best ones, because with one or two knobs the evolution can miss a narrow optimum. Otherwise it returns starts.
 func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error) {
 	all := [][]float64{nil}
 	for _, tries := range s.Tries {
@@ -127,7 +129,8 @@ func (s *Search) evolutionRuns() int { return max(s.Least, evolutionRunsPerKnob*
 // size returns the size of the population.
 func (s *Search) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
-// evolve replaces a member of the population by its mutant if the mutant is better, until the runs are used up.
+// evolve runs the differential evolution: a mutant replaces its member of the population if it is better. It ends after evolutionRuns runs,
+// or after several rounds without a new setting.
 func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	size, most := s.size(), len(s.order)+s.evolutionRuns()
@@ -170,8 +173,9 @@ func (s *Search) converged(ranked []*Tried) bool {
 	return s.farMiss(first) == s.farMiss(last) && s.worth(last) < s.worth(first)*(1+convergedShare)
 }
 
-// spread adds settings until the population has the given size. A new member keeps about half of the knobs of the first member,
-// which is either written by a person or the best so far; its other knobs cover their tries evenly.
+// spread adds settings until the population has the given size. In each new setting, about half of the knobs have the values of the first
+// member of the population, which is a start setting or the best one so far. The values of the other knobs are spread evenly over their
+// tries.
 func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tried {
 	population = slices.Clone(population)
 	orders := make([][]int, len(s.Tries))
@@ -213,7 +217,8 @@ func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
 	return s.at(places)
 }
 
-// trim changes single knobs of the best settings: leaner if the SLO is met, more generous if it is missed.
+// trim changes one knob at a time in the best settings, by at most one try: to a value with fewer replicas if the setting meets the SLO,
+// and to a value with more replicas if it misses it. It finds the value by bisection.
 func (s *Search) trim(ctx context.Context) error {
 	var all []*Tried
 	for _, key := range s.order {
@@ -260,9 +265,10 @@ func (s *Search) replaces(mutant, member *Tried) bool {
 	return s.worth(mutant) <= s.worth(member)
 }
 
-// worth estimates what a run would cost if just enough requests were on time; less is better. On the shared traces, twice as many
-// late requests save about 7% of the cost. The correction is limited to 0.25..2 times the allowed late requests, because other
-// runs say little about the cost at the SLO.
+// worth estimates the cost of a run if exactly the allowed number of requests were late; less is better. On the shared traces, twice as
+// many late requests save about 7% of the cost, and worth corrects the cost accordingly. Fewer than 0.25 times the allowed late requests
+// are treated as 0.25 times. With more than twice the allowed number this estimate is not useful, and the cost is also multiplied by the
+// ratio of late to allowed requests.
 func (s *Search) worth(t *Tried) float64 {
 	const gain = 0.1
 	late := (1 - t.Run.OnTime) / max(1-s.Share, 1e-6)

@@ -16,8 +16,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ridge returns a cost function like those of real policies: each unit of a knob costs money, and the share on time depends on the product of
-// the knobs, so a leaner target requires a longer window. The cheapest settings that meet 99% are 8 and 2, with cost 32.
+// ridge is the cost function of a search with two knobs. Like a real policy, its cost increases with each knob, and the share of requests
+// on time depends on the product of the knobs: if one knob decreases, the other must increase to meet the SLO. The cheapest settings that
+// meet 99% are 8 and 2, with cost 32.
 func ridge(_ context.Context, x []float64) (Run, error) {
 	r := Run{Cost: 2*x[0] + 8*x[1]}
 	r.OnTime = 1 - math.Min(1, 0.01*math.Pow(16/(x[0]*x[1]), 4))
@@ -29,7 +30,7 @@ func onRidge() *Search {
 	return &Search{Share: 0.99, Play: ridge, Tries: [][]float64{{32, 16, 4, 1}, {32, 16, 4, 1}}}
 }
 
-// At 16 and 1 the SLO is just met, and no change of a single knob improves the result.
+// The search starts at 16 and 1 with cost 40. The SLO is just met there, and no change of one knob alone improves the result.
 func TestSearchChangesTwoKnobsTogether(t *testing.T) {
 	best, err := onRidge().Climb(context.Background(), []float64{16, 1})
 	if err != nil {
@@ -82,7 +83,7 @@ func TestSearchIsNeverWorseThanItsStart(t *testing.T) {
 	})
 }
 
-// The order in which concurrent runs finish varies.
+// On several cores, concurrent runs finish in any order. The search must still return the same settings.
 func TestSearchResultDoesNotDependOnTheNumberOfCores(t *testing.T) {
 	var found [2]Tried
 	for i, cores := range []int{1, 4} {
@@ -99,7 +100,7 @@ func TestSearchResultDoesNotDependOnTheNumberOfCores(t *testing.T) {
 	}
 }
 
-// The value at a position converts back to the same position, except for the rounding to a few digits.
+// placeOf returns the position that was given to valueAt, except for the rounding of the value to a few digits.
 func TestValueConvertsBackToItsPosition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tries := rapid.SliceOfNDistinct(rapid.IntRange(0, 3600), 1, 8, rapid.ID[int]).Draw(t, "tries")
@@ -128,8 +129,8 @@ func TestValueConvertsBackToItsPosition(t *testing.T) {
 	})
 }
 
-// This holds for values of any size, for example a target of one millisecond in seconds, and the value is above 0 if both
-// neighbors are.
+// valueAt between two tries returns a value between them, also for very small tries such as a target of 0.001 s. The value is above 0 if
+// both tries are.
 func TestValueIsBetweenItsNeighbors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := math.Pow(10, rapid.Float64Range(-9, 6).Draw(t, "size"))
@@ -155,7 +156,8 @@ func TestValueIsBetweenItsNeighbors(t *testing.T) {
 	}
 }
 
-// A knob with whole numbers is whole in every run, in the ranking and in the result, and no setting runs twice.
+// The first knob allows only whole numbers, so every run must have a whole number for it. The second knob allows fractions, and the search
+// must also try fractions for it.
 func TestSearchTriesWholeNumbersOnly(t *testing.T) {
 	s := Search{Share: 0.99, Tries: [][]float64{{9, 5, 2, 1, 0}, {3, 2, 1}}, Whole: []bool{true, false}}
 	s.Play = func(_ context.Context, x []float64) (Run, error) {
@@ -180,7 +182,7 @@ func TestSearchTriesWholeNumbersOnly(t *testing.T) {
 	}
 }
 
-// The text written for a value parses to that value, at any position of any knob, also for small targets.
+// The text that Knob.Write returns for a value parses to the same value, for every knob and every position, also for small targets.
 func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	p := &scaling.Policy{MaxReplicas: 9, Panic: scaling.Panic{Threshold: 2}, CooldownPeriod: 5 * time.Minute, Signals: []scaling.Signal{
 		{Name: "wait", Unit: scaling.Seconds, Target: 0.001, Forecast: scaling.Forecast{Window: time.Minute, Deviations: 2}},
@@ -210,8 +212,9 @@ func TestWrittenValueEqualsTheSimulatedValue(t *testing.T) {
 	})
 }
 
-// cliff returns a cost function with a cheap region that misses the SLO by a factor of three: there, one of the knobs is below 6. Elsewhere
-// the cost increases with each knob. The cheapest settings that meet the SLO are all 6 and cost 4.
+// cliff is the cost function of a search. If any knob is below 6, the run costs only 1 and has three times the allowed late requests.
+// Otherwise it meets the SLO, and the cost increases with each knob. The cheapest setting that meets the SLO is 6 for all knobs, with cost
+// 4.
 func cliff(_ context.Context, x []float64) (Run, error) {
 	r := Run{Cost: 4}
 	r.OnTime, r.MeetsSLO = 0.99, true
@@ -226,7 +229,8 @@ func cliff(_ context.Context, x []float64) (Run, error) {
 	return r, nil
 }
 
-// A population that leaves the side that meets the SLO does not find it again: the result is then near the start, which costs 436.
+// The search starts at 0 for all knobs, which misses the SLO, and at 30 for all knobs, which meets it at cost 436. If the population moved
+// to the cheap settings that miss the SLO, it would not find its way back, and the result would cost almost 436.
 func TestSearchKeepsSettingsThatMeetTheSLO(t *testing.T) {
 	tries := []float64{30, 20, 15, 10, 8, 6, 4, 2, 0}
 	s := &Search{Share: 0.99, Play: cliff}
@@ -242,7 +246,8 @@ func TestSearchKeepsSettingsThatMeetTheSLO(t *testing.T) {
 	}
 }
 
-// No setting meets the SLO. The last 2% of the late requests cost ten times as much as the rest.
+// No setting meets the SLO. An increase of the cost from 20 to 100 avoids only 2% of the late requests, so the search must return a setting
+// that costs at most 20.
 func TestSearchWithoutASolutionDoesNotPayAnyPrice(t *testing.T) {
 	s := &Search{Share: 0.99, Tries: [][]float64{{100, 50, 20, 10, 5, 1}}, Play: func(_ context.Context, x []float64) (Run, error) {
 		r := Run{Cost: x[0]}

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// targetWarnings returns a warning for each target per replica that a replica cannot serve. Such a signal requests a further replica only
-// when requests wait already.
+// targetWarnings returns a warning for each signal whose target per replica is more than one replica can serve. With such a target, the
+// signal requests another replica only when requests already wait.
 func (c *Case) targetWarnings() (warnings []string) {
 	served, _ := c.perReplica(c.Traffic.Duration)
 	slots := float64(max(1, c.Service.Slots))

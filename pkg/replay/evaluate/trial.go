@@ -15,12 +15,12 @@ import (
 // trial is a set of cases that run in one simulated cluster. Settings of the cluster are read from the first case.
 type trial []Case
 
-// maxStartDistance limits the time between the starts of two recordings. A longer distance means that the recordings do not
-// belong together.
+// maxStartDistance limits the time between the start of the earliest recording and the start of any other. gather returns an error if it is
+// longer, because such recordings are probably not of the same period.
 const maxStartDistance = 31 * 24 * time.Hour
 
-// gather draws the traffic of each case once, instead of in every run, and aligns the cases: recordings with a start time keep
-// their distance.
+// gather checks the cases and draws the traffic of each case once, instead of in every run. If there are several cases, recordings are
+// replayed with the same time between their starts as when they were recorded.
 func gather(cases []Case) (trial, error) {
 	out := make(trial, len(cases))
 	var begin time.Time
@@ -52,7 +52,8 @@ func gather(cases []Case) (trial, error) {
 	return out, nil
 }
 
-// align sets the same start for all cases, and the end of the last one as the end of all.
+// align sets the same start for all cases, and delays the traffic of each recording that starts after begin. All cases end with the last
+// one.
 func (t trial) align(begin time.Time) error {
 	for i := range t {
 		c := &t[i]
@@ -89,10 +90,10 @@ func (c *Case) sameCluster(o *Case) bool {
 // alone returns a trial of this case only, on the same nodes.
 func (c *Case) alone() trial { return trial{*c} }
 
-// actuatorFactories create what scales each case; nil means its policy.
+// actuatorFactories has a factory for the actuator of each case. If a factory is nil, the policy of the case scales its workload.
 type actuatorFactories []simulator.ActuatorFactory
 
-// ours returns factories that let the policies decide.
+// ours returns nil for each case, so that the policies scale the workloads.
 func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t)) }
 
 func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulator.Config {

@@ -120,7 +120,8 @@ func (c *Controller) Sync(s *Spec, now time.Time, current int32, proposals []Pro
 	return desired, verdict
 }
 
-// combine returns the highest proposal. A failed metric prevents a scale-down.
+// combine returns the highest proposal. ok is false if all metrics failed, or if some failed and the others propose a scale-down; the
+// replicas then do not change.
 func combine(proposals []Proposal, current int32) (replicas int32, ok bool) {
 	known := 0
 	for _, p := range proposals {

@@ -10,7 +10,7 @@ type ScaleLoop struct {
 	lastActive time.Time     // status.lastActiveTime
 }
 
-// Seen records that triggers were active. The status has whole seconds.
+// Seen sets the time at which triggers were last active. It is truncated to seconds, as in status.lastActiveTime.
 func (l *ScaleLoop) Seen(now time.Time) { l.lastActive = now.Truncate(time.Second) }
 
 // Poll is one pass: replicas is spec.replicas, and the result is its new value. active means that at least one trigger is active;

@@ -9,7 +9,7 @@ package hpa
 
 import "math"
 
-// Tolerances are the relative deviations from 1 that do not change the replicas, each at least 0.
+// Tolerances are the deviations of the ratio of metric to target from 1 for which the replicas do not change, each at least 0.
 type Tolerances struct{ Down, Up float64 }
 
 // DefaultTolerances are the controller's --horizontal-pod-autoscaler-tolerance.
@@ -19,8 +19,8 @@ func (t Tolerances) within(ratio float64) bool {
 	return (1.0-t.Down) <= ratio && ratio <= (1.0+t.Up)
 }
 
-// Milli converts a value to a quantity as metric adapters do: truncated to thousandths. Values beyond int64 saturate, and NaN is
-// 0.
+// Milli converts a value to a quantity in thousandths, truncated as metric adapters do. Values beyond int64 become the maximum int64;
+// negative values and NaN become 0.
 func Milli(v float64) int64 {
 	switch v *= 1000; {
 	case v >= math.MaxInt64:
@@ -31,9 +31,9 @@ func Milli(v float64) int64 {
 	return 0
 }
 
-// AverageValue returns the proposal of an External or Object metric with target.type AverageValue: usage is the sum over its
-// series, target the value per pod (> 0), and status the target's status.replicas. Within the tolerances the result is status,
-// not spec.replicas, so the surge of a rollout is adopted. Pods and their readiness have no effect.
+// AverageValue returns the proposal of an External or Object metric with target.type AverageValue. usage is the sum over the series of the
+// metric, target is the value per pod (> 0), and status is status.replicas of the scale target. Within the tolerances the result is
+// status.replicas, not spec.replicas, so during a rollout it includes the surge pods. The number of ready pods has no effect.
 func AverageValue(usage, target int64, status int32, t Tolerances) int32 {
 	ratio := float64(usage) / (float64(target) * float64(status))
 	if t.within(ratio) {

@@ -1,10 +1,11 @@
 package lowerbound
 
-// columns defines which backlogs a layer distinguishes after a slot.
+// columns defines the columns of a layer. A column represents one backlog, or several, at the end of a slot.
 //
-// Each small backlog has its own column. Larger backlogs share one column per g units, and are rounded down to it. The error is small:
-// while the queue is not empty, the served work grows by multiples of g. The columns are at multiples of g of the served work, so a backlog
-// is rounded by less than g units when it enters these columns, and not again before it leaves them.
+// Each small backlog has its own column. Of the larger backlogs, g share a column and are rounded down to the smallest of them. These
+// columns are at multiples of g of the served work. The rounding error is small: while the queue is not empty, the served work grows by
+// multiples of g. A backlog is therefore rounded by less than g units when it enters the shared columns, and not again before it leaves
+// them.
 //
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)
@@ -18,7 +19,7 @@ type columns struct {
 
 func (c *columns) width() int { return c.fine + c.coarse }
 
-// served returns the work that is served in a column.
+// served returns the units of work that are served until the end of the slot if the backlog is that of the column.
 func (c *columns) served(column int, g int64) int64 {
 	if column < c.fine {
 		return c.arrived - int64(column)
@@ -26,7 +27,7 @@ func (c *columns) served(column int, g int64) int64 {
 	return g * (c.top - int64(column-c.fine))
 }
 
-// column returns the column of an amount of served work, or width() or more if there is none.
+// column returns the index of the column for an amount of served work, or an index of at least width() if there is no such column.
 func (c *columns) column(served, g int64) int {
 	if c.coarse == 0 || served > g*c.top {
 		return int(c.arrived - served)
@@ -34,7 +35,7 @@ func (c *columns) column(served, g int64) int {
 	return c.fine + int(c.top-(served+g-1)/g)
 }
 
-// move is the effect of a slot with n replicas on a row of backlogs.
+// move is the transition of a row, which has a value for each backlog, through a slot with n replicas.
 type move struct {
 	from, to *columns
 	late     []int64 // by column of to
@@ -43,7 +44,7 @@ type move struct {
 	open     bool // a backlog without a column is reduced to the last one
 }
 
-// land returns the column after the move of a column, or width() of to if there is none.
+// land returns the column at the end of the slot for a column before it, or the width of m.to if that backlog has no column.
 func (m *move) land(column int) int {
 	served := min(m.to.arrived, m.from.served(column, m.serve)+m.serve*m.n)
 	landed := m.to.column(served, m.serve)
@@ -56,8 +57,9 @@ func (m *move) land(column int) int {
 	return m.to.width()
 }
 
-// shift sets writes[land(q)] to the minimum over q of min(down[q], started[q]) + pay + late. down is the best value over more than n
-// replicas, by the column before the slot, started the best over at most n. The minimum of both remains in down, for the next n.
+// shift sets each to[column] to the minimum of min(down[q], started[q]) + pay + late[column] over the columns q with land(q) = column.
+// down[q] is the best value that reaches n replicas from more, and started[q] the best value that reaches n replicas from at most n. shift
+// stores the minimum of both in down[q], for the call with the next smaller n.
 func (m *move) shift(to, down, started []int64) {
 	fine := m.from.fine
 	rest := m.fine(to, down[:fine], started[:fine])
@@ -65,7 +67,8 @@ func (m *move) shift(to, down, started []int64) {
 	m.coarsen(to, down[rest:fine], started[rest:fine], rest)
 }
 
-// fine moves the columns that remain fine, and returns the first other one.
+// fine moves the columns that have one backlog each before and after the slot. It returns the index of the first column that it did not
+// move.
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
@@ -84,7 +87,7 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 	return rest + both
 }
 
-// side moves columns to the same number of adjacent cells, and fills the remaining cells.
+// side moves each column to one cell, in order, and sets the remaining cells to unreachable.
 func (m *move) side(cells, down, started, late []int64) {
 	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
 	pay := m.pay
@@ -96,10 +99,10 @@ func (m *move) side(cells, down, started, late []int64) {
 	fill(cells[len(down):])
 }
 
-// by returns by how much the slot reduces a backlog.
+// by returns by how many units the slot reduces a backlog. It is negative if more work arrives than is served.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
-// coarsen moves fine columns, of which the first has the number `first`, to columns with g backlogs each.
+// coarsen moves columns with one backlog each to columns with g backlogs each. first is the index of the first column to move.
 func (m *move) coarsen(to, down, started []int64, first int) {
 	g := int(m.serve)
 	beyond := int(int64(first)-m.by()) - m.to.fine // units after the first coarse column
@@ -111,7 +114,8 @@ func (m *move) coarsen(to, down, started []int64, first int) {
 	}
 }
 
-// coarse moves coarse columns: the first ones to columns with one backlog each, the others to adjacent columns.
+// coarse moves the columns with g backlogs each: the first ones to columns with one backlog each, and the others to columns with g backlogs
+// each.
 func (m *move) coarse(to, down, started []int64) {
 	j := 0
 	for ; j < len(down); j++ {
@@ -135,7 +139,8 @@ func (m *move) coarse(to, down, started []int64) {
 	}
 }
 
-// settle writes a value to a column, or to the last column if the layer is open and there is no such column.
+// settle sets a column to v plus the price of the slot if that is less than its value. If there is no such column, it uses the last column
+// if m.open is true, and does nothing otherwise.
 func (m *move) settle(to []int64, column int, v int64) {
 	if column >= len(to) {
 		if !m.open {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// deepseekDay returns the ServeGen day in slots of 10 s: Poisson arrivals at the recorded rates, requests of equal work, eight per replica
-// slot, so that the busiest minutes need 53 of 64 replicas.
+// deepseekDay returns the ServeGen deepseek-r1 day in slots of 10 s, with random arrivals at the recorded rates. All requests have equal
+// work. A replica serves eight of them in a slot, so the busiest minutes need 53 of 64 replicas.
 func deepseekDay(t testing.TB, coldSlots int) Problem {
 	rates := deepseek(t)
 	r := rand.New(rand.NewPCG(7, 7))

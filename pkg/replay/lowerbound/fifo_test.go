@@ -27,8 +27,8 @@ type fifo struct {
 
 type call struct{ at, service float64 }
 
-// run returns the paid replica seconds, and whether the SLO and the maximum of replicas were kept. A request that has not started at the
-// end is late only if its wait is over by then.
+// run returns the paid replica seconds, and whether the run kept the SLO and the maximum of replicas. A request that has not started at the
+// end of the run is late only if its allowed wait is over at that time.
 func (f fifo) run(plans []plan) (paid float64, kept bool) {
 	type lane struct{ free, stop float64 }
 	var lanes []lane
@@ -219,8 +219,9 @@ func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Reques
 	return best, bound
 }
 
-// TestNoFIFORunIsCheaperThanTheBound searches for cheap runs that keep the SLO, and compares the cheapest with the bound at every cut. The
-// search is good enough: it finds runs below bounds that omit a relaxation.
+// TestNoFIFORunIsCheaperThanTheBound searches for cheap runs that keep the SLO, and compares the cheapest one with the bound at every cut.
+// It also checks that the search is good enough: the search must find runs that cost less than invalid bounds, each of which omits one
+// relaxation.
 func TestNoFIFORunIsCheaperThanTheBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	trials, sum := 0, 0.0

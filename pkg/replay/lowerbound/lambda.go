@@ -1,7 +1,7 @@
 package lowerbound
 
-// guess returns a first lambda. If work may be unserved at the end, a late job saves at least the cost of serving it, and rarely much more;
-// otherwise it only saves the cost of serving it early.
+// guess returns the lambda (the price of a late job) of the first dynamic program. If work may be unserved at the end, a late job saves at
+// least the cost of serving it, and rarely much more. Otherwise it only saves the cost of serving it early.
 func (s *search) guess() int64 {
 	perSlot := float64(s.grid.serve) * float64(s.tl.jobs) / float64(max(1, s.tl.arrived[s.tl.slots]))
 	factor := 1.02
@@ -11,8 +11,11 @@ func (s *search) guess() int64 {
 	return int64(min(factor*float64(s.grid.cost)/perSlot, float64(s.maxLambda)))
 }
 
-// next returns the lambda of the next dynamic program: the apex of the model, a large step to the side without a known schedule, or, if the
-// last programs were on one side of the apex, a step to the other side.
+// next returns the lambda of the next dynamic program:
+//
+//   - a much higher lambda if no known schedule keeps the SLO, and a much lower one if no known schedule misses it
+//   - otherwise the lambda of the apex (see apex)
+//   - but if the last programs were all on one side of the apex, a lambda on the other side
 func (s *search) next(lambda int64) int64 {
 	late, onTime := false, false
 	for _, l := range s.lines {
@@ -37,7 +40,8 @@ func (s *search) next(lambda int64) int64 {
 	return apex
 }
 
-// fell records on which side of the apex a dynamic program was.
+// fell records on which side of the apex the lambda of a dynamic program was: it was too low if the resulting schedule has more late jobs
+// than allowed, and too high otherwise.
 func (s *search) fell(lambda int64, l line) {
 	if l.modelled > s.tl.allowed {
 		s.low, s.streak = max(s.low, lambda), max(s.streak, 0)+1

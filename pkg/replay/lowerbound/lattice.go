@@ -92,7 +92,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	}
 }
 
-// sweepUp sets g.up for n = from.lo..top.
+// sweepUp sets g.up, the best values after starts, for n = from.lo..top.
 func (g *lattice) sweepUp(from *layer, top int, start int64) {
 	width := from.width
 	below := g.up[:width]
@@ -113,7 +113,7 @@ func (g *lattice) sweepUp(from *layer, top int, start int64) {
 	}
 }
 
-// stop sets down to started where started is less, and returns the minimum.
+// stop sets each down[q] to the minimum of down[q] and started[q], and returns the minimum over all q.
 func stop(down, started []int64) int64 {
 	least := 2 * unreachable // an unreachable value with an added price is above unreachable
 	started = started[:len(down)]

@@ -55,7 +55,7 @@ func (g *lattice) back() (schedule []int32, dropped bool) {
 // them.
 func stride(slots int) int { return int(math.Ceil(math.Sqrt(float64(slots)))) }
 
-// tracer follows the cheapest path from the end.
+// tracer follows the cheapest path through the layers, from the last slot to the first, and records its schedule.
 type tracer struct {
 	*lattice
 	n, column int

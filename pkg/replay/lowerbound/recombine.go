@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// detour is a range of slots in which two schedules differ. Before and after it both are in the same state, so that either can use the part
-// of the other without other changes.
+// detour is a range of slots in which two schedules differ. Before and after the range both have the same number of replicas and the same
+// backlog, so one schedule can use the slots of the other in this range without other changes.
 type detour struct {
 	from, to int   // slot indices, without to
 	saves    int64 // money that the part of the other schedule saves; may be negative
 	late     int64 // additional late jobs; may be negative
 }
 
-// recombine looks for a cheaper schedule that keeps the SLO among recombinations of the known schedules. At the best lambda the schedules
-// on both sides have the same Lagrangian, so every detour exchanges money for late jobs at this price. Detours that use the remaining late
-// jobs close most of the duality gap.
+// recombine combines the known schedules to find a cheaper one that keeps the SLO. At the best lambda, the schedules with too many late
+// jobs and those with fewer have the same Lagrangian. A detour between two of them therefore saves lambda for each additional late job.
+// Detours that use the remaining allowed late jobs close most of the duality gap.
 func (s *search) recombine() {
 	const bases, ways = 6, 12
 	lines := slices.Clone(s.lines)
@@ -40,11 +40,12 @@ func (s *search) recombine() {
 	}
 }
 
-// The Lagrangian of every known schedule is exact.
+// promise returns the Lagrangian of the schedule with its actual number of late jobs. It does not use line.modelled, so it is exact for
+// every known schedule.
 func (l line) promise(lambda int64) int64 { return l.cost + lambda*l.late }
 
-// takeDetours takes the detours with the highest savings per late job: complete ones while the SLO allows them, then parts of the best of
-// the others.
+// takeDetours replaces ranges of the schedule of base by those of other, in the order of the savings per additional late job. It first
+// takes complete detours while the number of late jobs allows this, and then parts of the best of the remaining ones.
 func (s *search) takeDetours(base, other line) {
 	const parts = 2
 	detours := s.detours(base.schedule, other.schedule)
@@ -96,7 +97,8 @@ func (s *search) part(base, other []int32, d detour) {
 	}
 }
 
-// improve is meet for a schedule that is kept only if it is the best. It reports whether the schedule keeps the SLO.
+// improve adds the schedule with meet if it keeps the SLO and costs less than the best schedule. It reports whether the schedule keeps the
+// SLO.
 func (s *search) improve(schedule []int32) bool {
 	c := play(s.p, s.tl, schedule, nil)
 	if c.Late > s.tl.allowed || s.p.ServeAll && c.Backlog > 0 || s.grows(schedule) {
@@ -108,7 +110,8 @@ func (s *search) improve(schedule []int32) bool {
 	return true
 }
 
-// grows reports a start at a time without possible starts, which can result from a cut within a detour.
+// grows reports whether the schedule starts a replica in slots 1..BootSlots, in which no replica can become ready. This can occur if only a
+// part of a detour is used.
 func (s *search) grows(schedule []int32) bool {
 	before := int32(s.p.InitialReplicas)
 	for _, n := range schedule[:min(s.p.BootSlots, len(schedule))] {

@@ -125,7 +125,8 @@ func Cuts(requests []Request) []time.Duration {
 	return slices.Compact(cuts)
 }
 
-// problem sets what both bounds have in common. count returns the work of a request and the slot in which it is due.
+// problem returns the Problem with the fields that are the same for Fluid and RequestLevel. count returns the counted work of a request and
+// the slot in which it is due.
 func (s Setup) problem(requests []Request, count func(Request) (time.Duration, int)) (Problem, error) {
 	if s.Slot <= 0 || s.Horizon < s.Slot || s.Horizon/s.Slot > 1<<24 {
 		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.Slot, s.Horizon)

@@ -21,7 +21,8 @@ var smallSetup = Setup{
 	MaxReplicas: 6, InitialReplicas: 4, HourlyPrice: 2,
 }
 
-// TestCoarserUnitsOnlyLowerTheBound compares two exact optima: work is rounded down, so that of the coarser units is not higher.
+// TestCoarserUnitsOnlyLowerTheBound solves the same log with units of different size. Work is rounded down to units, so the optimum with
+// coarser units must not be higher than the optimum with finer ones.
 func TestCoarserUnitsOnlyLowerTheBound(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	strict := 0

@@ -2,7 +2,7 @@ package lowerbound
 
 import "fmt"
 
-// line is a schedule as a function of lambda: cost + lambda late.
+// line is a schedule with its Lagrangian, which is a linear function of lambda: cost + lambda late.
 type line struct {
 	schedule []int32
 	cost     int64 // money
@@ -68,7 +68,8 @@ func newSearch(p *Problem, tl *timeline, o Options) (*search, error) {
 	return s, err
 }
 
-// meet adds a schedule: it is an upper bound if it keeps the SLO, and is used for recombinations.
+// meet adds a schedule to the known schedules, which recombine uses. If the schedule keeps the SLO at a lower cost than the best one, it
+// becomes the best one, and its cost is the upper bound.
 func (s *search) meet(schedule []int32) line {
 	c := play(s.p, s.tl, schedule, nil)
 	l := line{schedule: schedule, cost: c.ReplicaSlots*s.grid.cost + c.Starts*s.grid.start, late: c.Late, modelled: -1}
@@ -85,7 +86,8 @@ func (s *search) meet(schedule []int32) line {
 	return l
 }
 
-// trace is meet for the schedule of the last run.
+// trace adds the schedule of the last dynamic program, whose minimum is value, with meet. dropped is true if that program dropped work
+// without cost.
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)
@@ -98,8 +100,9 @@ func (s *search) trace(value int64) (l line, dropped bool) {
 	return l, dropped
 }
 
-// forbid solves the problem in which no job may be late. If memory clamps the backlog, a run with dropping returns LB and a run without
-// returns UB.
+// forbid solves the problem in which no job may be late. If memory is not sufficient for all backlogs, the dynamic program drops work
+// beyond the largest backlogs without cost, and its minimum is LB. If it did drop work, a second program, which does not allow such
+// backlogs, computes UB.
 func (s *search) forbid() {
 	s.grid.drop = s.clamp()
 	s.everyN()
@@ -144,8 +147,8 @@ func (s *search) price() {
 	}
 }
 
-// settle improves lambda by dynamic programs in a window of n, until they find no better value than the known schedules. Their values are
-// not bounds; their schedules are valid.
+// settle improves lambda with dynamic programs over a window of n, and returns the last lambda. It ends when a program finds no better
+// value than the known schedules have. The values of these programs are not lower bounds, but their schedules are valid.
 func (s *search) settle(lambda int64) int64 {
 	for s.solves < s.o.MaxSolves-1 {
 		model := s.model(lambda)
@@ -168,7 +171,7 @@ func (s *search) closed() bool {
 	return s.best.schedule != nil && float64(s.best.cost-s.lower) <= s.o.Tolerance*float64(s.lower)
 }
 
-// run is one dynamic program with the present window.
+// run computes one dynamic program over the present window of n, and returns the minimum of its Lagrangian.
 func (s *search) run(lambda int64) int64 {
 	s.solves++
 	if s.every {

@@ -69,8 +69,8 @@ func azure(t testing.TB) []tokens {
 	return list
 }
 
-// lanes is the service model of these tests: a replica serves eight requests at a time, and each needs 0.2 ms per input token and 20 ms per
-// output token.
+// lanes returns the requests with the service model of these tests: a replica serves eight requests at a time, and a request needs 0.2 ms
+// per input token and 20 ms per output token.
 func lanes(list []tokens) []Request {
 	const lanes = 8
 	var requests []Request
@@ -122,7 +122,7 @@ func TestAzureHourHasAGapBelowTwoPercent(t *testing.T) {
 	}
 }
 
-// deepseek is the load of the ServeGen deepseek-r1 day, in requests per second in windows of ten minutes.
+// deepseek returns the rates of the ServeGen deepseek-r1 day: the requests per second in each of 144 windows of ten minutes.
 func deepseek(t testing.TB) []float64 {
 	zipped, err := gzip.NewReader(sharedFile(t, "servegen_deepseek-r1_traces.tar.gz"))
 	if err != nil {

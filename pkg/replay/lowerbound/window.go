@@ -1,6 +1,6 @@
 package lowerbound
 
-// everyN sets the window to every number of replicas.
+// everyN sets the window so that the dynamic program uses every possible number of replicas.
 func (s *search) everyN() {
 	s.every = true
 	for t := 1; t <= s.tl.slots; t++ {
@@ -16,8 +16,9 @@ func (s *search) ceiling(t int) int {
 	return s.p.MaxReplicas
 }
 
-// window limits n to the neighborhood of some schedules: a margin of replicas around all values within some slots, so that a start can also
-// move in time; and in the last slots all lower values, because an early stop can be cheaper.
+// window limits n in each slot to values near those of the given schedules. The range has a margin of some replicas. It includes the values
+// of the adjacent slots, so that a start can also move in time. In the last slots, if all their work may be unserved, the range begins at
+// 0, because an early stop can be cheaper.
 func (s *search) window(around []line) {
 	const reach = 6
 	margin := int32(max(2, s.p.MaxReplicas/16))
@@ -45,12 +46,13 @@ func (s *search) window(around []line) {
 	}
 }
 
-// dispensable reports whether all work from slot t on may be unserved: the late jobs are then not too many.
+// dispensable reports whether the SLO is kept even if no work is served from slot t on, because no more jobs than allowed are late then.
 func (s *search) dispensable(t int) bool {
 	return !s.p.ServeAll && s.tl.jobs-s.tl.due[min(t-1+s.p.WaitSlots, s.tl.slots)] <= s.tl.allowed
 }
 
-// active returns the schedules for the window: the latest, the best, and on each side of the apex the one that supports it.
+// active returns the schedules around which the next window is placed: the latest one, the best one, and on each side of the apex the one
+// with the lowest Lagrangian at the apex.
 func (s *search) active() []line {
 	around := []line{s.lines[len(s.lines)-1]}
 	if s.best.schedule != nil {
@@ -71,9 +73,9 @@ func (s *search) active() []line {
 	return around
 }
 
-// clamp decides which backlogs are distinguished. Backlogs with more overdue jobs than may be late violate the SLO and have no column. Of
-// the others, those of the arrivals of the last few slots are exact, the others are rounded to g units, as far as memory allows. narrow is
-// true if memory did not allow all.
+// clamp sets the columns of each slot. A backlog with more overdue jobs than may be late in total violates the SLO and has no column.
+// Backlogs of at most the arrivals of the last few slots have a column each; larger ones share a column per g units. narrow is true if
+// memory was not sufficient for all columns, so that the largest backlogs have none.
 func (s *search) clamp() (narrow bool) {
 	tl, g := s.tl, s.p.UnitsPerReplicaSlot
 	for t := range s.grid.columns {

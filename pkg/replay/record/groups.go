@@ -69,7 +69,8 @@ type groupEntry struct {
 	Decision json.RawMessage            `json:"d,omitempty"`
 }
 
-// groupKey returns the key of a group. The key of an orphaned NodePool is its name, which no group has.
+// groupKey returns the key of a group, which is its name. The key of an orphaned NodePool is nodepool/NAME, which cannot be the name of a
+// group.
 func groupKey(t *engine.GroupTick) string {
 	if t.Orphaned {
 		return "nodepool/" + t.Group.Pools[0].Name
@@ -77,7 +78,7 @@ func groupKey(t *engine.GroupTick) string {
 	return t.Group.Name
 }
 
-// whole is the part of an observation with the sizes of the others.
+// whole is the part of an observation that has the lengths of its lists, and the fields that belong to no single NodePool or workload.
 type whole struct {
 	Pools                  []int // number of nodes of each NodePool
 	Workloads              int
@@ -130,7 +131,7 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 	return failed
 }
 
-// size resizes an observation for its parts and keeps existing parts.
+// size decodes the part "whole" of an observation. It sets the lengths of the lists and keeps their existing elements.
 func size(o *capacity.Observation, text json.RawMessage) error {
 	var w whole
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -150,7 +151,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	return nil
 }
 
-// learn decodes one part into an observation of the right size.
+// learn decodes any other part into an observation whose lists already have the right lengths.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
 		o.UnmanagedPods = nil
@@ -212,7 +213,7 @@ type groupFinding struct {
 	Hourly number
 }
 
-// encodeGroup returns the bytes of a decision that are compared.
+// encodeGroup returns the JSON of a decision, which is recorded. Verify compares it with the recomputed decision byte for byte.
 func encodeGroup(d *capacity.Decision) (json.RawMessage, error) {
 	out := groupDecision{Decision: *d, Actions: actionsOf(d.Actions), Plan: actionsOf(d.Plan)}
 	if len(d.Advice) == 0 {

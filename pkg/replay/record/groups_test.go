@@ -20,7 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// market returns a simulation without spot capacity for half an hour, in which the group falls back to on-demand and returns.
+// market returns the configuration of a simulation in which spot has no capacity for half an hour. The capacity group falls back to
+// on-demand and later returns to spot.
 func market(t testing.TB) simulator.Config {
 	t.Helper()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -57,7 +58,8 @@ func market(t testing.TB) simulator.Config {
 		Workloads: []simulator.Workload{{Policy: p, Traffic: traffic, Service: simulator.Chat8B, Initial: 2}}}
 }
 
-// recordMarket records two hours of it, and returns the phases that the group went through.
+// recordMarket records a simulation of two hours with the configuration of market. It returns the path of the recording, and the phases of
+// the group.
 func recordMarket(t testing.TB, o Options) (path string, phases map[capacity.Phase]bool) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "recording.jsonl")
@@ -146,7 +148,8 @@ func TestEverySegmentOfAMarketStandsAlone(t *testing.T) {
 	}
 }
 
-// bench is a group by hand: what is seen of it and what becomes of its memory.
+// bench decides and records one capacity group from observations that a test provides. If fresh is set, the next tick is recorded as one
+// without earlier state.
 type bench struct {
 	recorder *Recorder
 	engine   *engine.Engine

@@ -134,7 +134,7 @@ type reason struct {
 	A, B number
 }
 
-// encode returns the bytes of a decision that are compared.
+// encode returns the JSON of a decision, which is recorded. Verify compares it with the recomputed decision byte for byte.
 func encode(d *scaling.Decision) (json.RawMessage, error) {
 	out := decision{Decision: *d}
 	out.EarliestScaleDown = d.EarliestScaleDown.UTC()

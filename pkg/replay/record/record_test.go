@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// recordDemo runs the demo's world for a while and records it.
+// recordDemo runs the demo for the given virtual time, records it, and returns the path of the recording.
 func recordDemo(t testing.TB, d time.Duration, o Options) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "recording.jsonl")
@@ -57,7 +57,7 @@ func TestAMorningIsDecidedAgain(t *testing.T) {
 	t.Logf("%d bytes a tick", info.Size()/2400)
 }
 
-// TestEverySegmentStandsAlone: the first ones are gone, and what is left is verified all the same.
+// TestEverySegmentStandsAlone verifies each file of a recording separately. The oldest files have been deleted by the rotation.
 func TestEverySegmentStandsAlone(t *testing.T) {
 	path := recordDemo(t, 40*time.Minute, Options{Segment: 100 << 10, Keep: 3})
 	files, err := filepath.Glob(path + "*")
@@ -115,7 +115,8 @@ func TestWhatIsNoRecording(t *testing.T) {
 	}
 }
 
-// scene is an engine of one workload with a policy that changes, unseen spells, hostile readings and a formula.
+// scene implements the ports of the engine for a few workloads, whose policies, readings and views a test can change in each tick. If
+// unseen is set, the cluster cache does not have the workloads.
 type scene struct {
 	workloads []scaling.Workload
 	view      engine.View
@@ -201,7 +202,8 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-// A decision that starts from the current replicas instead of the last tick is recorded as such.
+// After most of these changes, the next decision starts from the current replicas instead of the state of the previous tick. The recording
+// contains this (see engine.StateOrigin), so that Verify computes the same decision.
 func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 	key := scaling.Key{Namespace: "team", Name: "chat"}
 	policy := &scaling.Policy{
@@ -254,7 +256,7 @@ func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
 	}
 }
 
-// teamScene is two workloads that share a limit.
+// teamScene is a scene with the workloads of one team, which has a limit on GPUs.
 type teamScene struct {
 	scene
 	replicas map[scaling.Key]int32
@@ -270,7 +272,8 @@ func (*teamScene) Request(_ *scaling.Workload, resource string) (int64, bool, in
 
 func (*teamScene) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 1 }
 
-// What a team's limit left to a workload is recorded, so that each workload is decided again alone.
+// The share of the team's limit that a workload gets is recorded in its view, so that Verify can recompute each workload without the
+// others.
 func TestATeamsLimitIsDecidedAgain(t *testing.T) {
 	team := &scaling.Team{Name: "chat", Limits: []scaling.ResourceLimit{{Resource: "nvidia.com/gpu", Max: 9}}}
 	s := &teamScene{replicas: map[scaling.Key]int32{}}

@@ -124,7 +124,8 @@ func (r *Recorder) Tick(b *engine.DecisionStore, now time.Time) error {
 	return r.turn()
 }
 
-// workload appends the changes of the workload in r.record.
+// workload adds the changes of the workload in r.record to the line of the tick. If the workload was not decided in the tick, it is listed
+// as unseen.
 func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.Time, out *line) error {
 	s := r.known[key]
 	fresh := s == nil

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Formulas returns the formula of a policy, or nil if it is unknown.
+// Formulas returns the formula of the policy with the given key, or nil if it is unknown.
 type Formulas func(key string) scaling.Formula
 
 // Verified counts the recomputed decisions.

@@ -67,7 +67,7 @@ func section(r *evaluate.Report, s *evaluate.Subject, i int) workload {
 	return out
 }
 
-// series returns the series of a workload in a run, or nil if the run has none.
+// series returns the points over time of a workload in a run, or nil if the run recorded none.
 func series(run *evaluate.Run, s *evaluate.Subject) *simulator.LoadSeries {
 	if run.Series == nil {
 		return nil
@@ -80,7 +80,7 @@ func series(run *evaluate.Run, s *evaluate.Subject) *simulator.LoadSeries {
 	return nil
 }
 
-// groups combines the causes of the ledger into as many colors as a reader can distinguish.
+// groups combines the causes of the ledger, so that a chart has only as many colors as a reader can distinguish.
 var groups = []struct {
 	name, color string
 	causes      []simulator.Cause
@@ -93,7 +93,8 @@ var groups = []struct {
 	{"empty and fragmented nodes", "grey", []simulator.Cause{simulator.Empty, simulator.Fragmentation}},
 }
 
-// bars returns the costs of the runs on one axis. Runs that miss the SLO come last, because their cost cannot be compared.
+// bars returns one bar for each run, as long as its cost and divided by cause. Runs that miss the SLO are last, because their cost cannot
+// be compared.
 func bars(r *evaluate.Report) (out picture.Bars) {
 	order := make([]*evaluate.Run, len(r.Runs))
 	most := 1e-12
@@ -128,7 +129,7 @@ func bars(r *evaluate.Report) (out picture.Bars) {
 	return out
 }
 
-// charts returns the charts of one workload over time, in the run of the policies.
+// charts returns the charts of one workload over time. They show gpuscaler's run.
 func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*picture.Chart {
 	l, resolution := series(&r.Runs[0], s), r.Runs[0].Series.Resolution
 	axis, minute := picture.Elapsed(resolution, r.Traffic.Duration), time.Minute.Seconds()/resolution.Seconds()
@@ -161,7 +162,7 @@ func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*pic
 // lines are the line colors that a reader can distinguish.
 var lines = []string{"blue", "green", "orange", "violet", "red", "slate"}
 
-// nodes returns the chart of the billed nodes in the run of the policies.
+// nodes returns the chart of the billed nodes in gpuscaler's run.
 func nodes(r *evaluate.Report) *picture.Chart {
 	s := r.Runs[0].Series
 	out := picture.NewChart("Nodes", "paid for, by NodePool", picture.Elapsed(s.Resolution, r.Traffic.Duration))

@@ -148,7 +148,8 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// The smallest fleet that meets the SLO is the fair comparison, so the conclusion begins with it.
+// A static fleet can be larger than necessary, so the comparison with the smallest fleet that meets the SLO is the more important one. The
+// conclusion must state it first.
 func TestConclusionBeginsWithTheSmallestFleet(t *testing.T) {
 	saved, smallest := 0.6, 0.2
 	ours := evaluate.Run{Name: "gpuscaler", Cost: 4, Load: evaluate.Load{OnTime: 1, MeetsSLO: true}}
@@ -159,7 +160,8 @@ func TestConclusionBeginsWithTheSmallestFleet(t *testing.T) {
 	}
 }
 
-// A scenario compares with static fleets: a lower cost is a saving only if the SLO is met.
+// The report of a scenario compares gpuscaler with static fleets. If gpuscaler misses the SLO, the conclusion must not call its lower cost
+// a saving.
 func TestSavingRequiresTheSLO(t *testing.T) {
 	saved, more := 0.9, -0.2
 	fleet := evaluate.Run{Name: evaluate.StaticFleet, Variant: evaluate.Default, Cost: 10, Load: evaluate.Load{MeetsSLO: true}}

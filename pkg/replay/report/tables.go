@@ -31,7 +31,7 @@ func sideBySide(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// marked marks a verdict as good or bad.
+// marked returns the text of a verdict in a style for good or bad results.
 func marked(meets bool, verdict string) any {
 	if meets {
 		return picture.Good(verdict)
@@ -51,7 +51,7 @@ func ofWorkload(r *evaluate.Report, i int) picture.Table {
 	return t
 }
 
-// whatRuns returns the table that describes each run.
+// whatRuns returns the table with the cost by capacity type, the settings and the description of each run.
 func whatRuns(r *evaluate.Report) picture.Table {
 	t := picture.Table{Heads: []string{"run", "cost by capacity type", "-settings", "-what"}}
 	for i := range r.Runs {

@@ -40,7 +40,8 @@ func WriteText(w io.Writer, r *evaluate.Report) error {
 	return err
 }
 
-// least returns text about the bounds of one workload, or "" without bounds.
+// least returns text with the request-level bound of one workload, or with the reason why it has none. It returns "" if no bound was
+// requested.
 func least(s *evaluate.Subject) string {
 	for i := range s.Bounds {
 		switch b := &s.Bounds[i]; {

@@ -86,7 +86,7 @@ func lessOrMore(saved float64) string {
 	return percent(saved) + " less"
 }
 
-// compared compares gpuscaler with the cheapest of the other runs.
+// compared returns a sentence that compares gpuscaler with the cheapest baseline that meets the SLO.
 func compared(r *evaluate.Report) string {
 	if r.Cheapest == "" {
 		return "No run meets the SLO."
@@ -141,7 +141,7 @@ func Settings(run *evaluate.Load) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
 
-// money formats a price in $, with three decimals below $10 because baselines can differ only there.
+// money formats a price in $, with three decimals below $100, because the costs of baselines can differ only in the third decimal.
 func money(v float64) string {
 	if v >= 100 {
 		return "$" + strconv.FormatFloat(v, 'f', 2, 64)

@@ -34,7 +34,7 @@ type Workload struct {
 	Measures map[string]simulator.Measure
 }
 
-// Cases returns the workloads of the scenario, with their static fleets.
+// Cases returns one evaluate.Case for each workload, including the size of its static fleet.
 func (s *Scenario) Cases() []evaluate.Case {
 	var out []evaluate.Case
 	for _, w := range s.Workloads {
@@ -46,7 +46,8 @@ func (s *Scenario) Cases() []evaluate.Case {
 	return out
 }
 
-// Evaluate runs the cases, which come from Cases with further options. The same cases give the same report.
+// Evaluate runs the cases and returns the report. The cases are those of Cases, in which the caller may have set further options. The same
+// cases always give the same report.
 func (s *Scenario) Evaluate(ctx context.Context, cases []evaluate.Case, progress evaluate.Progress) (*evaluate.Report, error) {
 	out, err := evaluate.Workloads(ctx, cases, progress)
 	if err == nil {

@@ -20,7 +20,8 @@ type ActuatorFactory func() Actuator
 type Move struct {
 	Replicas int32         // new spec.replicas; the current value means no write
 	Again    time.Duration // time until the next call; below one millisecond means the next tick
-	// Asked and Idle are set by baselines, for the ledger: the replicas that the metrics request, and the cause of further ones (0: Cooldown).
+	// Asked and Idle are set by baselines, for the ledger. Asked is the number of replicas that the metrics request. Idle is the cause of
+	// idle replicas above that number (0: Cooldown).
 	Asked int32
 	Idle  Cause
 }
@@ -44,10 +45,12 @@ func (s *Scene) Served() (engine.Served, bool) {
 	return served, err == nil
 }
 
-// Sample returns the newest sample of a measure that a query returns now; ok is false if there is none, or if a fault hides it.
+// Sample returns the newest sample of a measure that a query would return now, after the scrape interval and its lag. ok is false if there
+// is none, or if a Fault hides it.
 func (s *Scene) Sample(m Measure) (Sample, bool) { return s.l.newest(m, "") }
 
-// Uniform returns a number in 0..1 that is fixed for the workload. It sets the phase of its actuator.
+// Uniform returns a random number in 0..1 that does not change for a workload. Actuators use it as the phase of their loops, so that not
+// all loops run at the same time.
 func (s *Scene) Uniform() float64 { return s.l.meter.phase }
 
 // Policy returns the workload's policy, or nil for a baseline.
@@ -90,7 +93,7 @@ func (direct) Act(s *Scene) Move {
 	return m
 }
 
-// Follower returns the follower in an engine.View.
+// ManagedHPA returns the managed HPA of the workload for its engine.View. It has no HPA, and its replicas are always those of the target.
 func (direct) ManagedHPA() engine.ManagedHPA {
 	return engine.ManagedHPA{Kind: "Simulation", Name: "direct", Exact: true}
 }

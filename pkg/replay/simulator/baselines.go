@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// Static returns a fixed number of replicas, the fleet without an autoscaler.
+// Static returns the factory of an actuator that sets a fixed number of replicas, as for a fleet without an autoscaler.
 func Static(n int32) ActuatorFactory {
 	return func() Actuator { return static(n) }
 }
@@ -25,13 +25,13 @@ type Step struct {
 	Replicas int32
 }
 
-// Planned follows a plan, such as the schedule behind a lower bound. Steps are in order of At.
+// Planned returns the factory of an actuator that follows a plan, such as the schedule behind a lower bound. Steps are in order of At.
 func Planned(steps []Step) ActuatorFactory {
 	return func() Actuator { return &planned{steps: steps} }
 }
 
-// PlanOf returns a plan with the given ready replicas in each slot of a schedule, for a cold start of lead: replicas start that
-// much earlier, and are kept if the schedule needs them again before new ones could be ready.
+// PlanOf returns a plan of desired replicas for a schedule of ready replicas in each slot. A replica is requested one cold start (lead)
+// before it must be ready. A replica that the schedule does not need is kept if it is needed again before a new one could be ready.
 func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	var steps []Step
 	ahead := int((lead + slot - 1) / slot)
@@ -80,7 +80,7 @@ type Metric struct {
 	Target  float64
 }
 
-// HPA returns an HPA that reads metrics of the workload itself.
+// HPA returns an HPA on metrics of the workload, without gpuscaler.
 func HPA(spec hpa.Spec, metrics ...Metric) ActuatorFactory {
 	return func() Actuator {
 		return &baselineHPA{spec: spec, metrics: metrics, proposals: make([]hpa.Proposal, len(metrics))}
@@ -121,7 +121,8 @@ func phaseOf(s *Scene, period time.Duration) time.Duration {
 	return time.Duration(s.Uniform() * float64(period)).Truncate(time.Microsecond)
 }
 
-// sync is one pass. It returns the replicas to write, the replicas that the metrics request, and the cause of further ones.
+// sync is one sync of the HPA. It returns the new spec.replicas, the replicas that the metrics request, and the cause (for the ledger) of
+// any replicas above that number.
 func (r *baselineHPA) sync(s *Scene) (replicas, asked int32, idle Cause) {
 	for i := range r.metrics {
 		r.proposals[i] = r.metrics[i].propose(s, r.spec.Tolerances())
@@ -153,8 +154,8 @@ func (m *Metric) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
 	return hpa.Proposal{Replicas: hpa.AverageValue(hpa.Milli(sample.Value), target, s.Status, t), Known: true}
 }
 
-// pods converts the sample to the input of a Pods metric. A replica that loads its model is a running pod: its GPU is reported as
-// idle, and its model server does not report yet.
+// pods converts the sample to the input of a Pods metric. A replica that loads its model is a running pod. The DCGM exporter reports its
+// GPU as idle, but its model server does not report any metric yet.
 func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
 	reported := min(sample.Pods, s.Ready)
 	mean := sample.Value
@@ -248,7 +249,7 @@ func (r *baselineKEDA) Act(s *Scene) Move {
 	return m
 }
 
-// again returns the time until the HPA or the loop is due.
+// again returns the shorter of two times: until the next sync of the HPA, and until the next poll of KEDA's scale loop.
 func (r *baselineKEDA) again(s *Scene) time.Duration {
 	next := r.hpa.next
 	if r.loop.next.Before(next) {
@@ -257,7 +258,7 @@ func (r *baselineKEDA) again(s *Scene) time.Duration {
 	return next.Sub(s.Now)
 }
 
-// activity combines the triggers: one active trigger is enough, and if one fails the replicas are kept.
+// activity returns the state of all triggers together. It is active if at least one trigger is active, and known if no trigger failed.
 func (r *baselineKEDA) activity(s *Scene) activity {
 	a := activity{known: true, active: r.cronIsOpen(s.Now) || r.config.Min > 0}
 	for _, t := range r.config.Triggers {

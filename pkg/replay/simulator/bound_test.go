@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// setup is shared by the runs and the bound: a fixed cold start of one minute, and no interrupted requests.
+// The runs and the lower bound share these settings: a fixed cold start of one minute. No request is interrupted.
 const (
 	slot    = 10 * time.Second
 	cold    = time.Minute

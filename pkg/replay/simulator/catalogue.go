@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Baseline is an autoscaler that gpuscaler is compared with: its documented defaults, and its parameters for tuning.
+// Baseline is an autoscaler that gpuscaler is compared with. It has the knobs that a search can tune, with their documented defaults.
 type Baseline struct {
 	Name  string
 	Words string // description for the report
@@ -26,7 +26,8 @@ type Knob struct {
 	Per     Per
 }
 
-// Per says what a parameter is proportional to. The values in the catalogue are for the service Chat8B.
+// Per specifies to which property of the service the values of a knob are proportional. The values in the catalogue are for the service
+// Chat8B.
 type Per uint8
 
 const (
@@ -35,8 +36,8 @@ const (
 	PerRate      // proportional to the requests per second that a replica serves
 )
 
-// ScaledTo returns the baseline with the defaults and the tries for another service: slots and rate are its slots and its served requests
-// per second, relative to Chat8B.
+// ScaledTo returns the baseline with the defaults and the tries of its knobs converted to another service. slots is the ratio of that
+// service's slots to those of Chat8B, and rate the ratio of the requests per second that a replica serves.
 func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	r.Knobs = slices.Clone(r.Knobs)
 	for i := range r.Knobs {
@@ -50,7 +51,7 @@ func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	return r
 }
 
-// threeDigits rounds a value to three digits, as a person writes it.
+// threeDigits rounds a value to three significant digits.
 func threeDigits(v float64) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if err != nil {
@@ -74,7 +75,7 @@ func (r *Baseline) Default(b Bounds) ActuatorFactory {
 	return r.NewActuator(b, settings)
 }
 
-// downWindow is scaleDown.stabilizationWindowSeconds.
+// downWindow is the knob for scaleDown.stabilizationWindowSeconds of an HPA.
 var downWindow = Knob{Name: "scaleDown window, s", Default: 300, Tries: []float64{1800, 900, 600, 300, 120, 60, 0}}
 
 // Baselines returns all baselines. An HPA cannot scale to zero, so its minimum is one.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The targets of a baseline are for a replica with 8 slots. For a replica with 64 slots they must be 8 times as high: a target of 5 would
-// start a replica for every 5 requests.
+// The targets of a baseline are for a replica with 8 slots. For a replica with 64 slots they must be 8 times as high. Otherwise a target of
+// 5 requests per replica would start a replica for every 5 requests, although each replica can serve 64.
 func TestBaselinesAreScaledToTheService(t *testing.T) {
 	for _, c := range []struct {
 		baseline, knob string

@@ -25,8 +25,8 @@ type Config struct {
 	Assumptions *Assumptions // nil means the defaults
 	Faults      []Fault
 
-	// Groups are decided by package capacity, as in a cluster. They override fields of NodePools, whose owner allows this for all of
-	// their fields. A policy belongs to the group that its workload names.
+	// Groups are the capacity groups, which package capacity decides as in a cluster. A group overrides fields of its simulated NodePools,
+	// whose owner consents to all of these overrides. The field Group of a policy's workload names its group.
 	Groups []*capacity.Group
 
 	Resolution time.Duration // of the series; 0 means a minute, negative none
@@ -54,7 +54,7 @@ type Workload struct {
 	ModelLoad    *Spread  // nil: from Assumptions
 	Pools        []string // names of the allowed NodePools; empty: all
 	DoNotDisrupt bool     // the nodes of its replicas are not consolidated
-	// Measures says what a signal measures, by signal name, if its source does not imply it (a custom query, an external metric).
+	// Measures has, by signal name, what a signal measures if its source does not imply it (a custom query, an external metric).
 	Measures map[string]Measure
 }
 

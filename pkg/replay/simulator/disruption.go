@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// command is a removal that Karpenter has decided: of empty nodes, or of one node whose replicas fit on other nodes or on one
-// cheaper new node. Several nodes are never consolidated into one.
+// command is a decision of Karpenter to remove nodes: empty nodes, or one node whose replicas fit on other nodes or on one cheaper new
+// node. The simulator does not consolidate several nodes into one.
 type command struct {
 	nodes  []*node
 	reason string
@@ -33,7 +33,7 @@ func (w *Simulator) disrupt() {
 	w.queue.add(event{at: w.now + w.assumptions.Validation, kind: validate})
 }
 
-// carryOut executes a removal if it is still valid after the validation time.
+// carryOut executes the decided removal after the validation time, if the removal is still valid.
 func (w *Simulator) carryOut() {
 	c := w.nodes.command
 	w.nodes.command = nil
@@ -66,7 +66,8 @@ func (w *Simulator) carryOut() {
 	n.chosen, heir.heirOf, heir.heirGen = true, n, n.gen
 }
 
-// emptyNodes returns a removal of nodes without replicas, within the budget of each pool.
+// emptyNodes returns a command that removes nodes without replicas, within the disruption budget of each NodePool, or nil if there are
+// none.
 func (w *Simulator) emptyNodes() *command {
 	var found []*node
 	for _, p := range w.nodes.pools {
@@ -84,8 +85,8 @@ func (w *Simulator) emptyNodes() *command {
 	return &command{nodes: found, reason: reasonEmpty}
 }
 
-// underutilized returns a removal of one node whose replicas fit elsewhere, preferring nodes with few replicas. It returns nil
-// while replicas are waiting for a node.
+// underutilized returns a command that removes one node whose replicas fit elsewhere, preferably one with few replicas. It returns nil if
+// there is no such node, and while replicas wait for a node.
 func (w *Simulator) underutilized() *command {
 	if len(w.waiting) > 0 {
 		return nil
@@ -121,8 +122,9 @@ func (n *node) removable() bool {
 	return n.schedulable() && after != Never && n.pool.w.now-n.changed >= after
 }
 
-// move simulates scheduling the replicas of a node elsewhere. ok is true if the other nodes have room for all (to is nil), or if
-// a single cheaper node of the pool that the scheduler chooses has room for the rest. A spot node is not replaced by a spot node.
+// move simulates the scheduling of the replicas of a node on other nodes. ok is true in two cases: all replicas fit on other existing nodes
+// (to is nil), or those that do not fit there fit on one new, cheaper node of the pool that the scheduler chooses (to). A spot node is not
+// replaced by another spot node.
 func (w *Simulator) move(n *node) (to *pool, ok bool) {
 	room := map[*node]int32{}
 	var left []*replica
@@ -211,7 +213,8 @@ func (n *node) evict() {
 	}
 }
 
-// nodeUsable is called when the GPUs of a node become usable.
+// nodeUsable is called when the GPUs of a node become usable. If the node is a replacement, it drains the old node. It then schedules the
+// waiting replicas.
 func (w *Simulator) nodeUsable(n *node) {
 	if old := n.heirOf; old != nil {
 		n.heirOf = nil
@@ -222,8 +225,8 @@ func (w *Simulator) nodeUsable(n *node) {
 	w.provision()
 }
 
-// timeOut cancels replacements that were not ready in time, or whose old node was removed otherwise. The new node then is an
-// ordinary node.
+// timeOut cancels a replacement if the new node was not ready in time, or if the old node was removed for another reason. The new node is
+// then used like any other node.
 func (w *Simulator) timeOut() {
 	for _, p := range w.nodes.pools {
 		for _, n := range p.nodes {

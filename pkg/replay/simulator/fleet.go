@@ -1,9 +1,9 @@
 package simulator
 
-// Without NodePools, GPUs are billed per second: every replica has a node of its own size that ends with it, and at most Fleet.GPUs exist,
-// first come, first served.
+// Without NodePools, GPUs are billed per second. Every replica has its own node with exactly its number of GPUs, and the node is removed
+// with the replica. At most Fleet.GPUs GPUs are in use; replicas get them in the order in which they were created.
 
-// private reports whether every node of the pool belongs to one replica and ends with it.
+// private reports whether every node of the pool belongs to one replica and is removed with it.
 func (p *pool) private() bool { return p.config.InstanceType == privateNode }
 
 const privateNode = "(one node per replica)"

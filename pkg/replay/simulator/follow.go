@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// follower returns the actuator for a policy whose workload does not set one: an HPA, with gpuscaler's activator if the policy
-// enables it, or KEDA if the minimum is zero without it.
+// follower returns the actuator for a workload that does not set one: Direct without a policy, an HPA with gpuscaler's activator if the
+// policy enables the activator, KEDA if the policy may scale to zero without the activator, and otherwise an HPA.
 func follower(c *Workload) ActuatorFactory {
 	if c.Policy == nil {
 		return Direct
@@ -23,7 +23,7 @@ func follower(c *Workload) ActuatorFactory {
 	return FollowHPA(HPAFollower{})
 }
 
-// HPAFollower is an HPA with `type: External, averageValue: 1` on the target of gpuscaler.
+// HPAFollower is a managed HPA: its External metric is the target of gpuscaler, with an averageValue of 1.
 type HPAFollower struct {
 	Spec     *hpa.Spec // nil: the policy's bounds, and a behavior that follows every change
 	Activate bool      // gpuscaler scales from 0 to 1 and from 1 to 0
@@ -42,7 +42,7 @@ type followHPA struct {
 	desired int32
 }
 
-// open sets the spec and the phase of the syncs at the first call.
+// open sets the spec of the HPA and the time of its first sync. Act calls it once, at its first call.
 func (f *followHPA) open(s *Scene) {
 	f.next = s.Now.Add(time.Duration(s.Uniform() * float64(hpa.SyncPeriod)))
 	switch p := s.Policy(); {
@@ -124,7 +124,8 @@ func (f *followKEDA) ManagedHPA() engine.ManagedHPA {
 	return v
 }
 
-// kedaLoop runs the operator's scale loop at its polls. The HPA that KEDA creates scales in between.
+// kedaLoop runs the scale loop of KEDA's operator once per polling interval. Between these polls, the HPA that KEDA creates scales the
+// workload.
 type kedaLoop struct {
 	hpa.ScaleLoop
 	polling time.Duration

@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// The bytes are the same on every architecture. Only baselines decide, so that the file does not change with gpuscaler's rules.
+// The result of a seed must have the same bytes on every architecture. The workloads are scaled by baselines only, so that the golden file
+// does not change with gpuscaler's rules.
 func TestSeedGivesTheGoldenBytes(t *testing.T) {
 	spot, od := nodePool("spot", Spot, 2, 1.6, 80), nodePool("on-demand", OnDemand, 4, 7.44, 20)
 	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, 5*time.Minute

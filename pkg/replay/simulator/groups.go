@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// groups implements the ports of the engine for capacity groups: it returns and changes simulated NodePools and pods as package
-// cluster does with real ones.
+// groups implements the ports of the engine for capacity groups. It reads and patches simulated NodePools and pods, as package cluster does
+// with real ones.
 type groups struct{ w *Simulator }
 
 var (
@@ -29,7 +29,8 @@ const owner = "kubectl"
 // evidenceRetention is how long failures and losses are reported.
 const evidenceRetention = time.Hour
 
-// overridable is the state of a NodePool that belongs to a capacity group.
+// overridable is the part of a NodePool that a capacity group reads and overrides: its fields with their owners, and its launch failures
+// and losses.
 type overridable struct {
 	resource string
 	fields   map[string]capacity.FieldView // by JSON pointer, see capacity.Field
@@ -39,7 +40,7 @@ type overridable struct {
 	claims   int // failed launches so far
 }
 
-// openGroups creates the objects of the groups' NodePools. It returns an error if a NodePool does not exist.
+// openGroups creates the overridable fields of each NodePool in a capacity group. It returns an error if a NodePool does not exist.
 func (w *Simulator) openGroups() error {
 	for _, g := range w.config.Groups {
 		for _, member := range g.Pools {
@@ -90,12 +91,12 @@ func (w *Simulator) pool(name string) *pool {
 // Groups implements engine.Groups.
 func (g groups) Groups() []*capacity.Group { return g.w.config.Groups }
 
-// This method of engine.Nodes returns nothing, because the simulator has no orphaned NodePools.
+// Orphans implements engine.Nodes. It returns nothing, because the simulator has no orphaned NodePools.
 func (g groups) Orphans([]*capacity.Group, []scaling.Workload) ([]engine.Orphan, []capacity.Action) {
 	return nil, nil
 }
 
-// place is the position of a node in an observation.
+// place is the position of a node in an observation: the indexes of its NodePool, and of the node in it.
 type place struct{ pool, node int }
 
 // Observe implements engine.Nodes.
@@ -128,7 +129,7 @@ func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capaci
 	}
 }
 
-// view returns the NodePool as the cluster cache returns it, and calls found with each node and its index.
+// view returns the NodePool in the form in which the cluster cache returns it. It calls found with each node and the index of the node.
 func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity.PoolView {
 	u, start := p.overridable, p.w.config.Start
 	v := capacity.PoolView{
@@ -158,7 +159,8 @@ func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity
 	return v
 }
 
-// bound returns the GPUs that the pods on the node request. Pods that Karpenter only nominated to a starting node are not bound.
+// bound returns the number of GPUs that the pods bound to the node request. Pods that Karpenter has only nominated to a starting node are
+// not counted.
 func (n *node) bound() (gpus int64) {
 	for _, r := range n.pods {
 		if r.state > booked {
@@ -172,7 +174,7 @@ func (n *node) uid() string { return fmt.Sprintf("%s-%d-%d", n.pool.config.Name,
 
 func (r *replica) uid() string { return fmt.Sprintf("%d-%d", r.id, r.gen) }
 
-// pod returns a replica as the cluster cache returns it. It has no node while its node is being created.
+// pod returns a replica in the form in which the cluster cache returns a pod. The pod has no node while the node is being created.
 func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) capacity.Pod {
 	out := capacity.Pod{
 		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(), Owner: capacity.OwnerReplicaSet, GPUs: int64(r.load.gpus),
@@ -206,7 +208,7 @@ func (n *node) isLost() {
 	}
 }
 
-// completed is a closed channel, because writes to the simulated API server complete immediately.
+// completed is the channel that Act returns. It is closed, because writes to the simulated API server complete immediately.
 var completed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Act implements engine.Nodes.
@@ -222,7 +224,7 @@ func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{
 	return completed
 }
 
-// patch applies the overrides of the group, after the restored fields.
+// patch sets the restored fields of the NodePool to the values of their owners, and then sets the overrides of the group.
 func (p *pool) patch(a capacity.NodePoolPatch) {
 	u := p.overridable
 	u.record = a.Record
@@ -237,7 +239,7 @@ func (p *pool) patch(a capacity.NodePoolPatch) {
 	p.reread()
 }
 
-// reread copies the fields of the NodePool into the configuration of the pool.
+// reread updates the simulated NodePool from its overridable fields.
 func (p *pool) reread() {
 	u, c, w := p.overridable, &p.config, p.w
 	text := func(name string) string { return strings.Trim(string(u.fields[name].Value), `"`) }

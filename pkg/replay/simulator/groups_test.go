@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// grouped is a chat service that prefers spot nodes, with the capacity group of its two NodePools.
+// grouped returns the configuration of a chat service with two NodePools, spot and on-demand, and a capacity group that prefers spot.
 func grouped(t *testing.T, change func(*capacity.Group)) Config {
 	t.Helper()
 	g := capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}}
@@ -45,8 +45,9 @@ func (w *Simulator) nodesOf(name string) (n int) {
 	return n
 }
 
-// Spot is not available from the first to the second hour. Karpenter alone falls back and stays on on-demand nodes. The group returns to
-// spot one replica at a time, each after its successor is Ready, and restores the NodePools.
+// Spot has no capacity during the second hour. Without a capacity group, Karpenter falls back to on-demand nodes, and the replicas stay
+// there. The group must move them back to spot one replica at a time, each after its replacement is Ready, and must then restore the fields
+// of the NodePools.
 func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10}, {At: 2 * time.Hour, Added: 10}}}
 	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]capacity.FieldView) {
@@ -136,8 +137,9 @@ func TestGroupRequiresItsNodePools(t *testing.T) {
 	}
 }
 
-// The main scenario, simulated: at night there are no nodes and both limits are zero. Before the schedule window opens, the spot nodes are
-// ready. When spot is lost, on-demand replaces it; when spot is available again, the nodes return; in the evening there are no nodes again.
+// This test simulates the main scenario over one day. At night there are no nodes, and the limits of both NodePools are zero. The spot
+// nodes are ready before the schedule window opens. When spot is lost, on-demand replaces it, and when spot is available again, the
+// replicas return to it. In the evening there are no nodes again.
 func TestDayFromZeroToZero(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.ZeroLimit, g.ConsolidationFreeze = true, true })
 	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10}, {At: 12 * time.Hour, Added: 10}}}

@@ -12,7 +12,8 @@ func (w *Simulator) settle(r *replica) {
 	}
 }
 
-// provision is called when a replica is created, or when a GPU becomes free.
+// provision schedules the waiting replicas: on nodes with free GPUs immediately, and on new nodes after Karpenter's batch window. It is
+// called when a replica is created, and when GPUs become free.
 func (w *Simulator) provision() {
 	if len(w.waiting) == 0 {
 		return
@@ -30,8 +31,8 @@ func (w *Simulator) provision() {
 
 func (r *replica) homeless() bool { return r.state == homeless }
 
-// bind is kube-scheduler: waiting replicas get free GPUs, oldest first. This includes replicas that Karpenter nominated to a
-// starting node, which then is empty when it is ready.
+// bind does what kube-scheduler does: it assigns waiting replicas, oldest first, to usable nodes with free GPUs. This includes a replica
+// that Karpenter nominated to a starting node. That node can then be empty when it becomes usable.
 func (w *Simulator) bind() {
 	for i := 0; i < len(w.waiting); {
 		r := w.waiting[i]

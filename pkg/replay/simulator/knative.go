@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Knative is the KPA of Knative Serving on concurrency: requests in the replicas and in the queue. The zero values of the times
-// are Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
+// Knative is the KPA of Knative Serving with the concurrency metric, which counts the requests in the replicas and in the queue. The zero
+// values of the times are Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
 type Knative struct {
 	Min, Max       int32
 	Target         float64       // concurrency per replica: container concurrency x target utilization

@@ -2,7 +2,8 @@ package simulator
 
 import "time"
 
-// coarse is the resolution of waits for signals: within 1/8, similar to the histograms of model servers.
+// coarse is the resolution of the wait histograms that signals read. Values have an error of at most 1/8, similar to the histograms of
+// model servers.
 const coarse = 3
 
 // waitWindow is a histogram of waits over a window that ends with a scrape, with one round for each scrape, newest last.

@@ -163,8 +163,8 @@ func (l *load) reconcile() {
 	}
 }
 
-// victim returns the replica that a ReplicaSet terminates first: without a node before with one, not ready before ready, lower
-// deletion cost first, many on a node before few, then the youngest.
+// victim returns the replica that a ReplicaSet terminates first. Its criteria, in this order: a pod without a node, a pod that is not
+// ready, a lower deletion cost, more ready replicas of the workload on the same node, and the youngest pod.
 func (l *load) victim() *replica {
 	return slices.MinFunc(l.replicas, func(a, b *replica) int {
 		if c := cmp.Or(cmp.Compare(a.state.rank(), b.state.rank()), cmp.Compare(a.cost, b.cost)); c != 0 {
@@ -202,7 +202,7 @@ func (l *load) follow() {
 	}
 }
 
-// setCause sets the requested replicas and the cause of further ones.
+// setCause sets the number of replicas that the signals request, and the ledger's cause for idle replicas above that number.
 func (l *load) setCause(asked int32, idle Cause) {
 	if asked != l.asked || idle != l.idle {
 		l.touch()

@@ -38,9 +38,9 @@ type Meaning struct {
 	Why     string  // reason, for the report
 }
 
-// MeaningOf returns what a signal of a policy measures in the simulator: as set by its name in byName, or implied by its source.
-// Whether a rate is a sum or a mean per replica follows from its query or, if the query does not say, from the policy. A sum that
-// the policy treats as a mean therefore scales too high here, as in a cluster.
+// MeaningOf returns what a signal of a policy measures in the simulator. byName has the measure by signal name; for other signals the
+// source implies it. Whether a rate is a sum or a mean per replica depends on its query, or on the policy if the query is not aggregated.
+// If the query returns a sum and the policy treats it as a mean, the simulated workload scales too high, as it would in a cluster.
 func MeaningOf(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
 	rate, grows := promql.PerSecond(source.Query)
@@ -91,7 +91,8 @@ func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 	return of, "its source"
 }
 
-// Words in the names of metrics, without labels. Those of model servers are reported by the replicas.
+// Patterns for the names of metrics. The name is compared without its labels. The model servers in the replicas report the metrics that
+// match runningInPods.
 var (
 	labels        = regexp.MustCompile(`\{[^}]*\}`)
 	runningInPods = regexp.MustCompile(`(?i)num_requests_running|num_running_reqs|batch_current_size|processing_queries`)

@@ -20,8 +20,8 @@ func policyOf(query string, target float64) *policy.Compiled {
 	return p
 }
 
-// With five requests per second and one replica for each, a policy on their rate gets five replicas, for a rate per second or per
-// minute. A policy on a queue gets no more replicas, because no request waits.
+// Five requests arrive per second, and the target is one request per second for each replica. The policy must get five replicas if its
+// query is a rate per second or per minute. If the simulator replays the signal as a queue, one replica remains, because no request waits.
 func TestRateQueryReadsArrivals(t *testing.T) {
 	byName := map[string]Measure{"load": Queue}
 	for name, c := range map[string]struct {
@@ -45,15 +45,17 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 				sum, n = sum+float64(w.loads[0].target), n+1
 			}
 		})
-		// Readings of a scrape interval are noisy, and the highest proposal of five minutes is used, so the mean target is higher.
+		// Rates over one scrape interval are noisy, and the scale-down window uses the highest proposal of five minutes, so the mean target
+		// is higher than the exact result.
 		if mean := sum / float64(n); mean < c.want-0.5 || mean > 1.6*c.want {
 			t.Errorf("%s: %.2f replicas on average, want about %v", name, mean, c.want)
 		}
 	}
 }
 
-// A mean that a policy multiplies by its ready replicas is what one of them has of the rate: five requests a second, and a replica for
-// each, are five replicas again. A sum that is taken for a mean is not, and runs away as it would in a cluster.
+// The policy multiplies its signal, a mean per replica, by the number of ready replicas. If the query returns a mean, the simulator divides
+// the rate of arrivals by the ready replicas, and five requests per second again need five replicas. If the query returns a sum, the policy
+// multiplies the sum, and the target rises to the maximum as it would in a cluster.
 func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
 	arrivals := map[string]Measure{"load": Arrivals}
 	for name, c := range map[string]struct {

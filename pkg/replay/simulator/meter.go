@@ -111,8 +111,8 @@ func (l *load) scrape() {
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.ScrapeInterval, kind: scrape, a: l.index})
 }
 
-// activity returns the mean over the ready replicas since the last scrape: BusyActivity for at least one request, and the rest in
-// proportion to the used slots.
+// activity returns the mean GPU activity of the ready replicas since the last scrape, 0..1. A replica with one running request has
+// BusyActivity. The activity rises in proportion to the used slots, up to 1 if all slots are used.
 func (l *load) activity(ready int64) float64 {
 	base := l.w.assumptions.BusyActivity
 	busy := float64(l.busyTime-l.meter.busyTime) / float64(ready)
@@ -123,7 +123,7 @@ func (l *load) activity(ready int64) float64 {
 	return min(1, float64(base*busy)+float64((1-base)*taken))
 }
 
-// visible returns the newest scrape that a query returns now.
+// visible returns the newest scrape that is old enough (ScrapeLag) for a query to return it now, or nil.
 func (l *load) visible() *scraped {
 	for i := range l.meter.past {
 		s := &l.meter.past[i]
@@ -195,7 +195,8 @@ func (l *load) poll() {
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.PollInterval, kind: poll, a: l.index})
 }
 
-// thin removes a share of the pods: sums become smaller, means do not change.
+// thin applies a fault that hides a share of the pods. It returns the value and the number of pods without them: a sum becomes smaller, a
+// mean does not change.
 func (f *Fault) thin(m Measure, value float64, pods int32) (float64, int32) {
 	left := int32(float64(pods) * max(0, 1-f.Share))
 	if (m == Waiting || m == Running) && pods > 0 {

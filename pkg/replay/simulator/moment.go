@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Moment returns what is billed now, for a period of the given length, as the DCGM exporter and the cloud bill report it: each
-// GPU of a usable node with its pod and its activity at the last scrape. A starting node is billed and reports no GPU.
+// Moment returns the nodes that are billed now, as a cost.Interval of the given length. As from the DCGM exporter, each GPU of a usable
+// node has its pod and its activity at the last scrape. A starting node is billed but has no GPU metrics yet.
 func (w *Simulator) Moment(length time.Duration) cost.Interval {
 	m := cost.Interval{At: w.Time(), Hours: length.Hours()}
 	for _, p := range w.nodes.pools {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// Three replicas without requests run on a node of four GPUs at $4 per hour. The starting node reports nothing; then the GPU
-// without a pod is idle, and so are the GPUs of the pods while they load and when they have no requests.
+// Three replicas without requests run on a node with four GPUs at $4 per hour. While the node starts, its GPUs are not measured. After that
+// the GPU without a pod is unallocated. The other three are idle, both while the replicas load and when they are ready.
 func TestMomentReportsBilledAndIdleGPUs(t *testing.T) {
 	c := Config{Assumptions: exact(), NodePools: []NodePool{nodePool("spot", Spot, 4, 4, 0)}, Workloads: []Workload{plan("chat", at(0, 3))}}
 	sums := map[int]cost.Sum{}

@@ -121,7 +121,7 @@ func (w *Simulator) beginNodes() {
 // private reports whether the simulator runs without NodePools.
 func (w *Simulator) private() bool { return w.nodes.pools[0].private() }
 
-// raise creates an initial replica that is ready.
+// raise creates an initial replica. It is ready at once, except if no NodePool has capacity for it; it then waits for a node.
 func (w *Simulator) raise(l *load) {
 	r := w.newReplica(l)
 	n := w.initialNode(l)

@@ -9,14 +9,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// exact is a cold start of 60 + 60 + 130 + 50 s without any chance in it.
+// exact returns assumptions with a cold start of fixed duration: 60 s node launch, 60 s until the GPUs are ready, 130 s image pull and 50 s
+// model load.
 func exact() *Assumptions {
 	a := DefaultAssumptions()
 	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(time.Minute), Fixed(time.Minute), Fixed(130*time.Second), Fixed(50*time.Second)
 	return &a
 }
 
-// plan is a workload without requests that follows a plan of (seconds, replicas).
+// plan returns a workload without requests, whose replicas follow the given steps.
 func plan(name string, steps ...Step) Workload {
 	return Workload{Key: scaling.Key{Namespace: "team", Name: name}, Actuator: Planned(steps)}
 }
@@ -170,7 +171,8 @@ func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
 			gone, before = append(gone, s), n
 		}
 	})
-	// Empty at 600, consolidatable at 660, found at the next turn, looked at again 15 s later, gone 30 s after that; one of ten at a time.
+	// The nodes are empty at 600 s and can be consolidated from 660 s. The disruption loop finds one up to 10 s later, validates its
+	// removal after 15 s and removes it within another 30 s. The budget of 10% allows one of ten nodes at a time.
 	if len(gone) != 10 || gone[0] < 660+15+30 || gone[0] > 660+10+15+30+1 {
 		t.Fatalf("nodes went at %v", gone)
 	}
@@ -235,7 +237,7 @@ func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
 	}
 }
 
-// losses is a market of ten nodes that loses some.
+// losses returns a spot market of ten nodes that loses some of them at the given time.
 func losses(lost int, at time.Duration) *trace.Spot {
 	return &trace.Spot{Name: "test", Duration: 2 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: at, Lost: lost, Available: 10 - lost}}}
 }
@@ -296,7 +298,8 @@ func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 		sim.pass(6 * time.Minute)
 		lost += int(sim.Result().Pools[0].SpotLosses)
 	}
-	// Three of ten nodes are ours and two go: 0.6 of ours on average, 180 of 300 runs, deviation about 11.
+	// Three of the ten nodes in the market belong to the simulated pool, and two of the ten are lost. On average 0.6 of the pool's nodes
+	// are lost in a run, so 180 in 300 runs, with a standard deviation of about 11.
 	if lost < 140 || lost > 220 {
 		t.Errorf("%d of our nodes went in 300 runs, want about 180", lost)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The analyzer's documentation: five replicas of one model, thresholds 0.80 and 5, triggers 0.1 and 3.
+// The first case is the example in the documentation of llm-d's analyzer: five replicas of one model, thresholds 0.80 (KV cache) and 5
+// (queue), spare triggers 0.1 and 3.
 func TestWVADecidesAsItsDocumentationDoes(t *testing.T) {
 	w := WVA{Max: 10}.NewActuator().(*wva).config
 	documented := []load1m{{0.70, 2}, {0.75, 3}, {0.60, 1}, {0.65, 2}, {0.55, 1}}
@@ -34,7 +35,7 @@ func TestWVADecidesAsItsDocumentationDoes(t *testing.T) {
 	}
 }
 
-// Worked examples of autoscaler.go and of the documentation of the panic window.
+// The cases are examples from the comments in Knative's autoscaler.go, and from the documentation of the panic window.
 func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	k := Knative{Max: 1000, Target: 10}.NewActuator().(*kpa)
@@ -88,7 +89,8 @@ func TestSkyServeChangesTheTargetAfterItsDelay(t *testing.T) {
 	}
 }
 
-// Six requests a second, which is what five replicas serve, come to one for an hour.
+// Six requests per second arrive for one hour, which five replicas can serve. Each baseline begins with one replica, and has half an hour
+// without requests at the end to scale down.
 func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
 	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
 	for _, r := range Baselines() {

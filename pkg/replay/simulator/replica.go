@@ -77,7 +77,7 @@ func (r *replica) after(d time.Duration, k kind) {
 	w.queue.add(event{at: w.now + d, kind: k, a: r.id, gen: r.gen})
 }
 
-// start begins the replica's part of the cold start, on a usable node.
+// start begins the image pull of a replica on a usable node. The model load follows.
 func (r *replica) start() {
 	l := r.load
 	l.touch()

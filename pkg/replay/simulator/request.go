@@ -53,8 +53,8 @@ func (q *ring) popFront() request {
 // at returns the i-th request from the head.
 func (q *ring) at(i int) *request { return &q.slots[(q.head+i)&(len(q.slots)-1)] }
 
-// buckets hold the ready replicas by the number of running requests, so that the idlest replica is found without a search. Within
-// a bucket the order is first in, first out.
+// buckets has a list of ready replicas for each number of running requests, so that the replica with the fewest requests is found without a
+// search. Each list is in the order in which the replicas were added.
 type buckets struct {
 	lists []list
 	least int // all lists before this index are empty

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The owner lets two spot nodes come and four replicas are needed: two stay on demand, and nothing surges for a room that there is not.
+// The owner's limit of the spot NodePool allows two nodes, and four replicas are needed. Two replicas must stay on on-demand nodes. The
+// group must not add surge replicas to move them, because no further spot node can start.
 func TestASpotPoolAtItsOwnersLimitMovesNothing(t *testing.T) {
 	c := grouped(t, nil)
 	two := int64(2)

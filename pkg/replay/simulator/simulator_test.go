@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// chat is a policy on the queue before the replicas, from zero.
+// chat returns a policy that may scale to zero, on the number of requests that wait in front of the replicas and on the running requests.
 func chat(name string, change func(*scaling.Policy)) *policy.Compiled {
 	p := &scaling.Policy{
 		Signals:     []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}, {Name: "running", Type: "vllm", Target: 5, MaxAge: 2 * time.Minute, Optional: true}},
@@ -62,7 +62,7 @@ func run(t testing.TB, c Config, d time.Duration) *Result {
 	return r
 }
 
-// conserve checks what no run may break: no request is lost, and every GPU second has one cause.
+// conserve checks the invariants of every run: no request is lost, and every paid GPU second has exactly one cause.
 func conserve(t testing.TB, w *Simulator, r *Result) {
 	t.Helper()
 	for _, l := range r.Loads {
@@ -126,7 +126,7 @@ func TestSameSeedGivesTheSameRunInAnyOrderOfWorkloads(t *testing.T) {
 	}
 }
 
-// azure is the shared request log, or the test is skipped.
+// azure returns the shared request log of Azure. It skips the test if the file does not exist.
 func azure(t testing.TB) *trace.Trace {
 	t.Helper()
 	dir, err := os.Getwd()

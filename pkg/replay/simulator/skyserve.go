@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// SkyServe is SkyPilot's RequestRateAutoscaler: requests per second divided by the capacity of a replica, applied after the
-// result was different for the delay. The zero values are its defaults (serve: replica_policy).
+// SkyServe is SkyPilot's RequestRateAutoscaler. It computes the requests per second divided by the capacity of a replica. The target
+// changes to this number after the number was above the target, or below it, for the whole delay. The zero values are its defaults (serve:
+// replica_policy).
 type SkyServe struct {
 	Min, Max    int32
 	Target      float64       // target_qps_per_replica
@@ -63,7 +64,8 @@ func (k *SkyServe) wanted(rate float64) int32 {
 	return max(k.Min, min(int32(math.Ceil(rate/k.Target)), k.Max))
 }
 
-// next changes the target after the delay.
+// next returns the target. The target changes to the given number if the number was above the target in all decisions of the upscale delay,
+// or below it in all decisions of the downscale delay.
 func (k *skyServe) next(wanted int32) int32 {
 	switch {
 	case wanted > k.target:

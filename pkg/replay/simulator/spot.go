@@ -34,7 +34,7 @@ func (p *pool) openMarket() {
 			m.turns = append(m.turns, turn{at: e.At.Truncate(time.Microsecond), added: e.Added})
 		}
 	}
-	// The repeated trace starts with the initial number of nodes.
+	// The trace is repeated. A change at its end restores the initial number of nodes for the next repetition.
 	last := m.available
 	for _, t := range m.turns {
 		last += t.added - t.lost
@@ -64,8 +64,8 @@ func (p *pool) nextTurn() {
 	}
 }
 
-// turn applies a change of the market. The lost nodes are drawn at random: each node of the market is equally likely, and some of
-// the nodes are ours.
+// turn applies a change of the market. Each lost node is drawn at random from all nodes of the market with equal probability, so only some
+// of the lost nodes belong to this pool.
 func (p *pool) turn() {
 	m := p.market
 	t := m.turns[m.next]
@@ -102,8 +102,8 @@ func (p *pool) available() bool {
 	return held < p.market.available
 }
 
-// warn is the interruption notice of a spot node: Karpenter drains the node at once and launches others; the node is lost when
-// the notice period ends.
+// warn simulates the interruption notice of a spot node. Karpenter drains the node at once, and its replicas need other nodes. The node is
+// lost at the end of the notice period.
 func (n *node) warn() {
 	p := n.pool
 	w := p.w

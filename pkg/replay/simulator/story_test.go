@@ -39,7 +39,8 @@ func TestBurstFromZeroAndBackToZero(t *testing.T) {
 			zero = s
 		}
 	})
-	// The wake-up takes a scrape with its delay, a poll and a tick; then follow a second of batching and the cold start of five minutes.
+	// The first replica is requested after at most a scrape interval (15 s), the scrape lag (1 s), a poll interval (5 s) and a tick. It is
+	// ready after one second of batching and the cold start of five minutes.
 	if woke < 600 || woke > 600+15+1+5+2 {
 		t.Errorf("the first replica was requested at %d s", woke)
 	}
@@ -61,8 +62,8 @@ func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 	w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B}
 	peak := int32(0)
 	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second, func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
-	// 870 requests wait when the first replica is almost ready: with a target of 4 per replica all 12 replicas are needed, and no signal
-	// exceeds the maximum of the policy. With 0.2 of that traffic one replica is enough.
+	// 870 requests wait when the first replica is almost ready. With a target of 4 per replica, all 12 replicas are needed; the target must
+	// not exceed this maximum. With the lower traffic below, about three requests arrive, and one replica is enough.
 	if peak > 12 {
 		t.Errorf("the highest target is %d", peak)
 	}

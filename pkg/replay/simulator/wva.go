@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant. It adds a replica if the replicas that
-// are not saturated have too little spare capacity, and removes one if the others could take its load
-// (docs/saturation-analyzer.md; version 1, with thresholds on the cache usage and on the queue of a replica). The zero values are
-// its defaults.
+// WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant (docs/saturation-analyzer.md, version 1). A replica
+// is saturated if its KV cache usage or its queue reaches a threshold. WVA adds a replica if the replicas that are not saturated have too
+// little spare capacity on average. It removes one if the others could take its load. The zero values are its defaults.
 type WVA struct {
 	Min, Max   int32
 	CacheFull  float64       // kvCacheThreshold; 0 means 0.80

@@ -1,5 +1,6 @@
-// Package spotbench measures what it takes to keep a number of replicas available on recorded spot capacity: availability and
-// cost, compared with the lowest cost of a plan that knows the trace.
+// Package spotbench simulates gpuscaler, Karpenter alone, SkyServe and on-demand nodes on a recorded trace of spot capacity. Each run keeps
+// a fixed number of replicas. The report has the availability and the cost of each run, and the lowest cost of a plan that knows the whole
+// trace.
 package spotbench
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Case is a spot trace and the replicas to keep available.
+// Case is the input of a comparison: a trace of spot capacity, the number of replicas to keep available, and the prices of a node per hour.
 type Case struct {
 	Spot           *trace.Spot
 	Replicas       int32 // one GPU each
@@ -26,7 +27,7 @@ type Case struct {
 	Seed           uint64
 }
 
-// Run is one way to keep the replicas available, with its results.
+// Run is the result of one autoscaler on a Case. OverLeast is Cost divided by Report.Least. Losses is the number of lost spot nodes.
 type Run struct {
 	Name         string  `json:"name"`
 	Availability float64 `json:"availability"` // share of the requested replica time with a ready replica
@@ -38,7 +39,8 @@ type Run struct {
 	Ledger       Ledger  `json:"ledger"`
 }
 
-// Ledger splits the cost and the missing availability of a run, in node hours and replica minutes.
+// Ledger contains the node hours that a run paid for, by kind and by cause, and the replica minutes in which fewer replicas than requested
+// were ready.
 type Ledger struct {
 	SpotHours     float64 `json:"spotHours"`
 	OnDemandHours float64 `json:"onDemandHours"`
@@ -49,7 +51,7 @@ type Ledger struct {
 	WithoutNode   float64 `json:"withoutNodeMinutes"`  // the part of these without a node, not even a starting one
 }
 
-// Report holds all runs on one trace.
+// Report contains the runs of all autoscalers on one trace. Least is the result of lowestCost.
 type Report struct {
 	Trace    string        `json:"trace"`
 	Duration time.Duration `json:"duration"`
@@ -64,7 +66,8 @@ const (
 	tick         = 2 * time.Second
 )
 
-// Compare simulates every way. The same case gives the same report.
+// Compare simulates gpuscaler and each baseline on the case and returns the results. The result is reproducible: it depends only on the
+// case.
 func Compare(ctx context.Context, c Case) (*Report, error) {
 	out := &Report{Trace: c.Spot.Name, Duration: c.Spot.Duration, Replicas: c.Replicas, Least: c.lowestCost()}
 	for _, way := range []struct {
@@ -98,11 +101,12 @@ func Compare(ctx context.Context, c Case) (*Report, error) {
 	return out, nil
 }
 
-// targetAvailability is the required share of the requested replica time with a ready replica.
+// targetAvailability is the required availability: the time with a ready replica, summed over the requested replicas, as a share of their
+// total time.
 const targetAvailability = 0.999
 
-// leastReserve returns the run of SkyServe's fallback with the smallest number of additional on-demand replicas, a power of two,
-// that reaches targetAvailability. That number is only known afterwards.
+// leastReserve simulates SkyServe's fallback with 1, 2, 4, ... additional on-demand replicas and returns the first run that reaches
+// targetAvailability, or the last run if none does. An operator cannot know this number before the trace ends.
 func (c *Case) leastReserve(ctx context.Context) (run Run, err error) {
 	for over := int32(1); over <= c.Replicas; over *= 2 {
 		if run, err = c.simulate(ctx, c.skyServe(0, over)); err != nil {
@@ -154,8 +158,8 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	return out, nil
 }
 
-// lowestCost returns the lowest cost of keeping all replicas available all the time: all spot nodes that the market has, and
-// on-demand nodes for the rest, without any overlap.
+// lowestCost returns the lowest cost of keeping all replicas available all the time. At each time it counts spot nodes up to the available
+// spot capacity and on-demand nodes for the other replicas. A replacement does not overlap with the node that it replaces.
 func (c *Case) lowestCost() float64 {
 	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
 	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], trace.SpotEvent{At: c.Spot.Duration}) {
@@ -207,11 +211,12 @@ func (c *Case) karpenterOnly(cheaper bool) simulator.Config {
 	return config
 }
 
-// skyServe keeps extra replicas on spot, and on-demand replicas for the ready replicas missing from the requested number plus a
-// reserve.
+// skyServe returns the configuration of SkyServe: the requested replicas plus over on spot nodes, and on-demand replicas for the difference
+// between the requested replicas plus reserve and the ready spot replicas.
 func (c *Case) skyServe(over, reserve int32) simulator.Config {
 	config := c.config()
-	// All replicas are ready at the start, as in the other runs; those without spot capacity run on demand.
+	// All replicas are ready at the start, as in the other runs. Replicas for which the initial spot capacity is too small start on
+	// on-demand nodes.
 	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
 	config.Workloads = []simulator.Workload{
 		c.load("spot", c.Replicas, simulator.Static(c.Replicas+over), spotPool),

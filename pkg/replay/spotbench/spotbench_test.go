@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// gone returns a market of six nodes without capacity from the first to the second hour.
+// gone returns a spot trace of 6 hours with six available nodes, except in the second hour, in which no node is available.
 func gone() *trace.Spot {
 	return &trace.Spot{Name: "gone", Duration: 6 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
 }

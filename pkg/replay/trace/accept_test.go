@@ -17,7 +17,7 @@ func seconds(all []Request) []float64 {
 	return out
 }
 
-// Each case is a form of a real file.
+// Each case has the format of a trace file that is used in practice.
 func TestFormsOfRealFiles(t *testing.T) {
 	u := UnknownTokens
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -107,7 +107,7 @@ func TestScaleKeepsAShareOfALog(t *testing.T) {
 	}
 }
 
-// Rows that were written at the end of a request are sorted by its start.
+// A server may write a row when a request ends, so the start times in a log are not in order. Read sorts the requests by start time.
 func TestLogIsSorted(t *testing.T) {
 	order := rand.New(rand.NewPCG(1, 2)).Perm(500)
 	var sb strings.Builder
@@ -166,7 +166,8 @@ func TestDistantWindowsAreSummedInMinutes(t *testing.T) {
 	}
 }
 
-// Two models of one log, read separately, have the same start.
+// A log contains the requests of two models. When only the rows of one model are read, arrival times still count from the first row of the
+// log.
 func TestFilterDoesNotChangeTheStart(t *testing.T) {
 	text := "time,model\n2026-01-05T09:00:00Z,a\n2026-01-05T09:00:05Z,b\n2026-01-05T09:00:09Z,a\n"
 	b := mustRead(t, text, Options{Where: map[string]string{"model": "b"}})

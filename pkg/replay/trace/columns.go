@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// role is the meaning of a column.
+// role is what a column contains: the time, a token count, the status, the rate, the CV or the family.
 type role int
 
 const (
@@ -25,7 +25,8 @@ const (
 
 var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "rate", "cv", "family"}
 
-// usualNames are headers of public traces and access logs, in lower case and with only letters and digits. Earlier names have priority.
+// usualNames has, for each role, the headers of public traces and access logs, in the form that plain returns. If a file has several of
+// them, the first name in the list is used.
 var usualNames = [roles][]string{
 	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart", "start",
 		"requesttime", "receivedat", "createdat", "datetime", "date", "t"},
@@ -57,7 +58,7 @@ func columnsOf(c [roles]string) Columns {
 		Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
 }
 
-// over returns c with its empty fields taken from below.
+// over returns c, with each empty field replaced by the field of below.
 func (c Columns) over(below Columns) Columns {
 	mine, theirs := c.byRole(), below.byRole()
 	for r := range mine {
@@ -66,7 +67,8 @@ func (c Columns) over(below Columns) Columns {
 	return columnsOf(mine)
 }
 
-// within removes positions beyond the width of a row. A position has one digit.
+// within returns c without the positions ("#4") that exceed the number of columns of a row. It compares strings, so a position must have
+// one digit.
 func (c Columns) within(width int) Columns {
 	all := c.byRole()
 	for r := range all {
@@ -79,7 +81,7 @@ func (c Columns) within(width int) Columns {
 
 const absent = -1
 
-// layout has the position of each role in a row, or absent.
+// layout has the column index of each role; the index is absent if the file has no such column.
 type layout struct {
 	at    [roles]int
 	where []filter
@@ -93,8 +95,8 @@ type filter struct {
 	value  string
 }
 
-// resolve finds every role among the headers. With nil headers only positions are possible. known reports whether p is the line of the
-// headers.
+// resolve returns the column of each role and of each filter. It uses the names in the options, or else the usual names. If headers is nil,
+// the file has no header line and the options may name columns only by position.
 func resolve(p place, headers []string, o Options) (layout, *Error) {
 	l := layout{}
 	for r, wanted := range o.Columns.byRole() {
@@ -132,7 +134,7 @@ func (l *layout) put(r role, at int, headers []string) {
 	l.said = append(l.said, from+" = "+roleNames[r])
 }
 
-// find returns the column that the user named by position or by header.
+// find returns the index of the column that the user named by position ("#2") or by header. It returns absent for an empty name.
 func find(p place, headers []string, wanted string) (int, *Error) {
 	if wanted == "" {
 		return absent, nil
@@ -166,7 +168,7 @@ func find(p place, headers []string, wanted string) (int, *Error) {
 
 const maxColumns = 1000
 
-// listed formats headers for a message.
+// listed returns at most 12 headers as a quoted list for an error message, followed by the number of the others.
 func listed(headers []string) string {
 	const most = 12
 	shown := make([]string, 0, most)
@@ -190,7 +192,7 @@ func usual(headers, names []string) int {
 	return absent
 }
 
-// cell returns the trimmed value of a role in a row, or "" if it is absent.
+// cell returns the value of a role's column in a row, without spaces around it. It returns "" if the file has no such column.
 func (l *layout) cell(row []string, r role) string {
 	if l.at[r] == absent {
 		return ""
@@ -208,7 +210,7 @@ func (l *layout) keeps(row []string) bool {
 	return true
 }
 
-// unitByName returns the unit in the name of a numeric column: t_ms, "timestamp (us)".
+// unitByName returns the time unit at the end of a header such as t_ms or "timestamp (us)", or AutoUnit if there is none.
 func unitByName(header string) TimeUnit {
 	switch strings.ToLower(strings.Trim(header[len(withoutUnit(header)):], "_ ()")) {
 	case "s", "sec", "seconds":

@@ -47,7 +47,7 @@ func (r *rows) next() ([]string, *Error) {
 	return row, nil
 }
 
-// delimiter returns the character that separates the columns of the first line.
+// delimiter returns the delimiter of the columns: the first of comma, tab and semicolon that the line contains, or a comma.
 func delimiter(line []byte) rune {
 	for _, c := range ",\t;" {
 		if bytes.ContainsRune(line, c) {
@@ -57,7 +57,7 @@ func delimiter(line []byte) rune {
 	return ','
 }
 
-// firstRecord returns the first record of the beginning of a file.
+// firstRecord returns the first CSV record in head, which is the beginning of a file.
 func firstRecord(p place, head []byte) ([]string, *Error) {
 	r := newRows(p, bytes.NewReader(head), delimiter(firstLine(head)))
 	row, err := r.next()
@@ -85,7 +85,8 @@ type table struct {
 	first  []string // the first record if it is data
 }
 
-// openTable reads the first record. It is a header unless its time column contains a timestamp.
+// openTable reads the first record and determines the columns. The first record is a header unless its time column contains a timestamp. If
+// the file has no header, positions has the default columns.
 func openTable(p place, in *bufio.Reader, o Options, positions Columns) (*table, *Error) {
 	head, _ := in.Peek(peekSize) // the reader returns an error again at its row
 	t := &table{rows: newRows(p, in, delimiter(firstLine(head)))}
@@ -126,7 +127,7 @@ func isData(row []string, o Options) bool {
 	return allowed == ""
 }
 
-// each calls f for every data row with enough columns.
+// each calls f for every data row. It skips repeated headers and counts them. It returns an error for a row with too few columns.
 func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *Error {
 	row, err := t.first, (*Error)(nil)
 	if row == nil {
@@ -149,7 +150,7 @@ func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *E
 	return err
 }
 
-// timeUnit returns the unit of the option, or the unit in the name of the time column.
+// timeUnit returns the time unit in the options. If the options have none, it returns the unit in the header of the time column.
 func (t *table) timeUnit(o Options) TimeUnit {
 	if o.TimeUnit == AutoUnit && t.header != nil {
 		return unitByName(t.header[t.at[roleTime]])

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// description is a trace.yaml: a file and how to read it.
+// description is the content of a trace.yaml: the path of a trace file and the options for reading it.
 //
 //	apiVersion: gpuscaler.io/v1alpha1
 //	kind: Trace
@@ -49,7 +49,7 @@ type description struct {
 	MaxRequests  int               `yaml:"maxRequests"`
 }
 
-// span is a duration in the form of a policy: "90m", or an integer number of seconds.
+// span is a duration in YAML: a string such as "90m", as in a policy, or an integer number of seconds.
 type span time.Duration
 
 func (s *span) UnmarshalYAML(n *yaml.Node) error {
@@ -70,7 +70,8 @@ const (
 	maxDescription = 64 << 10
 )
 
-// openDescription opens the file that a trace.yaml names. Options that the caller sets have priority over those of the file.
+// openDescription reads a trace.yaml and opens the trace file in its field `file`. Options that the caller sets have priority over those of
+// the trace.yaml.
 func openDescription(path string, o Options) (*Trace, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -136,7 +137,7 @@ func yamlLine(err error) int {
 	return 0
 }
 
-// under returns the options with unset fields taken from the description.
+// under returns o, with each option that is not set replaced by the value in the description.
 func (d description) under(p place, o Options) (Options, *Error) {
 	if o.Location == nil && d.Timezone != "" {
 		location, err := time.LoadLocation(d.Timezone)

@@ -7,12 +7,13 @@
 //	windowed rate  start, requests/s, CV, family            arrivals are drawn from a seed as they are read
 //	Prometheus     saved JSON of /api/v1/query_range        each sample is the rate of a window
 //
-// Each can be compressed with gzip. Windowed rates can also be a tar archive with one CSV per client, as in ServeGen (arXiv:2505.09999).
-// [Generate] makes a trace from a [Profile], [NewGenerator] the same without an end. [OpenSpot] reads the available spot capacity over
-// time.
+// CV is the coefficient of variation of the time between arrivals, and family its distribution. Each input can be compressed with gzip.
+// Windowed rates can also be a tar archive with one CSV per client, as in ServeGen (arXiv:2505.09999). [Generate] returns a trace of a
+// [Profile], and [NewGenerator] returns traffic of a Profile that does not end. [OpenSpot] reads a trace of the available spot capacity.
 //
-// Unknown values stay unknown: a request without token counts has [UnknownTokens], and a gap in a rate is an error unless [Gaps] says what
-// it means. A file that cannot be read is an [*Error] with the file, the line, the found text and the allowed forms.
+// Unknown values are not guessed: a request without token counts has [UnknownTokens], and a gap in a rate of more than five minutes is an
+// error unless [Gaps] sets the rate to use. A file that cannot be read is an [*Error] with the file, the line, the found text and the
+// allowed forms.
 //
 // Reproducibility: random numbers are from PCG-DXSM of math/rand/v2, whose sequence is part of Go's compatibility promise. Logarithm and
 // exponential are implemented here (floats.go), because those of package math use assembly or fused multiply-add on some architectures, so

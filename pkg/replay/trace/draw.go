@@ -23,9 +23,10 @@ type arrivals struct {
 
 // fill draws the arrivals of the window.
 //
-// A recorded window has a number n of requests, so n intervals are drawn and placed on a circle with the length of the window, which is cut
-// at a random position. The interval with the cut is longer on average, so that every time in the window is equally likely, and the gaps at
-// the borders are as long as those within. (If the first arrival were one interval after the border, each window would begin with a gap.) A
+// A recorded window has a number n of requests. fill draws n intervals and places them on a circle with the length of the window. It then
+// cuts the circle at a random position, which becomes the border of the window. A long interval is more likely to be cut, so the cut
+// interval is drawn from the distribution of spanning. As a result, every time in the window is equally likely, and the gaps at the borders
+// are as long as those within the window. (If the first arrival were one interval after the border, each window would begin with a gap.) A
 // fractional n is rounded up with the probability of its fraction.
 func (a *arrivals) fill() {
 	w := a.window
@@ -47,7 +48,7 @@ func (a *arrivals) fill() {
 	a.total = at + after
 }
 
-// wholeCount rounds n to an integer with mean n.
+// wholeCount rounds n up with the probability of its fraction, and down otherwise. The mean of the result is n.
 func wholeCount(n float64, s *source) int {
 	whole := math.Floor(n)
 	if frac := n - whole; frac > 0 && s.uniform() < frac {
@@ -56,7 +57,8 @@ func wholeCount(n float64, s *source) int {
 	return int(whole)
 }
 
-// advance moves head to the next arrival of the client in [from, end).
+// advance sets head to the next arrival of the client in the selected part of the trace. It returns false if there is no arrival before
+// end.
 func (a *arrivals) advance(end time.Duration) bool {
 	for {
 		for a.cursor == len(a.times) {
@@ -81,7 +83,7 @@ func (a *arrivals) advance(end time.Duration) bool {
 	}
 }
 
-// merge returns the arrivals of all clients in the order of time.
+// merge is a Stream of the arrivals of all clients in the order of time.
 type merge struct {
 	heads []*arrivals // a heap
 	end   time.Duration

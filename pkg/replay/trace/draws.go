@@ -1,10 +1,11 @@
 package trace
 
-// Draws is a seeded stream of random numbers for a simulation. It is the same on every machine and independent of the streams of other
-// purposes. It is not safe for concurrent use.
+// Draws is a seeded stream of random numbers for one purpose in a simulation. The stream is the same on every machine and does not depend
+// on the streams of other purposes. Draws is not safe for concurrent use.
 type Draws struct{ src source }
 
-// NewDraws returns the stream of a purpose, for example "model load team/chat". A new purpose does not change the numbers of other streams.
+// NewDraws returns the stream of random numbers for a seed and a purpose, for example "model load team/chat". Streams of other purposes do
+// not change when a simulation adds a purpose.
 func NewDraws(seed uint64, purpose string) *Draws {
 	return &Draws{src: newSource(seed, purpose, 0)}
 }

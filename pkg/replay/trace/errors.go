@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Error is a trace, or an option, that is not valid. The whole trace is rejected.
+// Error reports an invalid trace or an invalid option. The whole trace is rejected.
 type Error struct {
 	File    string // as given to Open; "archive.tar.gz(member.csv)" inside an archive
 	Line    int    // counted from 1; 0 means the whole file

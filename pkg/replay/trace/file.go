@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// peekSize must include the first line, from which the format is detected.
+	// peekSize is the number of bytes that are read to detect the format. The first line must fit in it.
 	peekSize = 64 << 10
 	// maxRecord is the maximum length of a row, which can contain a whole prompt.
 	maxRecord = 1 << 20
 )
 
-// Open reads a trace from a file, or from the file that a trace.yaml names. Every error except those of the file system is an [*Error].
+// Open reads the trace file at path. If path is a trace.yaml, Open reads the trace file that its field `file` names. Every error except
+// those of the file system is an [*Error].
 func Open(path string, o Options) (*Trace, error) {
 	if ext := strings.ToLower(filepath.Ext(path)); ext == ".yaml" || ext == ".yml" {
 		return openDescription(path, o)
@@ -86,13 +87,14 @@ func asError(e *Error) error {
 	return e
 }
 
-// packed are the first bytes of compressed formats that are not supported.
+// packed has the first bytes of file formats that are not supported (compressed files, UTF-16 and Parquet) and their names for the error
+// message.
 var packed = []struct{ magic, name string }{
 	{"\x28\xb5\x2f\xfd", "zstd data"}, {"PK\x03\x04", "a zip archive"}, {"\xfd7zXZ\x00", "xz data"}, {"BZh", "bzip2 data"},
 	{"\xff\xfe", "UTF-16 text"}, {"\xfe\xff", "UTF-16 text"}, {"PAR1", "a Parquet file"},
 }
 
-// unwrap removes gzip and a byte order mark.
+// unwrap returns a reader of the uncompressed text without the byte order mark.
 func unwrap(p place, r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, peekSize)
 	if head, _ := in.Peek(2); string(head) == "\x1f\x8b" {
@@ -124,7 +126,7 @@ func isTar(in *bufio.Reader) bool {
 	return len(head) == 262 && string(head[257:]) == "ustar"
 }
 
-// sniff detects the format by the first line.
+// sniff detects the format from the beginning of the file, mainly from the first line.
 func sniff(p place, in *bufio.Reader) (Format, *Error) {
 	head, err := in.Peek(peekSize)
 	if err != nil && !errors.Is(err, io.EOF) {

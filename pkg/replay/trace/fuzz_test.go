@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// check tests the result of Read for any input: a complete error, or a trace with valid requests in order that is reproducible.
+// check reads raw and fails the test unless Read returns a complete error or a trace whose requests are valid, sorted by time, and the same
+// at each read.
 func check(t *testing.T, raw []byte, o Options) {
 	tr, err := Read("fuzz", bytes.NewReader(raw), o)
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Generate returns the trace of a profile. Requests are drawn as they are read, and are the same for the same profile. Errors are of type
-// [*Error].
+// Generate returns the trace of a profile. The requests are generated while the trace is read; the same profile gives the same requests.
+// Errors are of type [*Error].
 func Generate(p Profile) (*Trace, error) {
 	p, err := p.withDefaults()
 	if err != nil {
@@ -17,7 +17,8 @@ func Generate(p Profile) (*Trace, error) {
 	return &Trace{Name: p.Name, Kind: Generated, Start: p.Start, Duration: p.Duration, profile: &p, draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
 }
 
-// Generator is the traffic of a profile without an end, for a simulation that continues. It is not safe for concurrent use.
+// Generator generates the requests of a profile without an end, for a simulation whose length is not known in advance. It is not safe for
+// concurrent use.
 type Generator struct {
 	p         Profile
 	src       source // intervals and tokens
@@ -34,10 +35,10 @@ type Generator struct {
 	waiting bool
 }
 
-// genStep is the step in which the rate is constant.
+// genStep is the length of the steps for which a Generator computes the rate. The rate is constant within a step.
 const genStep = time.Second
 
-// NewGenerator returns the traffic of a profile; Duration is ignored.
+// NewGenerator returns a Generator for a profile. It ignores Profile.Duration.
 func NewGenerator(p Profile) (*Generator, error) {
 	p, err := p.withDefaults()
 	if err != nil {
@@ -48,14 +49,14 @@ func NewGenerator(p Profile) (*Generator, error) {
 
 func newGenerator(p Profile) *Generator {
 	g := &Generator{p: p, src: newSource(p.Seed, "arrivals", 0), burstSrc: newSource(p.Seed, "bursts", 0), intervals: newIntervals(p.Family, p.CV)}
-	// The first arrival follows an interval that is interrupted by the start (see spanning).
+	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see spanning).
 	g.toGo = mul(g.src.uniform(), g.intervals.spanning(&g.src))
 	g.nextBurst(0)
 	g.rate = g.requests()
 	return g
 }
 
-// Until appends the arrivals before t that were not returned yet to dst, in order. For a t before that of an earlier call it appends
+// Until appends to dst the arrivals before t that earlier calls have not returned, in order. If an earlier call had a later t, it appends
 // nothing.
 func (g *Generator) Until(dst []Request, t time.Duration) []Request {
 	for r, ok := g.nextBefore(t); ok; r, ok = g.nextBefore(t) {
@@ -76,7 +77,7 @@ func (g *Generator) nextBefore(t time.Duration) (Request, bool) {
 	return g.pending, true
 }
 
-// step moves to the next arrival, or to the end of the step.
+// step generates the next arrival if it is within the current genStep. Otherwise it starts the next genStep.
 func (g *Generator) step() {
 	if left := g.rate - g.used; g.toGo > left || g.rate == 0 {
 		g.toGo -= left
@@ -92,7 +93,7 @@ func (g *Generator) step() {
 	g.waiting = true
 }
 
-// requests returns the expected number of requests of the step that begins now.
+// requests returns the expected number of requests in the genStep that begins at g.at.
 func (g *Generator) requests() float64 {
 	rate := mul(g.p.baseRate(g.at), genStep.Seconds())
 	if g.p.Bursts.Every == 0 {

@@ -35,7 +35,7 @@ func TestFlatTrafficHasTheRateAndTheCV(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The count of a renewal process deviates by CV*sqrt(n): 5 deviations.
+		// The number of requests of a renewal process has a standard deviation of CV*sqrt(n). The test allows five standard deviations.
 		if n := float64(len(all)); math.Abs(n-20_000) > 5*cv*math.Sqrt(20_000)+2 {
 			t.Errorf("%v requests, want 20000", n)
 		}
@@ -78,7 +78,7 @@ func TestDayCurve(t *testing.T) {
 	}
 }
 
-// The zone of the start determines the hours of the night and the days of the weekend.
+// Idle hours and weekends are evaluated in the time zone of Profile.Start.
 func TestIdleHoursAndWeekends(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// sharedData returns a file of the shared data folder next to the project.
+// sharedData returns the path of a file in the directory shared/data next to the repository. It skips the test if the file does not exist.
 func sharedData(tb testing.TB, path string) string {
 	tb.Helper()
 	dir, err := os.Getwd()
@@ -96,7 +96,7 @@ func fingerprint(t *Trace) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// refused checks that err is a complete *Error.
+// refused checks that err is an *Error with all fields set, the given line, and found in its message.
 func refused(tb testing.TB, err error, line int, found string) {
 	tb.Helper()
 	var e *Error

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// sniffJSON distinguishes JSON lines, whose first line is a whole object, from a saved response of Prometheus.
+// sniffJSON returns the format of a file that begins with "{": JSON lines or a saved response of Prometheus. It returns an error for a spot
+// trace.
 func sniffJSON(p place, head []byte) (Format, *Error) {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	var object map[string]json.RawMessage
@@ -29,7 +30,8 @@ func sniffJSON(p place, head []byte) (Format, *Error) {
 	return JSONLines, nil
 }
 
-// keys are the JSON keys of a layout, instead of column numbers.
+// keys is the layout of a log in JSON lines. names[i] is the JSON key whose value is stored in row[i], so that layout can use column
+// numbers.
 type keys struct {
 	layout
 	names []string // the key of row[i]
@@ -80,8 +82,8 @@ func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
 	return b.finish(p, t)
 }
 
-// keysOf finds roles among the keys of the first object. A key that the user names may be missing there (for example status, if only
-// failures have one) or nested.
+// keysOf returns the JSON key of each role, from the keys of the first object. A key that the user names in the options does not have to be
+// in the first object: it may be nested, or exist in some objects only (for example an error status).
 func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Error) {
 	k := &keys{names: slices.Sorted(maps.Keys(object))}
 	for _, wanted := range append(wantedKeys(o.Columns), slices.Sorted(maps.Keys(o.Where))...) {
@@ -122,8 +124,8 @@ func (k *keys) add(p place, object map[string]json.RawMessage, b *logBuilder) *E
 	return b.add(p, &k.layout, row)
 }
 
-// valueAt returns a value as text: a string without quotes, a number as written. A dotted path selects a nested value, unless the object
-// has a key with the dots.
+// valueAt returns the value of a key as text: a string without quotes, a number as it is in the file. If the object does not have the key
+// and the key contains dots, it is the path of a nested value. valueAt returns "" if there is no value.
 func valueAt(object map[string]json.RawMessage, path string) string {
 	raw, ok := object[path]
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// logOf returns a CSV log with n rows, one for each step, in the given unit.
+// logOf returns a CSV log with n rows. The timestamp of row i is step*i in the given number format.
 func logOf(n int, step float64, format string) string {
 	var b strings.Builder
 	b.WriteString("timestamp,output_tokens\n")
@@ -17,7 +17,8 @@ func logOf(n int, step float64, format string) string {
 	return b.String()
 }
 
-// Milliseconds since the start have no unit in a column named timestamp. As seconds, the trace would last for months.
+// The column is named timestamp, so its unit is not known. Integers since the start are read as milliseconds if a reading in seconds would
+// give a trace of months with few requests.
 func TestMillisecondsSinceTheStartAreRecognized(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

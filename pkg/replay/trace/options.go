@@ -29,8 +29,8 @@ const (
 	PerWindow RateUnit = "perWindow" // a count: increase(x[1m]) at a step of a minute
 )
 
-// Gaps is the meaning of a gap in a rate. Unknown is not zero: by default, a gap of up to five minutes (the staleness of Prometheus) has
-// the rate before it, with a note, and a longer gap is an error.
+// Gaps sets the rate to use in a gap between two windows. By default, a gap of up to five minutes (as long as Prometheus uses an old
+// sample) gets the rate before it and a note in the trace, and a longer gap is an error.
 type Gaps string
 
 // Values of Gaps.
@@ -40,8 +40,8 @@ const (
 	ZeroGaps   Gaps = "zero" // no traffic, for counters that exist only with traffic
 )
 
-// Columns has the names of columns: a header, a JSON key with dots for nested keys ("usage.prompt_tokens"), or "#2" for the second column.
-// An empty name means the usual names in columns.go.
+// Columns has the column for each field: a header, a JSON key ("usage.prompt_tokens" is the key of a nested value), or "#2" for the second
+// column. If a name is empty, the usual names of that field in columns.go are tried.
 type Columns struct {
 	Time         string `yaml:"time"`
 	InputTokens  string `yaml:"inputTokens"`
@@ -79,12 +79,13 @@ type Options struct {
 }
 
 const (
-	// DefaultMaxRequests needs 640 MB.
+	// DefaultMaxRequests is the default limit of requests in memory. With 32 bytes each they need 640 MB.
 	DefaultMaxRequests = 20_000_000
-	// DefaultMaxBackwards is enough for logs that are written at the end of each request. It is less than the hour that a local clock
-	// repeats at the end of summer time.
+	// DefaultMaxBackwards is the default of Options.MaxBackwards. It is long enough for logs in which each row is written at the end of its
+	// request. It is shorter than the hour that a local clock repeats at the end of daylight saving time, so that such a log is rejected.
 	DefaultMaxBackwards = 15 * time.Minute
-	// MaxDuration is the maximum length of a trace. A longer trace has a wrong timestamp.
+	// MaxDuration is the maximum length of a trace. A longer trace is rejected, because it probably has a wrong timestamp or a wrong time
+	// unit.
 	MaxDuration = 400 * 24 * time.Hour
 
 	heldGap      = 5 * time.Minute
@@ -94,7 +95,7 @@ const (
 	maxWindows   = 20_000_000
 )
 
-// withDefaults checks the options and sets the defaults. file is used in messages.
+// withDefaults returns the options with defaults, or an *Error for the first invalid option. file is the file name in the error.
 func (o Options) withDefaults(file string) (Options, error) {
 	if o.Location == nil {
 		o.Location = time.UTC
@@ -135,7 +136,7 @@ func (o Options) wrong() string {
 	return o.Tokens.wrong()
 }
 
-// end returns the end of the slice.
+// end returns the end of the selected part of the trace (From..To): To, or a time after the end of any trace if To is 0.
 func (o Options) end() time.Duration {
 	if o.To == 0 {
 		return math.MaxInt64
@@ -179,7 +180,7 @@ func (d TokenDist) draw(s *source) int {
 	return int(math.Floor(min(max(x, 1), most) + 0.5))
 }
 
-// fill draws the missing token counts of a request.
+// fill sets each unknown token count of a request to a random count from t. A nil t changes nothing.
 func (t *Tokens) fill(r *Request, s *source) {
 	if t == nil {
 		return

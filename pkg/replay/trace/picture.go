@@ -13,8 +13,8 @@ const (
 	pictureTop    = 24 // space for the text above the chart
 )
 
-// WriteSVG draws the requests per minute over time: an area with the mean of each of at most 960 columns, and a line with the busiest bin
-// of each. The file has no external content and follows the light or dark theme.
+// WriteSVG draws the requests per minute over time in at most 960 columns. An area shows the mean of the bins of each column, and a line
+// shows the bin with the most requests. The file has no external content and follows the light or dark theme.
 func (s Summary) WriteSVG(w io.Writer) error {
 	columns := min(pictureWidth, len(s.Bins))
 	var mean, peak strings.Builder
@@ -45,7 +45,7 @@ func (s Summary) WriteSVG(w io.Writer) error {
 	return err
 }
 
-// height returns the y coordinate of a count.
+// height returns the y coordinate for n requests in a bin.
 func (s Summary) height(n float64) float64 {
 	most := s.RPM.Max * s.Bin.Minutes()
 	return pictureTop + pictureHeight*(1-n/max(most, 1e-9))

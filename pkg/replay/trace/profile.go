@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Profile describes generated traffic. The rate at a time is
+// Profile describes generated traffic. The rate at a time is 0 in idle hours, and otherwise
 //
-//	Rate x day curve x weekend x bursts x spikes, and 0 in idle hours
+//	Rate x day curve x weekend x bursts x spikes
 //
-// and the arrivals are a renewal process in the integral of the rate, so that the CV is the same at any rate.
+// The time between arrivals is drawn in units of the current mean time between arrivals, so its CV does not change with the rate.
 type Profile struct {
 	Name     string
 	Start    time.Time     // of the trace, with the zone of the day curve; zero means a Monday at midnight
@@ -30,7 +30,7 @@ type Profile struct {
 	Tokens *Tokens // nil: token counts are unknown
 }
 
-// Hours is a time span of every day, from 0 to 24 h. It includes midnight if To <= From.
+// Hours is a time span of every day; From and To are 0 to 24 h after midnight. If To <= From, the span ends on the next day.
 type Hours struct{ From, To time.Duration }
 
 func (h Hours) holds(clock time.Duration) bool {
@@ -40,13 +40,15 @@ func (h Hours) holds(clock time.Duration) bool {
 	return clock >= h.From || clock < h.To
 }
 
-// Bursts occur at random times: the time from the end of one to the start of the next is exponential with mean Every.
+// Bursts are periods with a multiple of the rate at random times. The time from the end of one burst to the start of the next is
+// exponentially distributed with mean Every.
 type Bursts struct {
 	Every, Length time.Duration // Every 0: none
 	Factor        float64       // on the rate
 }
 
-// Spikes occur at fixed times: one at the start and one after each Every.
+// Spikes are periods with a multiple of the rate at fixed times. The first begins at the start of the trace; the others follow at intervals
+// of Every.
 type Spikes struct {
 	Every, Length time.Duration // Every 0: none
 	Factor        float64
@@ -72,7 +74,7 @@ func PresetNames() []string {
 	return names
 }
 
-// chatTokens has the proportions of the Azure conversation trace of 2023 (mean 1155 input and 211 output tokens).
+// chatTokens has the mean token counts of the Azure conversation trace of 2023: 1155 input and 211 output tokens.
 var chatTokens = &Tokens{Input: TokenDist{Mean: 1155, Sigma: 1}, Output: TokenDist{Mean: 211, Sigma: 0.8}}
 
 var tenth = 0.1
@@ -126,7 +128,8 @@ func (b Bursts) valid() bool {
 	return b.Every == 0 || b.Every >= time.Second && b.Every <= MaxDuration && b.Length >= time.Second && b.Length <= MaxDuration && b.Factor >= 0 && b.Factor <= 1000
 }
 
-// validIdle also rejects idle hours that cover the whole day, with which a generator would not find a time with traffic.
+// validIdle reports whether the idle hours are within a day and do not cover it completely. With a fully idle day, a generator would never
+// reach the next arrival.
 func (p Profile) validIdle() bool {
 	for _, h := range p.Idle {
 		if h.From < 0 || h.From > day || h.To < 0 || h.To > day {
@@ -145,7 +148,7 @@ func (p Profile) idle(clock time.Duration) bool {
 	return slices.ContainsFunc(p.Idle, func(h Hours) bool { return h.holds(clock) })
 }
 
-// baseRate returns the rate at a time without bursts, in requests/s.
+// baseRate returns the rate at a time, in requests/s. It includes spikes and idle hours, but not bursts.
 func (p Profile) baseRate(at time.Duration) float64 {
 	clock, weekday := p.clock(at)
 	if p.idle(clock) {
@@ -161,8 +164,8 @@ func (p Profile) baseRate(at time.Duration) float64 {
 	return rate
 }
 
-// clock returns the time of day and the day of the week (Monday is 0). The offset of the zone is that of Start, so that every generated day
-// has 24 hours.
+// clock returns the time of day and the day of the week (Monday is 0) at a time since the start. It uses the UTC offset of Start for the
+// whole trace, so every generated day has 24 hours, also when daylight saving time begins or ends.
 func (p Profile) clock(at time.Duration) (time.Duration, int) {
 	weekday := 0
 	if !p.Start.IsZero() {
@@ -172,8 +175,8 @@ func (p Profile) clock(at time.Duration) (time.Duration, int) {
 	return at % day, (weekday + int(at/day)) % 7
 }
 
-// dayCurve returns 1 at the peak and -1 half a day before and after it, with mean 0. It is a cosine within 0.02, computed from sums and
-// products only (see floats.go).
+// dayCurve returns the daily variation of the rate: 1 at the peak, -1 half a day before and after it, with mean 0. It differs from a cosine
+// by at most 0.02. It uses only sums and products, so that the result is the same on every machine (see floats.go).
 func dayCurve(fromPeak time.Duration) float64 {
 	away := fromPeak % day
 	if away < 0 {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// maxAnswer is the maximum size of a saved response, which is decoded in memory. Prometheus returns at most 11,000 points per series.
+// maxAnswer is the maximum size in bytes of a saved response of Prometheus, which is decoded in memory. Prometheus returns at most 11,000
+// points per series.
 const maxAnswer = 512 << 20
 
 // answer is the body of /api/v1/query_range.
@@ -65,8 +66,8 @@ func (pt *point) UnmarshalJSON(raw []byte) error {
 
 const answerAllowed = "the JSON of /api/v1/query_range: status success, resultType matrix, values [seconds, \"rate\"]"
 
-// readPrometheus reads each series as a client. A sample is the rate of the step that ends with it, because rate() and increase() look
-// back.
+// readPrometheus reads a saved response of Prometheus; each series becomes a client. The value of a sample is the rate of the step that
+// ends at the sample's time, because rate() and increase() cover the time before it.
 func readPrometheus(p place, in io.Reader, o Options, t *Trace) *Error {
 	body := &io.LimitedReader{R: in, N: maxAnswer}
 	decoder := json.NewDecoder(body)
@@ -118,7 +119,7 @@ func (a answer) usable(p place) *Error {
 	return nil
 }
 
-// series adds one series. NaN (0/0 in the query) is unknown and leaves a gap.
+// series adds the samples of one series. A NaN (0/0 in the query) is an unknown rate: the sample is skipped, which leaves a gap.
 func (b *rateBuilder) series(p place, i int, s series) *Error {
 	p.file += fmt.Sprintf("(series %d)", i+1)
 	if len(s.Histograms) > 0 {
@@ -141,7 +142,7 @@ func (b *rateBuilder) series(p place, i int, s series) *Error {
 	return nil
 }
 
-// lookBack moves each sample to the start of the step that ends with it.
+// lookBack changes the time of each sample from the end of its step to the start. It is called once b.step is known.
 func (b *rateBuilder) lookBack() {
 	for _, own := range b.samples {
 		for i := range own {
@@ -150,7 +151,8 @@ func (b *rateBuilder) lookBack() {
 	}
 }
 
-// labels returns the name of a series from its labels in a fixed order, so that its random numbers do not depend on other series.
+// labels returns the labels of a series in a fixed order, as the name of its client. The random numbers of a client depend on its name
+// only, and not on the other series in the response.
 func labels(metric map[string]string, i int) string {
 	if len(metric) == 0 {
 		return "series " + strconv.Itoa(i+1)

@@ -18,7 +18,7 @@ func TestSavedRangeQuery(t *testing.T) {
 	one := `{"metric":{"pod":"a"},"values":[[1700000060,"1"],[1700000120,"0"],[1700000180.000,"2.5"]]}`
 	for _, text := range []string{matrix(one), gzipped(t, matrix(one)), strings.ReplaceAll(matrix(one), ",", ",\n ")} {
 		tr := mustRead(t, text, Options{})
-		// A rate looks back: the sample at :60 speaks for the minute before it.
+		// rate() covers the time before a sample, so the sample at second 60 is the rate of the minute that begins at second 0.
 		if want := time.Unix(1700000000, 0).UTC(); !tr.Start.Equal(want) || tr.Duration != 3*time.Minute {
 			t.Errorf("start %v, duration %v; want %v, 3m", tr.Start, tr.Duration, want)
 		}
@@ -92,7 +92,7 @@ func TestInvalidResponsesAreRejected(t *testing.T) {
 	refused(t, err, 0, "a spot trace")
 }
 
-// A response of Prometheus has the counts from which it was written.
+// Random counts per step are written as a response of Prometheus. The trace that is read from it has the same counts.
 func TestPrometheusRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.IntRange(0, 50), 2, 40).Draw(t, "counts")

@@ -13,8 +13,8 @@ type source struct {
 	has   bool
 }
 
-// newSource returns a separate stream for each (seed, name, number), so that a slice of a trace or a new client does not change the other
-// random numbers.
+// newSource returns the random numbers for one combination of seed, name and number, for example of one client and one window. Reading only
+// a part of the trace, or adding a client, does not change the numbers of the other clients and windows.
 func newSource(seed uint64, name string, number int64) source {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // never fails
@@ -23,7 +23,7 @@ func newSource(seed uint64, name string, number int64) source {
 	return source{pcg: *rand.NewPCG(hi, lo)}
 }
 
-// mix is the finalizer of SplitMix64, which makes streams of similar seeds independent.
+// mix returns a hash of z (the finalizer of SplitMix64). Without it, similar seeds would give similar streams.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -31,7 +31,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// uniform returns a number between 0 and 1 without both limits, so that its logarithm is finite.
+// uniform returns a number greater than 0 and less than 1. It is never 0, so its logarithm is finite.
 func (s *source) uniform() float64 {
 	return mul(float64(s.pcg.Uint64()>>12)+0.5, 1.0/(1<<52))
 }
@@ -39,7 +39,7 @@ func (s *source) uniform() float64 {
 // exponential returns a number with mean 1.
 func (s *source) exponential() float64 { return -ln(s.uniform()) }
 
-// normal returns a number with mean 0 and standard deviation 1 (polar method of Marsaglia).
+// normal returns a number from the normal distribution with mean 0 and standard deviation 1. It uses the polar method of Marsaglia.
 func (s *source) normal() float64 {
 	if s.has {
 		s.has = false
@@ -57,8 +57,8 @@ func (s *source) normal() float64 {
 	}
 }
 
-// gamma returns a number of the gamma distribution with scale 1 (Marsaglia and Tsang 2000; below shape 1 with their boost, which may
-// underflow to 0: several arrivals then have the same time).
+// gamma returns a number from the gamma distribution with scale 1 (method of Marsaglia and Tsang, 2000). For a shape below 1 it uses their
+// transformation from shape+1, whose result may underflow to 0: several arrivals then have the same time.
 func (s *source) gamma(shape float64) float64 {
 	if shape == 1 {
 		return s.exponential()
@@ -90,14 +90,15 @@ const (
 	Weibull Family = "Weibull"
 )
 
-// A CV outside these limits is not realistic traffic: with 0.001 arrivals are evenly spaced, with 1000 almost all are at the same time.
+// minCV and maxCV limit the CV of a trace. Traffic beyond them is not realistic: with 0.001, arrivals are evenly spaced; with 1000, almost
+// all arrive at the same time.
 const (
 	minCV = 0.001
 	maxCV = 1000
 )
 
-// intervals draws times between arrivals with mean 1 and a coefficient of variation (standard deviation / mean): 0 is constant, 1 is
-// Poisson, above 1 has bursts.
+// intervals draws times between arrivals. Their mean is 1. Their coefficient of variation (standard deviation / mean) is 0 for constant
+// intervals, 1 for a Poisson process, and above 1 for bursty traffic.
 type intervals struct {
 	family Family
 	shape  float64 // +Inf for constant intervals
@@ -144,9 +145,10 @@ func (iv intervals) next(s *source) float64 {
 	}
 }
 
-// spanning returns the interval at a random time. Long intervals are more likely than short ones, in proportion to their length: for Gamma
-// that is shape+1; for Weibull, (x/scale)^shape is Gamma with shape 1+1/k. A window that starts with it has the correct rate from its
-// start; a process that starts with an arrival would have (CV^2-1)/2 arrivals too many.
+// spanning returns the length of the interval that contains a random time. A long interval contains it more often than a short one, in
+// proportion to the length. For Gamma, that is a Gamma distribution with shape+1; for Weibull, (x/scale)^shape is Gamma with shape 1+1/k. A
+// window that begins within such an interval has the correct rate from its start. A process that starts with an arrival would have
+// (CV^2-1)/2 arrivals too many.
 func (iv intervals) spanning(s *source) float64 {
 	switch {
 	case math.IsInf(iv.shape, 1):

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ulps returns how many floating-point numbers are between a and b.
+// ulps returns the distance between a and b in units in the last place.
 func ulps(a, b float64) int64 {
 	d := int64(math.Float64bits(a)) - int64(math.Float64bits(b))
 	return max(d, -d)
@@ -35,7 +35,7 @@ func TestLogarithmAndExponentialAgreeWithPackageMath(t *testing.T) {
 	}
 }
 
-// moments returns the mean and the standard deviation of n numbers.
+// moments returns the mean and the coefficient of variation of n random numbers.
 func moments(n int, draw func() float64) (mean, cv float64) {
 	var sum, squares float64
 	for range n {
@@ -53,7 +53,7 @@ func TestIntervalsHaveTheMeanAndTheCV(t *testing.T) {
 			s := newSource(7, string(family), int64(cv*100))
 			iv := newIntervals(family, cv)
 			mean, got := moments(400_000, func() float64 { return iv.next(&s) })
-			// The sample CV of a heavy tail converges slowly: 10% at CV 3.
+			// With a high CV the measured CV converges slowly, so the test allows 9% at CV 3.
 			if math.Abs(mean-1) > 0.01*max(cv, 0.3) || math.Abs(got-cv) > 0.03*cv*max(cv, 0.3) {
 				t.Errorf("%s with CV %g: mean %.4f, CV %.4f", family, cv, mean, got)
 			}
@@ -82,7 +82,7 @@ func TestWeibullShapeHasTheCV(t *testing.T) {
 	})
 }
 
-// The rate of a window is the same at its start, at its end and in between.
+// The expected number of arrivals is the same in each tenth of a window, including the first and the last one.
 func TestRateAtTheBordersOfAWindow(t *testing.T) {
 	for _, family := range []Family{Gamma, Weibull} {
 		a := arrivals{client: &client{name: string(family)}, draw: draw{seed: 2}}
@@ -114,8 +114,9 @@ func TestFractionalCountIsCorrectOnAverage(t *testing.T) {
 	}
 }
 
-// The fingerprints are the same on amd64 and on arm64 (where the compiler may fuse multiplications and additions), so that a seed means the
-// same traffic everywhere. A change of them changes every replay with a seed.
+// The test compares hashes of generated traffic with fixed values. They must be the same on amd64 and on arm64, where the compiler may fuse
+// multiplications and additions, so that a seed gives the same traffic on every machine. If these values change, the result of every replay
+// with a seed changes.
 func TestSeedsAreReproducible(t *testing.T) {
 	rates := "0,1.33,8.6,Weibull,0,0\n600,2.7,1.2,Gamma,0,0\n1200,0.31,0.4,Weibull,0,0\n1800,0.77,1,Gamma,0,0\n2400,1.01,40,Gamma,0,0\n3000,0.5,0.2,Gamma,0,0\n"
 	tokens := &Tokens{Input: TokenDist{Mean: 1000, Sigma: 1.2}, Output: TokenDist{Mean: 200, Sigma: 0.7, Max: 2000}}

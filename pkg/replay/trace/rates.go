@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// window is a time span in which one client sent n requests (or n are expected), with a CV of the time between them.
+// window is a time span of one client with the number of requests in it, recorded or expected, and the CV and the family of the time
+// between them.
 type window struct {
 	at     time.Duration // from the start of the trace, before the slice
 	length time.Duration
@@ -24,7 +25,7 @@ type client struct {
 	windows []window
 }
 
-// sample is a rate in the form of the file.
+// sample is one rate as it is in the file, before its unit is applied.
 type sample struct {
 	ns     int64 // start of the window
 	line   int
@@ -63,8 +64,8 @@ var families = map[string]Family{"": "", "gamma": Gamma, "weibull": Weibull, "ex
 // ratePositions are the columns of ServeGen's files, which have no header.
 var ratePositions = Columns{Time: "#1", Rate: "#2", CV: "#3", Family: "#4"}
 
-// looksLikeRates reports whether the first record is of windowed rates: it has a column with the name of a rate, or a family of
-// distributions in the fourth column.
+// looksLikeRates reports whether the first record of a CSV is that of windowed rates. It is if a header is a usual name of a rate, or if
+// the record has the six columns of ServeGen: numbers, with a family of distributions in the fourth column.
 func looksLikeRates(first []string) bool {
 	if usual(first, usualNames[roleRate]) != absent {
 		return true
@@ -99,7 +100,7 @@ func (b *rateBuilder) readCSV(p place, client string, in *bufio.Reader) *Error {
 	return table.each(add, &b.seen.rows)
 }
 
-// begin starts a client. Its random numbers depend on its name, so the name does not include the folder.
+// begin adds a client; the next calls of add are for it. The name selects the random numbers of the client.
 func (b *rateBuilder) begin(p place, client string) {
 	b.clients = append(b.clients, client)
 	b.files = append(b.files, p)
@@ -165,7 +166,7 @@ func (b *rateBuilder) add(p place, s sample) *Error {
 	return nil
 }
 
-// finish converts the samples to windows and applies the slice.
+// finish converts the samples to windows, stores them in t, and selects the windows within From..To.
 func (b *rateBuilder) finish(p place, t *Trace) *Error {
 	t.Kind, t.Columns = Rates, b.said
 	origin, err := b.origin(p)
@@ -197,7 +198,7 @@ func (b *rateBuilder) finish(p place, t *Trace) *Error {
 	return b.slice(p, t, end)
 }
 
-// origin returns the first time of all clients, which is the start of the trace.
+// origin returns the start of the trace in nanoseconds: the first time of all clients, or 0 if the times in the file count from a start.
 func (b *rateBuilder) origin(p place) (int64, *Error) {
 	if b.total == 0 {
 		return 0, p.refuse("no windows", "at least one")
@@ -223,7 +224,7 @@ func (b *rateBuilder) origin(p place) (int64, *Error) {
 	return first, nil
 }
 
-// slice removes the windows outside From..To and checks that there is traffic.
+// slice removes the windows outside From..To. It returns an error if no requests are left.
 func (b *rateBuilder) slice(p place, t *Trace, end time.Duration) *Error {
 	expected := 0.0
 	for i := range t.clients {

@@ -61,7 +61,8 @@ func (s SpotSummary) WriteText(w io.Writer) error {
 	return t.err
 }
 
-// lines writes lines with labels and keeps the first error. A repeated label is omitted.
+// lines writes lines that begin with a label, and keeps the first write error. If a line has the same label as the line before, the label
+// is left empty.
 type lines struct {
 	w     io.Writer
 	label string
@@ -91,8 +92,8 @@ func (t *lines) tokens(label string, s TokenSummary, requests int) {
 	}
 }
 
-// Sparkline draws bins as a line of at most width blocks. Each block is the mean of its bins; a dot means no requests, which differs from a
-// low rate.
+// Sparkline returns a chart of bins as at most width characters. The height of each block is the mean of its bins. A dot is a mean of 0, so
+// that no requests and few requests look different.
 func Sparkline(bins []float64, width int) string {
 	n := min(width, len(bins))
 	means := make([]float64, n)
@@ -116,7 +117,8 @@ func Sparkline(bins []float64, width int) string {
 	return sb.String()
 }
 
-// compact formats a number with at least three digits and without an exponent.
+// compact formats a number without an exponent: a whole number, or one from 100, without decimals, one from 1 with one decimal, and a
+// smaller one with three digits.
 func compact(x float64) string {
 	switch {
 	case x == math.Trunc(x) || math.Abs(x) >= 100:

@@ -21,7 +21,7 @@ type logBuilder struct {
 	seen   logCounts
 }
 
-// logCounts are the numbers in the notes of finish.
+// logCounts counts the rows of a log by kind, for the notes of the trace.
 type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
@@ -68,7 +68,8 @@ func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	return b.keep(p, r, l.at[roleStatus] != absent)
 }
 
-// inOrder checks that a row is at most MaxBackwards before an earlier one.
+// inOrder returns an error if the time of a row is more than MaxBackwards before that of an earlier row, or more than MaxDuration after the
+// first.
 func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	if b.seen.rows == 0 {
 		b.first, b.early, b.latest = ns, ns, ns
@@ -94,15 +95,17 @@ func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 	return nil
 }
 
-// Limits of toMilliseconds. The traces of BurstGPT are integers of seconds since the start, for months, with a request every 2 to 4 s.
+// minMillisecondRows, minMillisecondSpan and minMillisecondGap are the conditions for reading timestamps as milliseconds although they
+// could be seconds. They exclude the traces of BurstGPT, which have integer seconds since the start over months, and a request every 2 to 4
+// s.
 const (
 	minMillisecondRows = 100
 	minMillisecondSpan = 1_000_000 * time.Second // a trace in seconds that is longer than 11 days
 	minMillisecondGap  = 10 * time.Second        // with a longer mean time between requests
 )
 
-// toMilliseconds changes the unit of a log from seconds to milliseconds, and reports whether it did. It applies only to integers since the
-// start without a known unit.
+// toMilliseconds changes the unit of the log from seconds to milliseconds, and reports whether it did. It changes only logs of at least
+// minMillisecondRows rows whose timestamps are integers since the start and have no known unit.
 func (b *logBuilder) toMilliseconds() bool {
 	if b.clock.unit != AutoUnit || b.clock.layout != "" || b.clock.kind != relative || b.clock.exact || b.seen.rows < minMillisecondRows {
 		return false
@@ -116,7 +119,7 @@ func (b *logBuilder) toMilliseconds() bool {
 	return true
 }
 
-// keep stores the request, unless it is omitted as failed or by the scale.
+// keep stores the request, unless Options.DropFailed excludes it or it is not in the random share of requests that Options.Scale selects.
 func (b *logBuilder) keep(p place, r Request, hasStatus bool) *Error {
 	zero := r.OutputTokens == 0
 	if zero {
@@ -142,7 +145,7 @@ func (b *logBuilder) keep(p place, r Request, hasStatus bool) *Error {
 	return nil
 }
 
-// tokens parses a token count. An empty cell and null are unknown.
+// tokens returns the token count in a cell. It returns UnknownTokens for an empty cell and for null.
 func tokens(p place, r role, cell string) (int, *Error) {
 	if cell == "" || cell == "null" {
 		return UnknownTokens, nil
@@ -154,7 +157,8 @@ func tokens(p place, r role, cell string) (int, *Error) {
 	return int(n), nil
 }
 
-// failed reports whether a status means a failure. The status is an HTTP or gRPC number, or a word.
+// failed reports whether a status means that the request failed. The status is an HTTP or gRPC code, or a word such as "error". An unknown
+// word counts as success.
 func (b *logBuilder) failed(status string) bool {
 	if status == "" || status == "null" {
 		return false
@@ -173,7 +177,8 @@ func (b *logBuilder) failed(status string) bool {
 	return false
 }
 
-// finish sorts the rows and applies the slice.
+// finish sorts the requests, makes their times relative to the start of the log, fills unknown token counts, and selects the requests
+// within From..To.
 func (b *logBuilder) finish(p place, t *Trace) *Error {
 	span := time.Duration(b.latest - b.early)
 	if span >= minMillisecondSpan && span/time.Duration(b.seen.rows) >= minMillisecondGap {
@@ -197,7 +202,7 @@ func (b *logBuilder) finish(p place, t *Trace) *Error {
 	return b.slice(p, t, max(time.Duration(b.latest)-origin, b.o.Duration))
 }
 
-// slice applies From..To to a log with the length full.
+// slice sets the requests and the duration of t to the part From..To of a log. full is the duration of the whole log.
 func (b *logBuilder) slice(p place, t *Trace, full time.Duration) *Error {
 	before := func(at time.Duration) int {
 		i, _ := slices.BinarySearchFunc(b.all, at, func(r Request, at time.Duration) int { return cmp.Compare(r.At, at) })
@@ -247,7 +252,7 @@ type notes []string
 
 func (n *notes) say(text string) { *n = append(*n, text) }
 
-// count adds a remark with a number if it is above 0.
+// count adds the remark "what: times" if times is above 0.
 func (n *notes) count(times int, what string) {
 	if times > 0 {
 		n.say(fmt.Sprintf("%s: %s", what, grouped(times)))

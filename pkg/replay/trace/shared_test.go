@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stats is the shared stats.json, which another program computed.
+// stats returns the reference values for a file from the shared stats.json, which a separate program computed.
 func stats(t *testing.T, file string) map[string]any {
 	raw, err := os.ReadFile(sharedData(t, "stats.json"))
 	if err != nil {
@@ -26,7 +26,8 @@ func stats(t *testing.T, file string) map[string]any {
 	return all[file]
 }
 
-// rounded rounds like Python, which computed stats.json: 795.65 is below its decimal value.
+// rounded rounds the exact binary value of x, as Python does, with which stats.json was computed. The float64 795.65 is slightly less than
+// 795.65, so it rounds to 795.6.
 func rounded(x float64, digits int) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'f', digits, 64), 64)
 	if err != nil {
@@ -85,7 +86,8 @@ func TestServeGenRatesAgreeWithReferenceSums(t *testing.T) {
 	}
 }
 
-// The drawn arrivals have the recorded count in every window of every client, so that the whole day has exactly the recorded requests.
+// In every window of every client, the number of generated arrivals is the recorded number. The whole day therefore has exactly the
+// recorded number of requests.
 func TestDrawnServeGenDayHasTheRecordedRequests(t *testing.T) {
 	tr, err := Open(sharedData(t, "requests/servegen_deepseek-r1_traces.tar.gz"), Options{Seed: 1})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Spot is the available spot capacity over time. It is a step function that changes only at Events.
+// Spot is the number of available spot nodes over time. It changes only at Events.
 type Spot struct {
 	Name     string
 	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
@@ -19,8 +19,8 @@ type Spot struct {
 	sampling time.Duration // longest time between two rows of counts
 }
 
-// SpotEvent is a time at which nodes were added or lost (preempted). A trace of counts has only the difference: if two nodes are lost and
-// one is added between two counts, it has one lost node.
+// SpotEvent is a time at which nodes were added or lost (preempted). A trace of counts shows only the difference between two counts: if two
+// nodes are lost and one is added in between, the event has one lost node and no added node.
 type SpotEvent struct {
 	At        time.Duration
 	Added     int
@@ -30,7 +30,8 @@ type SpotEvent struct {
 	LostIDs   []string
 }
 
-// Available returns the capacity at a time, including events at that time. Before 0 it is the initial capacity, after the end the last one.
+// Available returns the number of available nodes at a time, after the events at that time. Before 0 it is Initial; after the end it is the
+// last number.
 func (s *Spot) Available(at time.Duration) int {
 	i, found := slices.BinarySearchFunc(s.Events, at, func(e SpotEvent, at time.Duration) int { return cmp.Compare(e.At, at) })
 	if found {

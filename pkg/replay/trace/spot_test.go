@@ -115,7 +115,8 @@ func TestInconsistentSpotTraceIsRejected(t *testing.T) {
 	}
 }
 
-// For any sequence of events, added minus lost nodes is the capacity, and the step function agrees with a simple count.
+// For random events, the added minus the lost nodes equal the available nodes, and Available returns the number of nodes that the test
+// counts itself.
 func TestSpotCapacityAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder

@@ -59,7 +59,7 @@ func ReadSpot(name string, r io.Reader) (*Spot, error) {
 	return s, nil
 }
 
-// readGaps reads the form of SkyPilot: one count for each gap_seconds.
+// readGaps reads the JSON format of SkyPilot: a list of node counts at intervals of gap_seconds.
 func (s *Spot) readGaps(p place, in io.Reader) *Error {
 	var body struct {
 		Metadata struct {
@@ -92,13 +92,13 @@ func (s *Spot) readGaps(p place, in io.Reader) *Error {
 			return err
 		}
 	}
-	// The last count is valid for a whole step.
+	// The last count applies for one more interval, like every other count.
 	s.Duration = time.Duration(len(body.Data)) * step
 	s.sampling = step
 	return nil
 }
 
-// spotRows reads the forms with rows.
+// spotRows reads the CSV formats of a spot trace: node events (add, remove) or counts of nodes.
 type spotRows struct {
 	*rows
 	spot   *Spot
@@ -142,7 +142,7 @@ func (s *Spot) readRows(p place, in *bufio.Reader, comma rune) *Error {
 	return nil
 }
 
-// isSpotHeader reports whether the first row is a header: it does not begin with a digit.
+// isSpotHeader reports whether the row is a header, that is, whether it does not begin with a number.
 func isSpotHeader(row []string) bool {
 	first := strings.TrimSpace(row[0])
 	return first == "" || strings.IndexByte("0123456789.+-", first[0]) < 0
@@ -173,7 +173,8 @@ func (r *spotRows) row(row []string) *Error {
 	return r.refuse(strconv.Itoa(len(row))+" columns: "+quote(strings.Join(row, ",")), spotAllowed)
 }
 
-// instant returns a time since the start of the trace. Times must not decrease.
+// instant returns the time in a cell, relative to the start of the trace. It returns an error if the time is before that of the previous
+// row.
 func (r *spotRows) instant(cell string, unit TimeUnit) (time.Duration, *Error) {
 	r.clock.unit = unit
 	ns, allowed := r.clock.instant(cell)

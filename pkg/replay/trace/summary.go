@@ -11,8 +11,9 @@ import (
 
 // Summary describes a trace, so that a user can check it before use.
 //
-// A log and a generated trace are counted in minutes. A trace of rates is summed over its clients in the windows of the file without
-// drawing arrivals, so that its totals do not depend on a seed. (Use Summarize of Drawn for the gaps between requests.)
+// The bins of a log and of a generated trace are minutes. The bins of a trace of rates are the windows of the file, with the expected
+// requests of all clients; no arrivals are drawn, so the totals do not depend on a seed. (For the gaps between requests of a trace of
+// rates, summarize the result of Drawn.)
 type Summary struct {
 	Name     string        `json:"name"`
 	Kind     Kind          `json:"kind"`
@@ -38,7 +39,7 @@ type Summary struct {
 	Notes   []string     `json:"notes,omitempty"`
 }
 
-// Quantiles of the rate over all bins, in requests/min.
+// Quantiles are quantiles of the rate over all bins, in requests/min.
 type Quantiles struct {
 	Min      float64 `json:"min"`
 	MinWhole float64 `json:"minWholeBin"` // without a shorter last bin
@@ -58,7 +59,7 @@ type TokenSummary struct {
 	Max   int     `json:"max"`
 }
 
-// Summarize returns the summary of a trace. It needs 4 bytes for each known token count, and a number for each bin.
+// Summarize returns the summary of a trace. It uses 4 bytes of memory for each known token count and 8 bytes for each bin.
 func Summarize(t *Trace) Summary {
 	s := Summary{Name: t.Name, Kind: t.Kind, Start: t.Start, Duration: t.Duration, Clients: len(t.clients), Columns: t.Columns, Notes: t.Notes}
 	if t.Kind == Rates {
@@ -117,7 +118,8 @@ func (s *Summary) countWindows(windows []Window) {
 	s.fractions()
 }
 
-// gap counts a time without requests. Over10mFrac is in seconds until fractions is called.
+// gap adds a time without requests to the longest gap, the counts of gaps and Over10mFrac. Until fractions is called, Over10mFrac is a sum
+// in seconds.
 func (s *Summary) gap(d time.Duration) {
 	s.LongestGap = max(s.LongestGap, d)
 	if d > 5*time.Minute {
@@ -156,7 +158,7 @@ func (s *Summary) rates() {
 	}
 }
 
-// quantile returns the value with a share q of the sorted values before it.
+// quantile returns the q-quantile of sorted values: the value at index q*n, without interpolation.
 func quantile[T any](sorted []T, q float64) T {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
@@ -167,7 +169,8 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Two programs that read the same trace compare it.
+// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Another program can compare it to check that it reads the
+// same requests from a trace.
 func (s Summary) BinsSHA256() string {
 	var joined []byte
 	for i, n := range s.Bins {

@@ -12,8 +12,8 @@ type TimeUnit string
 
 // Values of TimeUnit.
 const (
-	// AutoUnit uses the unit in the name of the column (t_ms), or the magnitude: below 1e8 it is seconds from the start, above it is s, ms,
-	// us or ns since 1970.
+	// AutoUnit uses the unit in the header of the column (t_ms). Without one, a number below 1e8 is seconds since the start, and a greater
+	// number is s, ms, us or ns since 1970, depending on its magnitude.
 	AutoUnit     TimeUnit = ""
 	Seconds      TimeUnit = "s"
 	Milliseconds TimeUnit = "ms"
@@ -25,7 +25,8 @@ const (
 var perUnit = map[TimeUnit]int64{Seconds: 1e9, Milliseconds: 1e6, Microseconds: 1e3, Nanoseconds: 1}
 
 const (
-	// firstEpoch, in seconds, separates times since the start (at most three years) from times since 1970 (at least 1973).
+	// firstEpoch is the limit between times since the start and times since 1970, in seconds. A time since the start is less (at most three
+	// years); a time since 1970 is at least this (March 1973).
 	firstEpoch   = int64(1e8)
 	lastInstant  = int64(7_258_118_400) // the year 2200 in epoch seconds; a later time has a wrong unit
 	timesAllowed = "RFC 3339 or YYYY-MM-DD HH:MM:SS, 0 to 9 fraction digits, zone or none, 1970 to 2200; or a number not below 0: seconds " +
@@ -51,7 +52,8 @@ const (
 	absolute           // since 1970
 )
 
-// instant returns nanoseconds since 1970, or since the start. If s is not a timestamp, allowed describes the accepted forms.
+// instant returns the time in nanoseconds, since 1970 or since the start; c.kind has which of them. If s is not a valid timestamp, allowed
+// describes the accepted forms; otherwise it is "".
 func (c *clock) instant(s string) (ns int64, allowed string) {
 	s = strings.TrimSpace(s)
 	kind := absolute
@@ -142,8 +144,8 @@ func fraction(s string) (ns int64, rest string, ok bool) {
 	return ns, s[end:], true
 }
 
-// inZone returns epoch seconds of the fields in the zone of the suffix. It rejects times that do not exist (30 February, 24:00, 23:59:60),
-// which time.Date would change to another time.
+// inZone returns the seconds since 1970 of a date and time in the zone of its suffix, or in c.location without a suffix. It returns false
+// for times that do not exist (30 February, 24:00, 23:59:60), which time.Date would change to another time.
 func (c *clock) inZone(f [6]int, zone string) (int64, bool) {
 	location, offset := time.UTC, int64(0)
 	switch {
@@ -189,7 +191,8 @@ func (c *clock) number(s string) (int64, clockKind, bool) {
 	return c.sum(n*per, rest, per)
 }
 
-// sum adds the fraction of a unit and determines the kind of the time.
+// sum adds the fraction in rest to ns and returns whether the time counts from the start or from 1970. per is the number of nanoseconds in
+// the unit of the fraction.
 func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 	if rest != "" && rest != "." {
 		c.exact = true
@@ -226,13 +229,13 @@ func (c *clock) float(s string) (int64, clockKind, bool) {
 	if mul(x, per) >= 9e18 {
 		return 0, unset, false
 	}
-	// The integer and the fraction are multiplied separately: the product of the whole number would round to 256 ns.
+	// The integer and the fraction are multiplied separately. Their product as one float64 would be rounded to a multiple of 256 ns.
 	whole := math.Floor(x)
 	return c.sum(int64(whole)*int64(per)+int64(math.Round(mul(x-whole, per))), "", 1)
 }
 
-// unitOf returns the unit by magnitude: 1e8 s is in 1973 and 1e11 s is in the year 5138, so that each range of three digits has one
-// meaning.
+// unitOf returns the unit of a number of a time since 1970 by its magnitude. Realistic times do not overlap between units: 1e11 s is in the
+// year 5138, and 1e11 ms is in 1973.
 func unitOf(n int64) TimeUnit {
 	switch {
 	case n < 1e11:
@@ -245,7 +248,7 @@ func unitOf(n int64) TimeUnit {
 	return Nanoseconds
 }
 
-// digits parses ASCII digits only, below 9.2e18.
+// digits parses an integer of ASCII digits only. It returns false for an empty string and for values above about 9.2e18.
 func digits(s string) (int64, bool) {
 	if len(s) == 0 || len(s) > 19 {
 		return 0, false

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// UnknownTokens is the token count of a request without a recorded one.
+// UnknownTokens is the token count of a request for which the trace has no token count.
 const UnknownTokens = -1
 
 // Request is one arrival.
@@ -19,12 +19,13 @@ type Request struct {
 	Failed       bool          // the status in the log is a failure; the request is part of the load
 }
 
-// Stream returns requests in the order of At; the order of equal times is always the same. After the last request it returns false.
+// Stream returns requests in the order of At. Requests with the same At have the same order in each stream. After the last request, Next
+// returns false.
 type Stream interface {
 	Next() (Request, bool)
 }
 
-// Kind is the kind of the source of a trace.
+// Kind is the kind of a trace: a request log, windowed rates, or generated traffic.
 type Kind string
 
 // Values of Kind.
@@ -49,7 +50,7 @@ type Trace struct {
 	draw    draw
 }
 
-// draw has the settings for drawn arrivals and token counts.
+// draw has the settings for the random arrivals and token counts of a trace.
 type draw struct {
 	seed   uint64
 	tokens *Tokens
@@ -67,7 +68,7 @@ func (t *Trace) Stream() Stream {
 	return &logStream{rest: t.log}
 }
 
-// All returns Stream as an iterator.
+// All returns an iterator over the requests of a new Stream.
 func (t *Trace) All() iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		s := t.Stream()
@@ -79,8 +80,9 @@ func (t *Trace) All() iter.Seq[Request] {
 	}
 }
 
-// Collect returns all requests, 32 bytes each. For a log it is the slice of the trace, which must not be changed. More than max requests
-// are an error: two weeks of rates can be hundreds of millions. max <= 0 means DefaultMaxRequests.
+// Collect returns all requests, 32 bytes each. For a log it returns the trace's own slice, which must not be changed. For other traces,
+// more than max requests are an error, because two weeks of rates can be hundreds of millions of requests. max <= 0 means
+// DefaultMaxRequests.
 func (t *Trace) Collect(max int) ([]Request, error) {
 	if max <= 0 {
 		max = DefaultMaxRequests
@@ -108,7 +110,7 @@ func (t *Trace) expected() int {
 	return int(n) + len(t.clients)
 }
 
-// Drawn returns the trace as a log with the requests that Stream returns. Errors are those of Collect.
+// Drawn returns a trace of kind Log with the requests that Stream returns. It returns the errors of Collect.
 func (t *Trace) Drawn(max int) (*Trace, error) {
 	all, err := t.Collect(max)
 	if err != nil {
@@ -122,7 +124,8 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	return &drawn, nil
 }
 
-// Delayed returns a drawn trace with an earlier start: every request is later by the given time.
+// Delayed returns the trace with a time of the given length without requests before its first request. The trace must be a log, for example
+// the result of Drawn.
 func (t *Trace) Delayed(by time.Duration) *Trace {
 	if by == 0 {
 		return t
@@ -139,7 +142,8 @@ func (t *Trace) Delayed(by time.Duration) *Trace {
 	return &out
 }
 
-// Until returns a drawn trace that ends at a time, without later requests. A shorter trace is not changed.
+// Until returns the trace without the requests from end on, with end as its duration. A trace that is not longer is returned unchanged. The
+// trace must be a log, for example the result of Drawn.
 func (t *Trace) Until(end time.Duration) *Trace {
 	if t.Duration <= end {
 		return t
@@ -177,7 +181,7 @@ func (s *logStream) Next() (Request, bool) {
 	return r, true
 }
 
-// limited ends a stream at end.
+// limited is a Stream of the requests of a Generator before end.
 type limited struct {
 	from *Generator
 	end  time.Duration

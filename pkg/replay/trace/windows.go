@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// windowLength returns the most frequent distance between starts, or the shorter one of two. It is 0 if no client has two windows.
+// windowLength returns the length of a window: the most frequent time between the starts of two successive windows, and of several equally
+// frequent ones the shortest. If no client has two windows it returns Options.Window.
 func (b *rateBuilder) windowLength() time.Duration {
 	if b.step > 0 {
 		return b.step
@@ -28,8 +29,8 @@ func (b *rateBuilder) windowLength() time.Duration {
 	return time.Duration(best)
 }
 
-// windows computes the length and the count of each sample. If two samples are further apart than a window, the time between is a gap with
-// an unknown rate.
+// windows returns the window of each sample of a client, with its length and its number of requests. If two samples are further apart than
+// step, the time after the first window is a gap with an unknown rate.
 func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Duration) ([]window, *Error) {
 	out := make([]window, 0, len(own))
 	for i, s := range own {
@@ -52,7 +53,8 @@ func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Dur
 	return out, nil
 }
 
-// length returns the length of a window before a gap: see Gaps.
+// length returns the length of a window whose next window starts apart later. If a gap follows, the window is extended to the end of the
+// gap, or keeps its length, or the gap is an error: see Gaps.
 func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (time.Duration, *Error) {
 	hole := apart - step
 	switch {
@@ -68,7 +70,7 @@ func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (t
 		fmt.Sprintf("windows %v apart, or gaps of up to %v; set gaps: hold or gaps: zero for longer ones", step, heldGap))
 }
 
-// count returns the number of requests of a window with the scale.
+// count returns the number of requests in a window, multiplied by Options.Scale.
 func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (float64, *Error) {
 	per := time.Second
 	switch b.o.Unit {
@@ -104,15 +106,15 @@ func (b *rateBuilder) notes() []string {
 	return n
 }
 
-// Window is the expected traffic of a trace of rates in a time span, over all clients.
+// Window is a time span with the expected number of requests of all clients of a trace of rates.
 type Window struct {
 	At       time.Duration // from the trace's start
 	Length   time.Duration
 	Requests float64
 }
 
-// Windows adds up the clients of a trace of rates in the windows of the file if all clients have the same, otherwise in minutes. It is
-// empty for other traces.
+// Windows returns the expected requests of all clients of a trace of rates in each time span. The time spans are the windows of the file if
+// all clients have the same ones, and minutes otherwise. For other kinds of traces it returns nil.
 func (t *Trace) Windows() []Window {
 	if t.Kind != Rates {
 		return nil
@@ -131,8 +133,9 @@ func (t *Trace) Windows() []Window {
 	return out
 }
 
-// commonLength returns the length of the windows if all begin at multiples of it. Otherwise, or if that would be more windows than in the
-// trace (two windows of a nanosecond, a year apart), it returns a minute.
+// commonLength returns the length of the windows if they all have the same length and begin at multiples of it. Otherwise it returns a
+// minute. It also returns a minute if the trace would have more than maxWindows windows, for example with two windows of a nanosecond that
+// are a year apart.
 func (t *Trace) commonLength() time.Duration {
 	width := time.Duration(0)
 	for _, c := range t.clients {
@@ -151,7 +154,7 @@ func (t *Trace) commonLength() time.Duration {
 	return width
 }
 
-// spread adds the requests of a window to the intervals that it covers, in proportion.
+// spread divides the requests of a window among the time spans in out that it overlaps, in proportion to the overlap.
 func spread(out []Window, width, at time.Duration, w window) {
 	for i := max(int(at/width), 0); i < len(out); i++ {
 		o := &out[i]

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// mark begins the first line of a CSV of WriteCSV. The line has what rows do not have: the start and the duration of the trace.
+// mark begins the first line that WriteCSV writes. That line contains the start and the duration of the trace, which the rows do not
+// contain.
 const mark = "# gpuscaler.io/trace "
 
 // WriteCSV writes the trace as a request log that Open reads back: seconds from the start with nine digits, and known token counts.
@@ -52,7 +53,8 @@ func appendTokens(line []byte, n int) []byte {
 	return strconv.AppendInt(line, int64(n), 10)
 }
 
-// readMark reads the start and the duration that WriteCSV wrote. It does not change a trace without the line.
+// readMark reads the start and the duration from the first line that WriteCSV writes. It returns the start and raises o.Duration to the
+// duration. Without that line it returns the zero time and does not change o.
 func readMark(p place, head []byte, o *Options) (time.Time, *Error) {
 	line, _, _ := strings.Cut(string(head[:min(len(head), 200)]), "\n")
 	rest, marked := strings.CutPrefix(strings.TrimSpace(line), mark)

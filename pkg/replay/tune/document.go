@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Rewrite returns the policy document with the settings that were found. Comments, order and other documents stay unchanged. If
-// no settings were found, it returns the text unchanged.
+// Rewrite returns the text of the policy file with the settings that the search found. Comments, the order of keys and the other YAML
+// documents in the file are kept. If no settings were found, it returns the text unchanged.
 func (r *Result) Rewrite(text []byte) ([]byte, error) {
 	if !r.Found {
 		return text, nil
@@ -76,7 +76,8 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set writes a scalar at a path and creates missing mappings.
+// set writes a scalar at a path of keys and list indexes, and creates missing mappings. It returns an error for a list index that does not
+// exist.
 func set(n *yaml.Node, path []string, value string) error {
 	for _, key := range path {
 		next := (*yaml.Node)(nil)

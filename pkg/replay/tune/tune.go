@@ -1,7 +1,12 @@
 // Package tune searches the parameters of a policy on recorded traffic for the cheapest settings that meet the SLO.
 //
-// The traffic has three parts. The search uses the first. Of its results, the choice takes the first settings that also meet the SLO on
-// the second. The report runs the chosen settings on the third, which is used once: its result is what to expect of later traffic.
+// The traffic is divided into three parts in the order of time:
+//
+//   - search: the settings are searched on this part.
+//   - choice: the results of the search are checked on this part, the cheapest first. The first settings that also meet the SLO here are
+//     chosen.
+//   - report: the chosen settings run once on this part. It did not influence the choice, so the result is an estimate for later
+//     traffic.
 package tune
 
 import (
@@ -11,13 +16,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// maxChecked limits how many settings are checked on the second part, because among very many settings one meets the SLO there by
-// chance.
+// maxChecked is the maximum number of settings that are checked on the choice part. If very many were checked, one of them would meet the
+// SLO there by chance.
 const maxChecked = 20
 
-// If settings miss the SLO on the second part, the next ones have at most nextLateShare of their late requests on the searched part. The
-// cheapest twenty of a search are almost the same settings and would fail together. Once no request is late on the searched part, the
-// next settings cost at least nextCostFactor times as much there.
+// nextLateShare and nextCostFactor select the settings to check after some miss the SLO on the choice part. The next settings have at most
+// nextLateShare times the late requests on the search part. If no request was late there, the next settings cost at least nextCostFactor
+// times as much there. Without this, the twenty cheapest settings of a search would be checked, which are almost equal and would fail in
+// the same way.
 const nextLateShare, nextCostFactor = 0.9, 1.05
 
 // Result is the result of a search.
@@ -38,14 +44,14 @@ type Result struct {
 	best    []float64
 }
 
-// Knob is a parameter with its values before and after.
+// Knob is a parameter of the policy with its current value and the value that was found.
 type Knob struct {
 	Name   string `json:"name"`
 	Before string `json:"before"`
 	After  string `json:"after"`
 }
 
-// Check is a setting that meets the SLO on the first part, with its result on the second.
+// Check is the result on the choice part of settings that meet the SLO on the search part.
 type Check struct {
 	SearchedCost   float64 `json:"searchedCost"`   // $
 	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests
@@ -57,14 +63,15 @@ type Check struct {
 // Parts are the three parts of the traffic, in the order of time, with the same policy.
 type Parts struct{ Search, Choose, Report evaluate.Case }
 
-// Part holds the runs of the policy on one part of the traffic.
+// Part contains the results of the current settings and of the chosen settings on one part of the traffic.
 type Part struct {
 	Traffic string       `json:"traffic"`
 	Before  evaluate.Run `json:"before"`
 	After   evaluate.Run `json:"after"` // equal to before if no settings were found
 }
 
-// Search returns the settings found. The result depends only on the parts, not on the number of cores.
+// Search returns the result of the search, whether or not it found settings. The result depends only on the parts, and not on the number of
+// CPU cores.
 func Search(ctx context.Context, p Parts, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
 	knobs, slo := evaluate.Knobs(p.Search.Policy), p.Search.SLO
 	out := &Result{
@@ -104,8 +111,8 @@ func Search(ctx context.Context, p Parts, progress func(runs, of int, best evalu
 	return out, nil
 }
 
-// report runs the settings before and after on the third part. If the chosen settings miss the SLO there, no others are tried: a result
-// that is selected on this part would say nothing about later traffic.
+// report runs the current and the chosen settings on the report part. If the chosen settings miss the SLO there, no others are tried: a
+// result that was selected on this part would not be an estimate for later traffic.
 func (out *Result) report(ctx context.Context, third *evaluate.Search) (err error) {
 	if out.Report.Before, err = third.Play(ctx, evaluate.Values(out.knobs)); err != nil {
 		return err
@@ -120,7 +127,7 @@ func (out *Result) report(ctx context.Context, third *evaluate.Search) (err erro
 	return nil
 }
 
-// choose checks the ranked settings on the second part until some meet the SLO there.
+// choose checks the ranked settings on the choice part, until some meet the SLO there or maxChecked settings were checked.
 func (out *Result) choose(ctx context.Context, ranked []evaluate.Tried, check *evaluate.Search) error {
 	out.Tried = len(ranked)
 	late, cost := 1-out.SLO, 0.0 // maximum late requests and minimum cost of the next settings on the searched part

@@ -136,7 +136,8 @@ func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 	}
 }
 
-// Settings that only fit the searched part are rejected, and each next check has fewer late requests on the searched part.
+// The choice part has more bursts than the search part, so the first settings miss the SLO on it. Each further check must be of settings
+// with fewer late requests on the search part, or a greater cost.
 func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	c := load(t, generous)
 	p3 := parts(t, c)
@@ -166,7 +167,8 @@ func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	t.Logf("\n%s", words.String())
 }
 
-// The third part is harder than the first two. The chosen settings miss the SLO there, and no other settings are tried on it.
+// The report part has more traffic than the first two parts. The chosen settings miss the SLO there; no other settings may be tried on it,
+// and the policy does not change.
 func TestReportPartIsUsedOnce(t *testing.T) {
 	c := load(t, generous)
 	p := parts(t, c)

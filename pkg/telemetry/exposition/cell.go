@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Absurd is the greatest valid value of a count. DCGM's blank values start at 2^63-16 (int64) and 2^47 (float64), and no cluster has
-// 10^12 requests waiting.
+// Absurd is the greatest valid value of a count. It is less than the values with which DCGM marks missing data, which start at 2^47
+// (float64) and 2^63-16 (int64). No cluster has 10^12 waiting requests.
 const Absurd = 1e12
 
-// Quality is whether a value can be used, from the least severe reason against it.
+// Quality is whether a value can be used, and if not, why. The reasons are in the order of severity, the least severe first.
 type Quality uint8
 
 // Values of Quality.
@@ -29,7 +29,7 @@ type Value struct {
 	Quality Quality
 }
 
-// Check returns the quality of a raw gauge. limit is the greatest valid value; 0 is Absurd.
+// Check returns Good if v is a valid value of a gauge, and Blank otherwise. limit is the greatest valid value; 0 means Absurd.
 func Check(v, limit float64) Quality {
 	if limit == 0 {
 		limit = Absurd
@@ -40,7 +40,7 @@ func Check(v, limit float64) Quality {
 	return Good
 }
 
-// Cell collects the series of one gauge of one pod, in any order, and computes the pod's value.
+// Cell computes the value of one gauge of one pod from its series, which can be added in any order.
 type Cell struct {
 	name  int // index in Metric.From of the collected series
 	parts []part
@@ -54,7 +54,8 @@ type part struct {
 
 var seed = maphash.MakeSeed()
 
-// Add adds a sample of a series that m names. It ignores other samples, and samples of an older name than one that it has.
+// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names are added, only those of the
+// newest name are used.
 func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	i := m.nameIndex(s)
 	if i < 0 || (len(c.parts) > 0 && i > c.name) {
@@ -66,7 +67,8 @@ func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	key := p.partKey(s.Labels)
 	for j := range c.parts {
 		if q := &c.parts[j]; q.key == key {
-			// A copy. The newest one counts. Of two with the same time the greater one counts, so that the order of an answer has no effect.
+			// This sample is a copy of one that was added before. The newer one is used. If both have the same time, the greater value is
+			// used, so that the result does not depend on the order of the samples.
 			if s.At.After(q.at) || (s.At.Equal(q.at) && !(s.Value <= q.value)) {
 				q.value, q.at = s.Value, s.At
 			}
@@ -76,7 +78,7 @@ func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	c.parts = append(c.parts, part{key: key, value: s.Value, at: s.At})
 }
 
-// nameIndex returns the index in From of the name that selects a sample, or -1.
+// nameIndex returns the index of the entry of From that selects a sample, or -1.
 func (m *Metric) nameIndex(s *Sample) int {
 	for i := range m.From {
 		if f := &m.From[i]; f.Name == s.Name && (f.Label == "" || s.Labels.Get(f.Label) == f.Value) {
@@ -86,8 +88,8 @@ func (m *Metric) nameIndex(s *Sample) int {
 	return -1
 }
 
-// Value returns the value of the pod. One blank part makes the whole value blank, because the sum of the other parts is not the pod's
-// queue.
+// Value returns the value of the pod. If one part is blank, the value is blank, because the other parts alone do not show the load of the
+// pod.
 func (c *Cell) Value(m *Metric) Value {
 	if len(c.parts) == 0 {
 		return Value{}

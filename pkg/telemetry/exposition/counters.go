@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Counters collects the counters of one latency of one pod in one scrape: a classic histogram, or the two counters of a Quotient. Copies
-// of a series (see Profile.Parts) are added up, because both sides of each division grow alike.
+// Counters collects the counters of one latency of one pod in one scrape: a classic histogram, or the two counters of a Quotient. Copies of
+// a series (see Profile.Parts) are added up. That does not change the result, because a latency is a quotient of these counters.
 type Counters struct {
 	name      int // index in Metric.From of the collected series
 	histogram Histogram
@@ -16,7 +16,8 @@ type Counters struct {
 	at        time.Time
 }
 
-// Add adds a sample of a series that the metric names. It ignores other samples, and samples of an older name than one that it has.
+// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names are added, only those of the
+// newest name are used.
 func (c *Counters) Add(m *Metric, s *Sample) {
 	for i := range m.From {
 		if c.seen && i > c.name {
@@ -37,7 +38,7 @@ func (c *Counters) Add(m *Metric, s *Sample) {
 	}
 }
 
-// target returns the function that adds a sample's value to a histogram, or nil for a sample of another metric.
+// target returns the function that adds a sample's value to a histogram, or nil if the sample is not of this series.
 func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 	sum := func(h *Histogram, v float64) { h.Sum += v }
 	count := func(h *Histogram, v float64) { h.Count += v }
@@ -79,7 +80,7 @@ func (c *Counters) Histogram() (h Histogram, at time.Time, ok bool) {
 	return h, c.at, c.seen
 }
 
-// Observed is what the counters of one pod gained in a window.
+// Observed is the increase of the counters of one pod in a window, with the number of requests that wait or run.
 type Observed struct {
 	Gain     Histogram
 	At       time.Time
@@ -88,9 +89,9 @@ type Observed struct {
 	Reported int     // how many of those gauges have a value
 }
 
-// WithoutObservations sets the quality of a window without observations. Where requests wait and none has finished, a latency of 0 would
-// hide a blocked server: the quality is Suspected. Where no request waits, the latency is 0. Where a gauge has no value, the quality is
-// Missing.
+// WithoutObservations returns o with the quality of a window in which no latency was observed. If requests wait or run, the quality is
+// Suspected, because a latency of 0 would hide a blocked server. If none does, the latency is 0 and the quality is not changed. If a gauge
+// of Metric.Busy has no value, the quality is Missing.
 func (o Observed) WithoutObservations(m *Metric) Observed {
 	switch {
 	case o.Quality != Good || o.Gain.Count > 0:
@@ -102,7 +103,8 @@ func (o Observed) WithoutObservations(m *Metric) Observed {
 	return o
 }
 
-// Latency returns a quantile of the observations, or their mean for quantile 0, in the unit of the signal. It is 0 without observations.
+// Latency returns the given quantile of the observations in gain, or their mean if quantile is 0, in the unit of the signal. It returns 0
+// if there are no observations.
 func (m *Metric) Latency(gain *Histogram, quantile float64) (v float64, q Quality) {
 	if !(gain.Count > 0) {
 		return 0, Good

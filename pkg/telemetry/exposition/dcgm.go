@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Metrics of the signal type dcgm. Each is the mean over a pod's GPUs of a fraction from 0 to 1.
+// Metrics of the signal type dcgm. The value of each is a fraction from 0 to 1, averaged over the GPUs of a pod.
 const (
 	Activity       = "activity"       // SM_ACTIVE, else GR_ENGINE_ACTIVE, else GPU_UTIL/100
 	Memory         = "memory"         // framebuffer used / (used + free); LLM servers allocate it at their start and do not free it
@@ -33,7 +33,8 @@ var fieldNames = [numFields]string{
 	"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
 }
 
-// fields has each name as the exporter writes it, and in lower case as older deployments write it.
+// fields maps the name of a series to its field. Each name is also in the map in lower case, because older deployments of the exporter
+// serve lower-case names.
 var fields = func() map[string]field {
 	m := make(map[string]field, 2*numFields)
 	for f, name := range fieldNames {
@@ -43,7 +44,7 @@ var fields = func() map[string]field {
 }()
 
 var fieldsOf = map[string][]field{
-	// The last two fields reveal an activity counter that is stuck at 0.
+	// GPU_UTIL and POWER_USAGE also show whether a profiling counter is stuck at 0.
 	Activity:       {smActive, grActive, gpuUtil, powerUsage},
 	Memory:         {fbUsed, fbFree},
 	TensorActivity: {tensorActive},
@@ -81,7 +82,7 @@ type gpu struct {
 	untimed               bool                 // a field has no usable time
 }
 
-// Add adds a sample of a GPU that the pod holds. It ignores samples of other series.
+// Add adds a sample of a GPU of the pod. It ignores series that are not in fields.
 func (g *GPUs) Add(s *Sample) {
 	f, ok := fields[s.Name]
 	if !ok {
@@ -92,14 +93,15 @@ func (g *GPUs) Add(s *Sample) {
 		d.untimed = true
 		return
 	}
-	// Two scrape jobs report one GPU twice. The newest sample counts, and of two with the same time the greater one.
+	// Two scrape jobs may report the same GPU. The newest sample is used. If both have the same time, the greater value is used.
 	if s.At.Before(d.at[f]) || (s.At.Equal(d.at[f]) && s.Value <= d.value[f]) {
 		return
 	}
 	d.value[f], d.at[f] = s.Value, s.At
 }
 
-// deviceOf returns what identifies a GPU or a MIG instance of it. Some relabelings remove the UUID; the index is unique within a host.
+// deviceOf returns the labels that identify a GPU or a MIG instance. Some relabeling configurations remove the UUID. Then uuid is the host
+// name, because the index of a GPU is unique within a host.
 func deviceOf(l Labels) (uuid, index, instance string) {
 	uuid, index, instance = l.Get("UUID"), l.Get("gpu"), l.Get("GPU_I_ID")
 	if uuid == "" {
@@ -111,7 +113,7 @@ func deviceOf(l Labels) (uuid, index, instance string) {
 	return uuid, index, instance
 }
 
-// Device returns the identity of the GPU or MIG instance of a series, or "" where no label identifies it.
+// Device returns a string that identifies the GPU or the MIG instance of a series, or "" if the labels do not identify it.
 func Device(l Labels) string {
 	uuid, index, instance := deviceOf(l)
 	if uuid == "" {
@@ -131,8 +133,8 @@ func (g *GPUs) device(l Labels) *gpu {
 	return &g.list[len(g.list)-1]
 }
 
-// Value returns the mean over the pod's GPUs. One GPU whose value is blank or suspected makes the whole value so, because the other GPUs
-// of the pod do not show its load.
+// Value returns the mean over the pod's GPUs. If the value of one GPU is blank or suspected, Value returns that, because the other GPUs of
+// the pod do not show its load.
 func (g *GPUs) Value(metric string) Value {
 	out, n := Value{}, 0
 	for i := range g.list {
@@ -174,7 +176,7 @@ func (d *gpu) read(metric string) Value {
 	return Value{}
 }
 
-// fraction returns a field as a fraction. full is the field's greatest value: 1 for a ratio, 100 for a percentage.
+// fraction returns the value of a field as a fraction. full is the value of the field at full load: 1 for a ratio, 100 for a percentage.
 func (d *gpu) fraction(f field, full float64) Value {
 	if d.at[f].IsZero() {
 		return Value{}
@@ -185,8 +187,8 @@ func (d *gpu) fraction(f field, full float64) Value {
 	return Value{Value: min(d.value[f]/full, 1), At: d.at[f], Quality: Good}
 }
 
-// activity returns the first good value of SM_ACTIVE, GR_ENGINE_ACTIVE and GPU_UTIL/100. A blank value is skipped like an absent one,
-// because fields are blank where the hardware or the exporter's configuration does not have them.
+// activity returns the first good value of SM_ACTIVE, GR_ENGINE_ACTIVE and GPU_UTIL/100. A blank value is skipped like a missing one: a
+// field is blank if the hardware does not have it or the exporter's configuration does not enable it.
 func (d *gpu) activity() Value {
 	blank := Value{}
 	for _, f := range [...]field{smActive, grActive} {
@@ -211,11 +213,12 @@ func (d *gpu) activity() Value {
 	return blank
 }
 
-// busyUtil is the GPU_UTIL above which an activity of exactly 0 is suspected. The kernels of a monitoring tool alone cause a few percent.
+// busyUtil is the GPU_UTIL, in percent, from which an activity of exactly 0 is suspected. A lower value does not prove load: the kernels of
+// a monitoring tool alone cause a few percent.
 const busyUtil = 20
 
-// busyElsewhere reports whether other counters contradict an activity of 0. After weeks of uptime the profiling counters of some driver
-// versions read 0 while GPU_UTIL reads 99, until dcgmi runs (NVIDIA/dcgm-exporter#662).
+// busyElsewhere reports whether GPU_UTIL or the power usage contradict an activity of 0. With some driver versions, the profiling counters
+// read 0 after weeks of uptime although GPU_UTIL reads 99, until dcgmi runs (NVIDIA/dcgm-exporter#662).
 func (d *gpu) busyElsewhere() bool {
 	if d.instance != "" {
 		return false // both counters are of the whole GPU, which other instances use too
@@ -227,7 +230,8 @@ func (d *gpu) busyElsewhere() bool {
 	return !d.at[powerUsage].IsZero() && Check(watts, 1e4) == Good && watts >= busyWatts(d.model)
 }
 
-// busyWatts returns half of a model's board power. An idle GPU that holds model weights draws a tenth to a third of it.
+// busyWatts returns the power, in watts, above which a GPU of this model is busy: half of its board power. An idle GPU with model weights
+// in its memory uses a tenth to a third of it.
 func busyWatts(model string) float64 {
 	for _, b := range boards {
 		if strings.Contains(model, b.name) {
@@ -237,7 +241,8 @@ func busyWatts(model string) float64 {
 	return 300 // for an unknown model: no idle GPU draws 300 W
 }
 
-// boards has the board power in watts by a part of modelName, with longer names before those that they contain.
+// boards has the board power in watts by GPU model. name is a part of the label modelName. A longer name is before a shorter one that it
+// contains, because the first match is used.
 var boards = []struct {
 	name  string
 	watts float64

@@ -2,12 +2,12 @@ package exposition
 
 import "slices"
 
-// engines has the names of metrics as they are in the projects' sources and in real output. Metrics correspond to each other across
-// engines as in the model server protocol of the Gateway API inference extension.
+// engines has the profile of each supported model server. The names of the series are from the source code and from real output of the
+// projects. Which series of two engines mean the same follows the model server protocol of the Gateway API inference extension.
 var engines = []Profile{vllm(), sglang(), triton(), nim(), ray(), tgi()}
 
-// vllmMetrics returns vLLM's metrics; series returns the series of a name without its prefix. Names are newest first: V1 renamed
-// gpu_cache_usage_perc and time_per_output_token_seconds.
+// vllmMetrics returns the metrics of vLLM. series adds the prefix of an engine to the names. If a metric has several names, the newest is
+// first: vLLM V1 renamed gpu_cache_usage_perc and time_per_output_token_seconds.
 func vllmMetrics(series func(names ...string) []Series) []Metric {
 	return []Metric{
 		gauge(RequestsWaiting, Sum, series("num_requests_waiting")...),
@@ -31,7 +31,8 @@ func sglang() Profile {
 	series := func(names ...string) []Series { return prefixed("sglang", names...) }
 	return Profile{
 		Engine: "sglang", Port: 30000, Path: "/metrics",
-		// tp_rank, pp_rank and moe_ep_rank are not parts: each rank of a parallel group exports the same queue of the group.
+		// tp_rank, pp_rank and moe_ep_rank do not identify parts: all ranks of a parallel group export the queue of the group, so their
+		// series are copies.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
 			gauge(RequestsWaiting, Sum, series("num_queue_reqs")...),
@@ -57,7 +58,8 @@ func triton() Profile {
 		Engine: "triton", Port: 8002, Path: "/metrics",
 		Parts: []string{"instance", "model", "version", "gpu_uuid"},
 		Metrics: []Metric{
-			// The TRT-LLM backend accepts requests at once, so that Triton's own pending count is 0 while they wait in the backend.
+			// The TRT-LLM backend accepts each request at once. So Triton's own count of pending requests is 0 while requests wait in the
+			// backend, and the counts of the backend are preferred.
 			gauge(RequestsWaiting, Sum, labelled(trt, "request_type", "waiting"), Series{Name: "trtllm_num_requests_waiting"},
 				Series{Name: "nv_inference_pending_request_count"}),
 			gauge(RequestsRunning, Sum, labelled(trt, "request_type", "scheduled"), Series{Name: "trtllm_num_requests_running"}),
@@ -70,14 +72,15 @@ func triton() Profile {
 	}
 }
 
-// nim serves vLLM's names without a prefix; newer images serve vLLM's own names.
+// nim returns the profile of NVIDIA NIM. It serves the metrics of vLLM without a prefix; newer images serve them with vLLM's prefix.
 func nim() Profile {
 	series := func(names ...string) []Series { return slices.Concat(plain(names...), prefixed("vllm", names...)) }
 	return Profile{Engine: "nim", Port: 8000, Path: "/v1/metrics", Parts: vllmParts, Metrics: vllmMetrics(series)}
 }
 
-// ray exports vLLM's metrics with a prefix of its own, and the metrics of Ray Serve. SessionName and WorkerId change at each restart.
-// Only WorkerId is a part, because two workers on one node are two engines.
+// ray returns the profile of Ray Serve. It exports the metrics of vLLM with the prefix ray_vllm, and metrics of its own. The labels
+// SessionName and WorkerId change at each restart. Of these two, only WorkerId identifies a part, because two workers on one node are two
+// engines.
 func ray() Profile {
 	series := func(names ...string) []Series { return prefixed("ray_vllm", names...) }
 	metrics := append(vllmMetrics(series),

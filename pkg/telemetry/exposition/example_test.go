@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// The queue of a vLLM pod that serves two models is the sum of their queues.
+// A vLLM pod serves two models. The number of its waiting requests is the sum of their queues.
 func Example() {
 	page := `# TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{model_name="a"} 5

@@ -9,14 +9,14 @@ import (
 // Bucket is a cumulative bucket: Count observations are at most Upper seconds.
 type Bucket struct{ Upper, Count float64 }
 
-// Histogram is a classic histogram, or its increase over a window: cumulative buckets in ascending order, of which the last one is +Inf
-// if there are buckets. A Quotient is a Histogram without buckets.
+// Histogram is a classic histogram, or its increase in a window. The buckets are cumulative and in ascending order; if there are any, the
+// last one is +Inf. The counters of a Quotient are a Histogram without buckets.
 type Histogram struct {
 	Buckets    []Bucket
 	Sum, Count float64
 }
 
-// AddBucket adds observations to the bucket of a bound, and creates the bucket if there is none. It ignores a bound that is NaN.
+// AddBucket adds count to the bucket with the given bound, and creates the bucket if it does not exist. It ignores a bound that is NaN.
 func (h *Histogram) AddBucket(upper, count float64) {
 	if math.IsNaN(upper) {
 		return
@@ -37,8 +37,9 @@ func (h *Histogram) AddBucket(upper, count float64) {
 	h.Buckets = slices.Insert(h.Buckets, i, Bucket{upper, count})
 }
 
-// Merge adds o to h. Where their bounds differ (two versions of a server run side by side), a bound that one of them does not have gets
-// its count at the next lower bound, so that the latency is overestimated and not underestimated.
+// Merge adds o to h. The bounds may differ if two versions of a server run. For a bound that one of the histograms does not have, its count
+// at the next lower bound is used. Observations between these bounds are then counted in a higher bucket, so latencies are overestimated
+// and not underestimated.
 func (h *Histogram) Merge(o *Histogram) {
 	h.Sum += o.Sum
 	h.Count += o.Count
@@ -94,8 +95,8 @@ func (h *Histogram) Mean() (seconds float64, ok bool) {
 	return h.Sum / h.Count, true
 }
 
-// Quantile interpolates as PromQL's histogram_quantile does: linearly within a bucket, and it returns the highest finite bound for a
-// quantile above it. ok is false without observations and where no bucket has a finite bound.
+// Quantile returns a quantile as PromQL's histogram_quantile does: interpolated linearly within a bucket, and limited to the highest finite
+// bound. ok is false if there are no observations or no bucket has a finite bound.
 func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	n := len(h.Buckets)
 	if n < 2 || !math.IsInf(h.Buckets[n-1].Upper, 1) || !(h.Buckets[n-1].Count > 0) {
@@ -120,8 +121,8 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	return h.Buckets[n-2].Upper, true
 }
 
-// Since returns the increase of the counters from prev to h. Where a counter is lower than before, the process has restarted, and the
-// increase is the whole value of every counter.
+// Since returns the increase of the counters from prev to h. If a counter has decreased or the buckets differ, the process was restarted;
+// the increase is then the value of h, because all counters began at 0.
 func (h *Histogram) Since(prev *Histogram) Histogram {
 	if h.Count < prev.Count || h.Sum < prev.Sum || !sameBounds(h.Buckets, prev.Buckets) {
 		return h.clone()
@@ -154,10 +155,11 @@ func (h *Histogram) finite() bool {
 	return true
 }
 
-// maxSteps bounds the memory of a Window to an hour at 15 s.
+// maxSteps is the maximum number of increases that a Window keeps: an hour with a poll every 15 s.
 const maxSteps = 240
 
-// Window keeps what the counters of a pod gained between polls, and sums it over a time range. The zero Window is ready to use.
+// Window keeps the increases of the counters of a pod between polls, and returns their sum over a time range. The zero Window is ready to
+// use.
 type Window struct {
 	last   Histogram
 	lastAt time.Time // zero: no observation yet
@@ -169,8 +171,8 @@ type step struct {
 	gain     Histogram
 }
 
-// Observe adds the values of the counters at a time. A value that a counter cannot have (negative, NaN) deletes the window, so that the
-// next value does not look like a large increase.
+// Observe adds the counters that were read at a time. If a value is not valid for a counter (negative, NaN or infinite), it clears the
+// window. Otherwise the increase from that value to the next one would be wrong.
 func (w *Window) Observe(h Histogram, at time.Time) {
 	if !h.finite() {
 		*w = Window{}
@@ -188,8 +190,9 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 	w.last, w.lastAt = h, at
 }
 
-// Gain returns the increase within span before the newest observation; ok is false before the second observation. It does not divide the
-// time between two observations: one that began before the span is left out unless it is the only one.
+// Gain returns the increase of the counters within span before the newest observation, and the time of that observation. ok is false before
+// the second observation. An increase between two observations is not divided: if the first of them is before the span, the increase is not
+// included, unless it is the only one.
 func (w *Window) Gain(span time.Duration) (gain Histogram, at time.Time, ok bool) {
 	if len(w.steps) == 0 {
 		return Histogram{}, w.lastAt, false

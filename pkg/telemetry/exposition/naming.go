@@ -2,14 +2,14 @@ package exposition
 
 import "slices"
 
-// ScrapeLabels are the labels in which a scrape stores the pod that it read. Empty names mean namespace and pod.
+// ScrapeLabels are the names of the labels in which Prometheus stores the pod that it scraped. The defaults are namespace and pod.
 //
-// A scrape without honor_labels sets these labels itself: the page cannot change them, and a label of the same name on the page is stored
-// with the prefix exported_. The page writes every other label. With honor_labels the page writes all labels, and a series cannot be
-// distinguished from one that the named pod served itself; use honor_labels for trusted jobs only.
+// A scrape without honor_labels sets these labels itself. The scraped page cannot change them: if it has a label of the same name,
+// Prometheus stores that with the prefix exported_. All other labels are from the page. With honor_labels, all labels are from the page. A
+// page can then imitate the series of another pod, so use honor_labels for trusted jobs only.
 type ScrapeLabels struct{ Namespace, Pod string }
 
-// Naming has the pods that the labels of a stored series name.
+// Naming is the result of ScrapeLabels.Read: the pod that was scraped, and the pod to which the series refers if it is another one.
 type Naming struct {
 	Scraped  Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
 	Reported Owner // another pod that the page names; zero for none
@@ -26,15 +26,15 @@ var scrapeNames = []struct {
 	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same, unescaped
 }
 
-// reportLabels are the pairs of labels that only a page writes.
+// reportLabels are labels that a scrape configuration does not set. If they exist, they are from the page.
 var reportLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 	{"pod_namespace", "pod_name"}, // the DCGM exporter's --use-old-namespace
 	{"exported_namespace", "exported_pod_name"},
 }
 
-// Read returns the pods that the labels of a series name. ok is false where labels contradict each other about the scraped pod, so that
-// the page wrote one of them, and where no label names a namespace.
+// Read returns the scraped pod and the pod to which a series refers, from its labels. ok is false if no label has the namespace of the
+// scraped pod. It is also false if labels contradict each other about the scraped pod, because then one of them is from the page.
 func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
 	pairs := reportLabels
 	if s.isDefault() {
@@ -56,8 +56,7 @@ func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
 
 func (s ScrapeLabels) isDefault() bool { return s.NamespaceLabel() == "namespace" && s.pod() == "pod" }
 
-// Names returns the labels that Read uses, for queries that keep no other labels. Names that need quotes in PromQL are left out: servers
-// before Prometheus 3.0 have no such labels.
+// NamespaceLabel returns the name of the label with the namespace of the scraped pod.
 func (s ScrapeLabels) NamespaceLabel() string { return orElse(s.Namespace, "namespace") }
 func (s ScrapeLabels) pod() string            { return orElse(s.Pod, "pod") }
 
@@ -68,8 +67,9 @@ func orElse(name, otherwise string) string {
 	return name
 }
 
-// scrapedPod returns the pod on which all known label names agree. A hostile page can add labels that the scrape does not set, and cannot
-// remove those that it sets.
+// scrapedPod returns the scraped pod from all labels in scrapeNames. ok is false if there are none or if they contradict each other. A
+// hostile page can add labels that the scrape does not set, but cannot remove those that it sets, so a false label leads to a
+// contradiction.
 func scrapedPod(l Labels) (out Owner, ok bool) {
 	for _, names := range scrapeNames {
 		o := Owner{Namespace: l.Get(names.namespace)}
@@ -89,8 +89,8 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 	return out, ok
 }
 
-// Namespaces returns the labels in which Read finds the namespace of the scraped pod and of a pod that the page names. Names that need
-// quotes in PromQL are left out, as in Names.
+// Namespaces returns the names of the labels in which Read finds the namespace of the scraped pod, and of those with the namespace of a pod
+// to which the page refers. Names that must be quoted in PromQL are not included, as in Names.
 func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	for _, c := range reportLabels {
 		if !slices.Contains(reported, c.namespace) {
@@ -109,8 +109,8 @@ func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	return scraped, reported
 }
 
-// Names lists the labels that Read looks at, for queries that keep nothing else. Names that need quotes in PromQL are left out: they are
-// no labels of a server older than 3.0.
+// Names returns the names of the labels that Read uses, for queries that aggregate all other labels away. Names that must be quoted in
+// PromQL (such as k8s.pod.name) are not included, because Prometheus before 3.0 does not support such labels.
 func (s ScrapeLabels) Names() []string {
 	out := []string{s.NamespaceLabel(), s.pod()}
 	add := func(name string) {

@@ -1,9 +1,9 @@
 package exposition
 
-// Owner names the pod that a series belongs to.
+// Owner is the pod to which a series belongs.
 type Owner struct{ Namespace, Pod string }
 
-// ownerLabels are the pairs of labels that name a pod, the most reliable first.
+// ownerLabels are the pairs of labels that may contain a pod. The first pair that exists is used.
 var ownerLabels = []struct{ namespace, pod string }{
 	{"namespace", "pod"},
 	{"kubernetes_namespace", "kubernetes_pod_name"}, // scrape configs by annotation
@@ -14,7 +14,8 @@ var ownerLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 }
 
-// dcgmLabels have another order: without honorLabels, `pod` is the exporter itself, and the pod that holds the GPU is exported_pod.
+// dcgmLabels are the pairs of labels that may contain the pod that uses a GPU. The first pair that exists is used. Without honor_labels,
+// `pod` is the exporter itself, and the pod that uses the GPU is in exported_pod.
 var dcgmLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 	{"pod_namespace", "pod_name"}, // --use-old-namespace
@@ -23,12 +24,13 @@ var dcgmLabels = []struct{ namespace, pod string }{
 	{"k8s_namespace_name", "k8s_pod_name"},
 }
 
-// EngineOwner returns the pod that a series of a model server names; ok is false where no pair of labels names one. It does not check
-// what wrote the labels: use it for pages of pods that the PlatformConfig declares, and ScrapeLabels for series that Prometheus stores.
+// EngineOwner returns the pod in the labels of a series of a model server; ok is false if the labels contain none. It does not check
+// whether the labels are from the scrape or from the page. So use it only for pages that gpuscaler scrapes itself, and ScrapeLabels for
+// series that Prometheus stores.
 func EngineOwner(l Labels) (Owner, bool) { return owner(l, ownerLabels) }
 
-// GPUOwner returns the pod that a series names as the holder of a GPU; ok is false for a free GPU, whose labels are absent or empty. It
-// does not check what wrote the labels, like EngineOwner.
+// GPUOwner returns the pod that uses a GPU, from the labels of a series of the DCGM exporter. ok is false for a free GPU, for which the
+// labels are missing or empty. Like EngineOwner, it does not check whether the labels are from the page.
 func GPUOwner(l Labels) (Owner, bool) { return owner(l, dcgmLabels) }
 
 func owner(l Labels, pairs []struct{ namespace, pod string }) (Owner, bool) {

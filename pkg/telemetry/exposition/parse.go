@@ -18,27 +18,29 @@ import (
 // Accept is the Accept header for a /metrics page.
 const Accept = "text/plain;version=0.0.4"
 
-// Limits bound the lines that Parse keeps. The caller bounds the whole text.
+// Limits limit the lines that Parse keeps. The caller must limit the size of the whole page.
 type Limits struct {
 	Line   int // bytes of one line
 	Series int // kept series
 	Kept   int // bytes of the kept lines together
 }
 
-// DefaultLimits are more than any engine serves: seven latencies with 25 buckets each for a few models are 1,000 series of 200 bytes; the
-// GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page takes about ten times its bytes of memory.
+// DefaultLimits allow more than any engine serves. Seven latencies with 25 buckets each for a few models are 1,000 series of 200 bytes. The
+// GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page uses about ten times its size in memory.
 var DefaultLimits = Limits{Line: 64 << 10, Series: 4000, Kept: 1 << 20}
 
 var (
 	// ErrTruncated is returned for a text that exceeds a limit or ends within a line.
 	ErrTruncated = errors.New("exposition truncated")
-	// ErrFormat is returned for a text that is not an exposition.
+	// ErrFormat is returned for a page that is not in the Prometheus text format.
 	ErrFormat = errors.New("not an exposition")
 )
 
-// Parse reads an exposition and calls each for every series whose name is in series; histograms and summaries are named in full (_bucket,
-// _sum, _count). It drops the lines of other metrics without parsing them, so that a page of megabytes costs little and an unusual line
-// of another metric has no effect. A sample without a time gets at. A sample with a time before 1970 or after the year 9999 gets the zero
+// Parse reads a page in the Prometheus text format and calls each for every sample whose name is in series. For histograms and summaries,
+// series must contain the names with suffix (_bucket, _sum, _count). Lines of other metrics are dropped before parsing. So a page of
+// megabytes needs little CPU time, and an unusual line of another metric is not an error.
+//
+// The time of a sample without a timestamp is at. The time of a sample with a timestamp before 1970 or after the year 9999 is the zero
 // time.
 func Parse(r io.Reader, series map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
 	kept, err := filter(r, series, l)
@@ -58,7 +60,7 @@ func Parse(r io.Reader, series map[string]bool, l Limits, at time.Time, each fun
 	return nil
 }
 
-// filter returns the lines of the given series and the TYPE lines of their families, each TYPE line once.
+// filter returns the lines of the given series, and one TYPE line for each of their metric families.
 func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	var kept bytes.Buffer
 	typed := map[string]bool{}
@@ -98,8 +100,8 @@ func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	return kept.Bytes(), in.Err()
 }
 
-// wholeLines is bufio.ScanLines, except that a last line without an end is an error: the format requires the line feed, so that the text
-// was cut.
+// wholeLines splits the input into lines as bufio.ScanLines does, but returns an error if the last line does not end with a line feed. The
+// format requires it, so the page was truncated.
 func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, bytes.TrimRight(data[:i], "\r"), nil
@@ -119,7 +121,7 @@ func typeLine(line []byte) string {
 	return string(fields[2])
 }
 
-// isFamily reports whether a series belongs to the family of a name.
+// isFamily reports whether series contains a series of the metric family with this name.
 func isFamily(name string, series map[string]bool) bool {
 	return series[name] || series[name+"_bucket"] || series[name+"_sum"] || series[name+"_count"]
 }
@@ -140,7 +142,7 @@ func isNameByte(b byte, at int) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == ':' || (at > 0 && b >= '0' && b <= '9')
 }
 
-// flatten calls each for every series of a metric.
+// flatten calls each for every series of a metric: one for a gauge or counter, and several for a histogram or summary.
 func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each func(*Sample)) {
 	s := Sample{At: at}
 	if m.TimestampMs != nil {
@@ -175,10 +177,12 @@ func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each
 	}
 }
 
-// year10000 is in Unix milliseconds. JSON cannot represent a later time, and a recording of the cluster would fail at it.
+// year10000 is the start of the year 10000 in Unix milliseconds. JSON cannot represent a later time, so that recording such a time would
+// fail.
 const year10000 = 253_402_300_800_000
 
-// stamp converts the time of a sample. It returns the zero time, which is stale, for a value that is not a usable time.
+// stamp converts a timestamp in Unix milliseconds. For an unusable timestamp it returns the zero time; Cell and GPUs then return the
+// quality Untimed.
 func stamp(ms int64) time.Time {
 	if ms <= 0 || ms >= year10000 {
 		return time.Time{}
@@ -200,7 +204,7 @@ func formatBound(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-// SeriesNames returns the names of all series that the metrics need, with the gauges of their Busy lists.
+// SeriesNames returns the names of all series that the given metrics use, including the gauges in Metric.Busy.
 func (p *Profile) SeriesNames(metrics ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range metrics {

@@ -149,7 +149,8 @@ func BenchmarkParsePage(b *testing.B) {
 	}
 }
 
-// A recording has times in JSON, which has only the years 0 to 9999: a time on one pod's page must not end the recording of a cluster.
+// Ticks are recorded as JSON, in which a time has a year from 0 to 9999. A timestamp outside these years on the page of one pod must not
+// make the recording fail.
 func TestUnusableTimeOfASampleIsTheZeroTime(t *testing.T) {
 	for stamp, want := range map[string]time.Time{
 		"1700000000000":        time.UnixMilli(1700000000000),

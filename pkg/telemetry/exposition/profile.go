@@ -1,6 +1,6 @@
 package exposition
 
-// Shape is how the series of a metric become a value.
+// Shape is the way in which the series of a metric are converted to a value.
 type Shape uint8
 
 const (
@@ -8,40 +8,41 @@ const (
 	Gauge Shape = iota
 	// Histogrammed is a classic histogram in seconds; the value is a quantile or the mean of the observations within a window.
 	Histogrammed
-	// Quotient is the increase of one counter over the increase of another within a window (a mean latency).
+	// Quotient is the increase of one counter divided by the increase of another one in the same window, for example a mean latency.
 	Quotient
 )
 
-// Fold is how the parts of one pod become the value of the pod.
+// Fold is the way in which the parts of a pod (its models, engines or GPUs) are combined into the value of the pod.
 type Fold uint8
 
 const (
 	// Sum adds up the queues of several models, engines and data-parallel ranks.
 	Sum Fold = iota
-	// Max takes the greatest part: a request needs space in the cache of its own engine, and cannot use that of another one.
+	// Max is the greatest part, for the use of a cache: a request needs space in the cache of its own engine and cannot use another one.
 	Max
 	// Average is for parts that share the work evenly, such as the GPUs of a pod.
 	Average
 )
 
-// Series is one name of a metric, with the label that selects it where several metrics share the name.
+// Series is a name under which a metric is served. If several metrics share the name, a label selects the series of this metric.
 type Series struct {
 	Name         string
 	Label, Value string // empty: every series of that name
 	Per          string // Quotient: the counter that divides
 }
 
-// Metric is one value that an engine serves for each pod.
+// Metric is a value for each pod that is computed from the series of an engine.
 type Metric struct {
 	Name  string // as a policy writes it
 	Shape Shape
 	Fold  Fold
-	// From lists the names, newest first. The first name that a pod serves counts: during an upgrade a server serves both
-	// gpu_cache_usage_perc and kv_cache_usage_perc.
+	// From lists the names of the metric, newest first. If a pod serves several, only the first in the list is used: during an upgrade a
+	// server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
 	From  []Series
 	Scale float64 // multiplies the raw value into the unit of the signal (seconds, fraction, count)
 	Max   float64 // greatest valid raw value; 0: Absurd
-	// Busy names the gauges of the profile that must be 0 for a window without observations to mean that no request waits.
+	// Busy lists gauges of the profile, such as waiting requests, for a latency. If a window has no observations, the latency is 0 only if
+	// all these gauges are 0.
 	Busy []string
 }
 
@@ -50,13 +51,13 @@ type Profile struct {
 	Engine string
 	Port   int // by default
 	Path   string
-	// Parts are the labels that identify the parts of a pod's value. Series that differ in any other label are copies of each other
-	// (SGLang's tp_rank, two scrape jobs, a pair of Prometheus servers), of which the newest one counts.
+	// Parts are the labels that distinguish the parts of a pod, such as models or engines. Series that differ only in other labels are
+	// copies of each other (SGLang's tp_rank, two scrape jobs, two Prometheus servers), of which the newest is used.
 	Parts   []string
 	Metrics []Metric
 }
 
-// Lookup returns the metric of a name, as a policy writes it.
+// Lookup returns the metric with a name, which is the name in a policy.
 func (p *Profile) Lookup(name string) (*Metric, bool) {
 	for i := range p.Metrics {
 		if p.Metrics[i].Name == name {
@@ -66,7 +67,7 @@ func (p *Profile) Lookup(name string) (*Metric, bool) {
 	return nil, false
 }
 
-// Engine returns the profile of an engine by its name, which is the type of a signal.
+// Engine returns the profile of an engine. name is the type of a signal, for example vllm.
 func Engine(name string) (*Profile, bool) {
 	for i := range engines {
 		if engines[i].Engine == name {
@@ -88,8 +89,8 @@ const (
 	GPUUtilization    = "gpuUtilization"
 )
 
-// fullCache is the greatest valid value of a fraction. It is more than 1 because engines round; 55 is a percentage where a fraction is
-// expected.
+// fullCache is the greatest valid value of a fraction. It is slightly more than 1, because engines round. A much greater value, such as 55,
+// is a percentage and therefore invalid.
 const fullCache = 1.05
 
 func gauge(name string, fold Fold, from ...Series) Metric {
@@ -100,8 +101,9 @@ func usage(name string, from ...Series) Metric {
 	return Metric{Name: name, Fold: Max, From: from, Scale: 1, Max: fullCache}
 }
 
-// latency returns a latency, which is observed once for each request or token. The first token of a running request may have been
-// observed long ago, so that only waiting requests contradict a histogram without observations.
+// latency returns the metric of a latency histogram. Without observations in a window, waiting or running requests show that the latency is
+// not 0. For the time to the first token and the queue time, only waiting requests do: a running request may have been observed before the
+// window.
 func latency(name string, from ...Series) Metric {
 	m := Metric{Name: name, Shape: Histogrammed, From: from, Scale: 1, Busy: []string{RequestsWaiting, RequestsRunning}}
 	if name == TimeToFirstToken || name == QueueTime {
@@ -110,7 +112,7 @@ func latency(name string, from ...Series) Metric {
 	return m
 }
 
-// prefixed returns prefix:name and prefix_name for each name: colons are valid in metric names, and many tools replace them.
+// prefixed returns two series for each name, prefix:name and prefix_name, because many tools replace the colon in metric names.
 func prefixed(prefix string, names ...string) []Series {
 	var out []Series
 	for _, n := range names {
@@ -132,7 +134,7 @@ func labelled(name, label, value string) Series {
 	return Series{Name: name, Label: label, Value: value}
 }
 
-// Counters returns the names of the two counters whose quotient is the mean.
+// Counters returns the names of the two counters of a latency. Their quotient, sum / count, is the mean.
 func (f *Series) Counters(shape Shape) (sum, count string) {
 	if shape == Quotient {
 		return f.Name, f.Per

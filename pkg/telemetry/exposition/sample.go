@@ -1,6 +1,6 @@
-// Package exposition reads the metrics of GPU exporters and model servers: their names and former names, which series of a pod are copies
-// and which are parts, which values are blank, and how they become one value for each pod. Samples come from the text of a /metrics page
-// or from an answer of Prometheus.
+// Package exposition reads the metrics of GPU exporters and model servers and computes one value for each pod. It has the current and
+// former names of the metrics, the labels that distinguish the parts of a pod from copies of a series, and the values that mean "unknown".
+// Samples are from the text of a /metrics page or from a response of Prometheus.
 package exposition
 
 import "time"

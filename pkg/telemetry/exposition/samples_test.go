@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// sampleFile opens a real page of the shared data. Without the data it skips the test and says so.
+// sampleFile opens a recorded /metrics page in the shared data directory. It skips the test if the file does not exist.
 func sampleFile(t *testing.T, name string) *os.File {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -96,12 +96,12 @@ func TestLatenciesOfRealPages(t *testing.T) {
 		want                 float64
 		quality              Quality
 	}{
-		// 140 observations; the 126th lies in (0.06, 0.08], 3 of 15 into it.
+		// The histogram has 140 observations. The 0.9 quantile is observation 126, which is the third of the 15 in the bucket (0.06, 0.08].
 		{"vllm_v1_docs.prom", "vllm", TimeToFirstToken, 0.9, 0.06 + 0.02*3/15, Good},
-		// One observation between 0.25 and 0.5; the mean is the sum.
+		// The only observation is in the bucket (0.25, 0.5]. The mean is its exact value, which is the sum of the histogram.
 		{"vllm_mixed_v0_v1_datadog.prom", "vllm", TimeToFirstToken, 0.5, 0.375, Good},
 		{"vllm_mixed_v0_v1_datadog.prom", "vllm", TimeToFirstToken, 0, 0.31326723098754883, Good},
-		// 145 microseconds in queue over 3 requests.
+		// Three requests waited 145 microseconds in total.
 		{"triton_datadog.prom", "triton", QueueTime, 0, 145e-6 / 3, Good},
 	} {
 		p, samples := parseEngine(t, c.engine, c.file, c.metric)
@@ -147,13 +147,13 @@ func TestGPUsOfRealPages(t *testing.T) {
 		want    float64
 		quality Quality
 	}{
-		// One pod on two GPUs beside a free GPU without labels.
+		// One pod uses two GPUs; a third GPU is free and has no labels of a pod.
 		{"dcgm_l40s_multigpu_pod_issueDCGM226.prom", Owner{"redacted", "tensorflow-0"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Memory, 0, Missing},
-		// Lower-case names, old and empty labels: MIG instances that no pod holds.
+		// The series have lower-case names and empty pod labels with the old names: no pod uses the MIG instances.
 		{"dcgm_mig_a100_oldnamespace_issue272.prom", free, Activity, 0, Good},
-		// Empty labels on a busy GPU: no pod is known to hold it.
+		// The GPU is busy, but its pod labels are empty: the pod that uses it is not known.
 		{"dcgm_v100_emptylabels_gmt138.prom", free, Activity, 0.44, Good},
 		{"dcgm_t4_nolabels_datadog.prom", free, Activity, 0, Good},
 		{"dcgm_t4_nolabels_datadog.prom", free, Memory, 0, Good},

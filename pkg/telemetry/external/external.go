@@ -27,11 +27,12 @@ import (
 const (
 	concurrency = 8
 	maxBytes    = 1 << 20 // of one answer: one metric of one namespace
-	// ownPrefix begins the names of the metrics that gpuscaler serves. A policy that reads its own target would be a feedback loop.
+	// ownPrefix is the prefix of the names of the metrics that gpuscaler itself serves. A policy must not read them: a policy that reads
+	// its own target would be a feedback loop.
 	ownPrefix = "gpuscaler-"
 )
 
-// Triggers returns the external metric that KEDA serves for the trigger of a ScaledObject. Package cluster implements it.
+// Triggers finds the external metric that KEDA serves for a trigger of a ScaledObject. Package cluster implements it.
 type Triggers interface {
 	// TriggerMetric returns the metric's name and label selector ("scaledobject.keda.sh/name=llama") for the trigger of that name in
 	// the ScaledObject that scales the workload; ok is false while KEDA has not published it.
@@ -46,7 +47,8 @@ type Fetcher struct {
 	triggers Triggers
 }
 
-// New returns a fetcher. timeout is the time limit of one request. triggers may be nil: then no trigger has a metric.
+// New returns a fetcher. timeout is the time limit of one request. If triggers is nil, the signals that read a KEDA trigger have no
+// reading.
 func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fetcher, error) {
 	if kubernetes == nil {
 		return nil, errors.New("no connection to the Kubernetes API")
@@ -56,7 +58,8 @@ func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fe
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next, clock} })
 	c.Timeout = timeout // the client's methods take no context
 	c.WarningHandler = rest.NoWarnings{}
-	// API priority and fairness limits our requests. client-go's default of 5 per second would take minutes for 1,000 triggers.
+	// The API server already limits our requests (API priority and fairness), so the limit of the client is high. With client-go's default
+	// of 5 requests per second, a poll of 1,000 triggers would take minutes.
 	c.QPS, c.Burst = 200, 400
 	client, err := external_metrics.NewForConfig(c)
 	if err != nil {
@@ -65,12 +68,14 @@ func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fe
 	return &Fetcher{client: client, clock: clock, triggers: triggers}, nil
 }
 
-// boundedTransport bounds the answers of an adapter before client-go reads them:
+// boundedTransport limits what the response of a metrics adapter can do, before client-go reads the response:
 //
-//   - It cuts a body at maxBytes, because client-go reads a body whole.
+//   - It fails the read of a body longer than maxBytes, because client-go reads the whole body into memory.
 //   - It refuses redirects, because an adapter must not send our credentials to another server.
-//   - It removes Retry-After, because client-go repeats the request up to ten times and waits as long as the header says.
-//   - It measures the clock of the server that answers.
+//   - It removes the Retry-After header. With the header, client-go would repeat the request up to ten times and wait each time as long
+//     as the header says.
+//
+// It also measures the clock of the server from the Date header of each response.
 type boundedTransport struct {
 	next  http.RoundTripper
 	clock *fetch.Clock
@@ -103,7 +108,7 @@ type answer struct {
 	err     error
 }
 
-// Fetch implements source.Fetcher. The client does not report the number of bytes, so that it returns 0.
+// Fetch implements source.Fetcher. It always returns 0 bytes, because the client does not report how many bytes it received.
 func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (int64, error) {
 	metrics := make([]metric, len(requests))
 	answers := map[metric]*answer{}
@@ -129,8 +134,8 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	return 0, nil
 }
 
-// all requests every metric. A namespace has at most half of the concurrent requests, so that the metrics of other namespaces do not wait
-// for a namespace whose metrics hang.
+// all requests every metric in answers and stores the results there. It sends at most half of the concurrent requests for one namespace, so
+// that a namespace whose metrics time out does not delay the metrics of other namespaces.
 func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 	byNamespace := map[string][]metric{}
 	for m := range answers {
@@ -160,7 +165,7 @@ func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 	namespaces.Wait()
 }
 
-// Skew returns the clock skew of the server that answers; ok is false where it is not known.
+// Skew returns how far the clock of the server that sends the metrics is ahead of ours. ok is false before the first measurement.
 func (f *Fetcher) Skew() (ahead time.Duration, ok bool) { return f.clock.Skew() }
 
 // metricOf returns the metric of a request; ok is false where KEDA has not published the trigger.
@@ -198,8 +203,9 @@ func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err err
 	return sumOf(list, fetch.Timing{Skew: f.clock.Correction(), Received: now()}), nil
 }
 
-// sumOf returns the sum of the items, as an HPA computes it. At is the time of the oldest item by our clock, or the zero time where an
-// item has a time that cannot be used. An item without a time has the time of the answer.
+// sumOf returns the sum of the items as one reading, as an HPA computes it. An empty list and a list with a negative item are missing
+// readings. At is the time of the oldest item by our clock. An item without a time counts as measured when the response was received; if
+// the time of an item is unusable, At is the zero time.
 func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.Reading {
 	if len(list.Items) == 0 {
 		return source.Missing(scaling.CauseEmpty)

@@ -7,28 +7,31 @@ import (
 )
 
 const (
-	// skewTolerance is the greatest difference that is not corrected: clocks with NTP, the whole seconds of the Date header and slow
-	// answers cause up to 2 s.
+	// skewTolerance is the greatest clock difference that is not corrected. Even clocks that are synchronized by NTP can appear to differ
+	// by up to 2 s, because the Date header has whole seconds and responses take time.
 	skewTolerance = 2 * time.Second
-	// A clock that is behind is corrected after this many answers over this time agree. The correction makes samples younger, and an
-	// answer from a cache looks like a clock that is further behind at each poll.
+	// agreeAnswers and agreeFor are the number of responses, and the time between the first and the last of them, that must agree before a
+	// clock that is behind ours is corrected. That correction makes samples look newer, so it needs more evidence: a response from a cache
+	// has an old Date header, which looks like a clock that is behind, by more with each poll.
 	agreeAnswers = 3
 	agreeFor     = 30 * time.Second
-	// skewDrift is the fastest drift of two clocks, one second in this many seconds: much faster than quartz clocks drift, much slower
-	// than a Date header that never changes.
+	// skewDrift is the greatest drift between two clocks that is accepted: one second in skewDrift seconds. Quartz clocks drift much less.
+	// A Date header that never changes drifts much more.
 	skewDrift = 1000
-	// maxSkew keeps sums of differences within a Duration.
+	// maxSkew is the greatest clock difference that is recorded, so that sums of differences do not overflow a time.Duration.
 	maxSkew = 100 * 365 * 24 * time.Hour
 )
 
-// Clock measures how far a source's clock is ahead of ours, by the Date header of its answers (RFC 9110, section 6.6.1) and the times at
-// which the request was sent and the answer received. The age of a sample is the difference of two clocks: with a clock that is two
-// minutes ahead, the last 0 of an exporter that has stopped looks new; with one that is behind, new samples look stale. The zero Clock is
-// ready to use, by several goroutines.
+// Clock measures how far the clock of a source is ahead of ours. It uses the Date header of each response (RFC 9110, section 6.6.1), the
+// time at which the request was sent and the time at which the response was received. The zero Clock is ready to use and is safe for
+// concurrent use.
 //
-// The Date header is that of the server that sets it. A pod and Prometheus set their own; a proxy in between may replace it (nginx does).
-// Then the clock of the proxy is measured, and where the clock of Prometheus differs from it, the ages of samples are wrong by the
-// difference. Set both clocks by NTP, or let the proxy keep the header (nginx: proxy_pass_header Date).
+// The measurement is needed because the age of a sample is the difference of two clocks. If the clock of the source is two minutes ahead,
+// the last 0 of a stopped exporter looks new. If it is behind, new samples look stale.
+//
+// Pods and Prometheus set the Date header themselves, but a proxy between them and gpuscaler may replace it (nginx does). Clock then
+// measures the clock of the proxy. If the clock of Prometheus differs from that of the proxy, the ages of samples are wrong by the
+// difference. Synchronize both clocks by NTP, or configure the proxy to pass the header on (nginx: proxy_pass_header Date).
 type Clock struct {
 	mu      sync.Mutex
 	agreed  span      // the differences that all answers since then allow
@@ -39,13 +42,13 @@ type Clock struct {
 	latest  time.Duration // the last result of Observe
 }
 
-// span is a range of differences between two clocks.
+// span is the range of clock differences that one or more responses are consistent with.
 type span struct{ low, high time.Duration }
 
 func (s span) middle() time.Duration { return s.low + (s.high-s.low)/2 }
 
-// Skew returns how far the source's clock is ahead of ours: negative where it is behind, 0 for less than two seconds. ok is false before
-// the first answer with a Date header.
+// Skew returns how far the clock of the source is ahead of ours. It is negative if that clock is behind, and 0 if the difference is less
+// than two seconds. ok is false before the first response with a Date header.
 func (c *Clock) Skew() (ahead time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,10 +62,13 @@ func (c *Clock) Correction() time.Duration {
 	return c.latest
 }
 
-// Observe measures the clock by the header of an answer, and returns what is to be subtracted from the times of that answer's samples. A
-// clock that is ahead is corrected at once, because that makes samples older; a clock that is behind is corrected only after several
-// answers agree. An answer without a Date header, or from a cache, is corrected by an earlier measurement where that makes its samples
-// older.
+// Observe measures the clock from the header of a response. It returns the duration to subtract from the times of the samples in that
+// response:
+//
+//   - A clock that is ahead of ours is corrected from the first response on, because the correction makes samples older.
+//   - A clock that is behind is corrected only after several responses agree.
+//   - For a response without a Date header or from a cache, Observe returns the last measured difference if the clock was ahead, and
+//     else 0.
 func (c *Clock) Observe(h http.Header, sent, received time.Time) (correction time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +81,7 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 	if age := h.Get("Age"); err != nil || age != "" && age != "0" {
 		return max(c.skew, 0)
 	}
-	// Date has whole seconds, and was written at some time between the request and the answer.
+	// The Date header has whole seconds, and the server wrote it between the time of the request and the time of the response.
 	c.take(span{bounded100y(date.Sub(received)), bounded100y(date.Add(time.Second).Sub(sent))}, received)
 	c.skew = 0
 	switch middle := c.agreed.middle(); {
@@ -90,8 +96,8 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 	return c.skew
 }
 
-// take narrows the range by one more answer. It starts a new range where the answer contradicts it: a clock was set, or two servers with
-// different clocks answer in turn.
+// take reduces the agreed range to its intersection with s, the range of one more response. If the ranges do not intersect, it starts again
+// with s: a clock was set, or two servers with different clocks respond in turn.
 func (c *Clock) take(s span, received time.Time) {
 	slack := max(received.Sub(c.newest), 0) / skewDrift
 	have := span{c.agreed.low - slack, c.agreed.high + slack}

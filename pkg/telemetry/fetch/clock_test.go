@@ -10,12 +10,13 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// dateOf returns a header with the Date of a clock that is ahead by this much.
+// dateOf returns a header with the Date that a server sends at the given time if its clock is ahead by the given duration.
 func dateOf(at time.Time, ahead time.Duration) http.Header {
 	return http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}
 }
 
-// polls sends n requests 15 s apart. Each answer takes up to latency, and its Date is written at some time in between.
+// polls simulates n requests, 15 s apart, to a server whose clock is ahead by the given duration. Each response takes a random time of at
+// most latency, and the server writes the Date at a random time within it. polls returns the correction for the last response.
 func polls(c *Clock, n int, ahead, latency time.Duration) (last time.Duration) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -66,7 +67,8 @@ func TestClockAheadIsCorrectedAtOnceAndClockBehindAfterSeveralAnswers(t *testing
 	}
 }
 
-// A cache that serves one answer for a long time is not a clock that is behind: its samples must become stale.
+// A cache returns one response, with the same Date header, for a long time. The header must not be measured as a clock that is behind: the
+// samples in the response become stale.
 func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	var silent, honest Clock
 	for i := range 40 {
@@ -84,7 +86,8 @@ func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	}
 }
 
-// Two servers have one address, and the clock of one is two minutes ahead: each answer is corrected by its own clock.
+// Two servers behind one address respond in turn, and the clock of one is two minutes ahead. Each response is corrected by the clock of the
+// server that sent it.
 func TestTwoServersWithDifferentClocksAreCorrectedSeparately(t *testing.T) {
 	var c Clock
 	for i := range 40 {

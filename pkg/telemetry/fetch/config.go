@@ -26,7 +26,7 @@ func HTTPConfig(s *spec.HTTP) (config.HTTPClientConfig, error) {
 	return *loaded, nil
 }
 
-// SendsCredentials reports whether requests carry a credential that their receiver could use elsewhere.
+// SendsCredentials reports whether requests carry a credential that the server that receives it could use against another server.
 func SendsCredentials(s *spec.HTTP) bool {
 	return s != nil && (s.BasicAuth != nil || s.Authorization != nil || s.OAuth2 != nil)
 }

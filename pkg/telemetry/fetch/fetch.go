@@ -1,5 +1,6 @@
-// Package fetch sends the HTTP requests to sources of metrics. A request is bounded in time and bytes, follows no redirect, uses no proxy
-// from the environment, and connects to no address that only the local machine or a cloud's metadata service has.
+// Package fetch sends HTTP requests to data sources. Each request has a time limit and a byte limit. It follows no redirect and uses no
+// proxy from the environment. It refuses to connect to loopback addresses, unless the source is configured with one, and to the metadata
+// services of clouds.
 package fetch
 
 import (
@@ -23,7 +24,7 @@ const userAgent = "gpuscaler"
 // maxErrorBody is the number of bytes of an error's body that are kept for error messages.
 const maxErrorBody = 512
 
-// ErrTruncated is returned for an answer that exceeds its limit of bytes, or ends before its end.
+// ErrTruncated is returned for a response body that is longer than its byte limit or that ends before it is complete.
 var ErrTruncated = errors.New("answer truncated: it exceeds its limit of bytes or ended early")
 
 // StatusError is returned for an answer whose status is not 200.
@@ -68,8 +69,8 @@ func NewClient(c Config) (*Client, error) {
 	return &Client{http: hc}, nil
 }
 
-// refuseRedirect makes the client return a redirect as the answer, which then fails by its status, so that no credential is sent to
-// another server.
+// refuseRedirect makes the HTTP client return a redirect as the response instead of following it, so that no credential is sent to another
+// server. Client.Do then returns a *StatusError for it.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close closes idle connections.
@@ -90,14 +91,14 @@ type Answer struct {
 	Timing
 }
 
-// Timing is what is known about the clock that wrote the times in an answer.
+// Timing describes the clock that wrote the timestamps of a response, and when the response was received.
 type Timing struct {
 	Skew     time.Duration // how far that clock is ahead of ours; see Clock
 	Received time.Time     // when the headers of the answer were received
 }
 
-// SampleTime returns the time of a sample of the answer by our clock, never later than Received. It returns the zero time for a time that
-// cannot be used: more than scaling.MaxAhead ahead after the correction of the source's clock, or not after 1970.
+// SampleTime converts the time of a sample in the response to our clock. The result is never later than Received. It returns the zero time
+// for an unusable time: one that is more than scaling.MaxAhead after Received even with the correction, or not after 1970-01-01.
 func (t Timing) SampleTime(at time.Time) time.Time {
 	at = at.Add(-t.Skew)
 	switch {
@@ -109,7 +110,8 @@ func (t Timing) SampleTime(at time.Time) time.Time {
 	return at
 }
 
-// Do sends r and calls read with the answer. It returns the number of bytes read. An answer whose status is not 200 is a *StatusError.
+// Do sends r and calls read with the response if its status is 200. For any other status it returns a *StatusError. It also returns the
+// number of bytes read.
 func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (int64, error) {
 	req, err := r.build(ctx)
 	if err != nil {
@@ -134,7 +136,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.Join(err, body.failed)
 	}
-	// A parser that met the limit may have returned a syntax error of its own; the limit is the cause.
+	// If the body was cut at the limit, read may have returned a syntax error. Return ErrTruncated instead, because the limit is the cause.
 	if body.cut || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
 	}

@@ -94,7 +94,8 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 		t.Setenv(name, proxy)
 	}
 	for _, c := range []*Client{localClient(t), NewPodClient(Guard{Loopback: true})} {
-		// An address that no proxy rule exempts (as loopback is exempt). No server answers there, but a proxy would.
+		// Go never uses a proxy for loopback addresses, so this test needs another address. No server responds at this one, so a response
+		// would be from the proxy.
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := c.Do(ctx, Request{URL: "http://240.0.0.1/", Bytes: 100}, func(Answer) error { return nil }); err == nil {
@@ -142,7 +143,8 @@ func TestNameThatResolvesToThisMachineIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As if the configured name resolved to 127.0.0.1: the guard checks the address only.
+	// The URL has the address 127.0.0.1 instead of the configured name, as if the name resolved to it. The guard checks only the resolved
+	// address.
 	_, err = c.Do(t.Context(), Request{URL: address, Bytes: 100}, nil)
 	var refused *AddressError
 	if !errors.As(err, &refused) {

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// Guard refuses connections by the resolved address. A check of the name would accept a name that resolves to 169.254.169.254.
+// Guard refuses connections to addresses that a data source must not have. It checks the resolved address: a check of the name would accept
+// a name that resolves to 169.254.169.254.
 type Guard struct {
 	// Loopback permits 127.0.0.0/8 and ::1. It is set where the configured host is a loopback address or localhost, and never because a
 	// name resolves to one.
 	Loopback bool
 }
 
-// AddressError is returned for a resolved address that no source of metrics has.
+// AddressError is returned for a resolved address to which a Guard refuses to connect.
 type AddressError struct{ Addr netip.Addr }
 
 func (e *AddressError) Error() string { return fmt.Sprintf("address %s refused", e.Addr) }
@@ -64,14 +65,15 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
 }
 
-// nat64 are the prefixes by which a network translates IPv6 to IPv4 (RFC 6052, RFC 8215). sixToFour (RFC 3056) has the IPv4 address after
-// its prefix.
+// nat64 are the prefixes of IPv6 addresses that a network translates to IPv4 (RFC 6052, RFC 8215); the last 4 bytes are the IPv4 address.
+// In a sixToFour address (RFC 3056), the 4 bytes after the prefix are the IPv4 address.
 var (
 	nat64     = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/96")}
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// translated returns the IPv4 address that a network would reach for an IPv6 address.
+// translated returns the IPv4 address that is embedded in an IPv6 address and that the network would connect to. ok is false for an address
+// without one.
 func translated(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false

@@ -1,6 +1,6 @@
-// Package history sends queries over time ranges to a Prometheus-compatible server, through Prometheus' own client library, for reports
-// and lint. The library keeps an answer in memory as a whole, so each answer is bounded in bytes, series and time. The poller uses
-// package promapi instead, which decodes an answer series by series.
+// Package history sends queries over time ranges to a Prometheus-compatible server, for reports and lint. It uses Prometheus' own client
+// library, which keeps a whole response in memory. Each response is therefore limited in bytes and series, and each query in time. The
+// poller uses package promapi instead, which decodes a response series by series.
 package history
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Limits bound one answer. The zero value of each field is its default.
+// Limits are the limits of one query. A field that is zero has its default.
 type Limits struct {
 	Bytes  int64         // of the body after decompression; default 256 MiB
 	Series int           // default 50,000
@@ -54,7 +54,7 @@ func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Conf
 			address)
 	}
 	shown := u.Redacted()
-	// Without these, Thanos and VictoriaMetrics answer with a part of the series while one of their backends fails.
+	// Without these parameters, Thanos and VictoriaMetrics return only some of the series while one of their backends fails.
 	u.RawQuery = url.Values{"partial_response": {"false"}, "deny_partial_response": {"1"}}.Encode()
 	guard := fetch.GuardFor(u.Hostname())
 	client, err := config.NewClientFromConfig(h, "gpuscaler", config.WithDialContextFunc(guard.DialContext), config.WithUserAgent("gpuscaler"))
@@ -83,11 +83,11 @@ func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Conf
 	return &Server{api: v1.NewAPI(c), address: shown, limits: l}, nil
 }
 
-// ErrTooLarge is returned for an answer that exceeds the limits. A greater step, a shorter time range or a narrower selector makes it
-// smaller.
+// ErrTooLarge is returned for a response that exceeds the limits. A larger step, a shorter time range or a narrower selector makes the
+// response smaller.
 var ErrTooLarge = errors.New("the answer exceeds its limit")
 
-// bounded bounds the bodies of answers.
+// bounded is a transport that fails the read of a response body of more than the given number of bytes.
 type bounded struct {
 	next  http.RoundTripper
 	bytes int64
@@ -108,7 +108,7 @@ type boundedBody struct {
 
 func (c *boundedBody) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		// One byte more distinguishes the end from the limit.
+		// Read one more byte. If there is none, the body ends exactly at the limit and is complete.
 		if n, err := c.ReadCloser.Read(p[:min(len(p), 1)]); n == 0 {
 			return 0, err
 		}
@@ -119,8 +119,8 @@ func (c *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// query runs f with the time limit and the options of the server, and keeps the server's warnings. what describes the query in error
-// messages.
+// query runs f with the time limit and the options of the server, and records the warnings of the response. The parameter what describes
+// the query in error messages.
 func query[T any](ctx context.Context, s *Server, what string, f func(context.Context, ...v1.Option) (T, v1.Warnings, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
 	defer cancel()
@@ -135,7 +135,8 @@ func query[T any](ctx context.Context, s *Server, what string, f func(context.Co
 	return answer, s.explain(err, what)
 }
 
-// explain returns an error that names the server or the query. The error of the library repeats the whole encoded query.
+// explain adds the address of the server to an error of the connection, and the query to any other error. It removes the library's text
+// from an error of the connection, because that text repeats the whole encoded query.
 func (s *Server) explain(err error, what string) error {
 	var transport *url.Error
 	switch {
@@ -208,7 +209,8 @@ func (s *Server) Series(ctx context.Context, match string, from, to time.Time) (
 	return sets, s.checkSeries(len(sets), match)
 }
 
-// Kind returns the type of a metric according to its exporter, such as "gauge", "counter" or "histogram", or "" where it is not known.
+// Kind returns the type of a metric in the server's metadata, such as "gauge", "counter" or "histogram". It returns "" if the type is not
+// known.
 func (s *Server) Kind(ctx context.Context, metric string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
 	defer cancel()

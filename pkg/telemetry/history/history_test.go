@@ -81,7 +81,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// Open refuses an address that no server has. Prometheus' own client follows redirects as its configuration says.
+// Open refuses an address that is not an HTTP URL with a host. A request to the metadata service of a cloud is refused too.
 func TestInvalidAddressesAreRefused(t *testing.T) {
 	for _, address := range []string{"", "prometheus:9090", "ftp://prometheus", "http://", "://"} {
 		if _, err := Open(address, config.DefaultHTTPClientConfig, Limits{}); err == nil || !strings.Contains(err.Error(), "http://HOST:PORT") {

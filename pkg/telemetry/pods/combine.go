@@ -8,14 +8,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// combine returns a workload's reading for one signal from the values of its pods.
+// combine returns a workload's reading for one signal from the values of its pods. The kind of the signal determines which pods count:
 //
-//	Mean   mean over the ready pods that reported; the idle GPU of a pod that still loads its model does not show low load
-//	Total  sum over all pods that reported, because requests may wait in a pod that terminates; see Totals for pods that are gone
+//	Mean   the mean over the ready pods; a pod that still loads its model has an idle GPU, which would lower the mean
+//	Total  the sum over all pods, because requests may still wait in a pod that terminates; Totals adds the pods that are gone
 //
-// A value that is older than the newest one by more than the signal's MaxAge is from a pod whose exporter has stopped. It does not
-// count as reported: one stopped exporter lowers the coverage and does not make the whole reading old. At is the time of the oldest
-// value that counts.
+// If a value is older than the newest value of the workload by more than the signal's MaxAge, the exporter of that pod has stopped. The
+// value does not count: it lowers the coverage, and the reading does not become old because of one stopped exporter. At is the time of the
+// oldest value that counts.
 func (l *List) combine(w *Workload, r *source.Request, value func(row int) exposition.Value) scaling.Reading {
 	values, newest := make([]exposition.Value, 0, 16), time.Time{}
 	for row := w.first; row < w.end; row++ {
@@ -66,7 +66,8 @@ func (l *List) combine(w *Workload, r *source.Request, value func(row int) expos
 	return out
 }
 
-// recordIdle records the ready pods whose value in the reading that was just combined is exactly 0. A pod in use has no such value.
+// recordIdle records the ready pods whose value is exactly 0 in the reading that combine has just computed. A pod that serves requests has
+// a greater value.
 func (l *List) recordIdle(w *Workload, r *source.Request, at time.Time) {
 	if r.Idle == nil {
 		return
@@ -80,7 +81,7 @@ func (l *List) recordIdle(w *Workload, r *source.Request, at time.Time) {
 	r.Idle.Record(at, idle)
 }
 
-// cause returns why no pod of a workload reported. worst is the worst quality among its values.
+// cause returns why a workload has no usable value from any pod. worst is the worst quality of its values.
 func (l *List) cause(w *Workload, worst exposition.Quality) scaling.Cause {
 	switch worst {
 	case exposition.Blank:

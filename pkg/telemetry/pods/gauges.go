@@ -53,7 +53,8 @@ func (g *Gauges) Add(row int32, s *exposition.Sample) {
 	}
 }
 
-// Readings sets out, which is parallel to the requests of the poll.
+// Readings writes the reading of each request of the poll to out, at the index of the request. totals adds the queues of pods that
+// terminated.
 func (g *Gauges) Readings(out []scaling.Reading, totals *TotalsRound) {
 	totals.list = g.List
 	for i := range g.List.Workloads {

@@ -35,8 +35,8 @@ func (g *GPUs) AddHolder(exporter, holder exposition.Owner, s *exposition.Sample
 	g.shared.addHolder(exporter, holder, s)
 }
 
-// AddFromPage adds a sample of the page of a node's exporter. It ignores a sample about a pod on another node, whose GPUs that exporter
-// cannot read, and a sample of a GPU that no pod holds.
+// AddFromPage adds a sample from the page of the exporter on a node. It ignores a sample about a pod on another node, because an exporter
+// reads only the GPUs of its own node. It also ignores a sample of a GPU that no pod holds.
 func (g *GPUs) AddFromPage(node string, s *exposition.Sample) {
 	if owner, ok := exposition.GPUOwner(s.Labels); ok {
 		g.AddHolder(exposition.Owner{Pod: node}, owner, s)
@@ -44,7 +44,7 @@ func (g *GPUs) AddFromPage(node string, s *exposition.Sample) {
 	}
 }
 
-// Readings sets out, which is parallel to the requests of the poll.
+// Readings writes the reading of each request of the poll to out, at the index of the request.
 func (g *GPUs) Readings(out []scaling.Reading) {
 	for i := range g.List.Workloads {
 		w := &g.List.Workloads[i]

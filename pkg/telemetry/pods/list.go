@@ -24,14 +24,15 @@ type Nodes interface {
 	SharesGPUs(node string) bool
 }
 
-// Cluster is what sources read about the pods and nodes of the cluster. A field that is nil reports no pods, exporters or shared GPUs.
+// Cluster provides the pods and nodes of the cluster to the sources. If a field is nil, the sources see no pods, no exporters or no shared
+// GPUs.
 type Cluster struct {
 	Pods      engine.Pods
 	Exporters Exporters
 	Nodes     Nodes
 }
 
-// List has the pods of the workloads of one poll, and finds them by name. A pod that several policies select has one row for each.
+// List contains the pods of the workloads of one poll, indexed by name. A pod that several policies select has one row for each policy.
 type List struct {
 	Workloads []Workload
 	Rows      []Row
@@ -60,8 +61,9 @@ type Row struct {
 	counted bool    // value is part of that reading
 }
 
-// New lists the pods of the workloads of requests; the requests of one workload follow each other. leadersOnly leaves out the pods that
-// serve no metrics where a replica is a group of pods with a leader. GPUs are on every pod of a group.
+// New returns a List of the pods of the workloads in requests. The requests of one workload must be adjacent. If a replica is a group of
+// pods with a leader, leadersOnly leaves out the other pods, because only the leader serves the metrics of the engine. Set it to false for
+// GPU metrics, because every pod of a group can have GPUs.
 func New(requests []source.Request, pods engine.Pods, leadersOnly bool) *List {
 	l := &List{index: map[exposition.Owner]int32{}}
 	for start := 0; start < len(requests); {
@@ -120,8 +122,8 @@ func (l *List) Owner(row int) exposition.Owner {
 
 func (l *List) of(row int) *Workload { return &l.Workloads[l.Rows[row].workload] }
 
-// OnNode calls each with the rows of a pod that runs on the node; an empty node is any node. Rows on another node get the fault that
-// the sample is not from a declared exporter.
+// OnNode calls each with the rows of the pod o, if the pod runs on the node. An empty node permits any node. If the pod runs on another
+// node, its rows get the fault CauseUndeclared instead, because an exporter must not report about the pods of other nodes.
 func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		if node != "" && l.Rows[row].Pod.Node != node {
@@ -132,7 +134,8 @@ func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	}
 }
 
-// Refuse sets the fault of the rows of a pod about which a pod that is not a declared exporter reports.
+// Refuse sets the fault CauseUndeclared in the rows of a pod, unless they have a fault. It is called for a pod that is named in a series of
+// another pod, if that other pod is not a declared exporter.
 func (l *List) Refuse(o exposition.Owner) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		l.setUndeclared(row)

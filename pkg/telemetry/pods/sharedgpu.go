@@ -7,10 +7,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sharedGPUs finds the pods that share a GPU with other pods. A GPU that is shared in time (time-slicing, MPS, or a MIG instance that is
-// offered several times) has one activity counter, and every pod on it reports the whole counter. The mean over pods therefore stays
-// high when replicas are added, so the activity of a shared GPU can hold a target and does not raise it. A GPU is shared where one of
-// these is true:
+// sharedGPUs finds the pods that share a GPU with other pods: by time-slicing, by MPS, or because a MIG instance is offered several times.
+// Such a GPU has one activity counter, and every pod on it reports the full value of the counter. The mean over the pods therefore stays
+// high when replicas are added. For this reason the activity of a shared GPU can prevent a scale-down but never increases the target. A GPU
+// counts as shared if one of these is true:
 //
 //   - one scrape of an exporter reports two pods for it
 //   - the exporter sets the label vgpu, which marks a virtual GPU
@@ -22,7 +22,8 @@ type sharedGPUs struct {
 	shared  map[exposition.Owner]bool       // by pod
 }
 
-// scrapedGPU is one GPU in one scrape. The scrape is part of it, because a GPU may pass from a deleted pod to a new one.
+// scrapedGPU identifies one GPU in one scrape. The time of the scrape is included because a GPU can belong to one pod in one scrape and to
+// its successor in the next. Such a GPU is not shared.
 type scrapedGPU struct {
 	exporter exposition.Owner
 	device   string

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Totals keeps the last total of each workload and what each pod contributed to it. The queue of a pod that terminates vanishes with
-// the pod, and its clients send their requests again to the other pods. Until the other pods were sampled after that, the sum is too
-// small by requests that were not served, and a policy without a stabilization window would remove one more replica for each pod that
-// terminated. The zero Totals is ready to use, by one goroutine.
+// Totals keeps the last total of each workload and the value of each pod in it. When a pod terminates, its queue disappears with it, and
+// its clients send their requests again to the other pods. Until the other pods have newer samples, their sum does not include these
+// requests, although they were not served. Without a correction, a policy without a stabilization window would remove one more replica for
+// each pod that terminated. The zero Totals is ready to use, but not safe for concurrent use.
 type Totals struct {
 	totals     map[totalKey]*total
 	terminated map[totalKey][]terminatedPod // that are still counted
@@ -30,7 +30,7 @@ type totalKey struct {
 	metric   string
 }
 
-// total is one reading and the pods that it consists of.
+// total is the value of one reading and the value of each pod in it.
 type total struct {
 	at    int64 // of the poll, in Unix milliseconds
 	value float64
@@ -48,7 +48,7 @@ type terminatedPod struct {
 	at time.Time
 }
 
-// Begin starts a poll. Totals that the poll does not read are deleted, except for those that Keep keeps.
+// Begin starts a poll. The totals of workloads that the poll does not read are deleted, unless Keep is called for their namespaces.
 func (t *Totals) Begin(now time.Time) *TotalsRound {
 	round := &TotalsRound{Totals: t, before: *t, now: now}
 	t.totals, t.terminated = make(map[totalKey]*total, len(t.totals)), map[totalKey][]terminatedPod{}
@@ -58,7 +58,7 @@ func (t *Totals) Begin(now time.Time) *TotalsRound {
 // Len returns the number of totals that are kept.
 func (t *Totals) Len() int { return len(t.totals) }
 
-// Keep keeps the totals of namespaces that the poll could not read.
+// Keep keeps the totals of the namespaces that the poll failed to read.
 func (t *TotalsRound) Keep(namespaces map[string]scaling.Cause) {
 	for key, last := range t.before.totals {
 		if _, failed := namespaces[key.workload.Namespace]; failed && t.totals[key] == nil {
@@ -67,8 +67,9 @@ func (t *TotalsRound) Keep(namespaces map[string]scaling.Cause) {
 	}
 }
 
-// fill adds the contributions of terminated pods to a reading that the list combined last, while a sample of the other pods is older
-// than the termination. The result is never greater than the total before: requests that other pods took over are in their samples.
+// fill adds the values of terminated pods to a reading that combine has just computed. A pod is added until every other pod has a sample
+// that is newer than the termination. The result is at most the previous total, because the samples may already include requests that other
+// pods have taken over.
 func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading) {
 	key := totalKey{r.Workload.Key, r.Source.Metric}
 	last := t.before.totals[key]
@@ -89,8 +90,9 @@ func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading)
 	t.totals[key] = next
 }
 
-// missing returns the sum of the contributions of terminated pods that are still counted. A pod that this poll misses first is counted. A
-// pod that an earlier poll missed first is counted until oldest, the oldest sample of the other pods, is after that poll.
+// missing returns the sum of the values of the terminated pods that must still be added. A pod that was listed in the previous poll and is
+// missing in this one is added. A pod that has been missing since an earlier poll is added until oldest, the time of the oldest sample of
+// the other pods, is after that poll.
 func (t *TotalsRound) missing(w *Workload, key totalKey, oldest time.Time) (sum float64) {
 	var terminated []terminatedPod
 	for _, p := range t.before.totals[key].pods {
@@ -112,7 +114,7 @@ func (t *TotalsRound) missing(w *Workload, key totalKey, oldest time.Time) (sum 
 	return sum
 }
 
-// contributions returns the values of the reading that was combined last.
+// contributions returns the names and values of the pods that count in the reading that combine has just computed.
 func (l *List) contributions(w *Workload) []contribution {
 	n := 0
 	for i := w.first; i < w.end; i++ {

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Limits bound one answer. An answer that exceeds one is fetch.ErrTruncated, because a part of an answer must not be used.
+// Limits are the limits of one response. Query returns fetch.ErrTruncated for a response that exceeds one of them, because a part of a
+// response must not be used.
 type Limits struct {
 	Bytes  int64 // of the decompressed body
 	Series int   // elements of the result
@@ -27,8 +28,8 @@ type Client struct {
 	clock  *fetch.Clock
 }
 
-// New returns a client for the server at address, such as "https://prometheus.monitoring.svc:9090" or a URL with a path prefix. clock is
-// the server's clock, which all its clients share; with nil, the times of samples are not corrected.
+// New returns a client for the server at address, such as "https://prometheus.monitoring.svc:9090" or a URL with a path prefix. clock
+// measures the clock of the server; all clients of one server share it. If clock is nil, the times of samples are not corrected.
 func New(c *fetch.Client, address string, l Limits, clock *fetch.Clock) *Client {
 	return &Client{http: c, url: strings.TrimRight(address, "/") + "/api/v1/query", limits: l, clock: clock}
 }
@@ -45,17 +46,18 @@ type APIError struct{ Type, Message string }
 
 func (e *APIError) Error() string { return fmt.Sprintf("%s: %s", e.Type, e.Message) }
 
-// Query evaluates expr at the server's current time and calls each for every series of the answer. Where Query returns an error, the
-// series that each received are not valid. It returns the number of bytes read.
+// Query evaluates expr at the server's current time and calls each for every series of the response. It returns the number of bytes read.
+// If Query returns an error, the caller must not use the series that it passed to each.
 func (c *Client) Query(ctx context.Context, expr string, each func(*Series) error) (int64, error) {
 	form := url.Values{"query": {expr}}
-	// A server that supports the parameter stops early; Limits hold for every server.
+	// A server that supports the parameter limit stops early. For other servers, this client stops at Limits.Series.
 	form.Set("limit", strconv.Itoa(c.limits.Series+1))
-	// Without these, Thanos and VictoriaMetrics answer with a part of the series while one of their backends fails.
+	// Without these parameters, Thanos and VictoriaMetrics return only some of the series while one of their backends fails.
 	form.Set("partial_response", "false")
 	form.Set("deny_partial_response", "1")
 	if deadline, ok := ctx.Deadline(); ok {
-		// The server stops before this client does, so that its answer shows that the query was too expensive.
+		// The timeout at the server is shorter than the timeout of this client, so that the server returns an error that shows that the
+		// query took too long.
 		left := max(time.Until(deadline)*9/10, 100*time.Millisecond)         // I/O edge: the time limit at the server
 		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // whole: Prometheus refuses "1.5s"
 	}

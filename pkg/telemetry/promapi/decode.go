@@ -29,7 +29,8 @@ func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	d := &decoder{json: json.NewDecoder(r), limits: l, each: each, names: internedNames{}}
 	err := d.answer()
 	if err == nil {
-		// Bytes after the answer come from a proxy, or from a second answer: the first one is not trusted either.
+		// Further bytes after the JSON document were added by a proxy or belong to a second response. The document is then not trusted
+		// either.
 		if _, e := d.json.Token(); e != io.EOF {
 			err = formatErrorf("bytes after the end of the answer")
 		}
@@ -107,8 +108,8 @@ func (d *decoder) answer() error {
 	return lacking(warnings)
 }
 
-// lacking returns an error where warnings show that an answer is not complete. Prometheus answers with status 200 and a part of the
-// series where a remote storage failed or a limit applied. Warnings about the query itself begin with "PromQL".
+// lacking returns an error if a warning shows that the response is incomplete. Prometheus returns status 200 with only some of the series
+// if a remote storage failed or a limit applied. Warnings about the query itself, which begin with "PromQL", are no error.
 func lacking(warnings []string) error {
 	for _, w := range warnings {
 		if !strings.HasPrefix(w, "PromQL ") && !strings.HasSuffix(w, " annotations omitted") {
@@ -130,7 +131,7 @@ func (d *decoder) data() error {
 			return d.json.Decode(&kind)
 		case "result":
 			seen = true
-			// "scalar" and "string" results have no labels, so that they match no workload.
+			// A "scalar" or "string" result has no labels, so it cannot be assigned to a workload.
 			if kind == "scalar" || kind == "string" {
 				return formatErrorf("result is a %s, which matches no workload", kind)
 			}
@@ -166,7 +167,8 @@ func (d *decoder) result() error {
 	return d.expect(']')
 }
 
-// object calls member for each member of the next value, which must be an object; null is an empty one.
+// object reads the next JSON value, which must be an object or null, and calls member with the key of each of its members. member must read
+// the value.
 func (d *decoder) object(member func(key string) error) error {
 	t, err := d.json.Token()
 	if err != nil || t == nil {
@@ -224,7 +226,8 @@ func (e *element) into(s *Series, maxLabels int, names internedNames) error {
 	}
 	point := e.Value
 	if len(e.Values) > 0 {
-		// The newest sample is the last one. The query asks for a range only because its samples have their own times.
+		// Use only the last sample, which is the newest. The query is a range query because only such a query returns the time at which a
+		// sample was scraped.
 		if i := bytes.LastIndexByte(e.Values, '['); i > 0 {
 			point = bytes.TrimRight(e.Values[i:], " \t\r\n")
 			point = point[:len(point)-1]
@@ -247,7 +250,7 @@ func parsePoint(b []byte) (time.Time, float64, error) {
 		return time.Time{}, 0, formatErrorf("sample %q is not [time, \"value\"]", clip(b))
 	}
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(b[1:comma])), 64)
-	// A later time would overflow in the conversion to nanoseconds.
+	// A time after the year 2242 could overflow when it is converted to nanoseconds.
 	if err != nil || !(seconds >= 0 && seconds < 1<<33) {
 		return time.Time{}, 0, formatErrorf("sample time %q", clip(b))
 	}

@@ -128,7 +128,8 @@ func FuzzDecode(f *testing.F) {
 			for _, x := range s.Labels {
 				size += len(x.Name) + len(x.Value)
 			}
-			// A \u escape of six bytes is at most three bytes of text, so that decoded labels are not longer.
+			// The limit applies to the encoded labels. Decoded labels are never longer, because a \u escape has six bytes and decodes to at
+			// most three.
 			if n > l.Series || size > l.Labels {
 				t.Fatalf("series %d with %d bytes of labels passed", n, size)
 			}

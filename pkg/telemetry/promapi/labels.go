@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// parseLabels reads a JSON object of strings. encoding/json has validated the syntax already, so that only the types can be wrong. It
-// avoids a map and a token for each label, which took three quarters of the time for an answer of 10,000 series.
+// parseLabels reads a JSON object of strings. encoding/json has already validated the syntax, so only the types can be wrong. parseLabels
+// creates no map and no JSON token for each label. With them, labels took three quarters of the time to decode 10,000 series.
 func parseLabels(b []byte, out exposition.Labels, names internedNames) (exposition.Labels, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || string(b) == "null" {
@@ -68,10 +68,10 @@ func cutEscaped(b []byte) (string, []byte, error) {
 	return "", b, formatErrorf("label %q without an end", clip(b))
 }
 
-// internedNames has one copy of each label name of an answer, which has few names on thousands of series.
+// internedNames stores each label name of a response once. A response has few label names, which are repeated in thousands of series.
 type internedNames map[string]string
 
-// maxInterned bounds the names that are kept, for a hostile answer with many.
+// maxInterned is the greatest number of label names that internedNames stores, because a hostile server could send many.
 const maxInterned = 256
 
 func (n internedNames) cut(b []byte) (string, []byte, error) {

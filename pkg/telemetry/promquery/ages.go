@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// partLabel is the label that identifies the parts of a combined answer.
+// partLabel is the label that identifies the part of the combined query to which a series of the response belongs.
 const partLabel = "gpuscaler_part"
 
 const (
@@ -25,16 +25,16 @@ const maxAges = 8
 // ages describes the sample times that a query returns beside its value.
 type ages struct {
 	selectors int // whose sample times are returned
-	// all reports that the query has no value without samples of every selector, so that a selector without samples makes the age of the
-	// value unknown. It is false for a query with "or", where one side may have no samples.
+	// all reports that the query has a value only if every selector has samples. The age of a value is then unknown if a selector has no
+	// sample time. all is false for a query with "or", because one side of it may have no samples.
 	all bool
 }
 
-// withAges returns one query for the value of an expression by labels and, for each of its selectors, the time of the oldest sample
-// behind the value. An instant query stamps its answer with the time of evaluation, although Prometheus looks back five minutes for a
-// sample and a range covers its whole length. By the answer alone, an exporter that stopped four minutes ago looks as if it still ran;
-// timestamp() of the selectors shows the true age. All parts are in one query so that they are evaluated at the same time, and so that a
-// template costs one query in each poll instead of two.
+// withAges returns one query for two things: the value of an expression by labels, and for each selector of the expression the time of the
+// oldest sample that the value is computed from. An instant query returns its evaluation time instead of the time of the samples.
+// Prometheus uses samples that are up to five minutes old, and for a range all samples in it. An exporter that stopped four minutes ago
+// therefore looks as if it still ran; timestamp() of the selectors shows the true age. Both are in one query so that they are evaluated at
+// the same time, and so that a poll sends one query and not two.
 func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	a := ages{all: true}
 	if expr.Type() != parser.ValueTypeVector {
@@ -43,7 +43,7 @@ func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	parts := []string{mark(expr.String(), partValue)}
 	seen := map[string]bool{}
 	for _, s := range selectors(expr) {
-		// Samples of a selector with an offset or @ are old on purpose.
+		// Skip a selector with an offset or an @ modifier, because its samples are old on purpose.
 		if s.OriginalOffset != 0 || s.OriginalOffsetExpr != nil || s.Timestamp != nil || s.StartOrEnd != 0 {
 			continue
 		}
@@ -67,8 +67,9 @@ func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	return query, a, nil
 }
 
-// splitNames returns a selector as timestamp() can use it: one selector for each metric name that it lists. timestamp() removes the
-// name, and fails where two series are then equal. A selector without a name, or with a pattern for it, returns none.
+// splitNames splits a selector into one selector for each metric name, so that timestamp() can be applied to each. timestamp() removes the
+// metric name and fails if two series have equal labels without it. splitNames returns none for a selector without a name, or with a
+// regular expression that is not a list of names.
 func splitNames(s *parser.VectorSelector) (out []*parser.VectorSelector) {
 	var names []string
 	for _, m := range s.LabelMatchers {

@@ -11,9 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/pods"
 )
 
-// attribution finds the pod that a series is about. Every pod that Prometheus scrapes can write any label on its page, also
-// exported_namespace and exported_pod. A report about another pod counts only where it is from a pod that the PlatformConfig declares
-// as an exporter, and only about pods on that exporter's node: a DCGM exporter reads the GPUs of its own node and no others.
+// attribution finds the pod that a series is about. Any pod that Prometheus scrapes can serve any label on its page, including
+// exported_namespace and exported_pod. A series about a pod other than the scraped one therefore counts only if both are true: the
+// PlatformConfig declares the scraped pod as an exporter, and the other pod runs on the exporter's node. A DCGM exporter reads only the
+// GPUs of its own node.
 type attribution struct {
 	labels   exposition.ScrapeLabels
 	cluster  pods.Exporters
@@ -31,7 +32,7 @@ func newAttribution(s *Server, t policy.SourceType) *attribution {
 	return a
 }
 
-// begin lists the exporters for one query.
+// begin lists the pods of the declared exporters and their nodes, before a query.
 func (a *attribution) begin() {
 	a.nodes = map[exposition.Owner]string{}
 	if a.cluster == nil {
@@ -46,7 +47,8 @@ func (a *attribution) begin() {
 	}
 }
 
-// each calls query for each set of matchers that selects a part of the part's namespaces. It returns the bytes of all answers.
+// each sends the queries that are needed to read the namespaces of p: it calls query once for each set of matchers. It returns the bytes of
+// all responses.
 func (a *attribution) each(p *part, query func(only []*labels.Matcher) (int64, error)) (bytes int64, err error) {
 	for _, only := range a.namespaces().restrictions(p.namespaces) {
 		n, err := query(only)
@@ -77,8 +79,9 @@ type subject struct {
 	node     string           // of that exporter
 }
 
-// subject returns the pod that a series is about; ok is false where the scraped pod is not known. refused are the pods that the series
-// names although its own pod is not trusted to.
+// subject returns the pod that a series is about. ok is false if the labels contradict each other or do not name the scraped pod. refused
+// are pods that the labels name without effect, because the scraped pod is not a declared exporter or because the labels contradict each
+// other.
 func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused [2]exposition.Owner) {
 	n, consistent := a.labels.Read(l)
 	node, declared := a.nodes[n.Scraped]
@@ -91,9 +94,9 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 	return subject{n.Reported, n.Scraped, node}, true, refused
 }
 
-// rows calls each with the rows of the pod that a series is about. Rows of a pod that an undeclared pod names get that as their fault, so
-// that a reading without any other value has the cause. It returns the namespace that the series is from, which the labels of a page
-// cannot change.
+// rows calls each with the rows of the pod that a series is about. If a pod that is not a declared exporter names other pods, the rows of
+// those pods get this as their fault. Readings without any value then have the fault as their cause. rows returns the namespace that the
+// series counts for, which a pod cannot change by the labels on its page.
 func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row int32)) (namespace string) {
 	s, ok, refused := a.subject(l)
 	if ok {

@@ -15,24 +15,25 @@ import (
 
 // Bounds of a divided query. A round is one poll.
 const (
-	// maxQueries bounds the queries of one round. It isolates one namespace of 1,000 within a round.
+	// maxQueries is the greatest number of queries in one round. It is enough to isolate one namespace of 1,000 in one round.
 	maxQueries = 24
-	// undividedInterval is the number of rounds after which a divided query is sent undivided again, and after which sections that
-	// failed together are merged again.
+	// undividedInterval is the number of rounds after which a divided query is sent undivided again. It is also the number of rounds
+	// without merges after a merged section failed.
 	undividedInterval = 20
-	// maxFailedRounds is the number of rounds without any success after which a query is no longer divided, because the query itself
-	// fails and not the series of a namespace.
+	// maxFailedRounds is the number of consecutive rounds without any success after which a query is no longer divided. The cause is then
+	// the query or the server, and not the series of one namespace.
 	maxFailedRounds = 4
-	// maxBackoff is the greatest number of rounds for which a namespace over a limit is left out. The number doubles with each failure.
+	// maxBackoff is the greatest number of rounds in which a namespace over a limit is not queried. The number of rounds doubles with each
+	// failure.
 	maxBackoff = 8
 )
 
 // Fetcher sends one shared query in each poll and returns the readings of its requests. It implements source.Fetcher.
 //
-// One query serves all namespaces, so one namespace could make it fail for all of them: by more series than an answer may have, or by
-// series for which the server refuses the query. A Fetcher then divides the query: it sends it for parts of the namespaces (sections),
-// and divides each section that fails again, until each namespace that fails is alone. The other sections are merged again, so that
-// a round costs one query for them and one for each namespace over a limit.
+// The query serves all namespaces, so one namespace can make it fail for all of them: with more series than a response may contain, or with
+// series for which the server refuses the query. A Fetcher then divides the query into sections. Each section is a query for some of the
+// namespaces. A section that fails is divided again, until each failing namespace is in a section of its own. Sections that succeed are
+// merged again. A round then costs about one query for all namespaces within their limits, and one for each namespace over a limit.
 type Fetcher struct {
 	query  sharedQuery
 	limits promapi.Limits
@@ -88,7 +89,8 @@ func (f *Fetcher) Violations() (out []Violation) {
 	return out
 }
 
-// divide makes the first sections of a query that failed. It returns false where the query cannot be divided, or is not to be now.
+// divide creates the first sections of a query that failed. It returns false if the query cannot be divided, or if division is paused
+// because it did not help before.
 func (f *Fetcher) divide(requests []source.Request, cause error) bool {
 	if !f.query.divisible() {
 		return false
@@ -110,8 +112,8 @@ func (f *Fetcher) divide(requests []source.Request, cause error) bool {
 	return true
 }
 
-// findOutside finds the namespaces whose series fill the answer of the undivided query and that no section reads: namespaces without a
-// policy, and namespaces whose labels contradict each other.
+// findOutside records the namespaces that have no section and more series in the undivided response than a namespace may have. They have no
+// policy that uses the query, or the labels of their series contradict each other.
 func (f *Fetcher) findOutside(whole *part) {
 	if whole.series == nil {
 		return
@@ -124,7 +126,8 @@ func (f *Fetcher) findOutside(whole *part) {
 	}
 }
 
-// share returns the limits of one namespace in a divided query: half of an answer. A namespace that uses the query alone has all of it.
+// share returns the limits of one namespace in a divided query: half of the limits of a response. If only one namespace uses the query, it
+// has the full limits.
 func (f *Fetcher) share() promapi.Limits {
 	l := f.limits
 	if len(f.namespaces) > 1 {
@@ -174,8 +177,9 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 
 var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
 
-// failRound handles a round without any success. Where every section was queried, or several such rounds follow each other, the query or
-// the server is the cause and not the series of a namespace: the query is then not divided for a while.
+// failRound handles a round in which no section succeeded. If all sections were queried, or if this happened in maxFailedRounds consecutive
+// rounds, the cause is the query or the server and not the series of one namespace. The query is then not divided for undividedInterval
+// rounds.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
 	all := !slices.ContainsFunc(f.sections, func(s *section) bool { return errors.Is(s.cause, errNotQueried) })
@@ -189,7 +193,8 @@ func (f *Fetcher) failRound(err error) error {
 	return err
 }
 
-// fetchSection queries one section. It returns the pieces of a section that failed and is to be queried in pieces.
+// fetchSection queries one section. If the section failed because of a limit and has several namespaces, fetchSection returns the smaller
+// sections to query instead.
 func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []source.Request, out []scaling.Reading) (pieces []*section, bytes int64) {
 	p := f.partOf(s, requests)
 	if deadline, ok := ctx.Deadline(); ok { // a slow section leaves half of the time to the others
@@ -218,7 +223,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 	return nil, bytes
 }
 
-// finishRound sets the readings of the sections that failed, and merges those that succeeded for the next round.
+// finishRound sets the readings of the sections that failed to missing, and merges the sections that succeeded, for the next round.
 func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) {
 	f.violations = map[string]Limit{}
 	if f.outside == nil {
@@ -249,7 +254,7 @@ func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) 
 	}
 }
 
-// partOf returns the part of the requests that a section reads.
+// partOf returns the requests that a section reads, as a part.
 func (f *Fetcher) partOf(s *section, requests []source.Request) *part {
 	p := &part{namespaces: s.namespaces, limits: f.limits, round: f.round, series: map[string]int{}}
 	if len(s.namespaces) == 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// load is what one namespace adds to a shared query.
+// load describes the series of one namespace in the response to a shared query.
 type load struct {
 	series  int
 	bytes   int64
@@ -23,7 +23,7 @@ type load struct {
 	slow    bool // the server does not finish the query for its series
 }
 
-// fakeQuery returns to each namespace the number of its series.
+// fakeQuery is a shared query. The reading of each request is the number of series of its namespace.
 type fakeQuery struct {
 	loads   map[string]load
 	outside int // series of namespaces without a policy
@@ -94,8 +94,8 @@ func fetchRound(ctx context.Context, f *Fetcher, requests []source.Request) (map
 	return got, err
 }
 
-// A namespace that stays within its share has a reading in every round, as soon as the division, of maxQueries queries a round, has
-// isolated the namespaces over a limit. No round sends more queries than its bound.
+// With random loads, every namespace within its share has a reading in each round after the division has isolated the namespaces over a
+// limit. Division takes several rounds, because a round sends at most maxQueries queries.
 func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		query := &fakeQuery{loads: map[string]load{}, outside: rapid.SampledFrom([]int{0, 0, 0, 500}).Draw(t, "outside")}

@@ -25,14 +25,15 @@ type join struct {
 	key      []byte
 }
 
-// found is what an answer has for one request.
+// found is the result of a query for one request.
 type found struct {
 	value  float64
 	at     time.Time // of evaluation
 	series int
 }
 
-// appendKey appends one label value to a key. The separator occurs in no UTF-8 text, so that ("a", "") and ("", "a") differ.
+// appendKey appends one label value to a key. The separator 0xff does not occur in UTF-8 text, so the keys of ("a", "") and ("", "a")
+// differ.
 func appendKey(b []byte, v string) []byte { return append(append(b, v...), 0xff) }
 
 // prepare empties the join for a new answer. It rebuilds the index only when the requests have changed.
@@ -52,7 +53,7 @@ func (j *join) prepare(requests []source.Request, key func([]byte, *source.Reque
 	j.found = make([]found, len(requests))
 }
 
-// expect allocates the maps for the sample times that the query returns.
+// expect allocates the maps for the sample times in the response.
 func (j *join) expect(a ages) {
 	j.ages, j.allAges = make([]map[string]time.Time, a.selectors), a.all
 	for i := range j.ages {
@@ -63,7 +64,7 @@ func (j *join) expect(a ages) {
 // release frees the memory of an answer that was read; for 10,000 workloads it is a megabyte.
 func (j *join) release() { j.found, j.ages = nil, nil }
 
-// counted returns take for a part, which counts the series of each namespace.
+// counted returns a function that counts a series in p, by the namespace in its label, and then calls take with the series.
 func (j *join) counted(p *part, namespaceLabel string) func(*promapi.Series) error {
 	return func(s *promapi.Series) error {
 		p.count(s.Labels.Get(namespaceLabel))
@@ -103,7 +104,7 @@ func (j *join) take(s *promapi.Series) error {
 	return nil
 }
 
-// readings sets the readings of the requests that the answer has a series for.
+// readings writes a reading to out for each request that has a series in the response.
 func (j *join) readings(out []scaling.Reading) {
 	carried := j.carried()
 	for i := range j.requests {
@@ -111,17 +112,19 @@ func (j *join) readings(out []scaling.Reading) {
 		case v.series == 1:
 			out[i] = scaling.Reading{Value: v.value, At: j.age(i, carried), Coverage: 1, Reported: -1, Known: true}
 		case v.series > 1:
-			// Their sum would count a pair of Prometheus servers twice, and their mean would halve a queue.
+			// Several series for one workload are ambiguous. If they are copies from two Prometheus servers, their sum counts everything
+			// twice. If they are parts of a queue, their mean is too small.
 			out[i].Cause = scaling.CauseInvalid
 		}
 	}
 }
 
-// lookbackDelta is the age up to which Prometheus returns a sample to an instant query, unless its operator sets another one.
+// lookbackDelta is the greatest age of a sample that Prometheus returns for an instant query by default.
 const lookbackDelta = 5 * time.Minute
 
-// age returns the time of the oldest sample behind a request's value. A value without a sample within the lookback is computed from what is
-// left in a range: its age is not known, and it is returned as older than the signal's MaxAge.
+// age returns the time of the oldest sample that the value of request i is computed from. If a selector that the value needs has no sample
+// within the lookback, the value is computed from older samples of a range and its age is not known. age then returns a time that is older
+// than the signal's MaxAge, so that the reading is stale.
 func (j *join) age(i int, carried []bool) time.Time {
 	evaluated := j.found[i].at
 	oldest, missing := evaluated, 0
@@ -142,7 +145,8 @@ func (j *join) age(i int, carried []bool) time.Time {
 	return oldest
 }
 
-// carried reports for each selector whether its samples have the labels of the answer, for any workload of the answer.
+// carried reports for each selector whether its samples have the same labels as the result of the query. It is true if this is the case for
+// at least one workload.
 func (j *join) carried() []bool {
 	out := make([]bool, len(j.ages))
 	for s := range j.ages {
@@ -156,9 +160,10 @@ func (j *join) carried() []bool {
 	return out
 }
 
-// sampleTime returns the time of the oldest sample of a selector behind the value of a key; ok is false where there is none. Where a
-// query renames labels, the samples have fewer labels than the answer, or others. Then it returns the oldest sample with the same first
-// labels (the namespace), and else the oldest of all samples.
+// sampleTime returns the time of the oldest sample of a selector for the workload with the given key. If the query renames labels, the
+// samples do not have all labels of the key. sampleTime then removes labels from the end of the key until a sample matches; the first label
+// is the namespace. If no sample matches, it returns the oldest of all samples, but only if carried is false. ok is false if there is no
+// sample time.
 func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time, ok bool) {
 	times := j.ages[selector]
 	for n := len(j.labels); ; n-- {
@@ -178,7 +183,7 @@ func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time,
 	return at, ok
 }
 
-// blank empties the value at index i of a key and those after it.
+// blank returns the key with empty values from index i on.
 func blank(key string, i int) string {
 	parts := strings.Split(strings.TrimSuffix(key, "\xff"), "\xff")
 	for ; i < len(parts); i++ {

@@ -16,15 +16,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Kueue's gauges. Only status="active" counts: inadmissible workloads cannot run until the cluster changes, and more replicas do not
-// change that.
+// The names of Kueue's gauges. Only series with status="active" count: an inadmissible workload cannot run until the cluster changes, and
+// more replicas of the scaled workload do not change that.
 const (
 	kueueClusterQueue = "kueue_pending_workloads"
 	kueueLocalQueue   = "kueue_local_queue_pending_workloads"
 )
 
-// kueueQuery reads the pending workloads of all queues in one query. Only series that were scraped in the namespaces where Kueue runs
-// according to the PlatformConfig count, because any pod can serve a gauge of Kueue's name.
+// kueueQuery reads the numbers of pending workloads of all queues with one query. A series counts only if it was scraped in a namespace in
+// which Kueue runs according to the PlatformConfig, because any pod can serve a gauge with the name of Kueue's gauge.
 type kueueQuery struct {
 	api      *promapi.Client
 	matchers map[string]string
@@ -80,7 +80,8 @@ func (q *kueueQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.Reading) {
 	of := queue{name: s.Labels.Get("cluster_queue")}
 	if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
-		// Kueue's page has the namespace of the queue in a label that the scrape sets too; Prometheus renames the label of the page.
+		// Kueue serves the namespace of a LocalQueue in the label "namespace". Prometheus renames this label to "exported_namespace" if the
+		// scrape sets "namespace" to the namespace of Kueue's pod.
 		of = queue{s.Labels.Get("exported_namespace"), cmp.Or(s.Labels.Get("exported_name"), s.Labels.Get("name"))}
 		if q.renamed() {
 			of.namespace = s.Labels.Get("namespace")
@@ -103,12 +104,14 @@ func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.R
 	}
 }
 
-// renamed reports whether the scrape names the pod's namespace in a label other than "namespace", so that the page's label keeps its name.
+// renamed reports whether the scrape stores the namespace of the scraped pod in a label other than "namespace". The label "namespace" of
+// Kueue's page then keeps its name.
 func (q *kueueQuery) renamed() bool {
 	return q.labels.Namespace != "" && q.labels.Namespace != "namespace"
 }
 
-// texts returns one query for all queues, or the queries for the queues of some namespaces and the ClusterQueues that they use.
+// texts returns the queries for a part. If the part is not restricted to namespaces, it is one query for all queues. Otherwise there is one
+// query for the LocalQueues of these namespaces, and one for ClusterQueues if the part uses any.
 func (q *kueueQuery) texts(p *part) (out []string) {
 	matchers := map[string]string{"status": "active"}
 	maps.Copy(matchers, q.matchers)
@@ -128,8 +131,8 @@ func (q *kueueQuery) texts(p *part) (out []string) {
 	return out
 }
 
-// newest keeps the newest of several copies of one value, and the greater one of two with the same time. Each replica of Kueue exports a
-// copy, with the label replica_role.
+// newest returns the newer one of a reading and a value, or the greater one if both have the same time. Each replica of Kueue exports a
+// copy of every gauge, with the label replica_role.
 func newest(have scaling.Reading, v float64, at time.Time) scaling.Reading {
 	if have.Known && (at.Before(have.At) || (at.Equal(have.At) && v <= have.Value)) {
 		return have

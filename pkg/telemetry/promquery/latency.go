@@ -19,9 +19,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// latencyQuery reads one latency of one engine of all pods in one query: the rate of each bucket, of the sum and of the count, the times
-// of the samples, and the gauges that distinguish a blocked server from an idle one. The answer has buckets by pod, because gpuscaler
-// knows the pods of a workload and Prometheus does not.
+// latencyQuery reads one latency of one engine for all pods with one query. The query returns by pod: the rates of the buckets, of the sum
+// and of the count, the times of the samples, and the gauges that distinguish a blocked server from an idle one. The buckets are not merged
+// by Prometheus, because only gpuscaler knows which pods belong to a workload.
 type latencyQuery struct {
 	api         *promapi.Client
 	pods        engine.Pods
@@ -32,7 +32,7 @@ type latencyQuery struct {
 	attribution *attribution
 }
 
-// Parts of the combined answer. Each is followed by the number of the series name in Metric.From.
+// Parts of the combined query, as values of partLabel. Each value is followed by the index of the series name in Metric.From.
 const (
 	partBucket = "bucket"
 	partSum    = "sum"
@@ -40,7 +40,8 @@ const (
 	partLoad   = "load" // followed by the gauge's index in Metric.Busy times maxNames, plus the number of the series name
 )
 
-// maxNames is more than the number of series names of any gauge.
+// maxNames is greater than the number of series names of any gauge, so that one number can encode the index of the gauge and the index of
+// the name.
 const maxNames = 100
 
 // text returns the query for the requests, restricted by only.
@@ -122,7 +123,7 @@ func (q *latencyQuery) run(ctx context.Context, p *part) (bytes int64, err error
 	return bytes, nil
 }
 
-// podRates is what the answer has for one pod.
+// podRates collects the series of one pod.
 type podRates struct {
 	name     int  // the lowest number of a series name so far, -1 for none
 	reported uint // a bit for each gauge of Metric.Busy that has a value
@@ -168,8 +169,8 @@ func (r *podRates) add(s *promapi.Series) {
 	}
 }
 
-// observe returns the pod's rates with their quality. Without a count there was no second sample within the window, and the latency is
-// missing.
+// observe returns the pod's rates and their quality. If the response has no count for the pod, its quality is Missing: Prometheus has fewer
+// than two samples within the window.
 func (r *podRates) observe() exposition.Observed {
 	o := r.observed
 	o.Reported = bits.OnesCount(r.reported)

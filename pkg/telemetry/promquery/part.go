@@ -17,7 +17,7 @@ type sharedQuery interface {
 	divisible() bool
 }
 
-// part is what one query reads.
+// part contains the requests that one query reads, its limits, and the readings that it returns.
 type part struct {
 	requests   []source.Request
 	out        []scaling.Reading
@@ -28,8 +28,8 @@ type part struct {
 	total      int            // series of the answer
 }
 
-// count counts a series of the answer. Series of the undivided query are not counted by namespace, because a map access for each
-// series would make every round more expensive.
+// count counts a series of the response. For the undivided query it does not count by namespace, because a map access for each series would
+// slow down every round.
 func (p *part) count(namespace string) {
 	p.total++
 	if p.series != nil {
@@ -37,7 +37,8 @@ func (p *part) count(namespace string) {
 	}
 }
 
-// noPods returns the error of a part without pods, for which no query is sent. For a section of a divided query it is nil.
+// noPods returns the error for a part whose workloads have no pods, so that no query is sent: source.ErrNoPods for the undivided query, and
+// nil for a section, because other sections may have pods.
 func (p *part) noPods() error {
 	if p.namespaces == nil {
 		return source.ErrNoPods
@@ -45,7 +46,7 @@ func (p *part) noPods() error {
 	return nil
 }
 
-// scatter copies the readings of a part to those of the whole group.
+// scatter copies the readings of p to out, at the indexes of the same requests in the whole group.
 func (p *part) scatter(requests []source.Request, out []scaling.Reading) {
 	next := 0
 	for i := range requests {

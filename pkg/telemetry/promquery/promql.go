@@ -29,8 +29,8 @@ func addMatchers(query string, matchers map[string]string) (parser.Expr, error) 
 	return expr, nil
 }
 
-// withMatchers adds the matchers that a selector does not have yet. A different matcher of the query on the same label stays: then both
-// must hold.
+// withMatchers adds an equality matcher for each name and value in matchers, unless the selector already has it. If the selector has a
+// different matcher for the same label, it keeps that one too, and a series must match both.
 func withMatchers(have []*labels.Matcher, matchers map[string]string) []*labels.Matcher {
 	for _, name := range slices.Sorted(maps.Keys(matchers)) {
 		m := labels.MustNewMatcher(labels.MatchEqual, name, matchers[name])
@@ -54,15 +54,16 @@ func selectors(expr parser.Expr) []*parser.VectorSelector {
 	return out
 }
 
-// newestSamples returns a query for the newest sample of each series of any of the names, with its own time. It is a range query,
-// because only the samples of a range have the time at which they were scraped. only restricts the query further.
+// newestSamples returns a query for the newest sample of each series with one of the names. It is a range query, because only the samples
+// of a range have the time at which they were scraped. The matchers in only restrict the query further.
 func newestSamples(names []string, matchers map[string]string, lookback time.Duration, only []*labels.Matcher) string {
 	ms := append(withMatchers([]*labels.Matcher{nameMatcher(names)}, matchers), only...)
 	selector := &parser.VectorSelector{LabelMatchers: ms}
 	return (&parser.MatrixSelector{VectorSelector: selector, Range: lookback}).String()
 }
 
-// nameMatcher matches any of the metric names. Prometheus finds an alternation of plain names in its index, without a scan.
+// nameMatcher matches any of the metric names. For a regular expression that is a list of names, Prometheus looks up the names in its index
+// and does not scan all series.
 func nameMatcher(names []string) *labels.Matcher {
 	if len(names) == 1 {
 		return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
@@ -86,8 +87,8 @@ func alternatives(values []string) string {
 	return strings.Join(quoted, "|")
 }
 
-// lookback returns the range of a query for newest samples: a minute more than the greatest age at which a sample is stale, so that a
-// stale sample is returned with its time.
+// lookback returns the range for newestSamples: one minute more than the longest MaxAge of the signals, and at most 15 minutes. A stale
+// sample is then still returned with its time instead of missing.
 func lookback(requests []source.Request) time.Duration {
 	longest := time.Minute
 	for i := range requests {

@@ -7,16 +7,16 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// namespaceLabels are the labels that name the namespace of a pod's series.
+// namespaceLabels are the labels in which a series can name the namespace of its pod.
 type namespaceLabels struct {
 	scraped  []string // set by the scrape; the first one that is present counts
 	reported []string // set by an exporter about another pod; the first one that matches counts
 	trusted  []string // the namespaces of the exporters whose reports about other pods count
 }
 
-// restrictions returns the sets of matchers that together select the series of some namespaces; no series matches two sets. Where
-// namespaces is nil, it returns one set without a matcher. A page cannot add series to the answer for another namespace, because it
-// cannot remove the labels that its own scrape sets.
+// restrictions returns sets of matchers, one for each query. The series that match one of the sets are those of the given namespaces, and
+// no series matches two sets. If namespaces is nil, restrictions returns one set without matchers. A pod of another namespace cannot add
+// series to the response, because its page cannot remove the labels that the scrape sets.
 func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
 	if namespaces == nil {
 		return [][]*labels.Matcher{nil}
@@ -45,7 +45,7 @@ func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
 	return out
 }
 
-// reportedBy selects the series about some namespaces by the label with index i in which trusted exporters name them.
+// reportedBy returns the matchers for the series in which trusted exporters name one of the namespaces in the label reported[i].
 func (l namespaceLabels) reportedBy(i int, namespaces []string) []*labels.Matcher {
 	set := append(l.exporters(), valueMatcher(l.reported[i], namespaces))
 	for _, earlier := range l.reported[:i] {

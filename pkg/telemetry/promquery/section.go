@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
-// section is the namespaces that one query of a divided query is restricted to.
+// section is a set of namespaces that a divided query reads with one query.
 type section struct {
 	namespaces []string // sorted
 	merged     bool     // from sections that succeeded separately
@@ -21,8 +21,8 @@ type section struct {
 	retryAt    int // the round from which a namespace over a limit is queried again
 }
 
-// pieces divides a section that failed: each namespace with more series than its share becomes a section of its own. Where there is
-// none, the section is halved.
+// pieces divides a section that failed. Each namespace with more series than its share becomes a section of its own. If there is no such
+// namespace, the section is divided into two halves.
 func (s *section) pieces(series map[string]int, share int) []*section {
 	rest := &section{failures: s.failures + 1}
 	var out []*section
@@ -50,7 +50,8 @@ func (s *section) halves() []*section {
 	}
 }
 
-// merge combines sections that succeeded, as long as their answers together fit into four fifths of one answer.
+// merge combines sections that succeeded, if their responses are small enough: the sum of their series and the sum of their bytes must be
+// at most four fifths of the limits of one response.
 func merge(sections []*section, l promapi.Limits) (out []*section) {
 	var open *section
 	for _, s := range sections {
@@ -69,9 +70,9 @@ func merge(sections []*section, l promapi.Limits) (out []*section) {
 	return out
 }
 
-// queryOrder returns the sections in the order in which they are queried. The small ones that succeeded last are first, so that they
-// have an answer in each round; then sections that failed alternate with large ones. Within each kind, the section that waited for the
-// most rounds is first.
+// queryOrder returns the sections in the order in which they are queried. Small sections that succeeded in their last query are first, so
+// that their namespaces have a reading in each round. After them, large sections that succeeded alternate with sections that failed. Within
+// each of these three kinds, the section that has not been queried for the most rounds is first.
 func queryOrder(sections []*section, share promapi.Limits) []*section {
 	var small, large, failed []*section
 	for _, s := range sections {
@@ -100,7 +101,8 @@ func queryOrder(sections []*section, share promapi.Limits) []*section {
 	return small
 }
 
-// align changes the sections so that they have exactly the given namespaces, which are sorted. New namespaces form one section.
+// align removes the namespaces that are not in the sorted list from the sections, and adds one section with the namespaces that no section
+// contains.
 func align(sections []*section, namespaces []string) []*section {
 	have := map[string]bool{}
 	for _, s := range sections {

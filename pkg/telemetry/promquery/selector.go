@@ -14,23 +14,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Shape is what selectors have in common that differ only in the values of their labels. Tenants write selectors (metric, matchLabels),
-// and each is a query of its own: ten thousand policies would send ten thousand queries in each poll. Selectors of one shape are sent as
-// one query:
+// Shape is the common form of selectors that differ only in the values of their labels. Tenants write selectors (metric, matchLabels). If
+// each were a query of its own, ten thousand policies would send ten thousand queries in each poll. Selectors of one shape are sent as one
+// query:
 //
 //	sum by (namespace) (jobs{namespace="a", queue="x"})  \
 //	                                                      > sum by (namespace, queue) (jobs{namespace=~"a|b", queue=~"x|y"})
 //	sum by (namespace) (jobs{namespace="b", queue="y"})  /
 //
-// The answer may have pairs that no selector asks for (a with y); they match no workload.
+// The response may contain pairs of values that no selector requests, such as a and y. They are ignored.
 type Shape struct {
 	// Text is the query without the values of its labels. Selectors with the same text have the same shape.
 	Text   string
 	labels []string // whose values were removed, sorted
 }
 
-// Bounds of one query: the workloads that it serves, and the bytes of their label values. Prometheus refuses a form of more than 10 MB,
-// and a value may be in it eight times, with each byte escaped twice.
+// maxValues and maxValueBytes are the limits of one query: the number of workloads that it serves, and the bytes of their label values.
+// Prometheus refuses a request body of more than 10 MB. A value can occur eight times in a query, and each of its bytes can be escaped
+// twice.
 const (
 	maxValues     = 1000
 	maxValueBytes = 64 << 10
@@ -94,8 +95,8 @@ func equalities(v *parser.VectorSelector) (names []string, values string, ok boo
 	return names, string(key), true
 }
 
-// with replaces the matchers of an expression by those that matcher returns for the shape's labels, adds the labels to the aggregations,
-// and returns the text.
+// with changes an expression and returns its text. It replaces the matchers of each selector by those that matcher returns for the labels
+// of the shape, and adds these labels to the aggregations.
 func (s *Shape) with(expr parser.Expr, matcher func(label string) *labels.Matcher) string {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {
@@ -121,7 +122,7 @@ type selectorQuery struct {
 	joins []join // one for each query of a round
 }
 
-// divisible is always true: each selector names its namespace, so that the values of a part's selectors restrict the query to it.
+// divisible is always true. Each selector names its namespace, so a query for some of the selectors reads only their namespaces.
 func (q *selectorQuery) divisible() bool { return true }
 
 func (q *selectorQuery) run(ctx context.Context, p *part) (bytes int64, err error) {
@@ -144,7 +145,7 @@ func (q *selectorQuery) run(ctx context.Context, p *part) (bytes int64, err erro
 	return bytes, nil
 }
 
-// batch returns how many of the requests one query serves: at least one.
+// batch returns how many of the first requests fit into one query. It is at least one.
 func batch(requests []source.Request) int {
 	size := 0
 	for i := range requests {

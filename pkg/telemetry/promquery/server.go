@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Server is one Prometheus server, with what sources read about the pods that its series name.
+// Server is a Prometheus server to query, and the pods of the cluster to which its series are assigned.
 type Server struct {
 	API        *promapi.Client
 	Limits     promapi.Limits // of one answer
@@ -27,7 +27,8 @@ type Server struct {
 	Cluster    pods.Cluster
 }
 
-// Query returns a fetcher for the signals that use a query of the platform team, or one selector that has no shape.
+// Query returns a fetcher for the signals that use one query of the platform team. It also serves a tenant's selector that cannot be
+// combined with others (see ParseShape).
 func (s *Server) Query(q *policy.Source) (*Fetcher, error) {
 	query, err := newTemplateQuery(s, q)
 	if err != nil {

@@ -61,8 +61,8 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// Serve starts a server with series in the notation of Prometheus' own tests, one in each line: up{job="a"} 1x60. They have one value
-// each minute from begin on.
+// Serve starts a server with the given series. Each line of text is one series in the notation of Prometheus' own tests, such as
+// up{job="a"} 1x60. The first value is at begin, and the next ones follow at intervals of one minute.
 func Serve(t testing.TB, begin time.Time, text string) *Server {
 	t.Helper()
 	s := &Server{Begin: begin, engine: promql.NewEngine(promql.EngineOpts{
@@ -206,7 +206,8 @@ func encode(v parser.Value) any {
 	return out
 }
 
-// matching returns what for each series that a selector of match[] selects between start and end, without duplicates.
+// matching calls what with the labels of each series that has samples between the parameters start and end of the request and that a
+// selector in its parameter match[] selects. It returns the results without duplicates.
 func (s *Server) matching(r *http.Request, what func(labels.Labels) any) (any, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, err

@@ -52,8 +52,8 @@ func serveRaw(c net.Conn, reply []byte) {
 	}
 }
 
-// go-redis allocates by the lengths that the server announces, so that one line could end the process. Package resp refuses the line
-// before go-redis reads it.
+// go-redis allocates memory by the lengths that the server announces, so one line of a reply could crash the process. Package resp must
+// refuse that line before go-redis reads it.
 func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -100,8 +100,8 @@ func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 	}
 }
 
-// FuzzRedisReplies reads arbitrary bytes as the replies to a pipeline. No reply ends the process, makes it allocate much more than the
-// limits, or becomes a reading that is not a length.
+// FuzzRedisReplies uses arbitrary bytes as the replies to a pipeline. No reply may crash the process, cause allocations much larger than
+// the limits, or result in a reading that is not a valid length.
 func FuzzRedisReplies(f *testing.F) {
 	for _, seed := range []string{
 		":42\r\n*1\r\n*4\r\n$4\r\nname\r\n$7\r\nworkers\r\n$3\r\nlag\r\n:5\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",

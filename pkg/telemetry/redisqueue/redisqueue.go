@@ -23,11 +23,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// batchSize is the number of commands in one pipeline. A reply is a few bytes, and the server serves other clients between two pipelines.
+// batchSize is the number of commands in one pipeline. Most replies have only a few bytes. The server can serve other clients between two
+// pipelines.
 const batchSize = 500
 
-// limits bound the replies to one pipeline. 500 queries of consumer groups with 40 groups each have 260,000 elements and 4 MiB; 500
-// lengths of lists have 10 KiB. A hostile server can make one poll allocate about 40 MiB.
+// limits are the limits of the replies to one pipeline. The largest expected replies are those to 500 queries about streams with 40
+// consumer groups each: 260,000 elements and 4 MiB. The lengths of 500 lists take 10 KiB. With these limits, a hostile server can make one
+// poll allocate about 40 MiB.
 var limits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Line: 16 << 10, Depth: 8}
 
 // Fetcher reads the signals of one server. It implements source.Fetcher.
@@ -36,7 +38,8 @@ type Fetcher struct {
 	noRole bool // the server refused the command ROLE
 }
 
-// discard drops the lines that go-redis logs to standard error for each refused connection. Package telemetry logs when a source fails.
+// discard drops the lines that go-redis writes to standard error for each refused connection. Package telemetry already logs when a source
+// fails.
 type discard struct{}
 
 func (discard) Printf(context.Context, string, ...any) {}
@@ -55,7 +58,7 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
 		Protocol: 2, // RESP2 has every reply that is read here, and few types to bound; see package resp
-		// No push notifications: servers before Redis 8 answer the subscription with an error.
+		// Disable push notifications, because servers before Redis 8 return an error to the command that subscribes to them.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		CredentialsProviderContext: func(context.Context) (string, string, error) {
 			return credentials(d.Username, d.PasswordFile)
@@ -82,7 +85,8 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 // dialer opens a connection, as redis.Options.Dialer does.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// boundedDialer bounds the replies on the connections of dial. maxBytes lowers the limit of bytes where it is greater than 0.
+// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than the
+// default limit of bytes, it is used instead.
 func boundedDialer(dial dialer, maxBytes int64) dialer {
 	l := limits
 	if maxBytes > 0 {
@@ -109,7 +113,7 @@ func credentials(user, file string) (string, string, error) {
 // Close closes the connections.
 func (f *Fetcher) Close() { _ = f.client.Close() } // the source is no longer used, so that an error has no effect
 
-// Fetch implements source.Fetcher. The client does not report the number of bytes, so that it returns 0.
+// Fetch implements source.Fetcher. It always returns 0 bytes, because the client does not report how many bytes it received.
 func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (int64, error) {
 	for start := 0; start < len(requests); start += batchSize {
 		end := min(start+batchSize, len(requests))
@@ -128,7 +132,8 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 		commands[i] = pipe.Do(ctx, command(requests[i].Source)...)
 	}
 	role := f.requestRole(ctx, pipe)
-	// Exec returns the error of the first command that failed. An error reply to one command concerns only that request.
+	// Exec returns the error of the first command that failed. If that error is about a single key, only the request for this key has no
+	// reading.
 	if _, err := pipe.Exec(ctx); err != nil {
 		if e := redis.Error(nil); !errors.As(err, &e) || concernsServer(e) {
 			return withForbidden(err)
@@ -147,11 +152,12 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 	return nil
 }
 
-// errDisconnectedReplica is returned for a replica that lost its master: its values are those of the moment when it lost it.
+// errDisconnectedReplica is returned if the server is a replica that has lost the connection to its master, because its values are
+// outdated.
 var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
 
-// requestRole appends the command ROLE to a pipeline. It returns nil for a user that may not send it (+role), because the server logs each
-// refusal.
+// requestRole appends the command ROLE to a pipeline. It returns nil if the server has refused the command before, because the user lacks
+// the permission +role and the server logs each refusal.
 func (f *Fetcher) requestRole(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
 	if f.noRole {
 		return nil
@@ -183,7 +189,7 @@ func command(s *policy.Source) []any {
 	return []any{"XINFO", "GROUPS", s.Stream}
 }
 
-// concernsServer reports whether an error reply concerns the connection or the server, and not one key.
+// concernsServer reports whether an error reply is about the connection or the whole server, and not about one key.
 func concernsServer(e redis.Error) bool {
 	for _, prefix := range [...]string{"NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "ERR AUTH"} {
 		if strings.HasPrefix(e.Error(), prefix) {
@@ -203,14 +209,14 @@ func withForbidden(err error) error {
 	return err
 }
 
-// value returns the value of one reply, or the cause for which there is none.
+// value returns the value of one reply, or the cause why there is none.
 //
-//	list            its length; a list that does not exist is empty, because Redis deletes a list with its last element
+//	list            its length; a list that does not exist has length 0, because Redis deletes a list with its last element
 //	stream          its length
 //	consumer group  entries not yet delivered (lag) plus entries delivered and not acknowledged (pending)
 //
-// A group that does not exist is not a group without work, and a lag that the server does not know (before Redis 7, or after entries
-// were deleted from the middle) is not 0: both are unknown.
+// The value is unknown, and not 0, if the consumer group does not exist or if the server does not know its lag. The lag is not known before
+// Redis 7, or after entries were deleted from the middle of the stream.
 func value(s *policy.Source, c *redis.Cmd) (float64, scaling.Cause) {
 	if err := c.Err(); err != nil {
 		switch {

@@ -181,7 +181,8 @@ func (s *scanner) text(b byte) error {
 	return nil
 }
 
-// digit reads a length. It compares the length with its limit at each digit, so that it can neither overflow nor reach the client.
+// digit reads one character of a length. It compares the length with its limit after each digit. A length above the limit therefore cannot
+// overflow and is never passed to the client.
 func (s *scanner) digit(b byte) error {
 	if s.line++; s.line > maxNumber {
 		return fmt.Errorf("%w: a length of more than %d digits", ErrLimit, maxNumber)
@@ -205,7 +206,7 @@ func (s *scanner) digit(b byte) error {
 	return nil
 }
 
-// check compares a length, of which more digits may follow, with what is left of the limits.
+// check returns an error if the digits of a length that have been read so far already exceed the remaining limits.
 func (s *scanner) check() error {
 	l := &s.limits
 	switch {
@@ -219,7 +220,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// announced handles a complete length.
+// announced starts the string or array whose length has been read completely.
 func (s *scanner) announced() error {
 	switch {
 	case s.length < 0, s.kind == '*' && s.length == 0:

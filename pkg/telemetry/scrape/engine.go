@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Engines reads the pages of model servers: gauges, and latencies over windows that it keeps. It implements source.Fetcher.
+// Engines reads the metrics pages of model servers. It returns gauges, and latencies over windows for which it stores the histograms of
+// earlier polls. It implements source.Fetcher.
 type Engines struct {
 	*scraper
 	source  *policy.DataSource
@@ -24,7 +25,7 @@ type Engines struct {
 	totals  pods.Totals
 }
 
-// windowKey names one latency of one pod. started distinguishes a pod from an earlier pod of the same name.
+// windowKey identifies one latency of one pod. The start time distinguishes a pod from an earlier pod with the same name.
 type windowKey struct {
 	pod     exposition.Owner
 	started time.Time
@@ -37,7 +38,8 @@ func NewEngines(d *policy.DataSource, t policy.SourceType, c pods.Cluster, g fet
 	if !ok {
 		return nil, fmt.Errorf("%w: engine %q", source.ErrInvalid, t)
 	}
-	// A tenant's pod could keep the credential; the pods that the platform team selects by label are its own.
+	// Do not send credentials to the pods of tenants, which could store them. Pods that the data source selects by label belong to the
+	// platform team.
 	if fetch.SendsCredentials(d.HTTP) && len(d.PodLabels) == 0 {
 		return nil, fmt.Errorf("%w: credentials are not sent to the workloads' own pods", source.ErrForbidden)
 	}
@@ -80,7 +82,7 @@ type engineRound struct {
 	pages   []podPage            // parallel to the rows
 }
 
-// podPage is what one row's pod served.
+// podPage contains the samples of one row's pod.
 type podPage struct {
 	counters []exposition.Counters // parallel to engineRound.metrics
 	load     []exposition.Cell     // parallel to engineRound.busy
@@ -108,8 +110,8 @@ func (e *Engines) newRound(list *pods.List, requests []source.Request) *engineRo
 	return r
 }
 
-// targets returns the pods to read: the pods of the workloads, or those that the data source selects by label, whose pages name the
-// workloads' pods.
+// targets returns the pods to read. If the data source selects pods by label, targets returns these, and the labels of their samples name
+// the workloads' pods. Otherwise it returns the workloads' own pods.
 func (r *engineRound) targets() (out []target) {
 	if len(r.source.PodLabels) > 0 {
 		for _, p := range selectedPods(r.source, r.cluster) {
@@ -194,7 +196,7 @@ func (r *engineRound) addToWindow(row, metric int, m *exposition.Metric, kept ma
 	}
 }
 
-// observed returns what a pod's counters gained in the window. Its quality is Missing where this poll could not read the pod.
+// observed returns the increase of a pod's histogram within the window. Its quality is Missing if this poll could not read the pod.
 func (r *engineRound) observed(row int, m *exposition.Metric, window time.Duration) exposition.Observed {
 	if r.list.Rows[row].Fault != scaling.CauseNone {
 		return exposition.Observed{}

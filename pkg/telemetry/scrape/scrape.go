@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	// concurrency is the greatest number of pods that one group reads at once. 500 pods at 20 ms each take a third of a second, and 32
-	// hostile pages, each at its limits, take about 300 MiB.
+	// concurrency is the greatest number of pods that one group reads at the same time. With 32, reading 500 pods at 20 ms each takes a
+	// third of a second, and 32 hostile pages that reach all limits use about 300 MiB of memory.
 	concurrency = 32
-	// podTimeout is short because a healthy pod answers within milliseconds, and a slow one blocks a place that other pods wait for.
+	// podTimeout is the time limit of one pod. A healthy pod responds within milliseconds, and a slow pod delays others because it uses one
+	// of the concurrent requests.
 	podTimeout = 2 * time.Second
 	// podBytes is the greatest size of a page; vLLM's largest pages have about 1 MiB.
 	podBytes = 8 << 20
@@ -41,7 +42,7 @@ type scraper struct {
 	hosts  map[string]*host // of the last round, by address
 }
 
-// host is what a scraper keeps about an address between rounds.
+// host is the state of one address that a scraper keeps between rounds.
 type host struct {
 	failed bool // in the last round: it is read last in the next one, so that it delays no other pod
 	stamps bool // its page has sample times
@@ -57,7 +58,7 @@ func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*sc
 	if s.port == 0 {
 		s.port = port
 	}
-	// The default of the field is "/metrics"; NIM serves another path.
+	// "/metrics" is the default of the field, so it may not be the user's choice. NIM serves its metrics on another path.
 	if s.path == "" || s.path == "/metrics" {
 		s.path = path
 	}
@@ -116,7 +117,8 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 	return total
 }
 
-// updateHosts keeps the hosts of this round's targets and deletes the others. It returns which targets are read last.
+// updateHosts keeps the state of the hosts of this round's targets and deletes that of others. last[i] reports whether target i failed in
+// the last round, so that it is read after the other targets.
 func (s *scraper) updateHosts(targets []target) (last []bool) {
 	before := s.hosts
 	s.hosts, last = make(map[string]*host, len(targets)), make([]bool, len(targets))
@@ -131,7 +133,7 @@ func (s *scraper) updateHosts(targets []target) (last []bool) {
 	return last
 }
 
-// Skew returns the greatest clock skew of the hosts whose pages have sample times; ok is false where there is none.
+// Skew returns the greatest clock difference of the hosts whose pages contain sample times. ok is false if no such difference was measured.
 func (s *scraper) Skew() (worst time.Duration, ok bool) {
 	for _, h := range s.hosts {
 		if ahead, known := h.clock.Skew(); known && h.stamps {

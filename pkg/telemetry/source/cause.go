@@ -19,19 +19,19 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrForbidden is wrapped by errors about a request that the source or gpuscaler itself refuses.
 	ErrForbidden = errors.New("refused")
-	// ErrNoPods is returned where no workload of a group has a pod, so that no request was sent.
+	// ErrNoPods is returned if no workload of a group has a pod. In this case no request was sent.
 	ErrNoPods = errors.New("no pods")
 )
 
-// Recover turns a panic into an error, with its stack. It is deferred in every goroutine that reads a source's answer, because the
-// bytes of a source must not end the process.
+// Recover turns a panic into an error with the stack. It is deferred in every goroutine that reads a response, because the data of a source
+// must not crash the process.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: panic: %v\n%s", ErrInvalid, p, debug.Stack())
 	}
 }
 
-// CauseOf returns the cause by which an error of a poll is reported and decided on.
+// CauseOf returns the cause for an error of a poll. The cause is used in decisions, metrics and messages.
 func CauseOf(err error) scaling.Cause {
 	var status *fetch.StatusError
 	var api *promapi.APIError
@@ -68,6 +68,7 @@ func causeOfStatus(code int) scaling.Cause {
 	case code >= 400 && code < 500 && code != 404 && code != 408 && code != 429:
 		return scaling.CauseInvalid // the source refuses the query itself, and will refuse it at the next poll too
 	}
-	// 404 is a wrong path or a proxy without its backend; 3xx is a redirect, which is not followed. The source itself did not answer.
+	// A 404 is from a wrong path or from a proxy without its backend. A 3xx is a redirect, which is not followed. In both cases the source
+	// itself did not respond.
 	return scaling.CauseUnreachable
 }

@@ -1,5 +1,5 @@
-// Package source has what all sources of readings share: the request for one signal's reading, the errors of a poll, and the causes
-// by which the errors are reported.
+// Package source contains the types that all sources of readings share: the request for the reading of one signal, the errors of a poll,
+// and the causes for these errors.
 package source
 
 import (
@@ -18,7 +18,7 @@ type Request struct {
 	Source   *policy.Source
 	// LabelValues are the values of a selector's labels, as promquery.ParseShape returns them. Empty for other sources.
 	LabelValues string
-	// Idle receives the pods that the signal shows idle. It is nil where no caller needs them.
+	// Idle receives the ready pods for which the value of the signal is 0. It is nil if they are not needed.
 	Idle *IdlePods
 }
 
@@ -57,7 +57,8 @@ func (p *IdlePods) Record(at time.Time, pods []string) {
 	p.recorded, p.at, p.pods = true, at, pods
 }
 
-// Latest returns what Record stored last. ok is false before the first Record: the signal is not one of pods, or was not read yet.
+// Latest returns the pods and the time of the last call of Record. ok is false before the first call: the signal has no values by pod, or
+// was not read yet.
 func (p *IdlePods) Latest() (pods []string, at time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// fleet answers queries from memory for a thousand GPUs on 125 nodes, so that only Read is measured.
+// fleet is a Prometheus server that returns data of a thousand GPUs on 125 nodes from memory, so that the benchmark measures only Read.
 type fleet struct{}
 
 func (fleet) Names(context.Context, string, time.Time, time.Time) ([]string, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// chunk is what was read of some steps.
+// chunk contains the data of up to chunkSteps steps: the series of GPUs, and the nodes, pods and prices.
 type chunk struct {
 	*reader
 	steps      int
@@ -27,7 +27,7 @@ type chunk struct {
 
 type podName struct{ namespace, name string }
 
-// seriesKey is one GPU or MIG instance with the pod that holds it, if any, as one source reports it.
+// seriesKey identifies one GPU or MIG instance in the series of one exporter, with the pod that holds it, if any.
 type seriesKey struct {
 	host, uuid, instance string
 	pod, exporter        podName // exporter is empty for a series that the pod itself serves
@@ -36,7 +36,7 @@ type seriesKey struct {
 // deviceKey is one GPU of one node.
 type deviceKey struct{ node, uuid string }
 
-// series is the values of one seriesKey.
+// series contains the values of one seriesKey.
 type series struct {
 	labels    exposition.Labels
 	model     string
@@ -50,7 +50,7 @@ type series struct {
 // hostLabels are the labels that name the node, the most reliable first. The label instance is an address and not a name.
 var hostLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node", "exported_node"}
 
-// take adds one series of a metric.
+// take adds the values of one series of the metric name.
 func (c *chunk) take(name string, s *model.SampleStream) {
 	l := labelsOf(s.Metric)
 	k := seriesKey{host: first(s.Metric, hostLabels...), instance: first(s.Metric, "GPU_I_ID")}
@@ -67,7 +67,7 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 			container: first(s.Metric, "exported_container", "container_name", "container"), values: map[string][]float64{}}
 		c.series[k] = have
 	}
-	// Where Hostname is the exporter's pod, a relabeling of the user sets node.
+	// Prefer the label "node" for the node. If Hostname is the name of the exporter's pod, users set "node" by a relabeling rule.
 	have.node = first(s.Metric, "node", "kubernetes_node", "Hostname", "hostname")
 	values := have.values[name]
 	if values == nil {
@@ -80,16 +80,16 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 		if math.IsNaN(v) {
 			v = math.Inf(1) // served without a value, which differs from not served
 		}
-		// Two scrape jobs report one GPU twice. The greater known value counts.
+		// If two scrape jobs report the same GPU, the greater value counts, and a known value takes precedence over an unknown one.
 		if i >= 0 && i < c.steps && (math.IsNaN(values[i]) || math.IsInf(values[i], 1) || v > values[i] && !math.IsInf(v, 1)) {
 			values[i] = v
 		}
 	}
 }
 
-// addToLedger adds the steps to the ledger.
+// addToLedger adds the nodes and GPUs of each step to the ledger.
 func (c *chunk) addToLedger() {
-	// A fixed order, so that sums of floating-point numbers are the same in each run.
+	// Sort the series, so that sums of floating-point numbers are the same in each run.
 	keys := make([]seriesKey, 0, len(c.series))
 	for k := range c.series {
 		keys = append(keys, k)
@@ -125,8 +125,8 @@ func (p podName) compare(o podName) int {
 	return cmp.Or(cmp.Compare(p.namespace, o.namespace), cmp.Compare(p.name, o.name))
 }
 
-// place returns the node of a series: the node of its exporter, else that of its pod, else the one that its labels name, which a page can
-// write. A node without a description has no instance type.
+// place returns the node of a series: the node of its exporter, else the node of the pod that holds the GPU, else the node in its labels.
+// The labels are last because a scraped pod can write them. If no source describes the node, it has no instance type.
 func (c *chunk) place(k seriesKey) *node {
 	runs := cmp.Or(c.pods[k.exporter].node, c.pods[k.pod].node)
 	for _, name := range []string{runs, c.series[k].node, k.host} {
@@ -145,7 +145,7 @@ func (c *chunk) place(k seriesKey) *node {
 	return n
 }
 
-// moment returns the nodes and GPUs of one step.
+// moment returns the nodes of one step, with their GPUs.
 func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval {
 	m := cost.Interval{At: c.begin.Add(time.Duration(step+1) * c.options.Step), Hours: c.options.Step.Hours()}
 	devices := map[*node][]*cost.Device{}
@@ -182,13 +182,13 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 	return m
 }
 
-// slicePart is what one series reports about a slice, with the memory of the GPU.
+// slicePart is a slice of a GPU (the whole GPU or a MIG instance) as one series reports it. total is the memory of the GPU in MiB.
 type slicePart struct {
 	cost.Slice
 	total float64
 }
 
-// measured returns the slice of a series at a step; ok is false where it has no sample.
+// measured returns the slice of a series at a step. ok is false if the series has no sample in that step.
 func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	s := c.series[k]
 	var gpus exposition.GPUs
@@ -228,8 +228,8 @@ func (s *series) field(name string, step int) float64 {
 	return math.NaN()
 }
 
-// join adds what one series reports about a slice to what others report. Two pods share the slice in time, or held it one after the other
-// within the step.
+// join adds the data of one series about a slice to the device. If several series are about the same slice, their pods shared it in time or
+// held it one after the other within the step. The slice then has all of these pods and the greatest values.
 func join(d *cost.Device, s slicePart) {
 	if s.ID == "" {
 		d.MemoryMiB = max(d.MemoryMiB, s.total)
@@ -239,7 +239,7 @@ func join(d *cost.Device, s slicePart) {
 		if have.ID != s.ID {
 			continue
 		}
-		// A series without a pod is of a GPU that a pod held for a part of the step, or a copy from another scrape job.
+		// A series without a pod adds no pod. The slice was then held for a part of the step, or the series is from another scrape job.
 		for _, p := range s.Pods {
 			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
 				have.Pods = append(have.Pods, p)
@@ -258,7 +258,8 @@ func greater(a, b cost.Fraction) cost.Fraction {
 	return a
 }
 
-// dropWholeGPU removes the slice of the whole GPU where the GPU is divided into MIG instances, because DCGM reports both.
+// dropWholeGPU removes the slice for the whole GPU if the GPU is divided into MIG instances. DCGM reports both, so the GPU would count
+// twice.
 func dropWholeGPU(d *cost.Device) {
 	cut := slices.ContainsFunc(d.Slices, func(s cost.Slice) bool { return s.ID != "" })
 	d.Slices = slices.DeleteFunc(d.Slices, func(s cost.Slice) bool { return cut && s.ID == "" })

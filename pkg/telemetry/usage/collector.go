@@ -14,7 +14,7 @@ var (
 	costGPUs = describe("cost_gpus", "GPUs that are paid for, by the workload that holds them and by their use.", perLine)
 	costIdle = describe("cost_idle_gpus", "GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.", perLine)
 	hourly   = describe("cost_per_hour", "Dollars per hour; absent where no price is known.", perLine)
-	// One series for each basis, so that a sum over them counts no dollar twice.
+	// Each dollar of idle cost has one basis (activity, memory or unallocated), so the sum of this metric over all bases counts it once.
 	hourlyIdle       = describe("cost_idle_per_hour", "Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).", append(perLine[:len(perLine):len(perLine)], "basis"))
 	hourlyUnmeasured = describe("cost_unmeasured_per_hour", "Dollars per hour for GPUs of which it is not known whether they are idle.", perLine)
 	costAt           = describe("cost_timestamp_seconds", "Time of the newest known cost of GPUs, in Unix seconds.", nil)
@@ -68,8 +68,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// withoutOwners merges the lines that differ only in the owner: the user of a notebook is shown in a report, and not in a dashboard that
-// every team can read.
+// withoutOwners merges the lines that differ only in the owner. The owner, who is the user of a notebook, is shown in a report but not in
+// metrics, because every team can read a dashboard.
 func withoutOwners(lines []cost.Line) []*cost.Line {
 	at, out := map[cost.Line]*cost.Line{}, []*cost.Line(nil)
 	for i := range lines {

@@ -11,11 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// attribute returns the pod that holds the GPU of a series (empty: none) and the declared exporter that reports it (empty: the series is
-// the scraped pod's own, or a scrape with honor_labels stored it). ok is false for a report that does not count.
+// attribute returns the pod that holds the GPU of a series and the declared exporter that reports it. ok is false if the series must not
+// count.
 //
-// Every scraped pod can write labels that name another pod. They count only where they come from a declared exporter; addToLedger checks
-// that the pod runs on the exporter's node.
+//   - holder is empty if no pod holds the GPU.
+//   - exporter is empty if the series is about the scraped pod itself, or if a scrape with honor_labels stored it.
+//
+// Every scraped pod can serve labels that name another pod. These labels count only in the series of a declared exporter; addToLedger then
+// checks that the other pod runs on the exporter's node.
 func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok bool) {
 	n, consistent := c.options.Scrape.Read(l)
 	scraped, reported := podName{n.Scraped.Namespace, n.Scraped.Pod}, podName{n.Reported.Namespace, n.Reported.Pod}
@@ -32,8 +35,8 @@ func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok boo
 	return scraped, podName{}, true
 }
 
-// counts reports whether a series is used, once the nodes of pods are known. An exporter reads the GPUs of its own node only, and other
-// pods' reports about a GPU that a declared exporter reports do not count.
+// counts reports whether a series counts, after the nodes of the pods are known. The series of an exporter counts only for pods on the
+// exporter's node. Any other series counts only if no declared exporter reports the same GPU.
 func (c *chunk) counts(k seriesKey, reported map[deviceKey]bool, at deviceKey) bool {
 	if k.exporter == (podName{}) {
 		return !reported[at]
@@ -42,7 +45,8 @@ func (c *chunk) counts(k seriesKey, reported map[deviceKey]bool, at deviceKey) b
 	return k.pod.name == "" || own == "" || holders == "" || own == holders
 }
 
-// servedIn matches the series of pods in some namespaces, and series of a scrape that stores no namespace.
+// servedIn returns a matcher for the series of pods in the given namespaces. It also matches series without a namespace label, because some
+// scrapes store none.
 func (o *Options) servedIn(namespaces []string) *labels.Matcher {
 	pattern := ""
 	for _, ns := range namespaces {
@@ -51,7 +55,8 @@ func (o *Options) servedIn(namespaces []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, o.Scrape.NamespaceLabel(), pattern)
 }
 
-// undeclaredText names the pods whose reports did not count; it is empty for none.
+// undeclaredText returns a message with the pods whose series were ignored because they are not declared exporters. It returns "" if there
+// are none.
 func (r *reader) undeclaredText() string {
 	if len(r.undeclared) == 0 {
 		return ""

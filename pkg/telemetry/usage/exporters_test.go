@@ -19,7 +19,7 @@ kube_pod_info{namespace="evil",pod="evil-0",node="n1"} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="gpu-operator",pod="dcgm-n1",exported_namespace="chat",exported_pod="llama-0"} 0.25x60
 `
 
-// No pod can change the usage of another tenant's GPU, its holder, or the number of GPUs.
+// A pod serves false GPU metrics. They must not change the usage of another tenant's GPU, the pod that holds it, or the number of GPUs.
 func TestAScrapedPodCannotWriteAnotherTenantsBill(t *testing.T) {
 	for name, series := range map[string]string{
 		"another pod's GPU, busy":          `UUID="GPU-1",Hostname="n1",namespace="evil",pod="evil-0",exported_namespace="chat",exported_pod="llama-0"} 1x60`,
@@ -45,7 +45,8 @@ func TestAScrapedPodCannotWriteAnotherTenantsBill(t *testing.T) {
 	}
 }
 
-// A tenant whose pod has the name of an exporter, or reports about other pods, still pays for the GPU that it holds.
+// A tenant's pod has the name of an exporter, or serves metrics about other pods. The GPU that it holds must still be charged to the
+// tenant.
 func TestUndeclaredExporterStillPaysForItsGPU(t *testing.T) {
 	for name, series := range map[string]string{
 		"by the pod's name":       `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="evil",pod="dcgm-exporter-0"} 1x60`,
@@ -63,7 +64,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-2",Hostname="n1",namespace="evil",pod="e
 	}
 }
 
-// Reports that do not count are named, so that a platform team learns which exporter it has to declare.
+// The message or notes name the pods whose series were ignored, so that the platform team sees which exporter it must declare.
 func TestNotesNameExportersThatAreNotDeclared(t *testing.T) {
 	const report = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="monitoring",pod="dcgm-x",exported_namespace="chat",exported_pod="llama-0"} 1x60`
 	_, _, err := hourOf(t, Options{Exporter: inGPUOperator}, cost.Options{}, report)
@@ -76,8 +77,8 @@ func TestNotesNameExportersThatAreNotDeclared(t *testing.T) {
 	}
 }
 
-// Prices and instance types of nodes decide what each team pays and which capacity a group prefers. They count only from the namespaces
-// of Karpenter and kube-state-metrics.
+// The prices and instance types of nodes determine what each team pays and which capacity type a capacity group prefers. They count only if
+// they are from the namespaces of Karpenter and kube-state-metrics.
 func TestAScrapedPodCannotWritePricesOrNodes(t *testing.T) {
 	const evil = `namespace="evil",pod="evil-0",`
 	o := Options{Exporter: inGPUOperator, Karpenter: []string{"karpenter"}, StateMetrics: []string{"monitoring"}}

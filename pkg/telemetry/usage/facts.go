@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// node is a node with GPUs, as a source other than the exporter describes it.
+// node is a node with GPUs, as the API server, Karpenter or kube-state-metrics describes it.
 type node struct {
 	name    string
 	pool    string
@@ -26,7 +26,8 @@ type node struct {
 
 func (n *node) presentAt(step int) bool { return n.present != nil && n.present[step] }
 
-// readNodes reads what the nodes are. The API server takes precedence over Karpenter, and Karpenter over kube-state-metrics.
+// readNodes reads the instance type, capacity type, region and zone of each node. The API server takes precedence over Karpenter, and
+// Karpenter over kube-state-metrics.
 func (c *chunk) readNodes(ctx context.Context) error {
 	if err := c.readLabels(ctx); err != nil {
 		return err
@@ -40,7 +41,8 @@ func (c *chunk) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// readKarpenter reads which GPU nodes existed at each step. A node that boots is paid for and has no samples of the exporter.
+// readKarpenter reads which GPU nodes existed at each step. A node that is still booting costs money but has no samples from the DCGM
+// exporter.
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
 	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region, instance_gpu_count) (max_over_time(%s[%s]))",
@@ -58,7 +60,8 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 		n.pool = first(s.Metric, "nodepool")
 		n.offer = c.complete(cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"),
 			Region: first(s.Metric, "region"), Zone: first(s.Metric, "zone")})
-		// The AWS provider has a label for it; the allocatable resource counts slices and time shares.
+		// The AWS provider sets a label with the number of GPUs. The allocatable resource is not that number: it counts MIG instances and
+		// time-slicing replicas.
 		if gpus, err := strconv.Atoi(first(s.Metric, "instance_gpu_count")); err == nil && gpus > 0 && gpus <= 64 {
 			n.gpus = gpus
 		}
@@ -74,7 +77,7 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 	return nil
 }
 
-// node returns the node of a name, and adds it if there is none. It is found by its short name too.
+// node returns the node with the given name, and adds it if it does not exist. A node can also be found by the first part of its DNS name.
 func (c *chunk) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
@@ -87,7 +90,7 @@ func (c *chunk) node(name string) *node {
 	return n
 }
 
-// complete sets the region from the zone where it is empty.
+// complete derives the region of an offer from its zone if the region is empty.
 func (c *chunk) complete(o cost.Offer) cost.Offer {
 	o.Region = cmp.Or(o.Region, RegionOf(o.Zone, c.options.Region))
 	return o
@@ -141,12 +144,12 @@ func capacityType(m model.Metric) string {
 	return cost.OnDemand // the default of each of these clouds
 }
 
-// last returns the label sets that a metric had within the chunk.
+// last returns one element for each combination of the labels in by that a metric had within the chunk.
 func (c *chunk) last(ctx context.Context, by, name string, matchers ...*labels.Matcher) (model.Vector, error) {
 	return c.server.Instant(ctx, fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), model.Duration(c.end.Sub(c.begin))), c.end)
 }
 
-// podFacts is what kube-state-metrics reports about a pod.
+// podFacts is what kube-state-metrics reports about a pod: its node, workload and owner, and whether it is a notebook.
 type podFacts struct {
 	node, workload string
 	owner          string
@@ -162,7 +165,7 @@ const (
 	labelUser      = "label_user"
 )
 
-// readPods reads the owners of the pods that held GPUs.
+// readPods reads podFacts for the pods in the namespaces of the series.
 func (c *chunk) readPods(ctx context.Context) error {
 	var namespaces []string
 	for k := range c.series {
@@ -206,7 +209,8 @@ var (
 	podSuffix   = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`) // of a pod, after its Deployment or StatefulSet
 )
 
-// workloadOf returns the workload of the object that created a pod: for a ReplicaSet, the name of its Deployment.
+// workloadOf returns the name of the workload of a pod, from the kind and name of the object that created the pod. For a ReplicaSet it is
+// the name of its Deployment. It is "" for a pod without an owner.
 func workloadOf(kind, name string) string {
 	switch kind {
 	case "ReplicaSet":
@@ -219,7 +223,7 @@ func workloadOf(kind, name string) string {
 	return name
 }
 
-// pod returns the pod that holds a GPU.
+// pod returns the cost.Pod for a pod that holds a GPU.
 func (c *chunk) pod(p podName, container string) cost.Pod {
 	f := c.pods[p]
 	out := cost.Pod{Namespace: p.namespace, Name: p.name, Workload: cmp.Or(f.workload, podSuffix.ReplaceAllString(p.name, "")), Owner: f.owner, Notebook: f.notebook}
@@ -234,7 +238,7 @@ func (c *chunk) pod(p podName, container string) cost.Pod {
 	return out
 }
 
-// readPrices reads the prices of Karpenter's offers by zone, as means over the chunk.
+// readPrices reads Karpenter's price for each instance type, capacity type and zone, as the mean over the chunk.
 func (c *chunk) readPrices(ctx context.Context) error {
 	if c.options.NoPrices {
 		return nil
@@ -262,7 +266,7 @@ func (c *chunk) readPrices(ctx context.Context) error {
 	return err
 }
 
-// price returns Karpenter's price. It is not known for a node without a zone, because spot prices differ between zones.
+// price returns Karpenter's price of an offer. It is unknown for an offer without a zone, because spot prices differ between zones.
 func (c *chunk) price(o cost.Offer) cost.Price { return observed(c.prices, o) }
 
 func observed(prices map[cost.Offer]float64, o cost.Offer) cost.Price {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// window is the time range of the current cost: two scrapes of a minute. In a shorter one, a GPU with a long scrape interval would be
-	// missing.
+	// window is the time range over which the current cost is measured: two scrapes at an interval of one minute. A shorter window could
+	// contain no sample of some GPUs.
 	window = 2 * time.Minute
 	// updateInterval is the time between updates. Each update sends about ten queries.
 	updateInterval = time.Minute
@@ -20,18 +20,20 @@ const (
 	retryInterval = 15 * time.Second
 	// maxAge is the age above which a result is no longer returned.
 	maxAge = 5 * time.Minute
-	// updateTimeout bounds one update. The result has the time of its first query, so that it would be too old after a longer update.
+	// updateTimeout is the time limit of one update. The result has the time at which the update began, so after a longer update it would
+	// soon be too old.
 	updateTimeout = 2 * time.Minute
 )
 
-// Input is what one update reads.
+// Input contains the server that one update reads and the options for it.
 type Input struct {
 	Server  Server
 	Options Options // without the time range
 	Ledger  cost.Options
 }
 
-// Live keeps the current cost of GPUs and how much of it is idle. It sends the same queries as a report. Create it with NewLive.
+// Live periodically computes the current cost of GPUs and how much of it is idle, with the same queries as a report. Create it with
+// NewLive.
 type Live struct {
 	input  func() (Input, bool)
 	log    *slog.Logger
@@ -46,12 +48,13 @@ type offerPrices struct {
 	prices map[cost.Offer]float64
 }
 
-// NewLive returns a Live without a result. input returns what each update reads; false: nothing at present.
+// NewLive returns a Live without a result. input returns the server and options for each update. If its second result is false, Live has no
+// result, for example because this process is not the leader.
 func NewLive(input func() (Input, bool), log *slog.Logger) *Live {
 	return &Live{input: input, log: log}
 }
 
-// Run updates the result at updateInterval until ctx ends, and at retryInterval while there is none.
+// Run updates the result at updateInterval until ctx ends. While there is no result, it uses retryInterval.
 func (l *Live) Run(ctx context.Context) {
 	for {
 		l.logChange(ctx, l.Update(ctx, time.Now())) // I/O edge: reads the current usage
@@ -68,7 +71,7 @@ func (l *Live) Run(ctx context.Context) {
 	}
 }
 
-// Update reads the minutes before now. Where it fails, the last result stays until it is too old.
+// Update computes the cost over the window that ends at now. If it fails, the last result is kept until it is older than maxAge.
 func (l *Live) Update(ctx context.Context, now time.Time) error {
 	in, ok := l.input()
 	if !ok {
@@ -114,7 +117,7 @@ func (l *Live) logChange(ctx context.Context, err error) {
 	l.failed = err != nil
 }
 
-// Current returns the cost of the last minutes; ok is false where there is no result or the result is too old.
+// Current returns the cost of the last window. ok is false if there is no result or if it is older than maxAge.
 func (l *Live) Current(now time.Time) (b *cost.Bill, ok bool) {
 	b = l.latest.Load()
 	if b == nil || now.Sub(b.To) > maxAge {
@@ -123,8 +126,8 @@ func (l *Live) Current(now time.Time) (b *cost.Bill, ok bool) {
 	return b, true
 }
 
-// Price returns the price of an offer according to Karpenter's metric. It is unknown where the metric has none for that zone, or was read
-// too long ago.
+// Price returns the price of an offer from Karpenter's metric. It is unknown if the metric has no price for the zone, or if the prices are
+// older than maxAge.
 func (l *Live) Price(o cost.Offer, now time.Time) cost.Price {
 	last := l.prices.Load()
 	if last == nil || now.Sub(last.at) > maxAge {

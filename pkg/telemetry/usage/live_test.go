@@ -74,7 +74,8 @@ gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 	}
 }
 
-// The clock of the controller has nanoseconds, and that of the server milliseconds.
+// The times of updates have fractions of a second, which Prometheus rounds to milliseconds. Without truncation to seconds, the only step
+// could be outside of the window.
 func TestUpdateSucceedsInEveryFractionOfASecond(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	for at := time.Unix(1800, 0); at.Before(time.Unix(1800, 1e6)); at = at.Add(50 * time.Microsecond) {
@@ -84,7 +85,8 @@ func TestUpdateSucceedsInEveryFractionOfASecond(t *testing.T) {
 	}
 }
 
-// Without a price there are GPUs and no cost, because unknown is not 0. A result stays for a while, and then none is returned.
+// Without a price, the collector exports the number of GPUs but no cost, because an unknown cost is not 0. After a failed update, the last
+// result is returned until it is too old.
 func TestOldCostIsNotReturned(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	now := time.Unix(1800, 0)

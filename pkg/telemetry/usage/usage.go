@@ -1,8 +1,9 @@
-// Package usage reads GPU usage from a Prometheus server into a ledger of package cost: the activity and memory of each GPU, the pods
-// that held it, and what its node is and costs.
+// Package usage reads GPU usage from a Prometheus server into a ledger of package cost: the activity and memory of each GPU, the pods that
+// held it, and the instance type and price of its node.
 //
-// Queries are means over a step, so that a step shows what happened within it and not only at its end. A mean with a value that the
-// exporter marks as blank (DCGM's start at 2^47) is not plausible, and counts as unknown and not as 0.
+// The queries return means over each step, so that a step includes everything that happened within it and not only the value at its end.
+// The exporter marks a missing value by a very large number (DCGM's blank values start at 2^47). A mean that includes such a number is not
+// plausible and counts as unknown, not as 0.
 package usage
 
 import (
@@ -30,34 +31,36 @@ type Server interface {
 	Names(ctx context.Context, match string, from, to time.Time) ([]string, error)
 }
 
-// Options select what Read reads.
+// Options are the time range, the labels and the other settings of Read.
 type Options struct {
 	From, To time.Time
 	Step     time.Duration
 	Matchers map[string]string // added to every selector, such as {cluster: prod}
 	Region   string            // of nodes without a region label
-	// Scrape are the labels in which this server stores the scraped pod. Exporter reports whether a pod is a declared DCGM exporter: only
-	// the series of declared exporters may name other pods as holders of GPUs, and only pods on the exporter's node. With nil, no pod is
-	// one.
+	// Scrape are the labels in which this server stores the namespace and name of the scraped pod. Exporter reports whether a pod is a
+	// declared DCGM exporter. Only the series of declared exporters may name other pods as holders of GPUs, and only pods on the exporter's
+	// node. If Exporter is nil, no pod is a declared exporter.
 	Scrape   exposition.ScrapeLabels
 	Exporter func(namespace, pod string) bool
-	// Karpenter and StateMetrics are the namespaces of Karpenter and kube-state-metrics. Descriptions and prices of nodes count only from
-	// there, and from scrapes that store no namespace.
+	// Karpenter and StateMetrics are the namespaces of Karpenter and kube-state-metrics. Metrics about nodes and prices count only if they
+	// were scraped in these namespaces, or if the scrape stores no namespace.
 	Karpenter, StateMetrics []string
 	Nodes                   map[string]cost.Offer // nodes from the API server, by name; they take precedence over Prometheus
 	NoPrices                bool                  // do not read Karpenter's prices
-	// Priced is called with the prices of Karpenter's offers that were read; nil: it is not called.
+	// Priced is called with Karpenter's prices after they were read. It may be nil.
 	Priced   func(map[cost.Offer]float64)
 	Progress func(done float64) // called with the fraction that is done; nil: it is not called
 }
 
-// chunkSteps is the number of steps in one query. A day at five minutes of 1,000 GPUs is about 10 MB for each metric.
+// chunkSteps is the greatest number of steps of one query: one day in steps of five minutes. For 1,000 GPUs the response is about 10 MB for
+// each metric.
 const chunkSteps = 288
 
 // ErrNoGPUs is returned where no GPU has samples in the time range.
 var ErrNoGPUs = errors.New("no DCGM metric in this time range: check that this server scrapes the DCGM exporter; `gpuscaler lint --prometheus URL` shows why")
 
-// Read reads the time range into the ledger, and returns notes on how it was measured for the reader of a report.
+// Read reads the usage in the time range of o into the ledger. It returns notes for the reader of a report: how the usage was measured, and
+// what is missing in the data.
 func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes []string, err error) {
 	if !o.To.After(o.From) || o.Step <= 0 {
 		return nil, fmt.Errorf("nothing to read from %s to %s in steps of %s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339), o.Step)
@@ -90,7 +93,7 @@ func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes 
 
 var dcgmNames = exposition.DCGMNames(exposition.Activity, exposition.Memory)
 
-// reader is one call of Read.
+// reader is the state of one call of Read.
 type reader struct {
 	server  Server
 	options Options
@@ -104,7 +107,7 @@ type reader struct {
 	karpenter, pods    bool             // the server has Karpenter's node metrics, and kube_pod_info
 }
 
-// selector returns a selector with the given matchers and those of every query.
+// selector returns a selector with the given matchers and o.Matchers.
 func (o *Options) selector(matchers ...*labels.Matcher) string {
 	for _, name := range sortedKeys(o.Matchers) {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, name, o.Matchers[name]))
@@ -126,7 +129,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// chunk reads up to chunkSteps steps from a time on.
+// chunk reads up to chunkSteps steps, beginning at from, and adds them to the ledger.
 func (r *reader) chunk(ctx context.Context, from time.Time) error {
 	o := &r.options
 	steps := int(min(chunkSteps, o.To.Sub(from)/o.Step))
@@ -158,7 +161,7 @@ func (r *reader) over(ctx context.Context, c *chunk, expr string) (model.Matrix,
 	return r.server.Range(ctx, expr, v1.Range{Start: c.begin.Add(r.options.Step), End: c.end, Step: r.options.Step})
 }
 
-// notes returns how the usage was measured.
+// notes returns sentences about the measurement: the length of a step, and which parts of the usage are unknown and why.
 func (r *reader) notes() (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	add("Means over steps of %s: a pod or node that existed for a part of a step is charged for all of it.", model.Duration(r.options.Step))
@@ -184,7 +187,7 @@ func (r *reader) notes() (out []string) {
 	return out
 }
 
-// first returns the first label of the names that is not empty.
+// first returns the value of the first of the labels that is not empty.
 func first(m model.Metric, names ...model.LabelName) string {
 	for _, n := range names {
 		if v := m[n]; v != "" {
@@ -202,8 +205,8 @@ func labelsOf(m model.Metric) exposition.Labels {
 	return out
 }
 
-// RegionOf returns the region of a zone: us-east-1a is in us-east-1, us-central1-a in us-central1. It returns otherwise for a zone of
-// another form.
+// RegionOf returns the region of a zone, such as us-east-1 for us-east-1a and us-central1 for us-central1-a. If the zone has another form,
+// it returns the parameter otherwise.
 func RegionOf(zone, otherwise string) string {
 	trimmed := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
 	if len(zone)-len(trimmed) != 1 {

@@ -71,7 +71,8 @@ kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.inter
 	if len(b.Lines) != 1 || b.Workloads[0].Name != "chat/llama" || b.Lines[0].InstanceType != "g6e.12xlarge" || b.Lines[0].CapacityType != "on-demand" {
 		t.Fatalf("lines %+v", b.Lines)
 	}
-	// Only the instance type shows that the node has four GPUs, and no price list has it here: one GPU reports and is paid for.
+	// The node has four GPUs, but only its instance type shows this, and the test has no price list with that type. Only one GPU has
+	// samples, so this GPU is charged the full price of the node.
 	want(t, "cost", b.Total.Cost, 12)
 	want(t, "idle", b.Total.IdleByActivity, 9)
 	want(t, "GPU-hours", b.Total.GPUHours, 1)
@@ -104,7 +105,7 @@ func TestGPUCountOfKarpenterTakesPrecedence(t *testing.T) {
 	want(t, "unmeasured", b.Total.Unmeasured, 9)
 }
 
-// A node boots for 20 minutes. Its GPUs have no samples, and it is paid for.
+// A node boots for 20 minutes of the hour. Its GPUs have no samples in that time, which is charged but does not count as busy.
 func TestNodeThatBootsIsPaidForAndUnmeasured(t *testing.T) {
 	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} _x20 1x40`+karpenterNode)
 	if err != nil {
@@ -144,7 +145,8 @@ func TestPodIsFoundByEachSetOfLabels(t *testing.T) {
 	}
 }
 
-// A free GPU beside one that a pod holds, from an exporter whose name does not identify it.
+// A declared exporter, which cannot be recognized by its name, reports one GPU that a pod holds and one free GPU. The free GPU must not be
+// charged to the exporter's own pod.
 func TestExporterPodHoldsNoGPU(t *testing.T) {
 	monitoring := func(namespace, _ string) bool { return namespace == "monitoring" }
 	b, _, err := hourOf(t, Options{Exporter: monitoring}, cost.Options{}, `

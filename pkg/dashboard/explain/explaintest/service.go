@@ -1,5 +1,5 @@
-// Package explaintest has a chat service for the tests of the packages that show decisions. Each test changes what the cluster and the
-// signals report, and advances the clock.
+// Package explaintest simulates one chat service for the tests of the packages that show decisions. A test changes the replicas and the
+// readings of the service, and advances the clock.
 package explaintest
 
 import (
@@ -29,7 +29,7 @@ type Service struct {
 	Reason   string // why a scale target is refused; empty: it does not exist
 }
 
-// New returns a service of six replicas with readings for six replicas. onTransition may be nil.
+// New returns a service with six ready replicas, whose readings recommend six replicas. onTransition may be nil.
 func New(onTransition func(engine.Record)) *Service {
 	s := &Service{Now: Start, Workload: scaling.Workload{
 		Key: Key, Origin: "chat.yaml@3f1c", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama-chat"},
@@ -64,7 +64,8 @@ func daily(hour uint64) calendar.Cron {
 	return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: all, Month: all, DayOfWeek: all}
 }
 
-// Measure sets the readings of the three signals, measured now in every ready pod.
+// Measure replaces the readings of the three signals. They were measured at the current time, and in every ready pod if the signal is read
+// from pods.
 func (s *Service) Measure(queue, kv, gpu float64) {
 	s.Readings = nil
 	for i, v := range []float64{queue, kv, gpu} {
@@ -76,8 +77,8 @@ func (s *Service) Measure(queue, kv, gpu float64) {
 	}
 }
 
-// ScaleUp runs a tick at 09:04:06 after which nine replicas are the target: the queue is longer, three replicas are not ready yet, and
-// half of the GPU exporters report nothing.
+// ScaleUp changes the service and runs a tick at 09:04:06 that decides nine replicas. The queue is longer, three of nine replicas are not
+// ready, and the GPU signal has samples of only three pods (half of the ready ones).
 func (s *Service) ScaleUp() {
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending = 9, 2, 1
 	s.Now = s.Now.Add(4 * time.Minute)
