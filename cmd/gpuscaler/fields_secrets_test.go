@@ -134,7 +134,8 @@ func secretly(t *testing.T, d docSet) []string {
 	return s.poll(t, d)
 }
 
-// redisSecretly is like queries, with a Redis server that uses TLS.
+// redisSecretly polls every signal of the policy once, with the files of newSecrets mounted and a Redis server that uses TLS. It returns
+// the requests and the readings.
 func redisSecretly(t *testing.T, d docSet) []string {
 	s, files := openSources(t), newSecrets(t)
 	s.replaces = append(s.replaces, "SECRETS", files.dir)

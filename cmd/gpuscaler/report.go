@@ -164,7 +164,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	return toFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
 }
 
-// billed is the input of a bill.
+// billed is what the cost report of a period is computed from.
 type billed struct {
 	server   *history.Server
 	platform *policy.Platform

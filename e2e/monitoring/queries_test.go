@@ -83,7 +83,7 @@ func everything(t *testing.T) served {
 	return all
 }
 
-// engineNames returns the series that the profiles of engines read.
+// engineNames returns the names of the series that the profile of vLLM reads.
 func engineNames(t *testing.T) (names []string) {
 	t.Helper()
 	profile, ok := exposition.Engine("vllm")

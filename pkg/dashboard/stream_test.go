@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -115,24 +117,41 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	if target.Replicas != 40 {
 		t.Fatalf("the target after the burst is %d", target.Replicas)
 	}
-	until(t, overview, "the changed row", func(e serverEvent) bool {
+	// An update that begins during the tick can send some of these before the others, in any order.
+	var announced string
+	eventually(t, overview, map[string]func(serverEvent) bool{
+		"the changed row": partWith(t, elementID(chat), `num target">40</td>`),
+		"an announcement": func(e serverEvent) bool { announced = e.data; return e.name == "say" },
+	})
+	eventually(t, workload, map[string]func(serverEvent) bool{
+		"the head with the new target":    partWith(t, "head", "<strong>40</strong>"),
+		"the changes with the new target": partWith(t, "changes", "→ 40"),
+	})
+	if !strings.Contains(announced, "team-chat/llama-chat: ") || !strings.Contains(announced, " to 40") {
+		t.Errorf("announced %s", announced)
+	}
+}
+
+// partWith returns a check for a part of the page with an ID whose HTML contains a text.
+func partWith(t *testing.T, id, text string) func(serverEvent) bool {
+	return func(e serverEvent) bool {
 		if e.name != "part" {
 			return false
 		}
-		id, html := partOf(t, e)
-		return id == elementID(chat) && strings.Contains(html, `num target">40</td>`)
-	})
-	announced := until(t, overview, "an announcement", func(e serverEvent) bool { return e.name == "say" })
-	if !strings.Contains(announced.data, "team-chat/llama-chat: ") || !strings.Contains(announced.data, " to 40") {
-		t.Errorf("announced %s", announced.data)
+		got, html := partOf(t, e)
+		return got == id && strings.Contains(html, text)
 	}
-	for _, want := range [][2]string{{"head", "<strong>40</strong>"}, {"changes", "→ 40"}} {
-		until(t, workload, want[0]+" with the new target", func(e serverEvent) bool {
-			if e.name != "part" {
-				return false
-			}
-			id, html := partOf(t, e)
-			return id == want[0] && strings.Contains(html, want[1])
+}
+
+// eventually reads events until each check has accepted one, in any order. A check that has accepted an event is not called again.
+func eventually(t *testing.T, events <-chan serverEvent, checks map[string]func(serverEvent) bool) {
+	t.Helper()
+	for len(checks) > 0 {
+		missing := strings.Join(slices.Sorted(maps.Keys(checks)), ", ")
+		until(t, events, missing, func(e serverEvent) bool {
+			before := len(checks)
+			maps.DeleteFunc(checks, func(_ string, accept func(serverEvent) bool) bool { return accept(e) })
+			return len(checks) < before
 		})
 	}
 }

@@ -119,8 +119,8 @@ func (s *groupEntry) fail(now time.Time, err error) {
 	s.record.Err = err.Error()
 }
 
-// update stores the decision of a tick and reuses the memory of the previous record. isNews reports whether the decision is a change: it is
-// the first one, the previous one failed, the phase or a NodePool changed, or other rules than before have a reason.
+// update stores the decision of a tick and reuses the memory of the previous record. isNews is true for the first decision, after a failed
+// one, and if the phase, a NodePool or the set of rules that gave a reason changed.
 func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNews bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ type Workloads interface {
 	TargetPods(w *scaling.Workload) []Pod
 	// GPUPods returns all pods that request an extended resource or claim devices.
 	GPUPods() iter.Seq[Pod]
-	// AllPods returns all pods.
+	// AllPods returns all pods, with and without GPUs.
 	AllPods() iter.Seq[Pod]
 }
 

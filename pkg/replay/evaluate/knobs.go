@@ -86,7 +86,8 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 	return k
 }
 
-// forecastKnobs returns the knobs for the deviations and the window in the forecast of signal i.
+// forecastKnobs returns the knobs for two fields of the forecast of signal i: deviations (how many typical deviations above the mean it
+// covers) and window.
 func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	s := &p.Signals[i]
 	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }

@@ -281,7 +281,8 @@ func (s *Search) worth(t *Tried) float64 {
 // farMiss reports whether a run has more than twice the allowed late requests: then worth is not a useful estimate.
 func (s *Search) farMiss(t *Tried) bool { return 1-t.Run.OnTime > 2*max(1-s.Share, 1e-6) }
 
-// byWorth returns a copy of the list, sorted by worth. Settings that miss the SLO by far follow all others.
+// byWorth returns a copy of the list, sorted by worth with the lowest, which is the best, first. Settings that miss the SLO by far follow
+// all others.
 func (s *Search) byWorth(list []*Tried) []*Tried {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *Tried) int {

@@ -2,7 +2,8 @@ package lowerbound
 
 import "fmt"
 
-// Cost is the cost and the result of a schedule in the fluid slot model.
+// Cost is the result of Evaluate: what a number of ready replicas in each time slot costs, and how much work is late or not done at the
+// end. The package documentation describes the fluid slot model.
 type Cost struct {
 	Total        float64 // in the currency of the problem, without the rebate
 	ReplicaSlots int64

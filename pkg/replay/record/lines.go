@@ -71,7 +71,8 @@ func rulesOf(p *scaling.Policy) rules {
 	return r
 }
 
-// compiled returns the policy.
+// compiled returns the policy of a recorded line. It is the inverse of rulesOf: it loads the time zones of the schedules by name, and fails
+// if one is unknown.
 func (r *rules) compiled() (*scaling.Policy, error) {
 	if r.Policy == nil {
 		return nil, fmt.Errorf("a policy without rules")

@@ -40,8 +40,8 @@ type workload struct {
 	Ours   *evaluate.Load
 }
 
-// WriteHTML writes the report as one self-contained page for light and dark screens and for paper. Charts need runs with a
-// series.
+// WriteHTML writes the report as one self-contained page for light and dark screens and for paper. Charts over time are drawn only for runs
+// that recorded their values over time (Run.Series).
 func WriteHTML(w io.Writer, r *evaluate.Report) error {
 	d := pageData{Report: r, Headline: strings.Split(headline(r), "\n"), Conclusion: conclusion(r)}
 	for i, s := range r.Subjects() {

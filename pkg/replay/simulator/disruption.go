@@ -122,8 +122,8 @@ func (n *node) removable() bool {
 	return n.schedulable() && after != Never && n.pool.w.now-n.changed >= after
 }
 
-// move simulates the scheduling of the replicas of a node on other nodes. ok is true in two cases: all replicas fit on other existing nodes
-// (to is nil), or those that do not fit there fit on one new, cheaper node of the pool that the scheduler chooses (to). A spot node is not
+// move simulates Karpenter's consolidation of one node. It returns (nil, true) if all replicas of the node fit on other existing nodes. It
+// returns (pool, true) if the rest fits on one new node of that pool and the new node is cheaper. Otherwise ok is false. A spot node is not
 // replaced by another spot node.
 func (w *Simulator) move(n *node) (to *pool, ok bool) {
 	room := map[*node]int32{}

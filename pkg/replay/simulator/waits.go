@@ -28,7 +28,7 @@ func cellOf(us int64, grain int) int {
 	return (shift+1)<<grain + int(us>>shift) - 1<<grain
 }
 
-// floorOf returns the lowest number of microseconds in a cell.
+// floorOf returns the smallest wait, in microseconds, that the histogram cell with index i counts. It is the inverse of cellOf.
 func floorOf(i, grain int) int64 {
 	if i < 1<<grain {
 		return int64(i)
