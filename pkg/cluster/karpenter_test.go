@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -18,30 +19,12 @@ type noGroups struct{}
 
 func (noGroups) Groups() []*capacity.Group { return nil }
 
-const spotPool = `
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: "limits, weight", karpenter.sh/nodepool-hash: "1"}}
-spec:
-  weight: 80
-  limits: {nvidia.com/gpu: 16, cpu: "400"}
-  disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
-  template:
-    metadata: {labels: {pool: l40s}}
-    spec:
-      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
-      requirements:
-      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-      - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1", "8"]}
-      - {key: topology.kubernetes.io/zone, operator: NotIn, values: [us-east-1e]}
-status: {conditions: [{type: Ready, status: "True"}], resources: {nvidia.com/gpu: "3", cpu: 12100m}}`
-
 // clusterWithPools returns a cluster with the NodePools l40s-spot and l40s-od and further objects.
 func clusterWithPools(t *testing.T, more ...string) *Cluster {
 	t.Helper()
 	var objects []*unstructured.Unstructured
-	demand := strings.NewReplacer("l40s-spot", "l40s-od", "[spot]", "[on-demand]", "weight: 80", "weight: 20").Replace(spotPool)
-	for _, text := range append([]string{spotPool, demand}, more...) {
+	demand := strings.NewReplacer("l40s-spot", "l40s-od", "[spot]", "[on-demand]", "weight: 80", "weight: 20").Replace(fixture.SpotNodePool)
+	for _, text := range append([]string{fixture.SpotNodePool, demand}, more...) {
 		objects = append(objects, object(t, text))
 	}
 	c, err := Offline(objects, Options{Groups: noGroups{}, Hourly: func(o cost.Offer) float64 {
@@ -190,7 +173,7 @@ func TestObserveWithoutAChangeDoesNotAllocate(t *testing.T) {
 }
 
 func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
-	orphan := strings.NewReplacer("l40s-spot", "left", `karpenter.sh/nodepool-hash: "1"`, `gpuscaler.io/record: "{}"`).Replace(spotPool)
+	orphan := strings.NewReplacer("l40s-spot", "left", `karpenter.sh/nodepool-hash: "1"`, `gpuscaler.io/record: "{}"`).Replace(fixture.SpotNodePool)
 	pod := annotatedPod("p", `{controller.kubernetes.io/pod-deletion-cost: "-5"}`, "[{manager: gpuscaler-cost, operation: Apply}]")
 	c := clusterWithPools(t, orphan, pod)
 	orphans, actions := c.nodes.Orphans([]*capacity.Group{spotAndOnDemand(t)}, nil)

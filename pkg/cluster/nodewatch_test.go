@@ -49,7 +49,7 @@ func TestKarpenterIsInstalledLater(t *testing.T) {
 	}})
 	on.Store(false)
 	pool := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(spotPool), &pool.Object); err != nil {
+	if err := yaml.Unmarshal([]byte(fixture.SpotNodePool), &pool.Object); err != nil {
 		t.Fatal(err)
 	}
 	kinds := map[schema.GroupVersionResource]string{

@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
@@ -34,7 +35,7 @@ func leaseOf(holder, identity string, ago time.Duration) *coordinationv1.Lease {
 // heldBy returns the spot NodePool with a record annotation and the name of the release that wrote it. An empty holder omits the name.
 func heldBy(t *testing.T, holder string) *unstructured.Unstructured {
 	t.Helper()
-	u := object(t, spotPool)
+	u := object(t, fixture.SpotNodePool)
 	u.SetResourceVersion("1")
 	annotations := u.GetAnnotations()
 	annotations[karpenter.RecordAnnotation] = `{"v":1}`

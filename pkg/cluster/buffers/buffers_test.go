@@ -21,20 +21,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-const chatBuffer = `
-apiVersion: autoscaling.x-k8s.io/v1beta1
-kind: CapacityBuffer
-metadata:
-  namespace: team
-  name: gpuscaler-chat
-  uid: u7
-  creationTimestamp: "2026-11-21T08:00:00Z"
-  labels: {app.kubernetes.io/managed-by: gpuscaler}
-  managedFields: [{manager: gpuscaler, operation: Apply}]
-spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, replicas: 3}`
 
 func decode(t *testing.T, text string) *Buffer {
 	t.Helper()
@@ -79,7 +68,7 @@ func TestReplicasCountOwnBuffersWithTheSameTarget(t *testing.T) {
 		"with another kind":      {"kind: Deployment", "kind: StatefulSet", -1},
 	} {
 		b := newCache(nil)
-		b.Put(decode(t, strings.Replace(chatBuffer, c.from, c.to, 1)))
+		b.Put(decode(t, strings.Replace(fixture.ChatBuffer, c.from, c.to, 1)))
 		if got := b.Replicas(chatWorkload()); got != c.want {
 			t.Errorf("%s: %d replicas, want %d", name, got, c.want)
 		}
@@ -91,8 +80,8 @@ func TestReplicasCountOwnBuffersWithTheSameTarget(t *testing.T) {
 
 func TestOrphanedBuffers(t *testing.T) {
 	b := newCache(nil)
-	b.Put(decode(t, chatBuffer))
-	b.Put(decode(t, strings.NewReplacer("gpuscaler-chat", "own", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer)))
+	b.Put(decode(t, fixture.ChatBuffer))
+	b.Put(decode(t, strings.NewReplacer("gpuscaler-chat", "own", "managed-by: gpuscaler", "managed-by: Helm").Replace(fixture.ChatBuffer)))
 	groups, workloads := []*capacity.Group{{Name: "chat"}}, []scaling.Workload{*chatWorkload()}
 	if got := b.Orphaned(groups, workloads); len(got) != 0 {
 		t.Errorf("with its policy: %v", got)
@@ -108,7 +97,7 @@ func TestOrphanedBuffers(t *testing.T) {
 // Karpenter installs the CRD even if its feature gate is off. It then ignores the buffers and sets no condition on them.
 func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	b := newCache(nil)
-	own := decode(t, chatBuffer)
+	own := decode(t, fixture.ChatBuffer)
 	b.Put(own)
 	if b.CheckResponses(own.created.Add(59 * time.Second)); !b.ignoredSince.IsZero() {
 		t.Error("ignored within the first minute")
@@ -124,7 +113,7 @@ func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	if b.CheckResponses(ignored.Add(61 * time.Minute)); !b.ignoredSince.IsZero() {
 		t.Error("not tried again after an hour")
 	}
-	b.Put(decode(t, chatBuffer+"\nstatus: {conditions: [{type: ReadyForProvisioning, status: \"False\", reason: ScalableRefNotFound}]}"))
+	b.Put(decode(t, fixture.ChatBuffer+"\nstatus: {conditions: [{type: ReadyForProvisioning, status: \"False\", reason: ScalableRefNotFound}]}"))
 	if b.CheckResponses(ignored.Add(2 * time.Hour)); !b.ignoredSince.IsZero() {
 		t.Error("a buffer with a condition counts as ignored")
 	}
@@ -163,7 +152,7 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 	if got := sent(); len(got) != 1 || strings.TrimSpace(got[0]) != want {
 		t.Errorf("sent %s\nwant %s", got, want)
 	}
-	task.existing, task.Replicas = decode(t, chatBuffer), 0
+	task.existing, task.Replicas = decode(t, fixture.ChatBuffer), 0
 	w.Write(task)
 	if got := fmt.Sprint(sent()); got != "[delete team/gpuscaler-chat u7]" {
 		t.Errorf("sent %s", got)
@@ -177,7 +166,7 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 		"the target does not exist":                     func(b *Task) { b.Owner = nil },
 		"not the leader any more":                       func(*Task) { w.Leading = func() bool { return false } },
 	} {
-		b := Task{Namespace: "team", Policy: "chat", Target: task.Target, Owner: chatOwner, Replicas: 2, existing: decode(t, chatBuffer)}
+		b := Task{Namespace: "team", Policy: "chat", Target: task.Target, Owner: chatOwner, Replicas: 2, existing: decode(t, fixture.ChatBuffer)}
 		change(&b)
 		if w.Write(b); len(sent()) != 0 {
 			t.Errorf("%s: a request was sent", name)

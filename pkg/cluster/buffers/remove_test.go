@@ -12,12 +12,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
 
 // apiServer is an API server with two buffers, one of which is gpuscaler's. It records the paths of deleted objects.
 func apiServer(t *testing.T, lists, removes bool) (cfg *rest.Config, deleted *[]string) {
 	deleted = &[]string{}
-	items := strings.ReplaceAll(chatBuffer, "\n", "\n  ")
+	items := strings.ReplaceAll(fixture.ChatBuffer, "\n", "\n  ")
 	other := strings.NewReplacer("gpuscaler-chat", "own", "manager: gpuscaler", "manager: kubectl").Replace(items)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

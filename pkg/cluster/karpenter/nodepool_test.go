@@ -9,25 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 )
-
-const spotPool = `
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: "limits, weight", karpenter.sh/nodepool-hash: "1"}}
-spec:
-  weight: 80
-  limits: {nvidia.com/gpu: 16, cpu: "400"}
-  disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
-  template:
-    metadata: {labels: {pool: l40s}}
-    spec:
-      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
-      requirements:
-      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-      - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1", "8"]}
-      - {key: topology.kubernetes.io/zone, operator: NotIn, values: [us-east-1e]}
-status: {conditions: [{type: Ready, status: "True"}], resources: {nvidia.com/gpu: "3", cpu: 12100m}}`
 
 func decode(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
@@ -48,7 +31,7 @@ func decodeNodePool(t *testing.T, text string) *NodePool {
 }
 
 func TestViewOfANodePool(t *testing.T) {
-	p := decodeNodePool(t, spotPool)
+	p := decodeNodePool(t, fixture.SpotNodePool)
 	v := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{Known: true, Limits: true, Weight: true, Budgets: true})
 	if !v.Exists || !v.Ready || v.Mixed || v.NodeGPUs != 8 || v.Usage != 3 {
 		t.Errorf("view %+v", v)
@@ -151,11 +134,11 @@ func TestNodePoolIsNotReadyOnlyIfTheConditionIsFalse(t *testing.T) {
 }
 
 func TestUndecodableNodePoolKeepsItsFieldsAndReportsWhy(t *testing.T) {
-	old := DecodeNodePool(decode(t, strings.Replace(spotPool, "karpenter.sh/v1", "karpenter.sh/v1beta1", 1)))
+	old := DecodeNodePool(decode(t, strings.Replace(fixture.SpotNodePool, "karpenter.sh/v1", "karpenter.sh/v1beta1", 1)))
 	if old.Err == nil || !strings.Contains(old.Err.Error(), "kubectl get nodepools.v1.karpenter.sh") || old.view.Weight.Value != "80" {
 		t.Errorf("v1beta1: %v, view %+v", old.Err, old.view)
 	}
-	broken := DecodeNodePool(decode(t, strings.Replace(spotPool, "labels: {pool: l40s}", "labels: [pool]", 1)))
+	broken := DecodeNodePool(decode(t, strings.Replace(fixture.SpotNodePool, "labels: {pool: l40s}", "labels: [pool]", 1)))
 	if broken.Err == nil || len(broken.view.Limits) != 2 || !broken.view.Exists {
 		t.Errorf("broken template: %v, view %+v", broken.Err, broken.view)
 	}

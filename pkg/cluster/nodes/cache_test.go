@@ -18,6 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -188,18 +189,6 @@ func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	}
 }
 
-const chatBuffer = `
-apiVersion: autoscaling.x-k8s.io/v1beta1
-kind: CapacityBuffer
-metadata:
-  namespace: team
-  name: gpuscaler-chat
-  uid: u7
-  creationTimestamp: "2026-11-21T08:00:00Z"
-  labels: {app.kubernetes.io/managed-by: gpuscaler}
-  managedFields: [{manager: gpuscaler, operation: Apply}]
-spec: {scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, replicas: 3}`
-
 // Karpenter simulates the pods of a CapacityBuffer in its memory. That it keeps a node for them is visible only in its Event about the
 // NodeClaim.
 func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
@@ -224,7 +213,7 @@ func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 		n.Observe(g, []*scaling.Workload{chat}, &o)
 		return o.Pools[0].Nodes[0].Buffered
 	}
-	theirs := strings.NewReplacer("gpuscaler-chat", "headroom", "managed-by: gpuscaler", "managed-by: Helm").Replace(chatBuffer)
+	theirs := strings.NewReplacer("gpuscaler-chat", "headroom", "managed-by: gpuscaler", "managed-by: Helm").Replace(fixture.ChatBuffer)
 	theirs += "\nstatus: {replicas: 1}"
 	send(`NodePool "l40s-spot" has consolidation disabled`, now)
 	other := buffers.Decode(decode(t, theirs))
@@ -236,7 +225,7 @@ func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 		t.Error("the reason of a buffer is not reported")
 	}
 	n.options.Buffers.Delete(other)
-	own := buffers.Decode(decode(t, chatBuffer+"\nstatus: {replicas: 3}"))
+	own := buffers.Decode(decode(t, fixture.ChatBuffer+"\nstatus: {replicas: 3}"))
 	if n.options.Buffers.Put(own); buffered() {
 		t.Error("a buffer of gpuscaler is reported as another owner's")
 	}
@@ -252,7 +241,7 @@ func TestNodeOfAnotherOwnersBufferIsReported(t *testing.T) {
 
 func TestOwnBufferIsObservedAndOrphanedWithItsPolicy(t *testing.T) {
 	n, g := newCache(t, nil), spotGroup(t)
-	n.options.Buffers.Put(buffers.Decode(decode(t, chatBuffer)))
+	n.options.Buffers.Put(buffers.Decode(decode(t, fixture.ChatBuffer)))
 	chat := scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}, Group: "chat"}
 	o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
 	n.Observe(g, []*scaling.Workload{&chat}, &o)

@@ -8,26 +8,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 )
-
-const spotNodePool = `
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: "limits, weight", karpenter.sh/nodepool-hash: "1"}}
-spec:
-  weight: 80
-  limits: {nvidia.com/gpu: 16, cpu: "400"}
-  disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
-  template:
-    metadata: {labels: {pool: l40s}}
-    spec:
-      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
-      requirements:
-      - {key: karpenter.sh/capacity-type, operator: In, values: [spot]}
-      - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["1", "8"]}
-      - {key: topology.kubernetes.io/zone, operator: NotIn, values: [us-east-1e]}
-status: {conditions: [{type: Ready, status: "True"}], resources: {nvidia.com/gpu: "3", cpu: 12100m}}`
 
 func nodePool(t *testing.T, text string) NodePool {
 	t.Helper()
@@ -59,7 +42,7 @@ func required(expression string) string {
 }
 
 func TestAccepts(t *testing.T) {
-	p := nodePool(t, spotNodePool)
+	p := nodePool(t, fixture.SpotNodePool)
 	for _, c := range []struct {
 		name, spec string
 		want       Answer
@@ -104,14 +87,14 @@ func TestAccepts(t *testing.T) {
 }
 
 func TestDeprecatedLabelsOfANodePool(t *testing.T) {
-	p := nodePool(t, strings.Replace(spotNodePool, "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", 1))
+	p := nodePool(t, strings.Replace(fixture.SpotNodePool, "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", 1))
 	if got := p.Accepts(podWith(t, tolerant+`nodeSelector: {topology.kubernetes.io/zone: us-east-1e}`)); got != No {
 		t.Errorf("answer %d for a zone that the NodePool excludes by its deprecated label", got)
 	}
 }
 
 func TestTaintThatOnlyPrefersOtherPodsIsIgnored(t *testing.T) {
-	p := nodePool(t, strings.Replace(spotNodePool, "effect: NoSchedule", "effect: PreferNoSchedule", 1))
+	p := nodePool(t, strings.Replace(fixture.SpotNodePool, "effect: NoSchedule", "effect: PreferNoSchedule", 1))
 	if got := p.Accepts(podWith(t, ``)); got != Yes {
 		t.Errorf("answer %d", got)
 	}

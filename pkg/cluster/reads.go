@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Synced reports whether every existing object was read once. Before that no view is returned.
+func (c *Cluster) Synced() bool { return c.synced.Load() }
+
+// View returns the view of a workload's scale target. It does no I/O and nearly always allocates nothing.
+func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
+	if !c.synced.Load() {
+		return engine.View{}, false
+	}
+	return c.cache.View(w)
+}
+
+// Refusal returns why a workload has no view although its scale target exists. It is empty if it has a view.
+func (c *Cluster) Refusal(w *scaling.Workload) string { return c.cache.Refusal(w) }
+
+// TargetUID returns the UID of a workload's scale target. It does no I/O and allocates nothing.
+func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
+	if !c.synced.Load() {
+		return "", false
+	}
+	return c.cache.UID(w)
+}
+
+// Pods returns the pods of a workload that have not finished and do not terminate, by name. The slice is shared: the caller must not
+// write to it.
+func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.cache.Pods(w) }
+
+// Exporters returns the DCGM exporter pods: the pods in a namespace that have all of the labels in by, sorted by name. A DaemonSet runs
+// them, so they belong to no workload. Exporters skips pods that have finished or are terminating and pods without a node or an IP address.
+// It returns no pod if the namespace or the labels are empty. It sends no request.
+func (c *Cluster) Exporters(namespace string, by map[string]string) []engine.Pod {
+	if namespace == "" || len(by) == 0 {
+		return nil
+	}
+	return c.cache.PodsWithLabels(namespace, labels.SelectorFromSet(by))
+}
+
+// TriggerMetric returns the external metric that KEDA serves for a named trigger of the ScaledObject of a workload, and the selector
+// that KEDA requires. ok is false if there is none. It does no I/O.
+func (c *Cluster) TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool) {
+	return c.cache.TriggerMetric(w, trigger)
+}
+
+// Request returns how much of a resource one replica of a workload requests, and how much its existing pods request together.
+func (c *Cluster) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
+	return c.cache.Request(w, resource)
+}
+
+// Unmanaged returns how much of a resource is requested in the team's namespaces by pods that belong to none of the workloads.
+func (c *Cluster) Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64 {
+	return c.cache.Unmanaged(team, of, resource)
+}
+
+// SharesGPUs reports whether several pods share the GPUs of a node, by the node's labels. Nodes are read only if Options.Groups is set;
+// without it SharesGPUs returns false. A shared GPU is then detected by the resource that a pod requests and by the series of the DCGM
+// exporter. SharesGPUs sends no request.
+func (c *Cluster) SharesGPUs(node string) bool {
+	if c.nodes == nil || node == "" {
+		return false
+	}
+	return c.nodes.SharesGPUs(node)
+}
+
+// Apply sends Events for what a tick decided and wakes the activator. It neither blocks nor does I/O.
+func (c *Cluster) Apply(ctx context.Context, changes []engine.Change) error {
+	c.transitions.Add(changes)
+	c.activator.Wake()
+	return ctx.Err()
+}
