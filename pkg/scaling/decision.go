@@ -50,7 +50,8 @@ const (
 	RuleScheduleCeiling
 	// RuleAtRisk adds replacements for replicas on nodes that are about to be interrupted. A: how many.
 	RuleAtRisk
-	// RuleSurge adds replicas for a move between NodePools. A: how many.
+	// RuleSurge adds replicas for a move between NodePools. A: how many. A negative A is the number of replicas that RuleAtRisk and
+	// RuleSurge added to the last target and that are no longer needed.
 	RuleSurge
 	// RuleCapacity stops a scale-up for which no node can be launched. A: the cap. B: the target without it.
 	RuleCapacity

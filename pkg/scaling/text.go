@@ -46,7 +46,8 @@ func (d *Decision) Text(p *Policy) string {
 }
 
 // Why returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to the
-// target of another rule, the text also includes the other rule. If the decision has no reasons, Why returns the name of the binding rule.
+// target of another rule, the text also includes the other rule. It ends with the replicas that were added for a move or an interruption
+// and are not needed any more. If the decision has no reasons, Why returns the name of the binding rule.
 func (d *Decision) Why(p *Policy) string {
 	all := d.Reasons.All()
 	var causes, effects []string
@@ -66,6 +67,11 @@ func (d *Decision) Why(p *Policy) string {
 	for _, r := range all {
 		if r.Rule == RuleCombine {
 			causes = append(causes, r.Text(p))
+		}
+	}
+	for _, r := range all {
+		if r.Rule == RuleSurge && r.A < 0 {
+			effects = append(effects, r.Text(p))
 		}
 	}
 	if parts := slices.Concat(causes, effects); len(parts) > 0 {
@@ -136,6 +142,9 @@ func (r Reason) limitText(p *Policy) string {
 	case RuleAtRisk:
 		return fmt.Sprintf("%.0f added: %.0f ready %s on nodes that are about to be interrupted", r.A, r.A, plural(r.A, "replica"))
 	case RuleSurge:
+		if r.A < 0 {
+			return replicas(-r.A) + " fewer, because the move or the interruption is over"
+		}
 		return fmt.Sprintf("%.0f added to move replicas between NodePools", r.A)
 	case RuleCapacity:
 		if r.To < r.From {
