@@ -86,6 +86,20 @@ func (r rule) breaches(p goPackage) (found []string) {
 	return found
 }
 
+// TestObjectiveImportsOnlyTheStandardLibrary checks a package whose rule is stricter than that of its parent.
+func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
+	const name = module + "scaling/objective"
+	all := packages(t)
+	i := slices.IndexFunc(all, func(p goPackage) bool { return p.ImportPath == name })
+	if i < 0 {
+		t.Fatalf("no package %s", name)
+	}
+	strict := rule{name: name, direct: impure, never: []string{"."}}
+	for _, found := range strict.breaches(all[i]) {
+		t.Errorf("%s reaches %s: what is learned and decided for an objective is a pure function of evidence and time", name, found)
+	}
+}
+
 func TestForbiddenImportIsReported(t *testing.T) {
 	scaling := plan[slices.IndexFunc(plan, func(r rule) bool { return r.name == "scaling" })]
 	bad := goPackage{Imports: []string{"os", "time"}, Deps: []string{"os", "time", "k8s.io/api/core/v1", module + "engine", module + "calendar"}}

@@ -1,0 +1,88 @@
+package objective
+
+import "time"
+
+// Kind is what an objective limits.
+type Kind uint8
+
+// Values of Kind.
+const (
+	Wait              Kind = iota // the time from the arrival of a request until a replica starts to process it
+	TimeToFirstToken              // the time from the arrival of a request until its first token
+	InterTokenLatency             // the time between two tokens of a response
+	Deadline                      // the time from the arrival of a job until it is complete
+)
+
+func (k Kind) String() string {
+	return [...]string{"wait", "timeToFirstToken", "interTokenLatency", "deadline"}[min(k, Deadline)]
+}
+
+// Objective is an SLO: Percentile percent of the work is served within Limit, measured over Window.
+type Objective struct {
+	Kind       Kind
+	Limit      time.Duration
+	Percentile float64 // above 0 and below 100
+	// Window is the time over which the SLO is measured. 0 means DefaultWindow.
+	Window time.Duration
+	// Capacity is the work per second that a replica serves, if the user states it. 0 means that it is learned.
+	Capacity float64
+	// ColdStart is the time from the decision to a ready replica, if the user states it. 0 means that it is learned.
+	ColdStart time.Duration
+}
+
+// DefaultWindow is one day, because the load of most workloads repeats daily: the late budget of the day can be used at the hours at which
+// it saves most.
+const DefaultWindow = 24 * time.Hour
+
+// Limits are the bounds of a plan. Max must not be less than Min.
+type Limits struct{ Min, Max int32 }
+
+// Value is one measured number.
+type Value struct {
+	V     float64
+	At    time.Time // when the sample was taken; the same time again is the same sample
+	Known bool      // false: missing, stale or not usable. Missing is not zero.
+}
+
+// Evidence is what is known about the workload in one tick. Work is counted in one unit, requests or tokens, in all fields.
+type Evidence struct {
+	Arrivals Value // work that arrived per second
+	Served   Value // work that was completed per second
+	Queued   Value // work that waits and has no replica yet
+	InFlight Value // work that replicas process
+	Busy     Value // mean share of time in which the GPUs of the ready replicas were busy, 0..1
+	Latency  Value // seconds: the measured percentile of the objective's time (wait, time to first token or inter-token latency)
+	Late     Value // share of the work that missed the objective since the last sample, 0..1, if a histogram reports it
+
+	Ready int32 // ready replicas
+	// Starting has the age of each replica that was requested and is not ready yet. The order does not matter. Observe does not keep it.
+	Starting []time.Duration
+	// ColdStarts are the cold starts that ended since the last tick. Observe does not keep it.
+	ColdStarts []ColdStart
+	// Version identifies what determines the capacity of a replica: the image of the server and the GPU type. If it changes, the
+	// capacity is learned again. 0 means unknown.
+	Version uint64
+}
+
+// Phase is a part of a cold start.
+type Phase uint8
+
+// Values of Phase, in the order of time.
+const (
+	NodeLaunch     Phase = iota // from the decision to a launched node
+	Registration                // until the node has joined the cluster
+	GPUAllocatable              // until the node reports its GPUs
+	ImagePull                   // until the container has started
+	ModelLoad                   // until the replica is ready
+	Phases                      // the number of phases
+)
+
+func (p Phase) String() string {
+	return [...]string{"node launch", "registration", "GPU allocatable", "image pull", "model load", "unknown"}[min(p, Phases)]
+}
+
+// ColdStart is one completed start of a replica.
+type ColdStart struct {
+	Total time.Duration         // from the decision to the ready replica
+	Phase [Phases]time.Duration // 0: not known, or not part of this start
+}
