@@ -77,9 +77,10 @@ cover: ## print the statement coverage of unit tests by package
 race: ## test the concurrent packages with the race detector (needs a C compiler)
 	@CGO_ENABLED=1 $(GO) test -race ./pkg/engine ./pkg/policy/... ./pkg/telemetry/... ./pkg/cluster/... ./pkg/externalmetrics ./pkg/dashboard/...
 
+# Packages below the given directories whose tests compare golden files.
+golden = $(shell grep -rl --include='*_test.go' '"github.com/gpuscaler/gpuscaler/pkg/golden"' $(1) | xargs -n1 dirname | sort -u)
 generate: ## regenerate references, schemas and golden files; `make unit` fails if one is out of date
-	@for package in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' cmd pkg | xargs -n1 dirname | sort -u); do $(GO) test ./$$package -update || exit 1; done
-	@UPDATE_GOLDEN=1 $(GO) test ./pkg ./pkg/policy/...
+	@UPDATE_GOLDEN=1 $(GO) test -count=1 $(addprefix ./,$(call golden,cmd pkg)) && cd e2e && UPDATE_GOLDEN=1 $(GO) test -count=1 $(patsubst e2e/%,./%,$(call golden,e2e))
 
 # The first commit that the rule for messages does not apply to is the last one before the rule was written.
 commits: ## check the messages of new commits: package: imperative summary, at most 72 characters

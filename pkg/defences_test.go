@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
 // TestEachRowFailsWithoutItsDefence applies each removal in turn and runs the sections of hostileCases that contain its rows. The files of
@@ -72,7 +74,7 @@ func runRows(t *testing.T, r removal) map[string]bool {
 		// The memory is limited with ulimit. Without the defence, a reply may make the process allocate as much memory as the reply
 		// announces, which would exhaust the machine.
 		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run", "^TestHostileCases$/"+entrancesOf(r.rows))
-		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, "UPDATE_GOLDEN=")
+		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, golden.Variable+"=")
 		out, err := c.CombinedOutput()
 		text, _ := os.ReadFile(log)
 		last := ""

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,15 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
-
-var updateReference = flag.Bool("update", false, "regenerate config/metrics.md")
 
 const metricReference = "../../config/metrics.md"
 
 const referenceHead = `# Metrics of gpuscaler
 
-Generated from the code by ` + "`go test ./cmd/gpuscaler -run Metrics -update`" + `; do not edit. gpuscaler also serves the standard metrics of Go (go_..., process_...).
+Generated from the code by ` + "`make generate`" + `; do not edit. gpuscaler also serves the standard metrics of Go (go_..., process_...).
 Only the leader serves metrics of policies and groups. The namespace label is the workload's namespace: scrape with ` + "`honor_labels: true`" + `.
 
 | metric | type | labels | meaning |
@@ -60,14 +58,7 @@ func TestMetricsReferenceIsCurrent(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		text += rows[name] + "\n"
 	}
-	if *updateReference {
-		if err := os.WriteFile(metricReference, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found, err := os.ReadFile(metricReference); err != nil || string(found) != text {
-		t.Errorf("%s is out of date (%v): go test ./cmd/gpuscaler -run Metrics -update", metricReference, err)
-	}
+	golden.Compare(t, metricReference, text)
 }
 
 // offline returns a controller that is not running, with a kubeconfig of a cluster that does not respond.

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"encoding/json"
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,9 +13,9 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
-)
 
-var update = flag.Bool("update", false, "regenerate the golden files")
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
+)
 
 // modes are the modes of the chart, and the API versions with which mode auto selects them.
 var modes = []struct {
@@ -57,7 +56,7 @@ func TestEachModeMatchesItsGoldenFile(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			r := release(mode.name)
 			r.Values["dashboards"] = map[string]any{"enabled": false} // another test compares them with config/dashboards
-			golden(t, mode.name+".yaml", whole(t, r))
+			golden.Compare(t, "testdata/"+mode.name+".yaml", whole(t, r))
 		})
 	}
 	t.Run("everything enabled", func(t *testing.T) {
@@ -65,7 +64,7 @@ func TestEachModeMatchesItsGoldenFile(t *testing.T) {
 		for name, value := range everything() {
 			r.Values[name] = value
 		}
-		golden(t, "everything.yaml", whole(t, r))
+		golden.Compare(t, "testdata/everything.yaml", whole(t, r))
 	})
 }
 
@@ -198,33 +197,6 @@ func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare("", text, values)
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; go test ./chart -update writes it", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs: see `go test ./chart -update && git diff testdata`\n%s", name, firstDifference(string(want), got))
-	}
-}
-
-func firstDifference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for i := range min(len(w), len(g)) {
-		if w[i] != g[i] {
-			return "- " + w[i] + "\n+ " + g[i]
-		}
-	}
-	return "one is longer"
 }
 
 // With hostNetwork the pod's loopback is the node's. Every process of the node could read the page, which trusts clients on loopback.

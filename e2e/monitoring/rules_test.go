@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
 const (
@@ -155,14 +157,7 @@ func TestChartHasTheSameFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *update {
-			if err := os.WriteFile(copied, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, err := os.ReadFile(copied); err != nil || string(got) != string(want) {
-			t.Errorf("%s differs from %s (%v): go test ./monitoring -update copies it", copied, source, err)
-		}
+		golden.Compare(t, copied, string(want))
 	}
 	shipped, _ := filepath.Glob(root + "/charts/gpuscaler/files/dashboards/*.json")
 	if len(shipped) != len(boards) {

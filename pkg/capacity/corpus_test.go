@@ -6,20 +6,19 @@ import (
 	hashes "hash"
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
 const corpusFile = "testdata/corpus.txt"
 
 // TestDecisionsMatchTheRecordedCorpus replays fixed sequences of observations and compares a hash of every decision with the recorded one.
-// A refactoring must not change the file; a change of behavior regenerates it with -update and says why in its commit.
+// A refactoring must not change the file; a change of behavior regenerates it with UPDATE_GOLDEN=1 and says why in its commit.
 func TestDecisionsMatchTheRecordedCorpus(t *testing.T) {
 	var got bytes.Buffer
 	for seed := range 120 {
@@ -28,27 +27,7 @@ func TestDecisionsMatchTheRecordedCorpus(t *testing.T) {
 	for seed := range 400 {
 		fmt.Fprintf(&got, "bytes %d:%s\n", seed, bytesCorpus(t, uint64(seed)))
 	}
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(corpusFile), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(corpusFile, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(corpusFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	was, is := strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")
-	if len(was) != len(is) {
-		t.Fatalf("%d lines, recorded %d", len(is), len(was))
-	}
-	for i := range was {
-		if was[i] != is[i] {
-			t.Errorf("decisions differ\nrecorded %s\ncomputed %s", was[i], is[i])
-		}
-	}
+	golden.Compare(t, corpusFile, got.String())
 }
 
 // digest computes a hash of decisions. sum returns the hash of the decisions since the last call of sum, as six hexadecimal digits.

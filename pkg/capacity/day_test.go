@@ -1,32 +1,12 @@
 package capacity
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// golden compares a text with a file of testdata, or writes the file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (go test -update writes it)\n got:\n%s\nwant:\n%s", file, got, want)
-	}
-}
 
 // changeLog runs the simulated cluster and collects the texts of actions, reasons and phase changes.
 type changeLog struct {
@@ -120,5 +100,5 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	c.releasing = true
 	d.run(10 * time.Second)
 	c.untouched(before)
-	golden(t, "day.golden", d.String())
+	golden.Compare(t, "testdata/day.golden", d.String())
 }

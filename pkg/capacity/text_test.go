@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
 // The test compares the message of every reason, finding and action with a golden file.
@@ -89,7 +91,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	} {
 		b.WriteString(a.Text())
 	}
-	golden(t, "words.golden", b.String())
+	golden.Compare(t, "testdata/words.golden", b.String())
 }
 
 func TestEveryRuleAndFindingHasAText(t *testing.T) {

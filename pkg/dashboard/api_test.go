@@ -2,11 +2,8 @@ package dashboard
 
 import (
 	"encoding/json"
-	"flag"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,29 +13,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 var (
 	nine    = explaintest.Start // 09:00 UTC
 	chatKey = explaintest.Key
 )
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; write it with -update", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (accept it with -update):\n%s", path, got)
-	}
-}
 
 func text(t *testing.T, e explain.Explanation) string {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -96,11 +97,11 @@ func TestRowAsHTML(t *testing.T) {
 		Badges: []badge{{"held", "bad", "held"}}, Follower: followerCell{"HPA exact", "", true},
 	}
 	first := fragment("overview", "row", rowView{&rising, sparkline{"M0 9H500V3H1000V20H0Z", "M0 9H1000"}})
-	golden(t, "rows.html", first+fragment("overview", "row", rowView{&undecided, sparkline{}}))
+	golden.Compare(t, "testdata/rows.html", first+fragment("overview", "row", rowView{&undecided, sparkline{}}))
 	pages := paginate(130, 2, 50, func(n int) string { return fmt.Sprintf("?page=%d", n) })
 	v := overview{Stats: stats{130, 90, 84, 5, 194, 184}, Pager: pages}
-	golden(t, "stats.html", fragment("overview", "stats", v))
-	golden(t, "pager.html", fragment("overview", "pager", v))
+	golden.Compare(t, "testdata/stats.html", fragment("overview", "stats", v))
+	golden.Compare(t, "testdata/pager.html", fragment("overview", "pager", v))
 }
 
 // A workload without a decision is shown without a target: neither as 0 nor with its last target. The sums do not count it.
@@ -129,7 +130,7 @@ func TestEmptyPanelsAreOmitted(t *testing.T) {
 		t.Error("an empty panel")
 	}
 	v := with.page.overview(get("/"), listing{Page: 1, Per: 50})
-	golden(t, "panels.html", fragment("overview", "panels", v))
+	golden.Compare(t, "testdata/panels.html", fragment("overview", "panels", v))
 	if got := money(3.5, "EUR"); got != "3.50 EUR" {
 		t.Errorf("money = %s", got)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -40,8 +41,8 @@ func TestTablesAsHTML(t *testing.T) {
 	d := scaling.Decision{}
 	d.Status[1] = scaling.SignalMissing
 	v := workloadView{Signals: signalViews(e, d), Rules: ruleViews(e)}
-	golden(t, "signals.html", fragment("workload", "signals", v))
-	golden(t, "rules.html", fragment("workload", "rules", v))
+	golden.Compare(t, "testdata/signals.html", fragment("workload", "signals", v))
+	golden.Compare(t, "testdata/rules.html", fragment("workload", "rules", v))
 }
 
 func TestPageExplainsNowAndEarlierTimes(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -33,10 +34,10 @@ func TestImport(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := strings.TrimSuffix(file, ".yaml") + ".import."
-		golden(t, name+"policy.yaml", plan.Policy)
-		golden(t, name+"replacement.yaml", plan.Replacement)
-		golden(t, name+"rollback.yaml", plan.Rollback)
-		golden(t, name+"lost.txt", strings.Join(plan.Lost, "\n")+"\n")
+		golden.Compare(t, "testdata/"+name+"policy.yaml", plan.Policy)
+		golden.Compare(t, "testdata/"+name+"replacement.yaml", plan.Replacement)
+		golden.Compare(t, "testdata/"+name+"rollback.yaml", plan.Rollback)
+		golden.Compare(t, "testdata/"+name+"lost.txt", strings.Join(plan.Lost, "\n")+"\n")
 		if len(plan.Lost) != lost {
 			t.Errorf("%s: lost %q", file, plan.Lost)
 		}

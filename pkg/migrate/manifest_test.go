@@ -7,6 +7,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -35,14 +36,14 @@ func TestManifestsOfTheExamples(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		golden(t, file, got)
+		golden.Compare(t, "testdata/"+file, got)
 	}
 	chat, _ := example(t, "team-chat/llama-chat")
 	got, err := HPA(chat)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "chat.hpa.yaml", got)
+	golden.Compare(t, "testdata/chat.hpa.yaml", got)
 	var h autoscalingv2.HorizontalPodAutoscaler
 	if err := yaml.UnmarshalStrict([]byte(got), &h); err != nil {
 		t.Errorf("the manifest is not valid: %v", err)

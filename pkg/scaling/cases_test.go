@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
 // testdata/decisions.golden has at least one decision for each rule, with the text that operators read. In that decision the rule must have
@@ -41,7 +43,7 @@ func TestDecisionOfEachRuleAsText(t *testing.T) {
 			t.Errorf("%v has no case", Rule(rule))
 		}
 	}
-	golden(t, "testdata/decisions.golden", out.String())
+	golden.Compare(t, "testdata/decisions.golden", out.String())
 }
 
 // decisionCase is a decision in which the given rule has a Reason. The last target and the ready replicas are row.replicas.

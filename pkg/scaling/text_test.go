@@ -1,17 +1,14 @@
 package scaling
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // The test compares the texts of the reasons of each rule.
 func TestTextOfEachReason(t *testing.T) {
@@ -81,21 +78,5 @@ func TestTextOfEachReason(t *testing.T) {
 	} {
 		fmt.Fprintf(&b, "%-20s %3d -> %-3d %s\n", c.r.Rule, c.r.From, c.r.To, c.r.Text(c.p))
 	}
-	golden(t, "testdata/reasons.golden", b.String())
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (go test -update rewrites it)\n--- want\n%s--- got\n%s", file, want, got)
-	}
+	golden.Compare(t, "testdata/reasons.golden", b.String())
 }

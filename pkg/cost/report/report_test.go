@@ -4,20 +4,16 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"flag"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var monday = time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
 
@@ -64,30 +60,19 @@ func example() *cost.Bill {
 	return b
 }
 
-func golden(t *testing.T, name string, write func(io.Writer, *cost.Bill) error) string {
+// render compares the output of write with a file of testdata, and returns it.
+func render(t *testing.T, name string, write func(io.Writer, *cost.Bill) error) string {
 	t.Helper()
 	var got bytes.Buffer
 	if err := write(&got, example()); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s has changed: read the difference and run the test with -update", path)
-	}
+	golden.Compare(t, "testdata/"+name, got.String())
 	return got.String()
 }
 
 func TestText(t *testing.T) {
-	text := golden(t, "report.txt", WriteText)
+	text := render(t, "report.txt", WriteText)
 	for _, want := range []string{"ada", "nvidia.com/mig-1g.10gb", "x9.huge", "without a known price", "committed, not running", "prod-use1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not contain %q", want)
@@ -103,7 +88,7 @@ func TestText(t *testing.T) {
 // The rows of the CSV file add up to the total. An unknown cost is an empty field. No cell begins with a character that a spreadsheet
 // evaluates as a formula.
 func TestCSVAddsUpToTheTotal(t *testing.T) {
-	rows, err := csv.NewReader(strings.NewReader(golden(t, "chargeback.csv", WriteCSV))).ReadAll()
+	rows, err := csv.NewReader(strings.NewReader(render(t, "chargeback.csv", WriteCSV))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +125,7 @@ func TestCSVAddsUpToTheTotal(t *testing.T) {
 }
 
 func TestMetricsWithoutAPriceAreMissing(t *testing.T) {
-	text := golden(t, "cost.prom", WriteMetrics)
+	text := render(t, "cost.prom", WriteMetrics)
 	if strings.Contains(text, `gpuscaler_cost_dollars{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK`) || !strings.Contains(text, `gpuscaler_cost_unpriced_gpu_hours{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK(1)"`) {
 		t.Error("a workload without a price has a cost, or has no unpriced GPU-hours")
 	}

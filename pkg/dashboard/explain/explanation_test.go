@@ -3,36 +3,15 @@ package explain
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v; write it with -update", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (accept it with -update):\n%s", path, got)
-	}
-}
 
 func text(t *testing.T, e Explanation) string {
 	t.Helper()
@@ -47,7 +26,7 @@ func TestExplanationAsText(t *testing.T) {
 	s := explaintest.New(nil)
 	s.Tick(0)
 	s.ScaleUp()
-	golden(t, "rising.txt", text(t, FromRecord(s.Record(), "prod")))
+	golden.Compare(t, "testdata/rising.txt", text(t, FromRecord(s.Record(), "prod")))
 
 	// Prometheus is unreachable, and a user has set a minimum of ten replicas with an annotation.
 	s.Readings[0] = scaling.Reading{Cause: scaling.CauseUnreachable, Failures: 7, Reported: -1}
@@ -55,7 +34,7 @@ func TestExplanationAsText(t *testing.T) {
 	s.Replicas.OperatorBy = "kubectl-annotate at 09:05"
 	s.Replicas.ManagedHPA = engine.ManagedHPA{}
 	s.Tick(time.Second)
-	golden(t, "blind.txt", text(t, FromRecord(s.Record(), "prod")))
+	golden.Compare(t, "testdata/blind.txt", text(t, FromRecord(s.Record(), "prod")))
 }
 
 // If the scale target does not exist, for example because of a typing error in the scaleTargetRef, neither the text nor the JSON contains a
@@ -65,12 +44,12 @@ func TestUnseenTargetIsExplained(t *testing.T) {
 	s.Unseen = true
 	s.Tick(0)
 	e := FromRecord(s.Record(), "prod")
-	golden(t, "unseen.txt", text(t, e))
+	golden.Compare(t, "testdata/unseen.txt", text(t, e))
 	encoded, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "unseen.json", string(encoded)+"\n")
+	golden.Compare(t, "testdata/unseen.json", string(encoded)+"\n")
 	var decoded Explanation
 	if err := json.Unmarshal(encoded, &decoded); err != nil || text(t, decoded) != text(t, e) || decoded.Line() != e.Line() {
 		t.Errorf("decoded from JSON (%v):\n%s", err, text(t, decoded))
@@ -80,7 +59,7 @@ func TestUnseenTargetIsExplained(t *testing.T) {
 	s.Tick(time.Second)
 	s.Unseen = true // deleted an hour later
 	s.Tick(time.Hour)
-	golden(t, "gone.txt", text(t, FromRecord(s.Record(), "prod")))
+	golden.Compare(t, "testdata/gone.txt", text(t, FromRecord(s.Record(), "prod")))
 }
 
 func TestLogExplainsEveryTimeAcrossRestarts(t *testing.T) {

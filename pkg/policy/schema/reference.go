@@ -12,7 +12,7 @@ import (
 // Reference returns every field of the format as Markdown, from the same field tables as the decoder.
 func Reference() string {
 	var b strings.Builder
-	b.WriteString("# Configuration reference\n\nGenerated from pkg/policy; `UPDATE_GOLDEN=1 go test ./pkg/policy/...` rewrites it.\n")
+	b.WriteString("# Configuration reference\n\nGenerated from pkg/policy by `make generate`; do not edit.\n")
 	b.WriteString("Durations are `90s`, `10m` or whole seconds. Percentages are `70` or `70%`; a fraction is rejected. " +
 		"A field without a value is an omitted field.\n")
 	for _, document := range []struct {

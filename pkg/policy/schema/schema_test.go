@@ -12,14 +12,15 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/schema"
 )
 
 func TestThePublishedSchemasAndReferenceAreCurrent(t *testing.T) {
 	for name, text := range schema.JSONSchemas() {
-		golden(t, filepath.Join("../../../config/schema", name), string(text))
+		golden.Compare(t, filepath.Join("../../../config/schema", name), string(text))
 	}
-	golden(t, "../../../config/schema/reference.md", schema.Reference())
+	golden.Compare(t, "../../../config/schema/reference.md", schema.Reference())
 }
 
 // The schemas accept the documents that `gpuscaler validate` accepts: the examples, and the valid documents to which the tests of package
@@ -175,26 +176,4 @@ func hasType(types, v any) bool {
 		return v == nil
 	}
 	return false
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got == string(want) {
-		return
-	}
-	for i, line := range strings.Split(got, "\n") {
-		if expected := strings.Split(string(want), "\n"); i >= len(expected) || expected[i] != line {
-			t.Fatalf("%s:%d differs; UPDATE_GOLDEN=1 rewrites it after review\n got %s", file, i+1, line)
-		}
-	}
-	t.Fatalf("%s has more lines than the result", file)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
@@ -234,7 +235,7 @@ func TestEachMistakeIsReportedWithItsPlaceAndWhatIsAllowed(t *testing.T) {
 	if n < 60 {
 		t.Errorf("%d mistakes", n)
 	}
-	golden(t, "testdata/mistakes/golden.txt", out.String())
+	golden.Compare(t, "testdata/mistakes/golden.txt", out.String())
 }
 
 // validateTexts validates files with these names, and removes the directory from the problems.
@@ -252,26 +253,4 @@ func validateTexts(t *testing.T, files map[string]string) []policy.Problem {
 		problems[i].Message = strings.ReplaceAll(problems[i].Message, dir+"/", "")
 	}
 	return problems
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got == string(want) {
-		return
-	}
-	for i, line := range strings.Split(got, "\n") {
-		if expected := strings.Split(string(want), "\n"); i >= len(expected) || expected[i] != line {
-			t.Fatalf("%s:%d differs; UPDATE_GOLDEN=1 rewrites it after review\n got %s", file, i+1, line)
-		}
-	}
-	t.Fatalf("%s has more lines than the result", file)
 }

@@ -4,22 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // example is an evaluation of fifteen minutes with a failing spot market, two baselines and the bounds.
 func example(t testing.TB) *evaluate.Report {
@@ -55,31 +51,20 @@ func example(t testing.TB) *evaluate.Report {
 	return r
 }
 
-func golden(t *testing.T, name string, write func(io.Writer, *evaluate.Report) error, r *evaluate.Report) []byte {
+// render compares the output of write with a file of testdata, and returns it.
+func render(t *testing.T, name string, write func(io.Writer, *evaluate.Report) error, r *evaluate.Report) []byte {
 	t.Helper()
 	var got bytes.Buffer
 	if err := write(&got, r); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s differs: check the difference, and run the test with -update", path)
-	}
+	golden.Compare(t, "testdata/"+name, got.String())
 	return got.Bytes()
 }
 
 func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 	r := example(t)
-	text := string(golden(t, "report.txt", WriteText, r))
+	text := string(render(t, "report.txt", WriteText, r))
 	for _, line := range strings.Split(text, "\n") {
 		if strings.HasSuffix(line, " ") {
 			t.Errorf("blanks at the end of %q", line)
@@ -89,7 +74,7 @@ func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 		t.Error("the text does not contain the failed gate")
 	}
 	var back evaluate.Report
-	if err := json.Unmarshal(golden(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != evaluate.Schema {
+	if err := json.Unmarshal(render(t, "report.json", WriteJSON, r), &back); err == nil && back.Schema != evaluate.Schema {
 		t.Errorf("schema %q", back.Schema)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
@@ -30,23 +30,12 @@ func TestSchemaReferenceIsCurrent(t *testing.T) {
 	s.line("| field | type | | meaning |")
 	s.line("|---|---|---|---|")
 	s.fields("", reflect.TypeFor[evaluate.Report]())
-	if *update {
-		if err := os.WriteFile(schemaFile, s.out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(s.out.Bytes(), want) {
-		t.Errorf("%s differs from the types: check the difference, and run the test with -update", schemaFile)
-	}
+	golden.Compare(t, schemaFile, s.out.String())
 	for _, name := range s.bare {
 		t.Errorf("%s has no description: add a comment after the field", name)
 	}
 	documented := map[string]bool{}
-	for _, line := range strings.Split(string(want), "\n") {
+	for _, line := range strings.Split(s.out.String(), "\n") {
 		if name, is := strings.CutPrefix(line, "| `"); is {
 			name, _, _ = strings.Cut(name, "`")
 			documented[name] = true

@@ -1,18 +1,13 @@
 package simulator
 
 import (
-	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // The result of a seed must have the same bytes on every architecture. The workloads are scaled by baselines only, so that the golden file
 // does not change with gpuscaler's rules.
@@ -28,17 +23,5 @@ func TestSeedGivesTheGoldenBytes(t *testing.T) {
 		})
 	}
 	got := append(encode(run(t, c, 6*time.Hour)), '\n')
-	path := filepath.Join("testdata", "baselines.json")
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("the result differs: check the difference, and run the test with -update:\n%s", got)
-	}
+	golden.Compare(t, "testdata/baselines.json", string(got))
 }

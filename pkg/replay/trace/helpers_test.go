@@ -7,14 +7,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // sharedData returns the path of a file in the directory shared/data next to the repository. It skips the test if the file does not exist.
 func sharedData(tb testing.TB, path string) string {
@@ -111,22 +108,5 @@ func refused(tb testing.TB, err error, line int, found string) {
 	}
 	if !strings.Contains(err.Error(), found) {
 		tb.Errorf("got %q, want %q", err, found)
-	}
-}
-
-func golden(tb testing.TB, name, got string) {
-	tb.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if got != string(want) {
-		tb.Errorf("%s differs; accept it with go test -run %s -update\ngot:\n%s\nwant:\n%s", path, tb.Name(), got, want)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
 func TestSummaryAsText(t *testing.T) {
@@ -29,7 +31,7 @@ func TestSummaryAsText(t *testing.T) {
 	if err := Summarize(drawn).WriteText(&sb); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "summary.txt", sb.String())
+	golden.Compare(t, "testdata/summary.txt", sb.String())
 }
 
 func TestSpotSummaryAsText(t *testing.T) {
@@ -40,7 +42,7 @@ func TestSpotSummaryAsText(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "spot.txt", sb.String())
+	golden.Compare(t, "testdata/spot.txt", sb.String())
 }
 
 func TestSparklineShowsIdleTime(t *testing.T) {
@@ -104,7 +106,7 @@ func TestSVG(t *testing.T) {
 	if err := Summarize(tr).WriteSVG(&sb); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "picture.svg", sb.String())
+	golden.Compare(t, "testdata/picture.svg", sb.String())
 	for d := xml.NewDecoder(strings.NewReader(sb.String())); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break

@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,26 +13,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares a text with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (accept it with go test ./pkg/migrate -update):\n%s", name, got)
-	}
-}
 
 // example returns a policy of config/examples and the PlatformConfig.
 func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
