@@ -17,11 +17,12 @@ import (
 
 // traceFlags are the flags that control how a trace is read. Every command that reads traces shares them.
 type traceFlags struct {
-	options trace.Options
-	format  string
-	unit    string
-	zone    string
-	fetched rangeFlags
+	options     trace.Options
+	format      string
+	unit        string
+	serviceUnit string
+	zone        string
+	fetched     rangeFlags
 }
 
 func (t *traceFlags) register(f *pflag.FlagSet) {
@@ -30,6 +31,9 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.Time, "time-column", "", "column of the timestamp: a header, a dotted JSON key, or #2 for the second")
 	f.StringVar(&c.InputTokens, "input-tokens-column", "", "column of the input tokens")
 	f.StringVar(&c.OutputTokens, "output-tokens-column", "", "column of the output tokens")
+	f.StringVar(&c.Service, "service-column", "", "column of the time that a replica spent on a request, without waits; used instead of token "+
+		"counts; found by itself if it is named like service_seconds or processing_time_ms")
+	f.StringVar(&t.serviceUnit, "service-unit", "", "unit of that column: s, ms, us or ns; empty: the unit in its name, or s")
 	f.StringVar(&c.Rate, "rate-column", "", "column of the rate, in a file of windowed rates")
 	f.StringVar(&t.unit, "time-unit", "", "unit of numeric timestamps: s, ms, us or ns")
 	f.StringVar(&t.zone, "timezone", "", "IANA zone of timestamps that have none; empty: UTC")
@@ -51,7 +55,7 @@ func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error
 		return nil, fmt.Errorf("%s and --prometheus both name a trace: use one of them", path)
 	}
 	o := t.options
-	o.Format, o.TimeUnit = trace.Format(t.format), trace.TimeUnit(t.unit)
+	o.Format, o.TimeUnit, o.ServiceUnit = trace.Format(t.format), trace.TimeUnit(t.unit), trace.TimeUnit(t.serviceUnit)
 	if t.zone != "" {
 		zone, err := time.LoadLocation(t.zone)
 		if err != nil {

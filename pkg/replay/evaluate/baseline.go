@@ -13,11 +13,11 @@ const baselineRuns = 8 * evolutionRunsPerKnob
 // scaled returns the baseline with the default values and the tries of its knobs converted from the service Chat8B to the service of the
 // case.
 func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
-	reference := *c
-	reference.Service = simulator.Chat8B
+	reference := simulator.Chat8B
+	reference.IgnoreRecorded = true // recorded service times are those of the case's service
 	rate := 1.0
 	served, _ := c.perReplica(c.Traffic.Duration)
-	if chat, _ := reference.perReplica(c.Traffic.Duration); served > 0 && chat > 0 {
+	if chat, _ := c.perReplicaOf(&reference, c.Traffic.Duration); served > 0 && chat > 0 {
 		rate = served / chat
 	}
 	return r.ScaledTo(float64(max(1, c.Service.Slots))/float64(simulator.Chat8B.Slots), rate)

@@ -136,19 +136,24 @@ func (c *Case) horizon() time.Duration {
 // perReplica returns two rates, in requests per second, for the first part (prefix) of the traffic: the rate that one replica can serve,
 // and the rate of arrivals. Both are 0 if no request arrives in it.
 func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
+	return c.perReplicaOf(&c.Service, prefix)
+}
+
+// perReplicaOf is perReplica for another service.
+func (c *Case) perReplicaOf(s *simulator.Service, prefix time.Duration) (served, arrive float64) {
 	var busy time.Duration
 	n := 0
 	for r := range c.Traffic.All() {
 		if r.At > prefix {
 			break
 		}
-		busy += c.Service.Takes(r)
+		busy += s.Takes(r)
 		n++
 	}
 	if n == 0 {
 		return 0, 0
 	}
-	slots := float64(max(1, c.Service.Slots))
+	slots := float64(max(1, s.Slots))
 	return slots * float64(n) / busy.Seconds(), float64(n) / min(prefix, c.Traffic.Duration).Seconds()
 }
 

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
 // head returns a report without runs and bounds: the workloads with their traffic, and the assumptions.
@@ -154,15 +156,49 @@ func (t trial) own() (out []simulator.Assumption) {
 	return out
 }
 
+// serviceTime returns the assumption about the service time of a request: fixed, as recorded, or computed from tokens, which can be assumed
+// as well.
+func (c *Case) serviceTime(of string) simulator.Assumption {
+	s := &c.Service
+	out := simulator.Assumption{Name: "service time" + of, Source: "an 8B model on one mid-size GPU, unless set by flags"}
+	if s.Fixed > 0 {
+		out.Value = "fixed " + s.Fixed.String()
+		return out
+	}
+	formula := s.Base.String() + " + " + s.Prefill.String() + " per input token + " + s.Decode.String() + " per output token"
+	var all, recorded, unknown int
+	var sum time.Duration
+	for r := range c.Traffic.All() {
+		all++
+		switch {
+		case r.Service > 0:
+			recorded++
+			sum += r.Service
+		case r.InputTokens == trace.UnknownTokens || r.OutputTokens == trace.UnknownTokens:
+			unknown++
+		}
+	}
+	switch {
+	case recorded == all && all > 0:
+		out.Value, out.Source = "as recorded for each request, "+meanOf(sum, recorded)+" on average", "the traffic"
+	case recorded > 0:
+		out.Value = fmt.Sprintf("as recorded for %d of %d requests, %s on average; for the others %s", recorded, all, meanOf(sum, recorded), formula)
+	default:
+		out.Value = formula
+	}
+	if unknown > 0 {
+		out.Value += fmt.Sprintf("; %d of %d requests have no token counts: %d input and %d output tokens assumed", unknown, all, s.Input, s.Output)
+	}
+	return out
+}
+
+func meanOf(sum time.Duration, n int) string { return (sum / time.Duration(n)).Round(time.Millisecond).String() }
+
 // served returns the assumptions about how one workload serves requests.
 func (c *Case) served(of string) []simulator.Assumption {
 	s := &c.Service
-	service := "fixed " + s.Fixed.String()
-	if s.Fixed <= 0 {
-		service = s.Base.String() + " + " + s.Prefill.String() + " per input token + " + s.Decode.String() + " per output token"
-	}
 	out := []simulator.Assumption{
-		{Name: "service time" + of, Value: service, Source: "an 8B model on one mid-size GPU, unless set by flags"},
+		c.serviceTime(of),
 		{Name: "slots" + of, Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
 		{Name: "GPUs per replica" + of, Value: number(float64(max(1, c.GPUs))), Source: "the case"},
 		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound", Source: "computed from the first ten minutes, unless set by flags"},

@@ -58,7 +58,8 @@ type Workload struct {
 	Measures map[string]Measure
 }
 
-// Service is the service time of a request. If its tokens are known: Base + Prefill x input + Decode x output.
+// Service is the service time of a request. The first of these that is known applies: Fixed, the service time in the trace, and
+// Base + Prefill x input + Decode x output.
 type Service struct {
 	Slots   int           // requests that a replica serves concurrently; 0 means 1
 	Fixed   time.Duration // above 0: service time of every request
@@ -67,6 +68,8 @@ type Service struct {
 	Decode  time.Duration // per output token, at a full batch
 	Input   int           // input tokens of a request without a count
 	Output  int
+	// IgnoreRecorded means that the service times in the trace, which another service had, are not used.
+	IgnoreRecorded bool
 	// CacheTokens is the size of a replica's KV cache in tokens, for kvCacheUsage; 0: usage is always 0.
 	CacheTokens int
 }
@@ -77,6 +80,9 @@ var Chat8B = Service{Slots: 8, Base: 50 * time.Millisecond, Prefill: 200 * time.
 // Takes returns the service time of a request in whole microseconds, at least one.
 func (s *Service) Takes(r trace.Request) time.Duration {
 	d := s.Fixed
+	if d <= 0 && !s.IgnoreRecorded {
+		d = r.Service
+	}
 	if d <= 0 {
 		in, out := s.tokens(r)
 		d = s.Base + time.Duration(in)*s.Prefill + time.Duration(out)*s.Decode

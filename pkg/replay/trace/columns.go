@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// role is what a column contains: the time, a token count, the status, the rate, the CV or the family.
+// role is what a column contains: the time, a token count, the status, the service time, the rate, the CV or the family.
 type role int
 
 const (
@@ -17,15 +17,16 @@ const (
 	roleInput
 	roleOutput
 	roleStatus
+	roleService
 	roleRate
 	roleCV
 	roleFamily
 	roles
 )
 
-var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "rate", "cv", "family"}
+var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "service time", "rate", "cv", "family"}
 
-// usualNames has, for each role, the headers of public traces and access logs, in the form that plain returns. If a file has several of
+// usualNames has, for each role except the service time (see usualService), the headers of public traces and access logs, in the form that plain returns. If a file has several of
 // them, the first name in the list is used.
 var usualNames = [roles][]string{
 	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart", "start",
@@ -50,12 +51,12 @@ func plain(header string) string {
 }
 
 func (c Columns) byRole() [roles]string {
-	return [roles]string{c.Time, c.InputTokens, c.OutputTokens, c.Status, c.Rate, c.CV, c.Family}
+	return [roles]string{c.Time, c.InputTokens, c.OutputTokens, c.Status, c.Service, c.Rate, c.CV, c.Family}
 }
 
 func columnsOf(c [roles]string) Columns {
 	return Columns{Time: c[roleTime], InputTokens: c[roleInput], OutputTokens: c[roleOutput], Status: c[roleStatus],
-		Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
+		Service: c[roleService], Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
 }
 
 // over returns c, with each empty field replaced by the field of below.
@@ -87,6 +88,9 @@ type layout struct {
 	where []filter
 	width int // a row must have at least this many columns
 	said  []string
+	notes []string // remarks about columns that are not used
+
+	serviceUnit TimeUnit // of the service times
 }
 
 // filter selects the rows whose column has the value.
@@ -104,10 +108,16 @@ func resolve(p place, headers []string, o Options) (layout, *Error) {
 		if err != nil {
 			return l, err
 		}
-		if wanted == "" {
+		switch {
+		case wanted == "" && role(r) == roleService:
+			at = usualService(headers)
+		case wanted == "":
 			at = usual(headers, usualNames[r])
 		}
 		l.put(role(r), at, headers)
+	}
+	if err := l.resolveService(p, headers, o); err != nil {
+		return l, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Where)) {
 		at, err := find(p, headers, key)

@@ -176,6 +176,6 @@ func readCSV(p place, in *bufio.Reader, o Options, t *Trace) *Error {
 	if err := table.each(add, &b.seen); err != nil {
 		return err
 	}
-	t.Columns = table.said
+	t.Columns, t.Notes = table.said, append(t.Notes, table.notes...)
 	return b.finish(p, t)
 }

@@ -32,6 +32,7 @@ type description struct {
 	Where        map[string]string `yaml:"where"`
 	TimeUnit     TimeUnit          `yaml:"timeUnit"`
 	TimeLayout   string            `yaml:"timeLayout"`
+	ServiceUnit  TimeUnit          `yaml:"serviceUnit"`
 	Timezone     string            `yaml:"timezone"`
 	MaxBackwards span              `yaml:"maxBackwards"`
 	DropFailed   bool              `yaml:"dropFailed"`
@@ -152,6 +153,7 @@ func (d description) under(p place, o Options) (Options, *Error) {
 		o.Where = d.Where
 	}
 	o.TimeUnit, o.TimeLayout = cmp.Or(o.TimeUnit, d.TimeUnit), cmp.Or(o.TimeLayout, d.TimeLayout)
+	o.ServiceUnit = cmp.Or(o.ServiceUnit, d.ServiceUnit)
 	o.MaxBackwards = cmp.Or(o.MaxBackwards, time.Duration(d.MaxBackwards))
 	o.DropFailed = o.DropFailed || d.DropFailed
 	o.Unit, o.Gaps, o.Family = cmp.Or(o.Unit, d.Unit), cmp.Or(o.Gaps, d.Gaps), cmp.Or(o.Family, d.Family)

@@ -38,7 +38,7 @@ func TestDescriptionConfiguresTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := mustCollect(t, tr)
-	if len(all) != 2 || all[0] != (Request{30 * time.Second, 6, 12, false}) || all[1] != (Request{88 * time.Minute, 900, 12, false}) {
+	if len(all) != 2 || all[0] != (Request{30 * time.Second, 6, 12, false, 0}) || all[1] != (Request{88 * time.Minute, 900, 12, false, 0}) {
 		t.Errorf("got %v", all)
 	}
 	if want := time.Date(2026, 1, 5, 8, 1, 0, 0, time.UTC); !tr.Start.Equal(want) || tr.Duration != 89*time.Minute || tr.Name != "log.csv" {

@@ -78,7 +78,7 @@ func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
 	if b == nil {
 		return p.refuse("an empty file", "at least one request")
 	}
-	t.Columns = k.said
+	t.Columns, t.Notes = k.said, append(t.Notes, k.notes...)
 	return b.finish(p, t)
 }
 

@@ -47,6 +47,7 @@ type Columns struct {
 	InputTokens  string `yaml:"inputTokens"`
 	OutputTokens string `yaml:"outputTokens"`
 	Status       string `yaml:"status"`
+	Service      string `yaml:"service"` // time that a replica spends on the request; request logs only
 	Rate         string `yaml:"rate"`
 	CV           string `yaml:"cv"`
 	Family       string `yaml:"family"`
@@ -59,6 +60,7 @@ type Options struct {
 	Where   map[string]string // keep only rows whose column has this value; the first key is a column as in Columns
 
 	TimeUnit     TimeUnit       // of numeric timestamps
+	ServiceUnit  TimeUnit       // of numeric service times; AutoUnit: the unit in the header, or seconds
 	TimeLayout   string         // Go layout of timestamps in another form: "02/Jan/2006:15:04:05 -0700"
 	Location     *time.Location // of timestamps without a zone; nil means UTC
 	MaxBackwards time.Duration  // maximum time that a row may be before an earlier row; 0 means DefaultMaxBackwards
@@ -79,7 +81,7 @@ type Options struct {
 }
 
 const (
-	// DefaultMaxRequests is the default limit of requests in memory. With 32 bytes each they need 640 MB.
+	// DefaultMaxRequests is the default limit of requests in memory. With 40 bytes each they need 800 MB.
 	DefaultMaxRequests = 20_000_000
 	// DefaultMaxBackwards is the default of Options.MaxBackwards. It is long enough for logs in which each row is written at the end of its
 	// request. It is shorter than the hour that a local clock repeats at the end of daylight saving time, so that such a log is rejected.
@@ -113,11 +115,14 @@ func (o Options) withDefaults(file string) (Options, error) {
 // wrong returns the allowed values of the first invalid option, or "".
 func (o Options) wrong() string {
 	_, unit := perUnit[o.TimeUnit]
+	_, serviceUnit := perUnit[o.ServiceUnit]
 	switch {
 	case !slices.Contains([]Format{AutoFormat, CSV, JSONLines, RateCSV, Prometheus}, o.Format):
 		return "format csv, jsonl, rates or prometheus"
 	case o.TimeUnit != AutoUnit && !unit:
 		return "timeUnit s, ms, us or ns"
+	case o.ServiceUnit != AutoUnit && !serviceUnit:
+		return "serviceUnit s, ms, us or ns"
 	case !slices.Contains([]RateUnit{PerSecond, PerMinute, PerWindow}, o.Unit):
 		return "unit perSecond, perMinute or perWindow"
 	case !slices.Contains([]Gaps{RefuseGaps, HoldGaps, ZeroGaps}, o.Gaps):

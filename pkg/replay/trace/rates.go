@@ -53,6 +53,7 @@ type rateCounts struct {
 	unknown  int // NaN samples
 	noFamily int
 	shorter  int // clients with a shorter time span than the trace
+	services int // files with a column of service times, which rates do not use
 }
 
 func newRateBuilder(o Options) *rateBuilder {
@@ -94,7 +95,10 @@ func (b *rateBuilder) readCSV(p place, client string, in *bufio.Reader) *Error {
 		return table.refuse("no column of rates", "one named like rate, rps or qps; or say which (columns.rate)")
 	}
 	b.begin(p, client)
-	b.said = table.said
+	if b.said = table.said; table.at[roleService] != absent {
+		b.seen.services++
+		b.said = slices.DeleteFunc(b.said, func(s string) bool { return strings.Contains(s, " = "+roleNames[roleService]) })
+	}
 	b.clock.unit = table.timeUnit(b.o)
 	add := func(p place, row []string) *Error { return b.row(p, &table.layout, row) }
 	return table.each(add, &b.seen.rows)
@@ -168,6 +172,9 @@ func (b *rateBuilder) add(p place, s sample) *Error {
 
 // finish converts the samples to windows, stores them in t, and selects the windows within From..To.
 func (b *rateBuilder) finish(p place, t *Trace) *Error {
+	if b.o.Columns.Service != "" || b.o.ServiceUnit != AutoUnit {
+		return p.refuse("a column of service times for rates", "a request log, in which each request has its own; or a fixed service time")
+	}
 	t.Kind, t.Columns = Rates, b.said
 	origin, err := b.origin(p)
 	if err != nil {

@@ -32,6 +32,7 @@ func (s Summary) WriteText(w io.Writer) error {
 		100*s.Over10mFrac, grouped(s.ZeroBins))
 	t.tokens("input", s.Input, s.Requests)
 	t.tokens("output", s.Output, s.Requests)
+	t.service(s.Service, s.Requests)
 	t.line("profile", "%s", Sparkline(s.Bins, sparkWidth))
 	for _, c := range s.Columns {
 		t.line("column", "%s", c)
@@ -87,6 +88,18 @@ func (t *lines) tokens(label string, s TokenSummary, requests int) {
 		return
 	}
 	t.line(label, "tokens mean %s  p50 %s  p95 %s  max %s", compact(s.Mean), grouped(s.P50), grouped(s.P95), grouped(s.Max))
+	if s.Known < requests {
+		t.line("", "known for %s of the requests", grouped(s.Known))
+	}
+}
+
+// service writes the line about service times, if any are known.
+func (t *lines) service(s TimeSummary, requests int) {
+	if s.Known == 0 {
+		return
+	}
+	length := func(seconds float64) string { return human(time.Duration(seconds * float64(time.Second))) }
+	t.line("service", "mean %s  p50 %s  p95 %s  max %s", length(s.Mean), length(s.P50), length(s.P95), length(s.Max))
 	if s.Known < requests {
 		t.line("", "known for %s of the requests", grouped(s.Known))
 	}

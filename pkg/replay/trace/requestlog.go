@@ -25,7 +25,7 @@ type logBuilder struct {
 type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
-	noTokens                              int
+	noTokens, noService, noWork           int           // noWork: a service time of 0
 	milliseconds                          bool          // toMilliseconds changed the unit
 	furthest                              time.Duration // before an earlier row
 	strange                               string        // a status of unknown meaning
@@ -63,6 +63,11 @@ func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	}
 	if r.OutputTokens, err = tokens(p, roleOutput, l.cell(row, roleOutput)); err != nil {
 		return err
+	}
+	if l.at[roleService] != absent {
+		if r.Service, err = b.serviceTime(p, l, row); err != nil {
+			return err
+		}
 	}
 	r.Failed = b.failed(l.cell(row, roleStatus))
 	return b.keep(p, r, l.at[roleStatus] != absent)
@@ -139,7 +144,7 @@ func (b *logBuilder) keep(p place, r Request, hasStatus bool) *Error {
 		b.seen.noTokens++
 	}
 	if len(b.all) == b.o.MaxRequests {
-		return p.refuse(fmt.Sprintf("more than %d requests", b.o.MaxRequests), "fewer, or a higher maxRequests (32 bytes of memory each)")
+		return p.refuse(fmt.Sprintf("more than %d requests", b.o.MaxRequests), "fewer, or a higher maxRequests (40 bytes of memory each)")
 	}
 	b.all = append(b.all, r)
 	return nil
@@ -237,6 +242,8 @@ func (b *logBuilder) notes() []string {
 	n.count(c.failed, "rows that failed, "+map[bool]string{false: "kept, for they were demand", true: "dropped"}[b.o.DropFailed])
 	n.count(c.zeroOutput, "rows with 0 output tokens (failed, or embeddings)")
 	n.count(c.dropped, "failed rows dropped")
+	n.count(c.noService, "rows without a service time")
+	n.count(c.noWork, "rows with a service time of 0")
 	n.count(c.statuses, "rows with a status such as "+quote(c.strange)+", read as a success")
 	switch {
 	case c.noTokens < len(b.all):

@@ -35,6 +35,7 @@ type Summary struct {
 
 	Input   TokenSummary `json:"inputTokens"`
 	Output  TokenSummary `json:"outputTokens"`
+	Service TimeSummary  `json:"serviceSeconds"`
 	Columns []string     `json:"columns,omitempty"`
 	Notes   []string     `json:"notes,omitempty"`
 }
@@ -59,7 +60,17 @@ type TokenSummary struct {
 	Max   int     `json:"max"`
 }
 
-// Summarize returns the summary of a trace. It uses 4 bytes of memory for each known token count and 8 bytes for each bin.
+// TimeSummary describes the requests with a known service time, in seconds.
+type TimeSummary struct {
+	Known int     `json:"known"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	Max   float64 `json:"max"`
+}
+
+// Summarize returns the summary of a trace. It uses 4 bytes of memory for each known token count, 8 bytes for each known service time, and
+// 8 bytes for each bin.
 func Summarize(t *Trace) Summary {
 	s := Summary{Name: t.Name, Kind: t.Kind, Start: t.Start, Duration: t.Duration, Clients: len(t.clients), Columns: t.Columns, Notes: t.Notes}
 	if t.Kind == Rates {
@@ -74,6 +85,7 @@ func Summarize(t *Trace) Summary {
 func (s *Summary) countRequests(t *Trace) {
 	s.Bin = time.Minute
 	var input, output tokenCounts
+	var service []time.Duration
 	last := time.Duration(0)
 	bins := make([]float64, int(t.Duration/s.Bin)+1)
 	for r := range t.All() {
@@ -83,6 +95,9 @@ func (s *Summary) countRequests(t *Trace) {
 		bins[min(int(r.At/s.Bin), len(bins)-1)]++
 		input.add(r.InputTokens)
 		output.add(r.OutputTokens)
+		if r.Service > 0 {
+			service = append(service, r.Service)
+		}
 	}
 	s.gap(t.Duration - last)
 	n := len(bins)
@@ -91,7 +106,7 @@ func (s *Summary) countRequests(t *Trace) {
 		bins = bins[:n-1] // a day has 1440 minutes, not 1441
 	}
 	s.Bins = bins
-	s.Input, s.Output = input.summary(), output.summary()
+	s.Input, s.Output, s.Service = input.summary(), output.summary(), summaryOf(service)
 	s.fractions()
 }
 

@@ -17,6 +17,7 @@ type Request struct {
 	InputTokens  int           // prompt tokens, or UnknownTokens
 	OutputTokens int           // generated tokens, or UnknownTokens; 0 is for example a failed request or an embedding
 	Failed       bool          // the status in the log is a failure; the request is part of the load
+	Service      time.Duration // recorded time that a replica spends on the request, without waits; 0: unknown
 }
 
 // Stream returns requests in the order of At. Requests with the same At have the same order in each stream. After the last request, Next
@@ -80,7 +81,7 @@ func (t *Trace) All() iter.Seq[Request] {
 	}
 }
 
-// Collect returns all requests, 32 bytes each. For a log it returns the trace's own slice, which must not be changed. For other traces,
+// Collect returns all requests, 40 bytes each. For a log it returns the trace's own slice, which must not be changed. For other traces,
 // more than max requests are an error, because two weeks of rates can be hundreds of millions of requests. max <= 0 means
 // DefaultMaxRequests.
 func (t *Trace) Collect(max int) ([]Request, error) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,8 @@ import (
 // contain.
 const mark = "# gpuscaler.io/trace "
 
-// WriteCSV writes the trace as a request log that Open reads back: seconds from the start with nine digits, and known token counts.
+// WriteCSV writes the trace as a request log that Open reads back: seconds from the start with nine digits, known token
+// counts and known service times.
 func (t *Trace) WriteCSV(w io.Writer) error {
 	out := bufio.NewWriterSize(w, peekSize)
 	start := "none"
@@ -21,7 +23,12 @@ func (t *Trace) WriteCSV(w io.Writer) error {
 		start = t.Start.UTC().Format(time.RFC3339Nano)
 	}
 	// A bufio.Writer returns its first error from Flush.
-	fmt.Fprintf(out, "%sstart=%s duration=%s\ntimestamp_s,input_tokens,output_tokens,status\n", mark, start, t.Duration)
+	fmt.Fprintf(out, "%sstart=%s duration=%s\ntimestamp_s,input_tokens,output_tokens,status", mark, start, t.Duration)
+	services := t.Kind == Log && slices.ContainsFunc(t.log, func(r Request) bool { return r.Service > 0 })
+	if services {
+		out.WriteString(",service_seconds")
+	}
+	out.WriteByte('\n')
 	var line []byte
 	for r := range t.All() {
 		line = appendSeconds(line[:0], r.At)
@@ -30,6 +37,12 @@ func (t *Trace) WriteCSV(w io.Writer) error {
 		line = append(line, ',')
 		if r.Failed {
 			line = append(line, "failed"...)
+		}
+		if services {
+			line = append(line, ',')
+			if r.Service > 0 {
+				line = appendSeconds(line, r.Service)
+			}
 		}
 		if _, err := out.Write(append(line, '\n')); err != nil {
 			return err
