@@ -192,7 +192,9 @@ func (c *Case) serviceTime(of string) simulator.Assumption {
 	return out
 }
 
-func meanOf(sum time.Duration, n int) string { return (sum / time.Duration(n)).Round(time.Millisecond).String() }
+func meanOf(sum time.Duration, n int) string {
+	return (sum / time.Duration(n)).Round(time.Millisecond).String()
+}
 
 // served returns the assumptions about how one workload serves requests.
 func (c *Case) served(of string) []simulator.Assumption {

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -260,5 +263,41 @@ func TestSearchWithoutASolutionDoesNotPayAnyPrice(t *testing.T) {
 	}
 	if best.Run.Cost > 20 || best.Run.OnTime < 0.9 {
 		t.Errorf("%v costs %v at %v on time", best.Settings, best.Run.Cost, best.Run.OnTime)
+	}
+}
+
+// 20 requests arrive together every 2.5 hours, of which 5% may be late. Each cold start makes all 20 late, so the cooldown must be longer
+// than the gaps. A search that tries at most an hour finds no settings that meet the SLO.
+func TestSearchFindsACooldownOfHours(t *testing.T) {
+	text := &strings.Builder{}
+	text.WriteString("ts,service_seconds\n")
+	for wave := range 3 {
+		for i := range 20 {
+			fmt.Fprintf(text, "%d,1\n", 9000*wave+3*i)
+		}
+	}
+	tr, err := trace.Read("waves.csv", strings.NewReader(text.String()), trace.Options{Duration: 510 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := small(t, func(c *Case) {
+		c.Traffic, c.Initial = tr, 1
+		c.Policy = chat(func(p *scaling.Policy) { p.MinReplicas, p.CooldownPeriod = 0, 10*time.Minute })
+	})
+	all := Knobs(c.Policy)
+	knobs := slices.DeleteFunc(slices.Clone(all), func(k Knob) bool { return k.Name != "cooldownPeriod, s" })
+	best, err := c.SearchPolicy(knobs).Climb(context.Background(), Values(knobs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cooldown := best.Settings[0]; !best.Run.MeetsSLO || cooldown < 9000-120 || cooldown > 12000 {
+		t.Errorf("a cooldown of %v s, %.1f%% on time; want about the gap of 9000 s", cooldown, 100*best.Run.OnTime)
+	}
+	for _, b := range simulator.Baselines() {
+		for _, k := range b.Knobs {
+			if k.Name == "cooldownPeriod, s" && k.Tries[0] < 4*3600 {
+				t.Errorf("%s tries a cooldown of at most %v s", b.Name, k.Tries[0])
+			}
+		}
 	}
 }

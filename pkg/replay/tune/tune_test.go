@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,5 +192,52 @@ func TestReportPartIsUsedOnce(t *testing.T) {
 	text, err := r.Rewrite([]byte(generous))
 	if err != nil || !bytes.Equal(text, []byte(generous)) {
 		t.Errorf("the policy changed (%v):\n%s", err, text)
+	}
+}
+
+// The report part runs twice: with the current settings and with the chosen ones. If the chosen ones miss the SLO there, no others run.
+func TestReportRunsOnlyTheCurrentAndTheChosenSettings(t *testing.T) {
+	for _, meets := range []bool{true, false} {
+		var ran [][]float64
+		r := Result{knobs: []evaluate.Knob{{Name: "target", Value: 2}}, best: []float64{7}, Chosen: true}
+		third := &evaluate.Search{Play: func(_ context.Context, settings []float64) (evaluate.Run, error) {
+			ran = append(ran, settings)
+			return evaluate.Run{Load: evaluate.Load{MeetsSLO: meets}}, nil
+		}}
+		if err := r.report(context.Background(), third); err != nil {
+			t.Fatal(err)
+		}
+		if len(ran) != 2 || ran[0][0] != 2 || ran[1][0] != 7 || r.Found != meets {
+			t.Errorf("the report part ran with %v, found %t; want 2 and 7, and %t", ran, r.Found, meets)
+		}
+	}
+}
+
+// No settings can meet this SLO, because one replica is the maximum. The result says so, names how many settings were tried, and its rows
+// show the current settings, at their own cost.
+func TestVerdictSaysThatNothingMeetsTheSLO(t *testing.T) {
+	c := load(t, strings.Replace(generous, "maxReplicas: 10", "maxReplicas: 1", 1))
+	p := parts(t, c)
+	for _, k := range []*evaluate.Case{&p.Search, &p.Choose, &p.Report} {
+		drawn, err := k.Traffic.Drawn(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Traffic = drawn.Until(3 * time.Minute)
+	}
+	r, err := Search(context.Background(), p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words bytes.Buffer
+	if err := r.WriteText(&words); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("team/chat: none of %d settings meets the SLO on the searched part; the policy is not changed", r.Tried)
+	if first, _, _ := strings.Cut(words.String(), "\n"); first != want || r.Chosen || r.Checked != 0 || r.Tried < 50 {
+		t.Errorf("the verdict is %q, want %q; %d settings were checked", first, want, r.Checked)
+	}
+	if r.Report.After.Cost != r.Report.Before.Cost || strings.Contains(words.String(), "KNOB") {
+		t.Errorf("the result proposes other settings:\n%s", words.String())
 	}
 }
