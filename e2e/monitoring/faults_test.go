@@ -94,6 +94,8 @@ var faults = []struct {
 	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
 	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
 	{"ReplicasCrashing", 68, 72, map[string]string{"gpuscaler_crashing_replicas" + chat: "0x60 2x240"}, nil},
+	{"PodsRejected", 68, 72, map[string]string{
+		`gpuscaler_rejected_replicas{namespace="team-chat",policy="llama-chat",kind="ResourceQuota",name="gpus"}`: "_x60 3x240"}, nil},
 	{"PolicyRefused", 63, 70, map[string]string{
 		`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`: "1x60 " +
 			"_x240", `gpuscaler_policy_document{document="chat",file="chat.yaml",state="LastValid"}`: "_x60 1x240"}, nil},

@@ -165,7 +165,7 @@ type Workload struct {
 	Size    int32 // pods of one replica; 0: one
 	Known   bool  // it has a recent decision, from readings that are not missing
 	Paused  bool  // a user paused it: its demand is its current size
-	Quota   bool  // a ResourceQuota refuses its pods
+	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
 	Claims  bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
 	Pods    []Pod // those of one replica are adjacent

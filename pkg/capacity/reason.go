@@ -56,7 +56,7 @@ const (
 	CauseSpotWaitTimeout       // pods waited longer than the spot wait timeout
 	CauseLimit                 // the NodePool is at its limit
 	CauseNotReady              // the NodePool is not ready or does not exist
-	CauseQuota                 // a ResourceQuota refuses the pods
+	CauseQuota                 // the API server rejects the pods, for example because of a ResourceQuota or a LimitRange
 	CauseProbe                 // a probe failed
 )
 

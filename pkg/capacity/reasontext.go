@@ -35,7 +35,7 @@ func (c CapacityType) String() string {
 // String returns the cause for messages.
 func (c Cause) String() string {
 	return [...]string{"", "launches refused", "nodes lost", "spot wait timeout expired", "NodePool at its limit", "NodePool not ready",
-		"pods refused by a ResourceQuota", "probe failed"}[min(c, CauseProbe)]
+		"pods rejected by the API server (ResourceQuota, LimitRange or admission policy)", "probe failed"}[min(c, CauseProbe)]
 }
 
 // String returns the reason why the limit is not 0, for messages.

@@ -105,8 +105,8 @@ func (t *tick) capTargets() {
 	}
 }
 
-// placed returns the number of replicas of which all pods exist and are on nodes. If a ResourceQuota refuses further pods of the workload,
-// replicas with pending pods also count.
+// placed returns the number of replicas of which all pods exist and are on nodes. If the API server rejects further pods of the
+// workload, replicas with pending pods also count.
 func (w *Workload) placed() (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		if !w.complete(pods) {

@@ -23,7 +23,7 @@ func (w nodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bo
 	}
 	return nodes.Target{
 		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, Extended: found.Extended,
-		PerPod: found.PerPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.QuotaExceeded,
+		PerPod: found.PerPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.Rejection.Kind != "",
 	}, true
 }
 

@@ -63,19 +63,21 @@ func (l listing) query(edit func(*listing)) string {
 var filters = map[string]func(*row) bool{
 	"": func(*row) bool { return true },
 	"attention": func(r *row) bool {
-		return r.has("held", "stale", "undecided", "degraded", "crashing", "paused", "override")
+		return r.has("held", "stale", "undecided", "degraded", "crashing", "rejected", "paused", "override")
 	},
 	"waiting":  (*row).Waiting,
 	"degraded": func(r *row) bool { return r.has("degraded") },
 	"unserved": func(r *row) bool { return r.has("held", "stale", "undecided", "advisory") },
 	"operator": func(r *row) bool { return r.has("paused", "override") },
 	"crashing": func(r *row) bool { return r.has("crashing") },
+	"rejected": func(r *row) bool { return r.has("rejected") },
 	"zero":     func(r *row) bool { return r.Decided && r.Target == 0 },
 	"inexact":  func(r *row) bool { return !r.Follower.Exact },
 }
 
 var filterNames = []struct{ name, text string }{
 	{"", "All"}, {"attention", "Need attention"}, {"waiting", "Waiting for replicas"}, {"degraded", "Degraded"}, {"crashing", "Crashing"},
+	{"rejected", "Pods rejected"},
 	{"unserved", "Not served"}, {"operator", "Paused or overridden"}, {"inexact", "Not followed exactly"}, {"zero", "Target is zero"},
 }
 

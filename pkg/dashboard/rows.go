@@ -126,6 +126,9 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	if text := explain.CrashText(r.View.Crashing, r.Workload.Key.Namespace, r.View.CrashingPod); text != "" {
 		all = append(all, badge{"crashing", "bad", text})
 	}
+	if text := explain.RejectionText(r.View.Rejected, r.Workload.Key.Namespace, r.View.Rejection); text != "" {
+		all = append(all, badge{"rejected", "bad", text})
+	}
 	switch o := explain.NewOperator(r.View); {
 	case o == nil:
 	case o.Paused:

@@ -30,6 +30,7 @@ type workloadView struct {
 	Next     string
 	Follows  string
 	Crashes  string // the replicas that restart in a loop
+	Rejects  string // the replicas whose pods the API server rejects
 	Operator string // the pause or the override of a user
 	Rules    []ruleView
 	Signals  []signalView
@@ -141,7 +142,7 @@ func (p *Page) workload(r *http.Request, q workloadQuery) (v workloadView, ok bo
 		frame: p.frame(r, fromWorkload, "workloads", q.Key.String()), Row: p.row(&record, unserved), E: e,
 		Object: record.Workload.Target, AtTime: p.moment(record.At), Asked: p.moment(q.At), Now: p.moment(now), Q: q.Q,
 	}
-	v.Crashes = v.E.Crashes()
+	v.Crashes, v.Rejects = v.E.Crashes(), v.E.Rejections()
 	v.Next, v.Follows = v.E.Next(p.options.Zone), v.E.Follows()
 	if o := v.E.Operator; o != nil {
 		v.Operator = o.Text(p.options.Zone)

@@ -215,6 +215,7 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 		Replicas: v.Replicas, Ready: v.Ready, Loading: v.Loading, Pending: v.Pending,
 		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit,
 	}
+	o.Advice.Rejected = v.Rejected > 0
 	// The maxReplicas of an HPA limits the target only if the HPA reads gpuscaler's metric. An HPA that reads another metric is about to be
 	// replaced by one that does.
 	if v.ManagedHPA.Kind != "" {

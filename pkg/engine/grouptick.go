@@ -33,7 +33,7 @@ type Orphan struct{ Pool, Record string }
 // Advice is the result of a capacity group for one workload; the zero value has no effect.
 type Advice struct {
 	Capped             bool
-	Cap, AtRisk, Surge int32 // Cap: replicas beyond which no node can be launched, if Capped
+	Cap, AtRisk, Surge int32 // Cap: replicas beyond which no node can be launched or no pod created, if Capped
 }
 
 func (a Advice) forScaling() scaling.Advice {

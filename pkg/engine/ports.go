@@ -48,7 +48,10 @@ type View struct {
 	// of their pods.
 	Crashing    int32  `json:",omitempty"`
 	CrashingPod string `json:",omitempty"`
-	GPUs        int32  // GPUs per replica in the pod template; 0 if it requests none
+	// Rejected is the number of replicas whose pods the API server rejects, at least 1 while it rejects any; Rejection is the reason.
+	Rejected  int32     `json:",omitempty"`
+	Rejection Rejection `json:",omitzero"`
+	GPUs      int32     // GPUs per replica; 0 if its pods request none
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target, -1 if there is none.
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator

@@ -36,13 +36,17 @@ func (t *tick) surge() {
 	}
 }
 
-// capacity limits an increase to the number of replicas for which nodes can be launched. It never lowers the target below the current
-// replicas, because Karpenter launches nodes for pods that are already pending.
+// capacity limits an increase to the number of replicas for which nodes can be launched and pods can be created. It never lowers the target
+// below the current replicas, because Karpenter launches nodes for pods that are already pending.
 func (t *tick) capacity() {
 	t.uncapped = t.n
 	if limit := t.o.Advice.Cap; limit >= 0 {
 		to := min(t.n, max(limit, t.current))
-		t.set(RuleCapacity, -1, to, float64(limit), float64(t.n))
+		rejected := 0.0
+		if t.o.Advice.Rejected {
+			rejected = 1
+		}
+		t.set(RuleCapacity, -1, to, float64(limit), rejected)
 	}
 }
 

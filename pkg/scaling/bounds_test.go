@@ -272,10 +272,12 @@ func TestAdvice(t *testing.T) {
 	})
 	cap := func(n int32) func(*Observation) { return func(o *Observation) { o.Advice.Cap = n } }
 	check(t, RuleCapacity, []row{
-		{name: "stops an increase", replicas: 6, values: []float64{90}, see: cap(7), want: 7, from: 9, to: 7, a: 7, b: 9},
-		{name: "does not lower below the current replicas", replicas: 6, values: []float64{90}, see: cap(4), want: 6, from: 9, to: 6, a: 4, b: 9},
-		{name: "does not raise", replicas: 6, values: []float64{30}, see: cap(7), want: 3, from: 3, to: 3, a: 7, b: 3},
+		{name: "stops an increase", replicas: 6, values: []float64{90}, see: cap(7), want: 7, from: 9, to: 7, a: 7},
+		{name: "does not lower below the current replicas", replicas: 6, values: []float64{90}, see: cap(4), want: 6, from: 9, to: 6, a: 4},
+		{name: "does not raise", replicas: 6, values: []float64{30}, see: cap(7), want: 3, from: 3, to: 3, a: 7},
 		{name: "none", replicas: 6, values: []float64{90}, see: cap(-1), want: 9, from: noReason},
+		{name: "pods are rejected", replicas: 6, values: []float64{90}, see: func(o *Observation) { o.Advice.Cap, o.Advice.Rejected = 5, true },
+			want: 6, from: 9, to: 6, a: 5, b: 1},
 	})
 }
 

@@ -53,7 +53,8 @@ const (
 	// RuleSurge adds replicas for a move between NodePools. A: how many. A negative A is the number of replicas that RuleAtRisk and
 	// RuleSurge added to the last target and that are no longer needed.
 	RuleSurge
-	// RuleCapacity stops a scale-up for which no node can be launched. A: the cap. B: the target without it.
+	// RuleCapacity stops a scale-up for which no node can be launched or no pod can be created. A: the cap. B: 1 if the API server rejects
+	// further pods, else 0.
 	RuleCapacity
 	// RuleOverride applies the bounds of the override annotation. A: minimum, B: maximum; -1 where unset.
 	RuleOverride

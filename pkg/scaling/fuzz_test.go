@@ -60,7 +60,7 @@ func (t *tape) policy() *Policy {
 
 func (t *tape) observation(now time.Time) Observation {
 	o := Observation{Replicas: t.int32(), Ready: t.int32(), Loading: t.int32(), Pending: t.int32(), Forecast: t.int32(),
-		Advice:   Advice{t.int32(), t.int32(), t.int32()},
+		Advice:   Advice{Cap: t.int32(), AtRisk: t.int32(), Surge: t.int32()},
 		Operator: Operator{Paused: t.byte()%8 == 1, Min: t.int32(), Max: t.int32(), Until: now.Add(t.duration())}}
 	if t.byte()%4 == 1 {
 		o.HPAMaxReplicas = t.int32()

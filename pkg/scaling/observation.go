@@ -42,9 +42,10 @@ const MaxAhead = 2 * time.Second
 
 // Advice is what a capacity group computed for one workload. Decide uses the Advice of the previous tick.
 type Advice struct {
-	Cap    int32 // replicas beyond which no node can be launched; -1: no cap
-	AtRisk int32 // ready replicas on nodes that are about to be interrupted
-	Surge  int32 // replicas to add for a move between NodePools
+	Cap      int32 // replicas beyond which no node can be launched; -1: no cap
+	Rejected bool  // the API server rejects further pods, and Cap is for that reason
+	AtRisk   int32 // ready replicas on nodes that are about to be interrupted
+	Surge    int32 // replicas to add for a move between NodePools
 }
 
 // TeamLimit is the workload's share of its team's limits in this tick. The zero value is no limit.

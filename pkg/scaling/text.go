@@ -147,10 +147,14 @@ func (r Reason) limitText(p *Policy) string {
 		}
 		return fmt.Sprintf("%.0f added to move replicas between NodePools", r.A)
 	case RuleCapacity:
-		if r.To < r.From {
-			return fmt.Sprintf("capped at %d: no node can be launched beyond %s", r.To, replicas(r.A))
+		why := "no node can be launched beyond " + replicas(r.A)
+		if r.B == 1 {
+			why = "the API server rejects further pods"
 		}
-		return "no node can be launched beyond " + replicas(r.A)
+		if r.To < r.From {
+			return fmt.Sprintf("capped at %d: %s", r.To, why)
+		}
+		return why
 	case RuleOverride:
 		return overrideText(r.A, r.B)
 	case RulePaused:

@@ -17,6 +17,10 @@ func (e *entry) refresh() {
 	if e.target != nil {
 		v.Replicas, v.GPUs = e.target.Replicas, e.target.GPUs
 		e.countReplicas(&v)
+		if v.Rejection = e.target.Rejection; v.Rejection.Kind != "" {
+			// If no replica is missing, the rejected pod is an additional one, such as that of a rolling update.
+			v.Rejected = max(v.Replicas-v.Ready-v.Loading-v.Pending-v.Crashing, 1)
+		}
 		operators = append(operators, &e.target.operator)
 	}
 	for _, name := range sortedKeys(e.hpas) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -62,7 +63,7 @@ type Target struct {
 	Unreadable     bool               // the pod template cannot be decoded, so GPUs and Extended are not known
 	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
 	LimitsOnly     bool               // a container has a limit and no request of an extended resource; the API server completes only pods
-	QuotaExceeded  bool               // a ResourceQuota refuses its pods
+	Rejection      engine.Rejection   // why the API server creates no further pods; the zero value if it does
 	Selector       labels.Selector    // nil while it is not known: the target then has no view
 	operator       Operator
 }
@@ -79,11 +80,7 @@ func TrimDeployment(obj any) (any, error) {
 		return obj, nil
 	}
 	t := appsTarget(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template.Spec).as("Deployment", d.Spec.Replicas)
-	for i := range d.Status.Conditions {
-		c := &d.Status.Conditions[i]
-		t.QuotaExceeded = t.QuotaExceeded || c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue &&
-			strings.Contains(c.Message, "exceeded quota")
-	}
+	t.Rejection = deploymentRejection(d)
 	return t, nil
 }
 
@@ -176,6 +173,7 @@ func TrimScalable(obj any) (any, error) {
 	t := unstructuredTarget(u)
 	pod, readable := templatePod(u, "spec", "template")
 	t.GPUs, t.Extended, t.Claims, t.Unreadable = gpupods.GPUs(pod), gpupods.ExtendedResources(pod), gpupods.ClaimRefs(pod), !readable
+	t.Rejection = objectRejection(u)
 	return t, nil
 }
 

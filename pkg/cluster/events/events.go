@@ -37,6 +37,7 @@ const (
 	KEDAManaged               = "KEDAAnnotated"             // KEDA annotations were set or removed, as gpuscaler.io/manage-keda allows
 	KEDAManageFailed          = "KEDAAnnotationFailed"      // the API server refused it, or another field manager owns the annotation
 	SharedGPU                 = "SharedGPU"                 // a policy reads the activity of GPUs that other pods also use
+	PodsRejected              = "PodsRejected"              // a ResourceQuota, a LimitRange or another admission check rejects pods
 	AnnotationInvalid         = "AnnotationInvalid"         // a gpuscaler.io annotation is not valid
 	PolicyInvalid             = "PolicyInvalid"             // the policy in an object's annotations is not valid and is not used
 	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing

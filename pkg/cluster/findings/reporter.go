@@ -1,5 +1,5 @@
-// Package findings reports configuration errors of HPAs, ScaledObjects, annotations and policies by Events, once when they are found and
-// again before the API server deletes the Event.
+// Package findings reports configuration errors of HPAs, ScaledObjects, annotations and policies, and rejected pods. It sends an Event for
+// each when it is found and again before the API server deletes that Event.
 package findings
 
 import (
@@ -134,6 +134,7 @@ func (r *Reporter) round(now time.Time) {
 	found.addProblems(events.PolicyInvalid, "policy", r.policyProblems())
 	found.addProblems(events.ActivationRefused, "activate", r.options.RefusedActivations())
 	r.addSourceLimits(&found)
+	found.addProblems(events.PodsRejected, PodsRejected, r.rejectedPods())
 	shared := r.sharedGPUs()
 	found.addProblems(events.SharedGPU, SharedGPU, shared)
 	if len(shared) > 0 {

@@ -37,7 +37,7 @@ type Target struct {
 	PerPod     []gpupods.Amount // extended resources of the largest pod, if a replica has several
 	Claims     []gpupods.ClaimRef
 	LimitsOnly bool // the pod template has a limit of an extended resource and no request
-	Quota      bool // a ResourceQuota rejects pods
+	Quota      bool // the API server rejects pods, for example because of a ResourceQuota or a LimitRange
 }
 
 // Pod is a pod in the cache. Two Pod values are equal only if they are the same version of the same pod, so a Pod can be a map key.

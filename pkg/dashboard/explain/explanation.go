@@ -37,6 +37,10 @@ type Explanation struct {
 	// pods.
 	Crashing    int32  `json:"crashing"`
 	CrashingPod string `json:"crashingPod,omitempty"`
+	// Rejected is the number of replicas whose pods the API server rejects. Rejection names the object that rejects them, with the API
+	// server's answer.
+	Rejected  int32            `json:"rejected,omitempty"`
+	Rejection engine.Rejection `json:"rejection,omitzero"`
 
 	Mode     string `json:"mode"`
 	Origin   string `json:"origin"` // where the policy is defined
@@ -111,7 +115,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 	e := Explanation{
 		Policy: r.Workload.Key.String(), Cluster: cluster, At: r.At, Since: r.Since,
 		From: r.Before, Target: d.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
-		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod,
+		Crashing: r.View.Crashing, CrashingPod: r.View.CrashingPod, Rejected: r.View.Rejected, Rejection: r.View.Rejection,
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
 		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: d.Text(r.Workload.Policy),
 		Served: served(r), EarliestScaleDown: d.EarliestScaleDown,

@@ -152,3 +152,32 @@ func TestCrashingReplicasAreExplained(t *testing.T) {
 		t.Errorf("%v: %s", err, j)
 	}
 }
+
+// A quota rejects the pods of three replicas: the text names it, its use and its limit, and the command that shows it.
+func TestRejectedReplicasAreExplained(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Replicas.Rejected, s.Replicas.Rejection = 3, engine.Rejection{Kind: "ResourceQuota", Name: "gpus",
+		Text: "exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=4"}
+	s.Tick(0)
+	e := FromRecord(s.Record(), "prod")
+	got := text(t, e)
+	want := "REJECTED    ResourceQuota gpus rejects the pods of 3 replicas: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, " +
+		"used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=4; " +
+		"raise the quota or lower maxReplicas: kubectl -n team-chat describe resourcequota gpus\n"
+	if !strings.Contains(got, want) {
+		t.Errorf("no %q in\n%s", want, got)
+	}
+	encoded, err := json.Marshal(e)
+	var decoded Explanation
+	if err == nil {
+		err = json.Unmarshal(encoded, &decoded)
+	}
+	if err != nil || decoded.Rejected != 3 || decoded.Rejection != e.Rejection {
+		t.Errorf("%v: %s", err, encoded)
+	}
+	s.Replicas.Rejected, s.Replicas.Rejection = 0, engine.Rejection{}
+	s.Tick(time.Second)
+	if got := text(t, FromRecord(s.Record(), "prod")); strings.Contains(got, "REJECTED") {
+		t.Errorf("no pod is rejected any more:\n%s", got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 )
 
@@ -84,6 +85,9 @@ func (e Explanation) writeState(out *strings.Builder, zone *time.Location) {
 	if e.Crashing > 0 {
 		fmt.Fprintf(out, "CRASHING    %s\n", e.Crashes())
 	}
+	if e.Rejected > 0 {
+		fmt.Fprintf(out, "REJECTED    %s\n", e.Rejections())
+	}
 	if e.Operator != nil {
 		fmt.Fprintf(out, "OPERATOR    %s\n", e.Operator.Text(zone))
 	}
@@ -106,6 +110,24 @@ func CrashText(n int32, namespace, pod string) string {
 	}
 	show := fmt.Sprintf("kubectl -n %s logs %s --previous", namespace, pod)
 	return fmt.Sprintf("%d %s in a loop and count neither as ready nor as loading: %s", n, replicas, show)
+}
+
+// Rejections returns a description of the replicas whose pods the API server rejects, or "" if there are none.
+func (e Explanation) Rejections() string {
+	namespace, _, _ := strings.Cut(e.Policy, "/")
+	return RejectionText(e.Rejected, namespace, e.Rejection)
+}
+
+// RejectionText returns a description of n replicas whose pods the API server rejects, with its answer and what to do; "" if n is 0.
+func RejectionText(n int32, namespace string, r engine.Rejection) string {
+	replicas := "replicas"
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		replicas = "replica"
+	}
+	return fmt.Sprintf("%s rejects the pods of %d %s: %s; %s", r.By(), n, replicas, r.Text, r.Advice(namespace))
 }
 
 // Text returns what the user set, until when, and who the user is.

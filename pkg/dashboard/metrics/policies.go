@@ -56,6 +56,8 @@ var (
 		gauge("pending_replicas", "Replicas without a node.", func(r *engine.Record) float64 { return float64(r.View.Pending) }),
 		gauge("crashing_replicas", "Replicas that restart in a loop: they count neither as ready nor as loading.",
 			func(r *engine.Record) float64 { return float64(r.View.Crashing) }),
+		{describe("rejected_replicas", "Replicas whose pods the API server rejects, by the kind and name of the object that rejects them; "+
+			"absent while it rejects none.", append(perPolicy[:2:2], "kind", "name")), sendRejected},
 		gauge("gpus_per_replica", "GPUs that one replica requests.", func(r *engine.Record) float64 { return float64(r.View.GPUs) }),
 		gauge("policy_active", "1 while demand, a schedule or a user keeps replicas.",
 			func(r *engine.Record) float64 { return number(r.Decision.Active) }),
@@ -111,6 +113,12 @@ func sendBindingRule(r *engine.Record, send func(float64, ...string)) {
 func sendFollower(r *engine.Record, send func(float64, ...string)) {
 	if f := r.View.ManagedHPA; f.Kind != "" {
 		send(number(f.Exact), f.Kind, f.Name)
+	}
+}
+
+func sendRejected(r *engine.Record, send func(float64, ...string)) {
+	if v := &r.View; v.Rejected > 0 {
+		send(float64(v.Rejected), v.Rejection.Kind, v.Rejection.Name)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain/explaintest"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -104,5 +105,25 @@ gpuscaler_crashing_replicas{namespace="team-chat",policy="llama-chat"} 2
 `), "gpuscaler_crashing_replicas")
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRejectedReplicasAreAMetricWithTheQuota(t *testing.T) {
+	s := explaintest.New(nil)
+	s.Replicas.Rejected, s.Replicas.Rejection = 3, engine.Rejection{Kind: "ResourceQuota", Name: "gpus", Text: "exceeded quota: gpus"}
+	s.Tick(0)
+	collectors := allOf(NewPolicyCollectors(s.Engine.Decisions()))
+	err := testutil.CollectAndCompare(collectors, strings.NewReader(`
+# HELP gpuscaler_rejected_replicas Replicas whose pods the API server rejects, by the kind and name of the object that rejects them; absent while it rejects none.
+# TYPE gpuscaler_rejected_replicas gauge
+gpuscaler_rejected_replicas{kind="ResourceQuota",name="gpus",namespace="team-chat",policy="llama-chat"} 3
+`), "gpuscaler_rejected_replicas")
+	if err != nil {
+		t.Error(err)
+	}
+	s.Replicas.Rejected, s.Replicas.Rejection = 0, engine.Rejection{}
+	s.Tick(time.Second)
+	if n := testutil.CollectAndCount(collectors, "gpuscaler_rejected_replicas"); n != 0 {
+		t.Error("the metric exists although no pod is rejected")
 	}
 }

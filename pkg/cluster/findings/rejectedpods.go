@@ -1,0 +1,25 @@
+package findings
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+)
+
+// PodsRejected is the check of a scale target whose pods the API server rejects. Alerts and runbooks can match it.
+const PodsRejected = "PodsRejected"
+
+// rejectedPods returns the scale targets of policies whose pods the API server rejects.
+func (r *Reporter) rejectedPods() (all []cache.Problem) {
+	for _, w := range r.options.Policies.Current() {
+		view, ok := r.options.Cache.View(&w)
+		if !ok || view.Rejected == 0 {
+			continue
+		}
+		if about, ok := r.options.Cache.Reference(cache.RefOfWorkload(&w)); ok {
+			all = append(all, cache.Problem{About: about, Text: fmt.Sprintf("%s rejects pods of %s %s (policy %s): %s; %s",
+				view.Rejection.By(), about.Kind, about.Name, w.Key, view.Rejection.Text, view.Rejection.Advice(w.Key.Namespace))})
+		}
+	}
+	return all
+}
