@@ -59,22 +59,29 @@ func (s annotationState) needsWrite(needed string) bool {
 	return s == annotationDifferent || s == annotationAbsent && needed != ""
 }
 
-// sentAnnotation identifies an annotation that was written recently, by a hash of the pod, the kind of annotation and the value.
+// sentAnnotation is the last write of one annotation of one pod. The observation may not show it yet.
 type sentAnnotation struct {
-	Key uint64 `json:"key,omitempty"`
-	At  int64  `json:"at,omitempty"`
+	Key   uint64 `json:"key,omitempty"`   // a hash of the pod and the kind of annotation
+	Value uint64 `json:"value,omitempty"` // a hash of the value
+	At    int64  `json:"at,omitempty"`
 }
 
-// sentRecently reports whether the same annotation was written within repeatInterval. If not, it records that the annotation is written
-// now.
+// sentRecently reports whether the same value was written within repeatInterval, and no other value after it. If not, it records that the
+// annotation is written now.
 func (s *State) sentRecently(m *PodAnnotation) bool {
-	key := hash(m.UID, string(rune('a'+m.Kind)), m.Value)
+	now := sentAnnotation{hash(m.UID, string(rune('a'+m.Kind))), hash(m.Value), s.At}
 	for i := range s.Sent {
-		if s.Sent[i].Key == key && s.Sent[i].At != 0 && s.At-s.Sent[i].At < repeatInterval.Milliseconds() {
+		last := &s.Sent[i]
+		if last.Key != now.Key || last.At == 0 {
+			continue
+		}
+		if last.Value == now.Value && s.At-last.At < repeatInterval.Milliseconds() {
 			return true
 		}
+		*last = now
+		return false
 	}
-	s.Sent[s.SentNext%uint8(len(s.Sent))] = sentAnnotation{key, s.At}
+	s.Sent[s.SentNext%uint8(len(s.Sent))] = now
 	s.SentNext++
 	return false
 }

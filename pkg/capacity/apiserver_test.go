@@ -101,6 +101,9 @@ func (c *cluster) patch(a NodePoolPatch) {
 	if pool.version != pool.seen {
 		return // the view is old: a conflict
 	}
+	if c.refused != nil && c.refused(i) {
+		return
+	}
 	pool.version++
 	c.admit(pool, a)
 	pool.record = a.Record

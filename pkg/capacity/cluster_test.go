@@ -27,12 +27,17 @@ type cluster struct {
 	ids           int
 	moving        moved
 	batch         move // of the last tick
+	frozen        [MaxPools]freezeMemory
+	started       int64 // the first tick of the present state
 	wholeBefore   bool
-	disturbed     int    // nodes that went with pods on them
-	deaf          bool   // the API server refuses our writes
-	observed      func() // is called after each decision
-	servesBuffers bool   // the observation says that CapacityBuffers are served
-	lag           int    // seconds for which the caches show what they showed
+	disturbed     int                 // nodes that went with pods on them
+	deaf          bool                // the API server refuses our writes
+	observed      func()              // is called after each decision
+	applied       func()              // is called after the actions of each decision
+	refused       func(pool int) bool // the API server refuses writes of the NodePool
+	eager         bool                // Karpenter consolidates every second
+	servesBuffers bool                // the observation says that CapacityBuffers are served
+	lag           int                 // seconds for which the caches show what they showed
 	shown         Observation
 	nodeGPUs      bool // the observation says how great a node is
 	sticky        int  // restores after which our ownership stays, as if we died between the two halves
@@ -206,7 +211,7 @@ func (c *cluster) step() {
 	if c.now.Second()%10 == 0 {
 		c.provision()
 	}
-	if c.now.Second()%10 == 5 {
+	if c.eager || c.now.Second()%10 == 5 {
 		c.consolidate()
 	}
 	if !c.silent {
@@ -222,6 +227,9 @@ func (c *cluster) decide() {
 		c.shown = o
 	}
 	before := c.s
+	if c.s.group == nil {
+		c.started = stamp(c.now)
+	}
 	if c.releasing {
 		c.s.Release(c.g, &o, c.now, &c.d)
 	} else {
@@ -243,6 +251,9 @@ func (c *cluster) decide() {
 	}
 	if !c.deaf {
 		c.apply()
+	}
+	if c.applied != nil {
+		c.applied()
 	}
 }
 

@@ -42,6 +42,7 @@ type tick struct {
 	d *Decision
 
 	releasing, leaving bool
+	freezeForSpot      bool // the phase needs a consolidation freeze of the on-demand NodePool
 	requests           [MaxPools][numFields]request
 }
 

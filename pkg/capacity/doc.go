@@ -86,6 +86,9 @@
 //   - A zero limit and a Job without a policy: the Job wins. A zero limit requires that no pod runs or is pending and that demand is known.
 //   - The spot wait timeout and the evidence of refusals: while pods wait below a limit cap, refusals do not shorten the timeout.
 //   - A consolidation freeze and a probe: while known demand arrives, no probe and no move starts.
+//   - Weights and a consolidation freeze: in a fallback, the weights keep Karpenter from replacing on-demand nodes by spot nodes, and in a
+//     probe and a return the freeze does. The freeze begins before the weights are restored and ends a minute after it was last needed,
+//     because Karpenter needs only a second without protection to choose every on-demand node.
 //   - An on-demand base and Karpenter's consolidation: on-demand is first by weight and its limit ends at the base, so a simulation of
 //     Karpenter leaves the pods of the base where they are and puts all others on spot.
 //   - A surge and growing demand: all replicas are needed, so no pod is deleted and the move ends.

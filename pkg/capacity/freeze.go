@@ -1,6 +1,9 @@
 package capacity
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 const (
 	// freezeAhead is how long before known demand consolidation is frozen, in addition to the group's lead time. Karpenter validates a
@@ -17,6 +20,10 @@ const (
 	maxFreeze = 2 * time.Hour
 	// freezeRenewal is how long before its end an entry is written again.
 	freezeRenewal = 5 * time.Minute
+	// freezeHandover is how long a freeze overlaps with the protection before it and after it. Weights and budgets may be fields of
+	// different NodePools, which cannot be written in one request, and a write may fail. During a gap of a second, Karpenter can choose
+	// every on-demand node for replacement.
+	freezeHandover = time.Minute
 )
 
 // freeze is the state machine of the consolidation freeze of one NodePool. A freeze consists of two entries in the list of budgets, each
@@ -25,14 +32,28 @@ const (
 //
 //	state     event          next      action
 //	thawed    freezeExtends  frozen    writes entries that start now
+//	thawed    freezeOver     thawed    nothing
 //	frozen    freezeExtends  frozen    writes entries with a later end
 //	frozen    freezeNeeded   frozen    keeps the entries, also where demand needs less
-//	frozen    freezeUnused   thawed    restores the owner's list
-//	thawed    freezeUnused   thawed    nothing
+//	frozen    freezeUnused   ending    keeps the entries for freezeHandover
+//	ending    freezeUnused   ending    keeps the entries
+//	ending    freezeNeeded   frozen    keeps the entries
+//	ending    freezeExtends  frozen    writes entries with a later end
+//	any       freezeOver     thawed    restores the owner's list
+//
+// The state ending makes the freeze continuous: it does not end if a rule stops to need it and another rule, or the same one, needs it
+// again shortly afterwards.
 type freeze struct {
-	Start int64 `json:"start,omitempty"`
-	Empty int64 `json:"empty,omitempty"`
-	InUse int64 `json:"inUse,omitempty"`
+	Start  int64 `json:"start,omitempty"`
+	Empty  int64 `json:"empty,omitempty"`
+	InUse  int64 `json:"inUse,omitempty"`
+	Unused int64 `json:"unused,omitempty"` // since when no rule needs it; 0: a rule does
+}
+
+// persistent returns the part of a freeze that is stored in the record.
+func (h freeze) persistent() freeze {
+	h.Unused = 0
+	return h
 }
 
 type freezeState uint8
@@ -40,6 +61,7 @@ type freezeState uint8
 const (
 	thawed freezeState = iota
 	frozen
+	ending // no rule needs the freeze, and its entries are kept
 	numFreezeStates
 )
 
@@ -47,6 +69,7 @@ type freezeEvent uint8
 
 const (
 	freezeUnused  freezeEvent = iota // no rule needs a freeze
+	freezeOver                       // no rule has needed the freeze for freezeHandover, or its entries have ended
 	freezeNeeded                     // a rule needs a freeze, and entries that exist last long enough
 	freezeExtends                    // a rule needs more than an entry that does not exist or ends within freezeRenewal
 	numFreezeEvents
@@ -54,8 +77,9 @@ const (
 
 // freezeTransitions is the next state for each state and event.
 var freezeTransitions = [numFreezeStates][numFreezeEvents]freezeState{
-	thawed: {freezeUnused: thawed, freezeNeeded: frozen, freezeExtends: frozen},
-	frozen: {freezeUnused: thawed, freezeNeeded: frozen, freezeExtends: frozen},
+	thawed: {freezeUnused: thawed /* does not occur */, freezeOver: thawed, freezeNeeded: frozen, freezeExtends: frozen},
+	frozen: {freezeUnused: ending, freezeOver: thawed, freezeNeeded: frozen, freezeExtends: frozen},
+	ending: {freezeUnused: ending, freezeOver: thawed, freezeNeeded: frozen, freezeExtends: frozen},
 }
 
 // freezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods are needed. 0
@@ -63,8 +87,11 @@ var freezeTransitions = [numFreezeStates][numFreezeEvents]freezeState{
 type freezeInput struct{ at, empty, inUse int64 }
 
 func (h *freeze) state() freezeState {
-	if *h == (freeze{}) {
+	switch {
+	case *h == (freeze{}):
 		return thawed
+	case h.Unused != 0:
+		return ending
 	}
 	return frozen
 }
@@ -74,6 +101,9 @@ func (h *freeze) event(in freezeInput) freezeEvent {
 	soon := in.at + freezeRenewal.Milliseconds()
 	switch {
 	case in.empty == 0 && in.inUse == 0:
+		if max(h.Empty, h.InUse) <= in.at || h.Unused != 0 && in.at-h.Unused >= freezeHandover.Milliseconds() {
+			return freezeOver
+		}
 		return freezeUnused
 	case in.empty > h.Empty && h.Empty < soon || in.inUse > h.InUse && h.InUse < soon:
 		return freezeExtends
@@ -90,6 +120,10 @@ func (h *freeze) step(in freezeInput) freezeState {
 	switch {
 	case next == thawed:
 		*h = freeze{}
+	case event == freezeUnused:
+		h.Unused = cmp.Or(h.Unused, in.at)
+	case event == freezeNeeded:
+		h.Unused = 0
 	case event == freezeExtends:
 		minute := time.Minute.Milliseconds()
 		*h = freeze{Start: in.at - (in.at%minute+minute)%minute, Empty: max(in.empty, h.Empty), InUse: max(in.inUse, h.InUse)}
@@ -97,8 +131,8 @@ func (h *freeze) step(in freezeInput) freezeState {
 	return next
 }
 
-// freezeConsolidation freezes consolidation of all NodePools while known demand arrives. While replicas return to spot, it freezes
-// consolidation of the on-demand NodePool.
+// freezeConsolidation freezes consolidation of all NodePools while known demand arrives. While spot is probed and while replicas return to
+// spot, it freezes consolidation of the on-demand NodePool.
 func (t *tick) freezeConsolidation() {
 	empty, inUse := t.knownDemandUntil()
 	for i := range t.views() {
@@ -106,8 +140,7 @@ func (t *tick) freezeConsolidation() {
 			continue
 		}
 		in := freezeInput{t.at, empty, inUse}
-		returning := t.s.Spot.Phase == Probing || t.s.Spot.Phase == Returning
-		if returning && t.paired() && i == t.onDemand && !t.g.Advisory {
+		if t.freezeForSpot && i == t.onDemand {
 			in.inUse = max(in.inUse, t.at+freezeInUse.Milliseconds())
 		}
 		t.freezePool(i, in, inUse > 0)
@@ -149,10 +182,11 @@ func (a *analysis) arrived(s *Span) bool {
 	return ready >= s.GPUs
 }
 
-// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas.
+// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas. It
+// ends freezeHandover before the freeze for known demand does, so that a probe can extend the freeze before it ends.
 func (a *analysis) peak() bool {
 	_, inUse := a.knownDemandUntil()
-	return inUse > 0
+	return inUse > a.at+freezeHandover.Milliseconds()
 }
 
 // freezePool updates the freeze of one NodePool. If the freeze is needed, it requests a list of budgets that contains its entries.
@@ -171,7 +205,10 @@ func (t *tick) freezePool(pool int, in freezeInput, knownDemand bool) {
 	if h.Empty > t.at {
 		r.A = float64(h.Empty / 1000)
 	}
-	if !knownDemand {
+	switch {
+	case h.Unused != 0:
+		r.A, r.B, r.Until = 0, 2, instant(h.Unused+freezeHandover.Milliseconds())
+	case !knownDemand:
 		r.B = 1
 	}
 	t.because(r)
@@ -180,11 +217,11 @@ func (t *tick) freezePool(pool int, in freezeInput, knownDemand bool) {
 // frozenBudgets returns the owner's budgets with the entries of the freeze. ok is false if the owner's list cannot be parsed or is full.
 func (t *tick) frozenBudgets(pool int) (list Value, ok bool) {
 	p, list := &t.s.Pools[pool], t.original(pool, FieldBudgets)
-	if p.frozen.of == p.Freeze && p.frozen.list == list && p.frozen.with != "" {
+	if p.frozen.of == p.Freeze.persistent() && p.frozen.list == list && p.frozen.with != "" {
 		return p.frozen.with, true
 	}
 	with, ok := p.Freeze.with(list)
-	p.frozen.of, p.frozen.list, p.frozen.with = p.Freeze, list, with
+	p.frozen.of, p.frozen.list, p.frozen.with = p.Freeze.persistent(), list, with
 	return with, ok
 }
 

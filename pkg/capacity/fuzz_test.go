@@ -208,7 +208,7 @@ func FuzzBudgets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string, start, empty, under int64) {
 		const minute = 60_000
 		start = start / minute * minute % (1 << 50)
-		h := freeze{start, start + empty%1000*minute, start + under%1000*minute}
+		h := freeze{Start: start, Empty: start + empty%1000*minute, InUse: start + under%1000*minute}
 		v, ok := h.with(Value(list))
 		if !ok {
 			return

@@ -36,6 +36,55 @@ func (c *cluster) invariants(o *Observation) {
 		}
 	}
 	c.watch()
+	c.watchFreeze(o)
+	c.watchProtection(o)
+}
+
+// watchFreeze fails the test if a freeze begins although a rule needed the previous freeze of the same NodePool less than freezeHandover
+// ago: the freeze was lifted between two states that both need it. A freeze whose entries had ended does not count.
+func (c *cluster) watchFreeze(o *Observation) {
+	c.t.Helper()
+	for i := range c.pools {
+		h, last := &c.s.Pools[i].Freeze, &c.frozen[i]
+		switch {
+		case !o.Pools[i].Exists || c.releasing || c.started == stamp(c.now):
+			*last = freezeMemory{}
+		case h.state() == frozen:
+			if !last.on && last.needed != 0 && stamp(c.now)-last.needed < freezeHandover.Milliseconds() && last.end > stamp(c.now) {
+				c.t.Errorf("%s: the freeze of %s was lifted for less than %v\n%s", c.clock(), c.pools[i].Name, freezeHandover, c.why())
+			}
+			*last = freezeMemory{true, stamp(c.now), max(h.Empty, h.InUse)}
+		default:
+			last.on = h.state() != thawed
+		}
+	}
+}
+
+// watchProtection fails the test if a tick does not do what its phase needs to protect replicas on demand: in a fallback, weights that put
+// on-demand first, and while spot is probed or replicas return, a freeze.
+func (c *cluster) watchProtection(o *Observation) {
+	c.t.Helper()
+	if c.releasing || c.g.Advisory || len(c.pools) < 2 {
+		return
+	}
+	weights := c.reason(RuleFallback) != nil
+	switch c.d.Phase {
+	case Fallback:
+		if !weights {
+			c.t.Errorf("%s: a fallback without the weights of a fallback\n%s", c.clock(), c.why())
+		}
+	case Probing, Returning:
+		if weights || c.s.Pools[1].Freeze.state() != frozen && o.Pools[1].Exists {
+			c.t.Errorf("%s: %v without a freeze\n%s", c.clock(), c.d.Phase, c.why())
+		}
+	}
+}
+
+// freezeMemory is what watchFreeze remembers of the freeze of one NodePool.
+type freezeMemory struct {
+	on     bool
+	needed int64 // when a rule last needed the freeze
+	end    int64 // of its entries at that time
 }
 
 // watch checks the batch of replicas that moves to spot. It fails the test if a batch grows, or if the workload has fewer ready replicas

@@ -19,10 +19,17 @@ func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spo
 
 // needsOnDemandCap reports whether the on-demand NodePool should have a limit cap. This requires that the group has a spot wait timeout or
 // an on-demand base, that the phase is not Fallback, that the spot NodePool's limits allow another node, and that demand has been known for
-// trustInterval.
+// trustInterval. A new leader that finds the cap in force and knows demand from its start does not wait, so that there is no time without
+// the cap.
 func (t *tick) needsOnDemandCap() bool {
 	return t.spotWait() > 0 && t.paired() && t.s.Spot.Phase != Fallback && !t.full(t.spot) && t.known && !t.leaving &&
-		t.at-t.s.KnownSince >= trustInterval.Milliseconds()
+		(t.at-t.s.KnownSince >= trustInterval.Milliseconds() || t.s.UnknownAt == 0 && t.onDemandCapInForce())
+}
+
+// onDemandCapInForce reports whether the on-demand NodePool has a limit cap, also of a previous leader.
+func (t *tick) onDemandCapInForce() bool {
+	o := &t.s.Pools[t.onDemand].Overrides[FieldLimit]
+	return o.On && !o.Releasing && (o.Rule == RuleSpotWaitTimeout || o.Rule == RuleBase)
 }
 
 // capsOnDemand reports whether on-demand should have a limit cap and its limit may be overridden.

@@ -90,10 +90,10 @@ func TestEveryInputOfThePhasesCausesAnEventOfTheDiagram(t *testing.T) {
 	}
 	for phase := range numPhases {
 		found := map[spotEvent]bool{}
-		for bits := range 1 << 13 {
+		for bits := range 1 << 14 {
 			is := func(i int) bool { return bits>>i&1 == 1 }
 			in := spotInput{at: 1000, paired: is(0), known: is(1), peak: is(2), waitOver: is(3), candidates: is(4), spotFirst: is(5), full: is(6),
-				launched: is(7), settled: is(8), returnable: is(9), moving: is(10)}
+				launched: is(7), settled: is(8), returnable: is(9), moving: is(10), replaced: is(13)}
 			if is(11) {
 				in.failure, in.evidence = CauseRefused, evidence{refused: 1, attempts: 1}
 			}
@@ -114,11 +114,11 @@ func TestEveryInputOfThePhasesCausesAnEventOfTheDiagram(t *testing.T) {
 func TestEveryStepAndEventOfAMove(t *testing.T) {
 	const n, s, a, h = noMove, surging, annotating, shrinking
 	table := [][]moveStep{
-		//  unchanged, unknown, gone, foreign, probeRefused, ready, refused, annotated, timeout, grew
-		n: {n, n, n, n, n, n, n, n, n, n},
-		s: {s, n, n, n, n, a, n, s, s, s},
-		a: {a, n, n, n, a, a, a, h, n, a},
-		h: {h, n, n, n, h, h, h, h, n, n},
+		//  unchanged, unknown, gone, foreign, ready, refused, annotated, timeout, grew
+		n: {n, n, n, n, n, n, n, n, n},
+		s: {s, n, n, n, a, n, s, s, s},
+		a: {a, n, n, n, a, a, h, n, a},
+		h: {h, n, n, n, h, h, h, n, n},
 	}
 	if len(table) != int(numMoveSteps) {
 		t.Fatalf("%d rows for %d steps", len(table), numMoveSteps)
@@ -139,7 +139,7 @@ func TestEveryStepAndEventOfAMove(t *testing.T) {
 func TestEveryInputOfAMoveCausesAnEventOfItsTable(t *testing.T) {
 	want := [numMoveSteps][]moveEvent{
 		noMove:     {moveUnchanged},
-		surging:    {moveUnchanged, workloadUnknown, victimsGone, foreignAnnotation, probeRefused, successorsReady, successorsRefused},
+		surging:    {moveUnchanged, workloadUnknown, victimsGone, foreignAnnotation, successorsReady, successorsRefused},
 		annotating: {moveUnchanged, workloadUnknown, victimsGone, foreignAnnotation, victimsAnnotated, moveTimeout},
 		shrinking:  {moveUnchanged, workloadUnknown, victimsGone, foreignAnnotation, moveTimeout, demandGrew},
 	}
@@ -263,39 +263,47 @@ func TestEveryStateAndEventOfTheConsolidationFreeze(t *testing.T) {
 	existing := freeze{Start: at - 20_000 - 10*minute, Empty: at - 20_000 + 30*minute, InUse: at - 20_000 + 60*minute}
 	inputs := map[freezeState]map[freezeEvent]freezeInput{
 		thawed: {
-			freezeUnused:  {at, 0, 0},
+			freezeOver:    {at, 0, 0},
 			freezeNeeded:  {at, -1, -1}, // only a clock before 1970 causes it
 			freezeExtends: {at, at + 5*minute, at + 10*minute},
 		},
 		frozen: {
 			freezeUnused:  {at, 0, 0},
+			freezeOver:    {existing.InUse, 0, 0},
 			freezeNeeded:  {at, at + 90*minute, at + 90*minute}, // neither entry ends within freezeRenewal
 			freezeExtends: {at + 26*minute, at + 40*minute, at + 40*minute},
 		},
+		ending: {
+			freezeUnused:  {at, 0, 0},
+			freezeOver:    {at - 1 + minute, 0, 0},
+			freezeNeeded:  {at, at + minute, at + minute},
+			freezeExtends: {at + 26*minute, at + 40*minute, at + 40*minute},
+		},
 	}
+	unused, still := existing, existing
+	unused.Unused, still.Unused = at, at-1
+	extended := freeze{Start: at - 20_000 + 26*minute, Empty: at - 20_000 + 41*minute, InUse: existing.InUse}
 	want := map[freezeState]map[freezeEvent]freeze{
-		thawed: {freezeExtends: {at - 20_000, at - 20_000 + 6*minute, at - 20_000 + 11*minute}},
-		frozen: {freezeNeeded: existing, freezeExtends: {at - 20_000 + 26*minute, at - 20_000 + 41*minute, existing.InUse}},
+		thawed: {freezeExtends: {Start: at - 20_000, Empty: at - 20_000 + 6*minute, InUse: at - 20_000 + 11*minute}},
+		frozen: {freezeUnused: unused, freezeNeeded: existing, freezeExtends: extended},
+		ending: {freezeUnused: still, freezeNeeded: existing, freezeExtends: extended},
 	}
+	next := map[freezeEvent]freezeState{freezeUnused: ending, freezeOver: thawed, freezeNeeded: frozen, freezeExtends: frozen}
 	for state := range numFreezeStates {
 		for event := range numFreezeEvents {
+			if state == thawed && event == freezeUnused {
+				continue // a freeze without entries is over
+			}
 			in, listed := inputs[state][event]
 			if !listed {
 				t.Fatalf("no row for state %d, event %d", state, event)
 			}
-			h := freeze{}
-			if state == frozen {
-				h = existing
-			}
+			h := map[freezeState]freeze{frozen: existing, ending: still}[state]
 			if got := h.event(in); got != event {
 				t.Errorf("state %d: event %d, want %d", state, got, event)
 			}
-			next := frozen
-			if event == freezeUnused {
-				next = thawed
-			}
-			if got := h.step(in); got != next || h != want[state][event] {
-				t.Errorf("state %d, event %d: state %d, %+v, want %d, %+v", state, event, got, h, next, want[state][event])
+			if got := h.step(in); got != next[event] || h != want[state][event] {
+				t.Errorf("state %d, event %d: state %d, %+v, want %d, %+v", state, event, got, h, next[event], want[state][event])
 			}
 		}
 	}

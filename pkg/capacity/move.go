@@ -27,7 +27,6 @@ const (
 //	step        event               next        action
 //	surging     successorsReady     annotating  drops the victims without a successor
 //	surging     successorsRefused   noMove      the next batch waits longer
-//	surging     probeRefused        noMove      the probe fails
 //	annotating  victimsAnnotated    shrinking   the target decreases by the surge
 //	annotating  moveTimeout         noMove      the next node waits
 //	shrinking   moveTimeout         noMove      the victims stay
@@ -65,7 +64,6 @@ const (
 	workloadUnknown             // the workload is gone, paused, or without a current decision
 	victimsGone                 // every victim is deleted
 	foreignAnnotation           // a victim has a deletion cost of another manager
-	probeRefused                // a successor of a probe runs on a new on-demand node
 	successorsReady             // as many replicas as needed are ready with those on spot
 	successorsRefused           // no successor came to spot, or not in time
 	victimsAnnotated            // every victim is seen with the lowest deletion cost, and enough replicas are ready without them
@@ -79,10 +77,9 @@ var moveTransitions = [numMoveSteps][numMoveEvents]moveStep{
 	noMove: {}, // every event: noMove
 	surging: {moveUnchanged: surging, successorsReady: annotating, victimsAnnotated: surging, moveTimeout: surging,
 		demandGrew: surging}, // every other event: noMove
-	annotating: {moveUnchanged: annotating, probeRefused: annotating, successorsReady: annotating, successorsRefused: annotating,
-		victimsAnnotated: shrinking, demandGrew: annotating},
-	shrinking: {moveUnchanged: shrinking, probeRefused: shrinking, successorsReady: shrinking, successorsRefused: shrinking,
-		victimsAnnotated: shrinking},
+	annotating: {moveUnchanged: annotating, successorsReady: annotating, successorsRefused: annotating, victimsAnnotated: shrinking,
+		demandGrew: annotating},
+	shrinking: {moveUnchanged: shrinking, successorsReady: shrinking, successorsRefused: shrinking, victimsAnnotated: shrinking},
 }
 
 // successors counts the new pods of a batch, by where they run and whether they are ready.
@@ -135,8 +132,6 @@ func (in *moveInput) surgeEvent() moveEvent {
 	c, late := &in.came, in.age > in.limit
 	over := late || c.loading == 0 && c.ready+c.refused+c.existing >= in.victims
 	switch {
-	case c.refused > 0 && in.phase == Probing:
-		return probeRefused
 	case in.phase == Returning && c.ready > 0 && over && c.spare >= min(c.ready, in.victims):
 		return successorsReady
 	case late || c.ready == 0 && over:
@@ -165,9 +160,6 @@ func (t *tick) advanceMove() {
 	case foreignAnnotation:
 		t.find(Finding{Kind: FindForeignAnnotation, Pool: -1, Name: foreign.Namespace + "/" + foreign.Name, Rule: RuleMove})
 		m.end()
-	case probeRefused:
-		t.changePhase(probeFails, &spotInput{at: t.at, group: t.g.Name, paired: true, evidence: t.evidence(t.spot, m.Since)})
-		t.giveUpMove()
 	case successorsReady:
 		t.keepSuccessors(w, in.came)
 	case successorsRefused:
@@ -255,6 +247,16 @@ func (t *tick) successors(w *Workload) (c successors) {
 		}
 	}
 	return c
+}
+
+// successorOnDemand reports whether a successor of the current batch runs on a new on-demand node, because spot had no capacity for it.
+func (t *tick) successorOnDemand() bool {
+	m := &t.s.Move
+	if m.Step != surging {
+		return false
+	}
+	i := t.workload(m.Workload)
+	return i >= 0 && t.successors(&t.o.Workloads[i]).refused > 0
 }
 
 // keepSuccessors continues the move with as many victims as there are successors ready on spot. If there are fewer than requested, the

@@ -22,8 +22,8 @@ const (
 	RuleZeroLimit       // the limit is 0 because no demand exists
 	RuleNoZeroLimit     // A: the LiftReason; Until: when the limit becomes 0
 	// RuleConsolidationFreeze: consolidation of one NodePool is frozen. A: the time in Unix seconds until which empty nodes are also kept,
-	// 0 if they are not kept; B: 1 if the freeze is only for a return to spot, else 0; Until: the end of the freeze, which also applies if
-	// gpuscaler crashes.
+	// 0 if they are not kept; B: 1 if the freeze is only for a probe or a return to spot, 2 if no rule needs it any more, else 0; Until: the
+	// end of the freeze, which also applies if gpuscaler crashes.
 	RuleConsolidationFreeze
 	RuleShield      // A: pods that load
 	RulePacking     // A: pods that a scale-in deletes first

@@ -131,6 +131,8 @@ func (r Reason) idleText(g *Group) string {
 	}
 	pool, until := g.pool(r.Pool), clock(r.Until)
 	switch {
+	case r.B == 2:
+		return fmt.Sprintf("no rule needs the freeze any more: consolidation of %s starts again at %s", pool, until)
 	case r.A > 0:
 		empty := clock(time.Unix(int64(r.A), 0).UTC())
 		return fmt.Sprintf("known demand: %s keeps empty nodes until %s and all nodes in use until %s", pool, empty, until)

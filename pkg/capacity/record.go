@@ -53,8 +53,8 @@ func (s *State) encode(pool int) string {
 	if s.Spot != (spotState{}) {
 		r.Spot = &s.Spot
 	}
-	if p.Freeze != (freeze{}) {
-		r.Freeze = &p.Freeze
+	if h := p.Freeze.persistent(); h != (freeze{}) {
+		r.Freeze = &h
 	}
 	text, err := json.Marshal(&r)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *State) load(pool int, text string, fields fieldSet) bool {
 		p.Overrides[f] = saved
 	}
 	if r.Freeze != nil {
-		p.Freeze = freeze{s.clip(r.Freeze.Start), s.clip(r.Freeze.Empty), s.clip(r.Freeze.InUse)}
+		p.Freeze = freeze{Start: s.clip(r.Freeze.Start), Empty: s.clip(r.Freeze.Empty), InUse: s.clip(r.Freeze.InUse)}
 	}
 	if r.Group != s.group.Name || r.Revision < s.Revision {
 		return ok

@@ -106,6 +106,7 @@ type spotInput struct {
 	launched   bool     // spot has launched a node in this phase
 	settled    bool     // a spot node of this phase has run for settleTime
 	returnable bool     // a replica on demand fits on spot
+	replaced   bool     // the successor of the probe's batch runs on a new on-demand node: spot was tried and refused
 	moving     bool     // a batch is on its way
 }
 
@@ -125,7 +126,7 @@ func (s *spotState) event(in *spotInput) spotEvent {
 	case Fallback:
 		switch {
 		case in.at < s.Until || in.peak || !in.known && in.at < s.Until+maxFallback.Milliseconds():
-		case !in.candidates || !in.spotFirst || in.full:
+		case !in.probePossible():
 			return probeUseless
 		default:
 			return fallbackOver
@@ -143,10 +144,26 @@ func (s *spotState) event(in *spotInput) spotEvent {
 	return spotUnchanged
 }
 
+// probePossible reports whether a replica or a pod exists that can show whether spot has capacity.
+func (in *spotInput) probePossible() bool { return in.candidates && in.spotFirst && !in.full }
+
+// needsFreeze reports whether consolidation of the on-demand NodePool must be frozen because of the phase. While spot is preferred by
+// weight, Karpenter would otherwise replace every on-demand node by a spot node at once. During a fallback, the weights prevent this. The
+// freeze begins freezeHandover before the fallback ends, so that it is in force before the weights are restored.
+func (s *spotState) needsFreeze(in *spotInput) bool {
+	switch s.Phase {
+	case Probing, Returning:
+		return in.paired
+	case Fallback:
+		return in.paired && in.at >= s.Until-freezeHandover.Milliseconds() && in.probePossible()
+	}
+	return false
+}
+
 func (s *spotState) probeEvent(in *spotInput) spotEvent {
 	e := &in.evidence
 	switch {
-	case e.lost > 0, e.refused > 0 && !in.launched, in.waitOver:
+	case e.lost > 0, e.refused > 0 && !in.launched, in.waitOver, in.replaced:
 		return probeFails
 	case in.settled:
 		return probeSucceeds
@@ -201,29 +218,36 @@ func (s *spotState) resetLevel(at int64) bool {
 	return true
 }
 
-// updatePhase computes the event of this tick and changes the group's phase if necessary.
+// updatePhase computes the event of this tick and changes the group's phase if necessary. No other rule changes the phase, so that all
+// rules of a tick use the same one. If a probe or a fallback ends with PreferSpot and replicas on demand can run on spot, the phase becomes
+// Returning in the same tick: in PreferSpot, neither a weight nor a freeze protects them.
 func (t *tick) updatePhase() {
 	in := t.spotInput()
 	event := t.s.Spot.event(&in)
 	if event != spotFails && in.paired && t.s.Spot.resetLevel(t.at) {
 		t.s.encodeRecords()
 	}
-	t.changePhase(event, &in)
+	if t.changePhase(event, &in) && t.s.Spot.Phase == PreferSpot {
+		in = t.spotInput()
+		t.changePhase(t.s.Spot.event(&in), &in)
+	}
+	t.freezeForSpot = !t.g.Advisory && t.s.Spot.needsFreeze(&in)
 	if !in.paired {
 		t.reportMixed()
 	}
 }
 
-// changePhase applies an event to the phase. When a fallback begins, the size of batches is reset, so that the next return begins with one
-// replica.
-func (t *tick) changePhase(event spotEvent, in *spotInput) {
+// changePhase applies an event to the phase, and reports whether the phase changed. When a fallback begins, the size of batches is reset,
+// so that the next return begins with one replica.
+func (t *tick) changePhase(event spotEvent, in *spotInput) bool {
 	if !t.s.Spot.apply(event, in) {
-		return
+		return false
 	}
 	if t.s.Spot.Phase == Fallback {
 		t.s.Pace.Width = 1
 	}
 	t.s.encodeRecords()
+	return true
 }
 
 func (t *tick) spotInput() spotInput {
@@ -241,7 +265,7 @@ func (t *tick) spotInput() spotInput {
 	in.candidates = t.returnable > 0 || t.demand.Pending > 0
 	in.spotFirst, in.full = t.spotFirst(), t.full(t.spot)
 	in.launched, in.settled = stamp(t.pools[t.spot].newest) > s.Since, t.settled(s.Since)
-	in.returnable, in.moving = t.canReturn(), t.s.Move.Step != noMove
+	in.returnable, in.moving, in.replaced = t.canReturn(), t.s.Move.Step != noMove, t.successorOnDemand()
 	return in
 }
 

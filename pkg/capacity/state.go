@@ -51,13 +51,13 @@ type poolState struct {
 	}
 }
 
-// stamps returns pointers to all stamps of the state except those of a consolidation freeze. begin changes them if the clock was set back.
+// stamps returns pointers to all stamps of the state except those of the entries of a consolidation freeze. begin changes them if the clock was set back.
 func (s *State) stamps() []*int64 {
 	all := []*int64{&s.At, &s.Spot.Since, &s.Spot.Until, &s.Spot.Moved, &s.KnownSince, &s.UnknownAt, &s.ZeroLimit.Since, &s.ShortSince,
 		&s.TargetCap.Since, &s.TargetCap.Until, &s.Move.Since, &s.Pace.Until, &s.Reserve.At}
 	for i := range s.Pools {
 		p := &s.Pools[i]
-		all = append(all, &p.WrittenAt)
+		all = append(all, &p.WrittenAt, &p.Freeze.Unused)
 		for j := range p.Overrides {
 			o := &p.Overrides[j]
 			all = append(all, &o.At, &o.Since, &o.Retry, &o.Yielded)
@@ -70,7 +70,7 @@ func (s *State) stamps() []*int64 {
 }
 
 // begin prepares the state for a tick. If the clock was set back, it moves all stamps back by the same time. It does not change the stamps
-// of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own clock.
+// of the entries of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own clock.
 func (s *State) begin(g *Group, now time.Time) {
 	at := stamp(now)
 	if s.group == nil {

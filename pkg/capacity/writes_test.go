@@ -133,7 +133,8 @@ func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
 	day := stamp(midnight.Add(-72 * time.Hour))
-	old, ok := freeze{day, day + time.Hour.Milliseconds(), day + time.Hour.Milliseconds()}.with(`[{"nodes":"2"}]`)
+	end := day + time.Hour.Milliseconds()
+	old, ok := freeze{Start: day, Empty: end, InUse: end}.with(`[{"nodes":"2"}]`)
 	if !ok {
 		t.Fatal("no list")
 	}
