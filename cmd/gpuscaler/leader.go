@@ -195,7 +195,7 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 		close(stop)
 		return "", nil, err
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); _ = <-failed }, nil
+	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); <-failed }, nil
 }
 
 func portOf(pod *corev1.Pod) int32 {

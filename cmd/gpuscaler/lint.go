@@ -315,7 +315,7 @@ func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 			Why:  "no signal of this server has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the " +
 				"cluster"})
 	}
-	found, err := lint.Prometheus(ctx, a.Server, about, a.matchers, of, time.Now())
+	found, err := lint.Prometheus(ctx, lint.Source{Server: a.Server, Name: about, Matchers: a.matchers}, of, time.Now())
 	if err != nil {
 		silent(err)
 		return ctx.Err()

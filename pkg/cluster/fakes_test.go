@@ -13,8 +13,6 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // refuse is the reaction of an API server that cannot be reached.
@@ -32,11 +30,6 @@ func eventually(t *testing.T, what string, cond func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
-
-// fixed are policies that do not change.
-type fixed []scaling.Workload
-
-func (f fixed) Current() []scaling.Workload { return f }
 
 // sentEvent is an Event that was sent.
 type sentEvent struct {

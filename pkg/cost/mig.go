@@ -33,8 +33,11 @@ func sevenths(memory ...float64) []profile {
 	// ECC and the driver use a part of the memory.
 	usable := func(m float64) float64 { return m * gib * 0.93 }
 	return []profile{
-		{name(1, memory[0]), 1, usable(memory[0]), 7}, {name(1, memory[1]), 1, usable(memory[1]), 4}, {name(2, memory[1]), 2, usable(memory[1]), 3},
-		{name(3, memory[2]), 3, usable(memory[2]), 2}, {name(4, memory[2]), 4, usable(memory[2]), 1},
+		{name(1, memory[0]), 1, usable(memory[0]), 7},
+		{name(1, memory[1]), 1, usable(memory[1]), 4},
+		{name(2, memory[1]), 2, usable(memory[1]), 3},
+		{name(3, memory[2]), 3, usable(memory[2]), 2},
+		{name(4, memory[2]), 4, usable(memory[2]), 1},
 	}
 }
 

@@ -73,10 +73,15 @@ func (s *Scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObje
 	return specs, nil
 }
 
+type (
+	specStream   = grpc.ServerStreamingServer[externalscaler.GetMetricSpecResponse]
+	activeStream = grpc.ServerStreamingServer[externalscaler.IsActiveResponse]
+)
+
 // StreamMetricSpec sends the specs when the stream opens, and again when KEDA requests them although they were streamed. The specs never
 // change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the specs while gpuscaler is unavailable. If KEDA
 // has no spec for one trigger, it returns an error for every metric of the ScaledObject, including the trigger that mirrors the queue.
-func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.GetMetricSpecResponse]) error {
+func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream specStream) error {
 	again, forget := s.lost.listen(ref)
 	defer forget()
 	for {
@@ -119,7 +124,7 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 // StreamIsActive sends whether the workload is active when the stream opens and on each change. While the workload stays active, it sends
 // `true` again after 15, 30, 45 and 60 seconds and then once a minute. It sends nothing while there is no target to serve, so that KEDA
 // keeps its last state.
-func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
+func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream activeStream) error {
 	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery) // I/O edge: paces pushes
 	defer look.Stop()
 	defer repeat.Stop()

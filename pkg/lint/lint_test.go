@@ -33,7 +33,7 @@ func findingsOf(t *testing.T, series string, kinds map[string]string, subjects .
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Prometheus(t.Context(), server, "Prometheus", nil, subjects, now)
+	found, err := Prometheus(t.Context(), Source{Server: server, Name: "Prometheus"}, subjects, now)
 	if err != nil {
 		t.Fatal(err)
 	}

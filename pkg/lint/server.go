@@ -36,24 +36,30 @@ const (
 	pastWindow = 7 * 24 * time.Hour
 )
 
+// Source is a Prometheus server that is checked.
+type Source struct {
+	Server   Server
+	Name     string            // the server, in findings
+	Matchers map[string]string // labels that every selector of the checks must have
+}
+
 // check contains the state of the checks of one server: the findings, and a cache of the series that were read.
 type check struct {
 	list
 	server   Server
 	now      time.Time
 	matchers map[string]string
-	about    string                      // the server, for users
+	about    string                      // Source.Name
 	series   map[string][]model.LabelSet // by selector
 	lastSeen map[string]when             // by metric
 }
 
-// Prometheus checks a Prometheus server, and the metrics and queries that the subjects read from it, at the time now. about is the name of
-// the server in findings, and matchers are labels that every selector of the checks must have. If a request fails, it returns the error and
-// no findings.
-func Prometheus(ctx context.Context, server Server, about string, matchers map[string]string, subjects []Subject, now time.Time,
-) ([]Finding, error) {
+// Prometheus checks a Prometheus server, and the metrics and queries that the subjects read from it, at the time now. If a request fails,
+// it returns the error and no findings.
+func Prometheus(ctx context.Context, source Source, subjects []Subject, now time.Time) ([]Finding, error) {
 	c := &check{
-		server: server, now: now, matchers: matchers, about: about, series: map[string][]model.LabelSet{}, lastSeen: map[string]when{},
+		server: source.Server, now: now, matchers: source.Matchers, about: source.Name,
+		series: map[string][]model.LabelSet{}, lastSeen: map[string]when{},
 	}
 	if err := c.gpus(ctx); err != nil {
 		return nil, err

@@ -114,7 +114,8 @@ func (c *Chart) Words() string {
 	var parts []string
 	for _, s := range c.Series {
 		if len(s.values) > 0 {
-			parts = append(parts, fmt.Sprintf("%s: between %s and %s, %s at the end", s.Name, Short(slices.Min(s.values)), Short(slices.Max(s.values)), Short(s.values[len(s.values)-1])))
+			parts = append(parts, fmt.Sprintf("%s: between %s and %s, %s at the end", s.Name,
+				Short(slices.Min(s.values)), Short(slices.Max(s.values)), Short(s.values[len(s.values)-1])))
 		}
 	}
 	return strings.Join(parts, "; ") + "."

@@ -17,8 +17,8 @@ var style string
 //go:embed pieces.html
 var pieces string
 
-// Parse parses the template of a self-contained page. The template begins with {{template "head" "its title"}} and may draw {{template "chart" .}}
-// a Chart, {{template "bars" .}} Bars and {{template "table" .}} a Table.
+// Parse parses the template of a self-contained page. The template begins with {{template "head" "its title"}}. It may draw a Chart with
+// {{template "chart" .}}, Bars with {{template "bars" .}} and a Table with {{template "table" .}}.
 func Parse(text string, funcs template.FuncMap) *template.Template {
 	all := template.FuncMap{"style": func() template.CSS { return template.CSS(Palette + style) }}
 	maps.Copy(all, funcs)

@@ -15,10 +15,11 @@ type Table struct {
 	Ours              bool // the first row is highlighted
 }
 
-// Good and Bad are values that a page colors.
 type (
+	// Good is a value that a page shows in the color of a good result.
 	Good string
-	Bad  string
+	// Bad is a value that a page shows in the color of a bad result.
+	Bad string
 )
 
 // Cell is a value of a table with the name of its column. Mark is good, bad or empty.

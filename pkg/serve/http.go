@@ -29,7 +29,9 @@ const (
 // HTTP serves requests on l until ctx ends, and then waits up to drainTimeout for the requests in progress. It does not limit the number of
 // connections; use Limit for that.
 func HTTP(ctx context.Context, l net.Listener, h http.Handler) error {
-	return run(ctx, l, &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes})
+	return run(ctx, l, &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	})
 }
 
 func run(ctx context.Context, l net.Listener, s *http.Server) error {

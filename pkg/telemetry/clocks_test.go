@@ -67,7 +67,7 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 		for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second} {
 			t.Run(fmt.Sprintf("%s %v", how.name, ahead), func(t *testing.T) {
 				const age = 100 * time.Second // of the newest sample: its exporter has stopped
-				server, d := skewed(t, ahead), policy.DataSource{}
+				server := skewed(t, ahead)
 				for _, s := range how.series {
 					for i := range 20 {
 						server.put(s, time.Now().Add(ahead-age-time.Duration(19-i)*5*time.Second), float64(i))
@@ -75,7 +75,7 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 				}
 				w := compiled("chat", "llama", how.source)
 				p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}, Exporters: onNodeN})
-				d = promSource(server.URL)
+				d := promSource(server.URL)
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(d))
 				if ahead < 0 {
 					p.sources.update(platformOf(d))

@@ -48,7 +48,7 @@ func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, te
 	server.put(`kueue_local_queue_pending_workloads{name="batch",exported_namespace="victim",namespace="kueue-system",status="active"}`, at, 17)
 	for i := range 9 {
 		then := at.Add(time.Duration(i-8) * 15 * time.Second)
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="victim",pod="llama-0"`, then, 10*i, 0.8)
+		putLatencies(server, `namespace="victim",pod="llama-0"`, then, 10*i, 0.8)
 	}
 	w := compiled("victim", "llama", querySource(),
 		selectorSource("victim", "jobs", map[string]string{"queue": "x", "kind": "a"}),

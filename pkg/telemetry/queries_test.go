@@ -117,8 +117,10 @@ func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 	}
 }
 
-// putHistogram stores a histogram of count requests that each took the given number of seconds, as the samples of one scrape.
-func putHistogram(p *testPrometheus, name, pod string, at time.Time, count int, took float64) {
+// putLatencies stores vLLM's histogram of the time to first token, with count requests that each took the given number of seconds, as the
+// samples of one scrape.
+func putLatencies(p *testPrometheus, pod string, at time.Time, count int, took float64) {
+	const name = "vllm:time_to_first_token_seconds"
 	for _, le := range []string{"0.1", "0.5", "1", "+Inf"} {
 		n := 0
 		if upper := map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "+Inf": math.Inf(1)}[le]; took <= upper {
@@ -136,12 +138,12 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	for i := range 9 { // every 15 s for two minutes
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
 		// In each poll llama-0 serves 90 fast requests and llama-1 serves 10 slow ones. llama-2 serves none, and no request waits there.
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-0"`, at, 90*i, 0.05)
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="llama-2"`, at, 7, 0.8)
+		putLatencies(server, `namespace="chat",pod="llama-0"`, at, 90*i, 0.05)
+		putLatencies(server, `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
+		putLatencies(server, `namespace="chat",pod="llama-2"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-2"}`, at, 0)
 		// stuck-0 has 12 waiting requests, and its histogram does not change: none of them receives its first token.
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="stuck-0"`, at, 7, 0.8)
+		putLatencies(server, `namespace="chat",pod="stuck-0"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="stuck-0"}`, at, 12)
 	}
 	ttft := policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 2 * time.Minute}
@@ -152,8 +154,8 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	// requests, and that of blind-1 is NaN.
 	for i := range 9 {
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="blind-0"`, at, 7, 0.8)
-		putHistogram(server, "vllm:time_to_first_token_seconds", `namespace="chat",pod="blind-1"`, at, 7, 0.8)
+		putLatencies(server, `namespace="chat",pod="blind-0"`, at, 7, 0.8)
+		putLatencies(server, `namespace="chat",pod="blind-1"`, at, 7, 0.8)
 		server.put(`{__name__="vllm:num_requests_waiting",namespace="chat",pod="blind-1"}`, at, math.NaN())
 	}
 	blind := mean(compiled("chat", "blind", p95))

@@ -197,7 +197,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		}
 		now = now.Add(11 * time.Second) // package capacity repeats a change that is not observed after 10 s
 	}
-	return out.failed(fmt.Errorf("it is changed again and again by another client: %v", last))
+	return out.failed(fmt.Errorf("it is changed again and again by another client: %w", last))
 }
 
 // notPatchable returns an error with the reason why gpuscaler may not restore a NodePool and what the user can do.

@@ -10,9 +10,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-var columns = []string{"period_start", "period_end", "cluster", "team", "namespace", "workload", "owner", "use", "instance_type", "capacity_type",
+var columns = []string{
+	"period_start", "period_end", "cluster", "team", "namespace", "workload", "owner", "use", "instance_type", "capacity_type",
 	"gpu_hours", "unpriced_gpu_hours",
-	"cost_usd", "busy_usd", "idle_by_activity_usd", "idle_by_memory_usd", "unallocated_usd", "unmeasured_usd", "activity"}
+	"cost_usd", "busy_usd", "idle_by_activity_usd", "idle_by_memory_usd", "unallocated_usd", "unmeasured_usd", "activity",
+}
 
 // WriteCSV writes a row for each line of the bill, for chargeback. An unknown cost or activity is an empty field, not 0.
 func WriteCSV(w io.Writer, b *cost.Bill) error {

@@ -1,5 +1,5 @@
-// Package report writes a bill of package cost as text for a terminal, as CSV for chargeback, as JSON, as Prometheus metrics, and as an HTML
-// page in one file.
+// Package report writes a bill of package cost as text for a terminal, as CSV for chargeback, as JSON, as Prometheus metrics, and as an
+// HTML page in one file.
 package report
 
 import (
@@ -95,12 +95,14 @@ func groups(b *cost.Bill, limit int) (all []picture.Table) {
 		rows        []cost.Group
 	}{
 		{"Teams", "team", b.Teams}, {"Namespaces", "namespace", b.Namespaces}, {"Workloads", "workload", b.Workloads},
-		{"Instance types", "instance type", b.Instances}, {"Capacity types", "capacity type", b.Capacity}, {"Use of the GPUs", "use of the GPUs", b.Uses},
+		{"Instance types", "instance type", b.Instances}, {"Capacity types", "capacity type", b.Capacity},
+		{"Use of the GPUs", "use of the GPUs", b.Uses},
 	} {
 		if len(g.rows) == 0 {
 			continue
 		}
-		t := picture.Table{Title: g.title, Heads: []string{g.name, "GPU-hours", "cost", "share of all", "idle", "idle share", "not measured", "busy"}}
+		t := picture.Table{Title: g.title,
+			Heads: []string{g.name, "GPU-hours", "cost", "share of all", "idle", "idle share", "not measured", "busy"}}
 		if rest := len(g.rows) - limit; rest > 0 {
 			more := cost.Group{Name: fmt.Sprintf("%d more", rest)}
 			for i := range g.rows[limit:] {
@@ -135,8 +137,8 @@ func advice(b *cost.Bill) []picture.Table {
 	mig := picture.Table{
 		Title: "Workloads that fit a MIG slice", Note: "savings if other workloads use the rest of the GPU",
 		Heads: []string{"workload", "-on", "-fits", "peak memory", "peak activity", "GPU-hours", "cost", "saves"},
-		Foot: "Not checked: pods with several GPUs, and GPUs that are partitioned or shared. A model server that allocates memory in advance (vLLM) " +
-			"reports all memory as used: reduce its share (--gpu-memory-utilization) for a meaningful value.",
+		Foot: "Not checked: pods with several GPUs, and GPUs that are partitioned or shared. A model server that allocates memory in advance " +
+			"(vLLM) reports all memory as used: reduce its share (--gpu-memory-utilization) for a meaningful value.",
 	}
 	for _, s := range b.Slices {
 		mig.Rows = append(mig.Rows, []any{

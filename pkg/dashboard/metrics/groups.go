@@ -52,8 +52,8 @@ var findingLabels = map[capacity.FindingKind]string{
 	capacity.FindUnreadable: "unreadable", capacity.FindContested: "contested", capacity.FindMixed: "mixed", capacity.FindWeights: "weights",
 	capacity.FindNever: "never-consolidated", capacity.FindZeroBudget: "zero-budget", capacity.FindDoNotDisrupt: "do-not-disrupt",
 	capacity.FindBlockingPods: "blocking-pods", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
-	capacity.FindForeignAnnotation: "foreign-annotation", capacity.FindPermanentLimit: "permanent-limit", capacity.FindRecord: "unreadable-record",
-	capacity.FindConsentWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
+	capacity.FindForeignAnnotation: "foreign-annotation", capacity.FindPermanentLimit: "permanent-limit",
+	capacity.FindRecord: "unreadable-record", capacity.FindConsentWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
 }
 
 // Describe sends the description of every metric.

@@ -26,7 +26,7 @@ func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.Da
 		}
 		return ""
 	}
-	at := p.Key("source")
+	undeclared := func(found string) { c.undeclared(p.Key("source"), found, "a data source"+c.sourceNames(types...)) }
 	d := c.Platform.DataSource(s.Source)
 	switch {
 	case d == nil:
@@ -34,12 +34,11 @@ func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.Da
 		for _, known := range c.Platform.DataSources {
 			names = append(names, known.Name)
 		}
-		c.undeclared(at, "the PlatformConfig has no such data source"+wording.DidYouMean(s.Source, names), "a data source"+c.sourceNames(types...))
+		undeclared("the PlatformConfig has no such data source" + wording.DidYouMean(s.Source, names))
 	case !slices.Contains(types, d.Type) || !d.Serves(policy.SourceType(s.Type)):
-		c.undeclared(at, fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type),
-			"a data source"+c.sourceNames(types...))
+		undeclared(fmt.Sprintf("%s is a data source of type %s, which cannot be read by a signal of type %s", d.Name, d.Type, s.Type))
 	case !d.Allows(c.Key.Namespace):
-		c.undeclared(at, "the PlatformConfig does not let namespace "+c.Key.Namespace+" use this data source", "a data source"+c.sourceNames(types...))
+		undeclared("the PlatformConfig does not let namespace " + c.Key.Namespace + " use this data source")
 	}
 	return s.Source
 }

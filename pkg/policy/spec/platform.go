@@ -58,7 +58,7 @@ type Query struct {
 	Query          string `yaml:"query" required:"true"`
 	WorkloadLabel  string `yaml:"workloadLabel" required:"true"`
 	NamespaceLabel string `yaml:"namespaceLabel,omitempty" default:"namespace"`
-	ExistsAtZero   *bool  `yaml:"existsAtZero,omitempty" default:"false if all of its metrics are exported by pods (vllm:..., DCGM_...), else true"`
+	ExistsAtZero   *bool  `yaml:"existsAtZero,omitempty" default:"false if pods export all of its metrics (vllm:..., DCGM_...), else true"`
 }
 
 // DataSource is one server or API to read from. Its type determines which fields are allowed.

@@ -102,7 +102,8 @@ func (a *Amount) Parse(text string) error {
 	return nil
 }
 
-// IsPlainNumber reports whether s is a decimal number. It excludes what ParseFloat accepts besides decimal numbers: hexadecimal, underscores, "nan".
+// IsPlainNumber reports whether s is a decimal number. It excludes what ParseFloat accepts besides decimal numbers: hexadecimal,
+// underscores, "nan".
 func IsPlainNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.eE+-") == "" && s[0] != '+'
 }

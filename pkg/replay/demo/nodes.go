@@ -26,8 +26,10 @@ func pools(seed uint64) []simulator.NodePool {
 		return p
 	}
 	return []simulator.NodePool{
-		pool("l40s-spot", "g6e.xlarge", simulator.Spot, 80, l40sSpotHourly), pool("l40s-ondemand", "g6e.xlarge", simulator.OnDemand, 20, l40sHourly),
-		pool("a10g-spot", "g5.xlarge", simulator.Spot, 80, a10gSpotHourly), pool("a10g-ondemand", "g5.xlarge", simulator.OnDemand, 20, a10gHourly),
+		pool("l40s-spot", "g6e.xlarge", simulator.Spot, 80, l40sSpotHourly),
+		pool("l40s-ondemand", "g6e.xlarge", simulator.OnDemand, 20, l40sHourly),
+		pool("a10g-spot", "g5.xlarge", simulator.Spot, 80, a10gSpotHourly),
+		pool("a10g-ondemand", "g5.xlarge", simulator.OnDemand, 20, a10gHourly),
 	}
 }
 

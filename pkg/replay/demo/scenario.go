@@ -77,8 +77,9 @@ func scenario(o Options) (simulator.Config, error) {
 	}
 	config := simulator.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed)}
 	for _, c := range store.Compiled() {
-		w := simulator.Workload{Policy: c, Service: services[c.Workload.Key.Name], SLO: slo(c.Workload.Key), Pools: poolsOf(c.Workload.Key.Name), Initial: initial(c.Workload.Key)}
-		traffic, err := o.traffic(c.Workload.Key.Name)
+		key := c.Workload.Key
+		w := simulator.Workload{Policy: c, Service: services[key.Name], SLO: slo(key), Pools: poolsOf(key.Name), Initial: initial(key)}
+		traffic, err := o.traffic(key.Name)
 		if err != nil {
 			return simulator.Config{}, err
 		}

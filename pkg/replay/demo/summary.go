@@ -81,7 +81,8 @@ func (s Summary) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "POLICY\tTARGET\tREADY\tREQUESTS\tON TIME\tP99 WAIT\tSTARTS\tAT ZERO")
 	for _, p := range s.Policies {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.2f%%\t%.1fs\t%d\t%.1fh\n", p.Policy, p.Target, p.Ready, p.Requests, 100*p.OnTime, p.P99, p.Starts, p.AtZero)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.2f%%\t%.1fs\t%d\t%.1fh\n",
+			p.Policy, p.Target, p.Ready, p.Requests, 100*p.OnTime, p.P99, p.Starts, p.AtZero)
 	}
 	return t.Flush()
 }

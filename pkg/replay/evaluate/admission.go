@@ -56,13 +56,13 @@ func (c *Case) admission() (Admission, []string) {
 		}
 	}
 	if !out.CanMeet {
-		what := fmt.Sprintf("the lowest number of warm replicas that meets the SLO is %d (minReplicas, or the minimum of a schedule)", out.LeastWarm)
+		what := fmt.Sprintf("the lowest number of warm replicas that meets the SLO is %d (minReplicas, or the minimum of a schedule)",
+			out.LeastWarm)
 		if out.LeastWarm < 0 {
 			what = fmt.Sprintf("even maxReplicas (%d) warm replicas are not enough", p.MaxReplicas)
 		}
-		warnings = append(warnings, fmt.Sprintf(
-			"scale-to-zero cannot meet this SLO: %d wakes with a cold start of %s make at least %.2f%% of the requests wait longer than %s, and only %.2f%% may; %s",
-			out.Wakes, cold, 100*out.LateShare, c.SLO.Wait, 100*allowed, what))
+		warnings = append(warnings, fmt.Sprintf("scale-to-zero cannot meet this SLO: %d wakes with a cold start of %s make at least %.2f%% "+
+			"of the requests wait longer than %s, and only %.2f%% may; %s", out.Wakes, cold, 100*out.LateShare, c.SLO.Wait, 100*allowed, what))
 	}
 	return out, warnings
 }
@@ -127,7 +127,8 @@ func (c *Case) closedBySchedule() (warnings []string) {
 		}
 		if closed > 0 {
 			name := cmp.Or(s.Window.Name, strconv.Itoa(i+1))
-			warnings = append(warnings, fmt.Sprintf("schedule %s keeps zero replicas while %d requests arrive (%.2f%% of all): they wait until the schedule ends",
+			warnings = append(warnings, fmt.Sprintf(
+				"schedule %s keeps zero replicas while %d requests arrive (%.2f%% of all): they wait until the schedule ends",
 				name, closed, 100*float64(closed)/float64(all)))
 		}
 	}

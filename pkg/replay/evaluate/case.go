@@ -258,3 +258,10 @@ func (c *Case) leastHourly() float64 {
 	}
 	return perGPU * float64(max(1, c.GPUs))
 }
+
+// withoutSeries returns a copy of the case without the series, which only a report needs.
+func (c *Case) withoutSeries() *Case {
+	withoutSeries := *c
+	withoutSeries.SeriesPoints = 0
+	return &withoutSeries
+}

@@ -55,8 +55,8 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 		}
 	}
 	if s.Horizon/s.Slot > maxSlots {
-		return s, fmt.Errorf("the shortest cold start of %s needs slots of %s, and %s has more than %d of them: use a fixed cold start (--cold-start 2m) or less traffic",
-			s.ColdStart, s.Slot, s.Horizon, maxSlots)
+		return s, fmt.Errorf("the shortest cold start of %s needs slots of %s, and %s has more than %d of them: "+
+			"use a fixed cold start (--cold-start 2m) or less traffic", s.ColdStart, s.Slot, s.Horizon, maxSlots)
 	}
 	s.MaxReplicas *= 2 // draining replicas exist in addition to the desired ones
 	return s, nil
@@ -88,10 +88,11 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 		return out, err
 	}
 	s := c.setup()
-	fluid, loose := Bound{}, Bound{}
-	if fluid, out.exact, err = fluidBound(requests, s, progress); err != nil {
+	fluid, exact, err := fluidBound(requests, s, progress)
+	if err != nil {
 		return out, err
 	}
+	out.exact = exact
 	usual := s
 	if usual.ColdStart = c.typicalColdStart(); usual.ColdStart != s.ColdStart {
 		if _, out.exact, err = fluidBound(requests, usual, progress); err != nil {
@@ -105,7 +106,8 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 			return out, err
 		}
 	}
-	if loose, err = requestBound(requests, s, progress); err != nil {
+	loose, err := requestBound(requests, s, progress)
+	if err != nil {
 		return out, err
 	}
 	out.bounds = []Bound{fluid, loose}
@@ -120,7 +122,8 @@ func (b *Bound) empty(requests int, wait time.Duration) {
 	if b.Problem != "" || b.Lower > 0 {
 		return
 	}
-	why := fmt.Sprintf("no request must be served before the end: at most the allowed number of late requests is due by then, because each may wait %s", wait)
+	why := fmt.Sprintf("no request must be served before the end: at most the allowed number of late requests is due by then, "+
+		"because each may wait %s", wait)
 	if requests == 0 {
 		why = "the traffic has no requests"
 	}

@@ -53,7 +53,7 @@ func (c *Case) subject() Subject {
 		out.Traffic.Spot = c.Spot.Name
 	}
 	admission, warnings := c.admission()
-	out.Admission, out.Warnings = &admission, append(warnings, c.targetWarnings()...)
+	out.Admission, out.Warnings = &admission, slices.Concat(warnings, c.targetWarnings())
 	return out
 }
 
@@ -76,7 +76,8 @@ func (r *Report) certified(certificates []certificate) {
 		default:
 			sum.Gap = sum.Upper / sum.Lower
 			sum.Relaxations = append(sum.Relaxations, r.relaxed(certificates, kind)...)
-			sum.Relaxations = append(sum.Relaxations, "a sum over workloads with a separate bound for each: no workload serves requests of another, and shared capacity is free")
+			sum.Relaxations = append(sum.Relaxations, "a sum over workloads with a separate bound for each: "+
+				"no workload serves requests of another, and shared capacity is free")
 		}
 		r.Bounds = append(r.Bounds, sum)
 	}
@@ -128,6 +129,9 @@ func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 func (t trial) own() (out []simulator.Assumption) {
 	c := &t[0]
 	money := func(v float64) string { return "$" + number(v) + " per hour" }
+	add := func(name, value, source string) {
+		out = append(out, simulator.Assumption{Name: name, Value: value, Source: source})
+	}
 	for i := range t {
 		of := ""
 		if len(t) > 1 {
@@ -136,22 +140,23 @@ func (t trial) own() (out []simulator.Assumption) {
 		out = append(out, t[i].served(of)...)
 	}
 	if len(c.NodePools) == 0 {
-		out = append(out, simulator.Assumption{Name: "GPU on demand", Value: money(c.Hourly), Source: "g6e.xlarge (L40S), us-east-1, 2026-07, unless set by flags"})
+		add("GPU on demand", money(c.Hourly), "g6e.xlarge (L40S), us-east-1, 2026-07, unless set by flags")
 	}
 	for _, p := range c.NodePools {
-		out = append(out, simulator.Assumption{Name: "NodePool " + p.Name, Value: fmt.Sprintf("%s, %d GPUs a node at %s, weight %d", p.CapacityType, p.GPUs, money(p.Hourly), p.Weight), Source: "the scenario"})
+		value := fmt.Sprintf("%s, %d GPUs a node at %s, weight %d", p.CapacityType, p.GPUs, money(p.Hourly), p.Weight)
+		add("NodePool "+p.Name, value, "the scenario")
 	}
-	out = append(out,
-		simulator.Assumption{Name: "end", Value: "runs stop with the traffic; a request that waits at that time is late if its wait already exceeds the SLO", Source: "the case"},
-		simulator.Assumption{Name: "tuned baselines", Value: "searched on the same traffic", Source: "favors the baselines"})
+	add("end", "runs stop with the traffic; a request that waits at that time is late if its wait already exceeds the SLO", "the case")
+	add("tuned baselines", "searched on the same traffic", "favors the baselines")
 	if len(t) > 1 {
-		out = append(out, simulator.Assumption{Name: "together", Value: "baselines are tuned to each workload separately and then run together; traces with a start time keep their distance", Source: "the case"})
+		add("together", "baselines are tuned to each workload separately and then run together; "+
+			"traces with a start time keep their distance", "the case")
 	}
 	if c.Spot != nil {
-		out = append(out, simulator.Assumption{Name: "spot GPU", Value: money(c.SpotHourly), Source: "Spot Advisor's savings, unless set by flags"})
+		add("spot GPU", money(c.SpotHourly), "Spot Advisor's savings, unless set by flags")
 	}
 	if len(c.pools()) > 0 {
-		out = append(out, simulator.Assumption{Name: "bounds", Value: "every GPU at the lowest price, with the shortest cold start", Source: "the bound has one capacity type"})
+		add("bounds", "every GPU at the lowest price, with the shortest cold start", "the bound has one capacity type")
 	}
 	return out
 }
@@ -203,7 +208,8 @@ func (c *Case) served(of string) []simulator.Assumption {
 		c.serviceTime(of),
 		{Name: "slots" + of, Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
 		{Name: "GPUs per replica" + of, Value: number(float64(max(1, c.GPUs))), Source: "the case"},
-		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound", Source: "computed from the first ten minutes, unless set by flags"},
+		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound",
+			Source: "computed from the first ten minutes, unless set by flags"},
 	}
 	for i := range c.limits().Signals {
 		means := simulator.MeaningOf(c.Policy, i, c.Measures)

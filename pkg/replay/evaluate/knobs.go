@@ -35,7 +35,8 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 	}
 	seconds := func(v float64) string { return strconv.Itoa(int(math.Round(v))) }
 	window := func(name, side string, now time.Duration, tries []float64, set func(*scaling.Policy, time.Duration)) Knob {
-		return Knob{Name: name, Path: []string{"behavior", side, "stabilizationWindowSeconds"}, Value: now.Seconds(), Tries: tries, Whole: true, Write: seconds,
+		return Knob{Name: name, Path: []string{"behavior", side, "stabilizationWindowSeconds"}, Value: now.Seconds(),
+			Tries: tries, Whole: true, Write: seconds,
 			set: func(p *scaling.Policy, v float64) { set(p, time.Duration(math.Round(v))*time.Second) }}
 	}
 	out = append(out,
@@ -52,15 +53,16 @@ func Knobs(c *policy.Compiled) (out []Knob) {
 	}
 	if p.MinReplicas == 0 {
 		out = append(out, Knob{Name: "cooldownPeriod, s", Path: []string{"cooldownPeriod"}, Value: p.CooldownPeriod.Seconds(),
-			Tries: []float64{28800, 14400, 7200, 3600, 1800, 900, 600, 300, 120, 60}, Whole: true, Write: func(v float64) string { return seconds(v) + "s" },
-			set: func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(math.Round(v)) * time.Second }})
+			Tries: []float64{28800, 14400, 7200, 3600, 1800, 900, 600, 300, 120, 60}, Whole: true,
+			Write: func(v float64) string { return seconds(v) + "s" },
+			set:   func(p *scaling.Policy, v float64) { p.CooldownPeriod = time.Duration(math.Round(v)) * time.Second }})
 	}
 	return out
 }
 
 func toleranceKnob(side string, now float64, set func(*scaling.Policy, float64)) Knob {
-	return Knob{Name: side + " tolerance", Path: []string{"behavior", side, "tolerance"}, Value: now, Tries: []float64{0, 0.05, 0.1, 0.15, 0.2, 0.3},
-		Write: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }, set: set}
+	return Knob{Name: side + " tolerance", Path: []string{"behavior", side, "tolerance"}, Value: now,
+		Tries: []float64{0, 0.05, 0.1, 0.15, 0.2, 0.3}, Write: number, set: set}
 }
 
 // targetKnob returns the knob for the target of signal i. Its tries are 0.25 to 3 times the current target; for a percentage, at most 100%.
@@ -81,7 +83,7 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 		case scaling.Seconds:
 			return time.Duration(math.Round(v * float64(time.Second))).String()
 		}
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		return number(v)
 	}
 	return k
 }
@@ -91,12 +93,13 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	s := &p.Signals[i]
 	path := func(field string) []string { return []string{"signals", strconv.Itoa(i), "forecast", field} }
-	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	return []Knob{
-		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations, Tries: []float64{4, 3, 2.5, 2.25, 2, 1.75, 1.5, 1.25, 1.1, 1, 0.9, 0.75, 0.5}, Write: plain,
+		{Name: s.Name + " deviations", Path: path("deviations"), Value: s.Forecast.Deviations,
+			Tries: []float64{4, 3, 2.5, 2.25, 2, 1.75, 1.5, 1.25, 1.1, 1, 0.9, 0.75, 0.5}, Write: number,
 			set: func(p *scaling.Policy, v float64) { p.Signals[i].Forecast.Deviations = v }},
-		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(), Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90},
-			Whole: true, Write: func(v float64) string { return plain(v) + "s" },
+		{Name: s.Name + " forecast, s", Path: path("window"), Value: s.Forecast.Window.Seconds(),
+			Tries: []float64{3600, 1800, 900, 600, 450, 300, 225, 150, 90}, Whole: true,
+			Write: func(v float64) string { return number(v) + "s" },
 			set: func(p *scaling.Policy, v float64) {
 				p.Signals[i].Forecast.Window = time.Duration(math.Round(v)) * time.Second
 			}},

@@ -10,6 +10,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
+// carefulWords describes the clairvoyant run that leaves time for waits within a slot.
+const carefulWords = "a schedule with half the slot length for a wait that is one such slot shorter, so that real waits meet the SLO; " +
+	"it knows the trace, but not the spot losses"
+
 // clairvoyant runs the schedules behind the lower bounds, if each workload has one.
 func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
@@ -18,7 +22,7 @@ func (t trial) clairvoyant(ctx context.Context, certificates []certificate, prog
 		most        int32 // maximum number of replicas added to the schedule
 	}{
 		{func(c *certificate) []simulator.Step { return c.exact }, "clairvoyant", t.planned() + ", run in this simulator: it knows the trace", 0},
-		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", "a schedule with half the slot length for a wait that is one such slot shorter, so that real waits meet the SLO; it knows the trace, but not the spot losses", maxSpareReplicas},
+		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", carefulWords, maxSpareReplicas},
 	} {
 		steps, planned := make([][]simulator.Step, len(t)), true
 		for i := range t {

@@ -15,15 +15,17 @@ type Report struct {
 	Schema    string    `json:"schema"`          // gpuscaler.io/replay/v1
 	Words     string    `json:"words,omitempty"` // description in the scenario file
 	Subject             // for several workloads: their names, and sums of requests, replicas and bounds
-	Workloads []Subject `json:"workloads,omitempty"`            // each workload, if there are several
-	ColdStart float64   `json:"coldStartSeconds"`               // 0: sum of phases, see assumptions
-	Seed      uint64    `json:"seed"`                           // seed of all random numbers
-	Cheapest  string    `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: no run meets it
-	Saved     *float64  `json:"savedOverStaticFleet,omitempty"` // saved share of the static fleet's cost; absent without a static fleet, or if the run misses the SLO
+	Workloads []Subject `json:"workloads,omitempty"` // each workload, if there are several
+	ColdStart float64   `json:"coldStartSeconds"`    // 0: sum of phases, see assumptions
+	Seed      uint64    `json:"seed"`                // seed of all random numbers
+	// Cheapest is the title of the cheapest run that meets the SLO, except the clairvoyant; empty if no run meets it.
+	Cheapest string `json:"cheapest"`
+	// Saved is the saved share of the static fleet's cost; absent without a static fleet, or if the run misses the SLO.
+	Saved *float64 `json:"savedOverStaticFleet,omitempty"`
 	// SavedSmallest is the saved share of the cost of the smallest fixed number of replicas that meets the SLO; absent if there is no such
 	// run (baseline static, tuned), or if the run misses the SLO. It is the fair comparison: a static fleet can be larger than necessary.
-	SavedSmallest *float64               `json:"savedOverSmallestFleet,omitempty"` // saved share of the cost of the smallest static fleet that meets the SLO
-	Runs          []Run                  `json:"runs"`                             // gpuscaler first
+	SavedSmallest *float64               `json:"savedOverSmallestFleet,omitempty"`
+	Runs          []Run                  `json:"runs"` // gpuscaler first
 	Gates         []GateResult           `json:"gates,omitempty"`
 	Assumptions   []simulator.Assumption `json:"assumptions"`
 }

@@ -66,7 +66,8 @@ func (r *Run) gather() {
 	for i := range r.Workloads {
 		w := &r.Workloads[i]
 		r.MeetsSLO, r.OnTime = r.MeetsSLO && w.MeetsSLO, min(r.OnTime, w.OnTime)
-		r.Wait = Waits{max(r.Wait.Mean, w.Wait.Mean), max(r.Wait.P50, w.Wait.P50), max(r.Wait.P95, w.Wait.P95), max(r.Wait.P99, w.Wait.P99), max(r.Wait.Max, w.Wait.Max)}
+		r.Wait = Waits{max(r.Wait.Mean, w.Wait.Mean), max(r.Wait.P50, w.Wait.P50), max(r.Wait.P95, w.Wait.P95),
+			max(r.Wait.P99, w.Wait.P99), max(r.Wait.Max, w.Wait.Max)}
 		r.ReplicaStarts += w.ReplicaStarts
 		r.ScaleUps += w.ScaleUps
 		r.ScaleDowns += w.ScaleDowns

@@ -60,7 +60,8 @@ func (t trial) align(begin time.Time) error {
 		if c.Start.IsZero() && !c.Traffic.Start.IsZero() {
 			late := c.Traffic.Start.Sub(begin)
 			if late > maxStartDistance {
-				return fmt.Errorf("replay: %s starts %s after the first trace: cut the traffic so that all traces cover the same time", c.Traffic.Name, late)
+				return fmt.Errorf("replay: %s starts %s after the first trace: cut the traffic so that all traces cover the same time",
+					c.Traffic.Name, late)
 			}
 			c.Traffic = c.Traffic.Delayed(late)
 		}
@@ -73,7 +74,8 @@ func (t trial) align(begin time.Time) error {
 	for i := range t {
 		last = max(last, t[i].horizon())
 		if i > 0 && !t[i].sameCluster(&t[0]) {
-			errs = append(errs, fmt.Errorf("replay: %s and %s run in one simulated cluster, but their cluster settings differ", t[0].Policy.Workload.Key, t[i].Policy.Workload.Key))
+			errs = append(errs, fmt.Errorf("replay: %s and %s run in one simulated cluster, but their cluster settings differ",
+				t[0].Policy.Workload.Key, t[i].Policy.Workload.Key))
 		}
 	}
 	for i := range t {

@@ -65,7 +65,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 		e.Decision = d
 	}
 	s.group, s.decision = t.Group, d
-	decideGroup(&s.state, t.Orphaned, t.Group, t.Observation, t.At, &s.scratch)
+	decideGroup(&s.state, t, &s.scratch)
 	if e.Fresh || e.Group != 0 || e.Seen != nil || e.Decision != nil {
 		r.groups = append(r.groups, e)
 	}

@@ -237,11 +237,11 @@ func actionsOf(all []capacity.Action) (out []groupAction) {
 	return out
 }
 
-// decideGroup computes the decision of a group from a recorded observation.
-func decideGroup(s *capacity.State, orphaned bool, g *capacity.Group, o *capacity.Observation, now time.Time, d *capacity.Decision) {
-	if orphaned {
-		s.Release(g, o, now, d)
+// decideGroup computes the decision of a group from the group, the observation and the time of t.
+func decideGroup(s *capacity.State, t *engine.GroupTick, d *capacity.Decision) {
+	if t.Orphaned {
+		s.Release(t.Group, t.Observation, t.At, d)
 	} else {
-		s.Decide(g, o, now, d)
+		s.Decide(t.Group, t.Observation, t.At, d)
 	}
 }

@@ -162,9 +162,9 @@ func (b *bench) tick(t *testing.T, g *capacity.Group, orphaned bool, o capacity.
 	t.Helper()
 	b.now = b.now.Add(time.Second)
 	if g != nil {
-		var d capacity.Decision
-		decideGroup(&b.state, orphaned, g, &o, b.now, &d)
-		b.recorder.GroupTick(engine.GroupTick{At: b.now, Group: g, Orphaned: orphaned, Fresh: b.fresh, Observation: &o, Decision: &d})
+		tick := engine.GroupTick{At: b.now, Group: g, Orphaned: orphaned, Fresh: b.fresh, Observation: &o, Decision: &capacity.Decision{}}
+		decideGroup(&b.state, &tick, tick.Decision)
+		b.recorder.GroupTick(tick)
 		b.fresh = false
 	}
 	if err := b.recorder.Tick(b.engine.Decisions(), b.now); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
 // replayedGroup is the recorded data of a capacity group up to the current line.
@@ -97,7 +98,8 @@ func (p *player) learnGroup(e *groupEntry) error {
 }
 
 func (p *player) decideGroup(key string, g *replayedGroup, now time.Time) error {
-	decideGroup(&g.state, g.orphaned, g.group, &g.observation, now, &g.scratch)
+	t := engine.GroupTick{At: now, Group: g.group, Orphaned: g.orphaned, Observation: &g.observation}
+	decideGroup(&g.state, &t, &g.scratch)
 	got, err := encodeGroup(&g.scratch)
 	if err != nil {
 		return p.fault(err)

@@ -42,7 +42,8 @@ type Difference struct {
 
 // Error returns the position and both outcomes.
 func (d *Difference) Error() string {
-	return fmt.Sprintf("%s:%d: %s at %s came out otherwise\nrecorded %s\nnow      %s", d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)
+	return fmt.Sprintf("%s:%d: %s at %s came out otherwise\nrecorded %s\nnow      %s",
+		d.File, d.Line, d.Key, d.At.Format(time.RFC3339Nano), d.Recorded, d.Now)
 }
 
 // VerifyFiles verifies a recording with all its older files, oldest first. A file with an incomplete last line, after a crash, is

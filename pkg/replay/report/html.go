@@ -19,7 +19,8 @@ import (
 var pageText string
 
 var page = picture.Parse(pageText, template.FuncMap{
-	"money": money, "boundName": boundName, "subject": subjectLine, "sideBySide": sideBySide, "whatRuns": whatRuns, "reasons": reasons, "gates": gates, "assumptions": assumptions,
+	"money": money, "boundName": boundName, "subject": subjectLine,
+	"sideBySide": sideBySide, "whatRuns": whatRuns, "reasons": reasons, "gates": gates, "assumptions": assumptions,
 })
 
 // pageData is the data of the HTML page.
@@ -147,14 +148,16 @@ func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*pic
 
 	queue := picture.NewChart("Queue", "waiting requests at each sample", axis)
 	queue.Add("waiting", picture.Soft, "orange", scaled(l.Queue, 1))
-	late := picture.NewChart("Late", fmt.Sprintf("requests per minute that waited longer than %s; requests that still wait are in the queue", span(s.SLO.Wait)), axis)
+	late := picture.NewChart("Late",
+		"requests per minute that waited longer than "+span(s.SLO.Wait)+"; requests that still wait are in the queue", axis)
 	late.Add("late", picture.Soft, "red", scaled(l.Late, minute))
 	out := []*picture.Chart{demand, replicas, queue, late}
 	for _, c := range out {
 		c.Draw()
 	}
 	for _, reason := range ours.Reasons {
-		replicas.Mark(reason.At, float64(reason.To), fmt.Sprintf("%s  %d to %d, %d ready: %s %s", picture.Clock(reason.At), reason.From, reason.To, reason.Ready, reason.Rule, reason.Text))
+		replicas.Mark(reason.At, float64(reason.To), fmt.Sprintf("%s  %d to %d, %d ready: %s %s",
+			picture.Clock(reason.At), reason.From, reason.To, reason.Ready, reason.Rule, reason.Text))
 	}
 	return out
 }
@@ -182,7 +185,8 @@ func nodes(r *evaluate.Report) *picture.Chart {
 // costs returns the chart of the cost of gpuscaler and of the cheapest runs that meet the SLO. Runs that miss the SLO are
 // omitted, because they would look cheap.
 func costs(r *evaluate.Report) *picture.Chart {
-	c := picture.NewChart("Cost so far", "in $: gpuscaler and the cheapest other runs that meet the SLO", picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))
+	c := picture.NewChart("Cost so far", "in $: gpuscaler and the cheapest other runs that meet the SLO",
+		picture.Elapsed(r.Runs[0].Series.Resolution, r.Traffic.Duration))
 	others := slices.Clone(r.Runs[1:])
 	slices.SortStableFunc(others, func(a, b evaluate.Run) int { return cmp.Compare(a.Cost, b.Cost) })
 	c.Add(r.Runs[0].Title(), picture.Line, lines[0], r.Runs[0].Series.Cost)

@@ -18,15 +18,18 @@ func sideBySide(r *evaluate.Report) picture.Table {
 	if bounded {
 		t.Heads = append(t.Heads, "cost ÷ bound", "÷ fluid bound")
 	}
-	t.Heads = append(t.Heads, "GPU-hours", "wait p50", "wait p95", "wait p99", "longest wait", "GPU busy", "replicas started", "nodes started", "changes", "time at zero", "spot losses")
+	t.Heads = append(t.Heads, "GPU-hours", "wait p50", "wait p95", "wait p99", "longest wait",
+		"GPU busy", "replicas started", "nodes started", "changes", "time at zero", "spot losses")
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		row := []any{run.Title(), marked(run.MeetsSLO, Verdict(run)), percent(run.OnTime), money(run.Cost)}
 		if bounded {
 			row = append(row, ratio(run.CostOverRequest), ratio(run.CostOverFluid))
 		}
-		t.Rows = append(t.Rows, append(row, fmt.Sprintf("%.2f", run.GPUHours), span(run.Wait.P50), span(run.Wait.P95), span(run.Wait.P99), span(run.Wait.Max),
-			percent(run.Utilization), run.ReplicaStarts, run.NodeStarts, run.Events(), span(run.AtZero), run.SpotLosses))
+		row = append(row, fmt.Sprintf("%.2f", run.GPUHours),
+			span(run.Wait.P50), span(run.Wait.P95), span(run.Wait.P99), span(run.Wait.Max),
+			percent(run.Utilization), run.ReplicaStarts, run.NodeStarts, run.Events(), span(run.AtZero), run.SpotLosses)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -41,12 +44,15 @@ func marked(meets bool, verdict string) any {
 
 // ofWorkload returns the table of one workload in all runs.
 func ofWorkload(r *evaluate.Report, i int) picture.Table {
-	t := picture.Table{Ours: true, Heads: []string{"run", "SLO", "on time", "GPU-hours", "wait p50", "wait p95", "wait p99", "longest wait", "GPU busy", "replicas started", "changes", "time at zero", "-settings"}}
+	t := picture.Table{Ours: true, Heads: []string{"run", "SLO", "on time", "GPU-hours",
+		"wait p50", "wait p95", "wait p99", "longest wait",
+		"GPU busy", "replicas started", "changes", "time at zero", "-settings"}}
 	for k := range r.Runs {
 		w := &r.Runs[k].Workloads[i]
 		l := &w.Load
 		t.Rows = append(t.Rows, []any{r.Runs[k].Title(), marked(l.MeetsSLO, verdict(l)), percent(l.OnTime), fmt.Sprintf("%.2f", w.GPUHours),
-			span(l.Wait.P50), span(l.Wait.P95), span(l.Wait.P99), span(l.Wait.Max), percent(l.Utilization), l.ReplicaStarts, l.Events(), span(l.AtZero), Settings(l)})
+			span(l.Wait.P50), span(l.Wait.P95), span(l.Wait.P99), span(l.Wait.Max),
+			percent(l.Utilization), l.ReplicaStarts, l.Events(), span(l.AtZero), Settings(l)})
 	}
 	return t
 }

@@ -119,7 +119,8 @@ func compared(r *evaluate.Report) string {
 	case next == nil:
 		return meets + ", and no baseline does."
 	case ours.Cost < next.Cost:
-		return fmt.Sprintf("%s at %s less than %s, the cheapest baseline that also meets it.", meets, percent(1-ours.Cost/next.Cost), next.Title())
+		saved := percent(1 - ours.Cost/next.Cost)
+		return fmt.Sprintf("%s at %s less than %s, the cheapest baseline that also meets it.", meets, saved, next.Title())
 	}
 	return fmt.Sprintf("%s; %s does so at %s less.", meets, next.Title(), percent(1-next.Cost/ours.Cost))
 }
@@ -172,5 +173,6 @@ func span(seconds float64) string {
 
 // subjectLine describes the traffic and the SLO of one of several workloads.
 func subjectLine(s *evaluate.Subject) string {
-	return fmt.Sprintf("%s: %s requests; SLO %s; %s at the start%s", s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(s))
+	return fmt.Sprintf("%s: %s requests; SLO %s; %s at the start%s",
+		s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(s))
 }

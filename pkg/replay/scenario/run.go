@@ -39,8 +39,8 @@ func (s *Scenario) Cases() []evaluate.Case {
 	var out []evaluate.Case
 	for _, w := range s.Workloads {
 		out = append(out, evaluate.Case{
-			Policy: w.Policy, Traffic: w.Traffic, Start: s.Start, For: s.For, NodePools: s.NodePools, Pools: w.Pools, Service: w.Service, Measures: w.Measures,
-			SLO: w.SLO, GPUs: w.GPUs, Initial: w.Initial, Static: w.Static, Hourly: s.Hourly, Seed: s.Seed,
+			Policy: w.Policy, Traffic: w.Traffic, Start: s.Start, For: s.For, Service: w.Service, Measures: w.Measures, SLO: w.SLO,
+			NodePools: s.NodePools, Pools: w.Pools, GPUs: w.GPUs, Initial: w.Initial, Static: w.Static, Hourly: s.Hourly, Seed: s.Seed,
 		})
 	}
 	return out

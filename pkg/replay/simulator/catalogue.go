@@ -30,10 +30,11 @@ type Knob struct {
 // Chat8B.
 type Per uint8
 
+// The properties to which a knob can be proportional.
 const (
-	Constant Per = iota
-	PerSlot      // proportional to the slots of a replica, for example a number of requests per replica
-	PerRate      // proportional to the requests per second that a replica serves
+	Constant Per = iota // the same for each service
+	PerSlot             // proportional to the slots of a replica, for example a number of requests per replica
+	PerRate             // proportional to the requests per second that a replica serves
 )
 
 // ScaledTo returns the baseline with the defaults and the tries of its knobs converted to another service. slots is the ratio of that
@@ -118,7 +119,8 @@ func Baselines() []Baseline {
 			},
 		},
 		{
-			Name: "knative", Words: "Knative's KPA on concurrency, 70% of the slots, stable window 60 s, panic window 6 s at 200%, scraped each second",
+			Name:  "knative",
+			Words: "Knative's KPA on concurrency, 70% of the slots, stable window 60 s, panic window 6 s at 200%, scraped each second",
 			Knobs: []Knob{
 				{Name: "target", Default: 5.6, Tries: []float64{3, 4, 5, 5.6, 6, 7, 8, 9, 10, 12}, Per: PerSlot},
 				{Name: "stable window, s", Default: 60, Tries: []float64{600, 300, 180, 120, 60, 30}},
@@ -126,7 +128,8 @@ func Baselines() []Baseline {
 				{Name: "panic threshold", Default: 2, Tries: []float64{1.1, 1.5, 2, 4, 10}},
 			},
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
-				return Knative{Min: b.Min, Max: max(1, b.Max), Target: s[0], StableWindow: seconds(s[1]), ScaleDownDelay: seconds(s[2]), PanicThreshold: s[3]}.NewActuator
+				return Knative{Min: b.Min, Max: max(1, b.Max), Target: s[0], StableWindow: seconds(s[1]),
+					ScaleDownDelay: seconds(s[2]), PanicThreshold: s[3]}.NewActuator
 			},
 		},
 		{

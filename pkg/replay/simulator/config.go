@@ -75,7 +75,10 @@ type Service struct {
 }
 
 // Chat8B is an 8B model on one mid-size GPU with 8 slots. It serves 1.2 conversations of the Azure trace per second.
-var Chat8B = Service{Slots: 8, Base: 50 * time.Millisecond, Prefill: 200 * time.Microsecond, Decode: 30 * time.Millisecond, Input: 1155, Output: 211, CacheTokens: 32000}
+var Chat8B = Service{
+	Slots: 8, Base: 50 * time.Millisecond, Prefill: 200 * time.Microsecond, Decode: 30 * time.Millisecond,
+	Input: 1155, Output: 211, CacheTokens: 32000,
+}
 
 // Takes returns the service time of a request in whole microseconds, at least one.
 func (s *Service) Takes(r trace.Request) time.Duration {

@@ -147,8 +147,9 @@ func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity
 			stage = capacity.Usable
 		}
 		v.Nodes = append(v.Nodes, capacity.Node{
-			Name: n.uid(), UID: n.uid(), Type: kind, Stage: stage, Ready: n.state == usable, GPUs: int64(n.gpus), Used: n.bound(), Created: start.Add(n.made),
-			InstanceType: p.config.InstanceType, Hourly: p.config.Hourly, Deleting: n.state == leaving || n.doomed, Voluntary: n.state == leaving && !n.doomed, Notice: n.doomed,
+			Name: n.uid(), UID: n.uid(), Type: kind, InstanceType: p.config.InstanceType, Hourly: p.config.Hourly,
+			Stage: stage, Ready: n.state == usable, GPUs: int64(n.gpus), Used: n.bound(), Created: start.Add(n.made),
+			Deleting: n.state == leaving || n.doomed, Voluntary: n.state == leaving && !n.doomed, Notice: n.doomed,
 		})
 		v.Usage += int64(n.gpus)
 	}
@@ -177,9 +178,11 @@ func (r *replica) uid() string { return fmt.Sprintf("%d-%d", r.id, r.gen) }
 // pod returns a replica in the form in which the cluster cache returns a pod. The pod has no node while the node is being created.
 func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) capacity.Pod {
 	out := capacity.Pod{
-		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(), Owner: capacity.OwnerReplicaSet, GPUs: int64(r.load.gpus),
-		Pool: -1, Pending: r.state < pulling, Since: w.config.Start.Add(r.made), Ready: r.state == ready, Loading: r.state == pulling || r.state == starting,
-		Idle: r.state == ready && r.running == 0, DeletionCost: capacity.Annotation{}, DoNotDisrupt: capacity.Annotation{Value: r.shield, Ours: r.shield != ""},
+		UID: r.uid(), Namespace: r.load.key.Namespace, Name: r.load.key.Name + "-" + r.uid(),
+		Owner: capacity.OwnerReplicaSet, GPUs: int64(r.load.gpus), Pool: -1, Since: w.config.Start.Add(r.made),
+		Pending: r.state < pulling, Loading: r.state == pulling || r.state == starting,
+		Ready: r.state == ready, Idle: r.state == ready && r.running == 0,
+		DoNotDisrupt: capacity.Annotation{Value: r.shield, Ours: r.shield != ""},
 	}
 	if r.cost != 0 {
 		out.DeletionCost = capacity.Annotation{Value: strconv.Itoa(r.cost), Ours: true}
@@ -197,7 +200,8 @@ func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) c
 func (p *pool) refused() {
 	if u := p.overridable; u != nil {
 		u.claims++
-		u.failures = append(u.failures, capacity.Failure{UID: fmt.Sprintf("%s-refused-%d", p.config.Name, u.claims), At: p.w.Time(), Capacity: true})
+		uid := fmt.Sprintf("%s-refused-%d", p.config.Name, u.claims)
+		u.failures = append(u.failures, capacity.Failure{UID: uid, At: p.w.Time(), Capacity: true})
 	}
 }
 

@@ -51,7 +51,8 @@ func (l *load) openMeter() error {
 	for i := range signals {
 		means := MeaningOf(l.config.Policy, i, l.config.Measures)
 		if means.Measure == Unmeasured || means.Measure >= numMeasures {
-			return fmt.Errorf("signal %s: the simulator does not measure %s %s; set its measure in Measures", signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
+			return fmt.Errorf("signal %s: the simulator does not measure %s %s; set its measure in Measures",
+				signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
 		}
 		if means.Measure == QueueTime {
 			if m.latencies == nil {

@@ -27,10 +27,13 @@ type pool struct {
 	nodes  []*node // oldest first, including terminating ones
 	gpus   int64   // GPUs of nodes, excluding terminating ones
 
-	launching, empty, loose, ending int64            // GPUs of starting nodes; free GPUs on nodes without and with replicas; GPUs of terminating nodes
-	parts                           [numCauses]int64 // GPU-microseconds
-	paid                            int64            // GPU-microseconds of nodes
-	since                           time.Duration
+	launching int64            // GPUs of starting nodes
+	empty     int64            // free GPUs on nodes without replicas
+	loose     int64            // free GPUs on nodes with replicas
+	ending    int64            // GPUs of terminating nodes
+	parts     [numCauses]int64 // GPU-microseconds
+	paid      int64            // GPU-microseconds of nodes
+	since     time.Duration
 
 	started, lost int64
 	refusedUntil  time.Duration // end of the insufficient-capacity cache entry
@@ -129,7 +132,8 @@ func (p *pool) newNode(gpus int32, b *boots) *node {
 		w.nodes.all = append(w.nodes.all, n)
 	}
 	w.nodes.born++
-	*n = node{id: n.id, gen: n.gen + 1, pool: p, boots: b, born: w.nodes.born, made: w.now, gpus: gpus, pods: n.pods[:0], pulled: n.pulled[:0], changed: w.now}
+	*n = node{id: n.id, gen: n.gen + 1, pool: p, boots: b, born: w.nodes.born, made: w.now, changed: w.now, gpus: gpus,
+		pods: n.pods[:0], pulled: n.pulled[:0]}
 	for len(n.pulled) < max(len(w.loads), len(w.config.Workloads)) {
 		n.pulled = append(n.pulled, 0)
 	}

@@ -60,7 +60,8 @@ func (w *Simulator) newReplica(l *load) *replica {
 	}
 	w.nodes.born++
 	slots := l.service.Slots
-	*r = replica{id: r.id, gen: r.gen + 1, load: l, born: w.nodes.born, made: w.now, slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
+	*r = replica{id: r.id, gen: r.gen + 1, load: l, born: w.nodes.born, made: w.now,
+		slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
 	clear(r.slots)
 	for i := range slots {
 		r.free = append(r.free, int32(slots-1-i))

@@ -140,8 +140,13 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	}
 	r := w.Result()
 	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[simulator.Spot]}
-	out.Ledger = Ledger{Excess: excess.Hours(), Missing: (time.Duration(demanded-ready) * tick).Minutes(), WithoutNode: (time.Duration(withoutNode) * tick).Minutes(),
-		Starting: (r.Ledger[simulator.Launching] + r.Ledger[simulator.Loading]).Hours(), Empty: (r.Ledger[simulator.Empty] + r.Ledger[simulator.Terminating]).Hours()}
+	out.Ledger = Ledger{
+		Excess:      excess.Hours(),
+		Starting:    (r.Ledger[simulator.Launching] + r.Ledger[simulator.Loading]).Hours(),
+		Empty:       (r.Ledger[simulator.Empty] + r.Ledger[simulator.Terminating]).Hours(),
+		Missing:     (time.Duration(demanded-ready) * tick).Minutes(),
+		WithoutNode: (time.Duration(withoutNode) * tick).Minutes(),
+	}
 	for i := range r.Pools {
 		if p := &r.Pools[i]; p.CapacityType == simulator.Spot {
 			out.Ledger.SpotHours += p.Paid.Hours()
@@ -174,14 +179,16 @@ func (c *Case) lowestCost() float64 {
 func (c *Case) config() simulator.Config {
 	a := simulator.DefaultAssumptions()
 	part := (c.ColdStart / 4).Truncate(time.Second)
-	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(c.ColdStart-3*part)
+	a.NodeLaunch, a.GPUReady, a.ImagePull = simulator.Fixed(part), simulator.Fixed(part), simulator.Fixed(part)
+	a.ModelLoad = simulator.Fixed(c.ColdStart - 3*part)
 	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
 		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
 			ConsolidateAfter: time.Minute, OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	spot := pool(spotPool, simulator.Spot, 80, c.SpotHourly)
 	spot.Market = c.Spot
-	return simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1, NodePools: []simulator.NodePool{spot, pool(onDemandPool, simulator.OnDemand, 20, c.OnDemandHourly)}}
+	return simulator.Config{Seed: c.Seed, Tick: tick, Assumptions: &a, Resolution: -1,
+		NodePools: []simulator.NodePool{spot, pool(onDemandPool, simulator.OnDemand, 20, c.OnDemandHourly)}}
 }
 
 func (c *Case) load(name string, n int32, factory simulator.ActuatorFactory, pools ...string) simulator.Workload {
@@ -196,9 +203,9 @@ func (c *Case) gpuscaler() (simulator.Config, error) {
 		return config, err
 	}
 	p := &scaling.Policy{MinReplicas: c.Replicas, MaxReplicas: 2 * c.Replicas}
+	service := scaling.Workload{Key: scaling.Key{Namespace: "spotbench", Name: "service"}, Policy: p, Group: g.Name}
 	config.Groups = []*capacity.Group{g}
-	config.Workloads = []simulator.Workload{{Initial: c.Replicas, GPUs: 1,
-		Policy: &policy.Compiled{Workload: scaling.Workload{Key: scaling.Key{Namespace: "spotbench", Name: "service"}, Policy: p, Group: g.Name}}}}
+	config.Workloads = []simulator.Workload{{Initial: c.Replicas, GPUs: 1, Policy: &policy.Compiled{Workload: service}}}
 	return config, nil
 }
 
@@ -235,10 +242,12 @@ func (c *Case) onDemand() simulator.Config {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d replicas for %s; omniscient $%.2f\n", r.Trace, r.Replicas, r.Duration.Round(time.Minute), r.Least)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\tSPOT h\tON DEMAND h\tEXCESS h\tSTARTING h\tEMPTY h\tLOSSES\tSTARTS\tMISSING min\tNO NODE")
+	fmt.Fprintln(t, "RUN\tAVAILABLE\tCOST\tCOST/OMNISCIENT\t"+
+		"SPOT h\tON DEMAND h\tEXCESS h\tSTARTING h\tEMPTY h\tLOSSES\tSTARTS\tMISSING min\tNO NODE")
 	for _, run := range r.Runs {
 		l := &run.Ledger
-		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.0f\t%.0f\n", run.Name, 100*run.Availability, run.Cost, run.OverLeast,
+		fmt.Fprintf(t, "%s\t%.3f%%\t$%.2f\t%.3f\t", run.Name, 100*run.Availability, run.Cost, run.OverLeast)
+		fmt.Fprintf(t, "%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.0f\t%.0f\n",
 			l.SpotHours, l.OnDemandHours, l.Excess, l.Starting, l.Empty, run.Losses, run.Starts, l.Missing, l.WithoutNode)
 	}
 	return t.Flush()

@@ -29,11 +29,12 @@ var roleNames = [roles]string{"time", "input tokens", "output tokens", "status",
 // usualNames has, for each role except the service time (see usualService), the headers of public traces and access logs, in the form that plain returns. If a file has several of
 // them, the first name in the list is used.
 var usualNames = [roles][]string{
-	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart", "start",
-		"requesttime", "receivedat", "createdat", "datetime", "date", "t"},
-	roleInput: {"inputtokens", "prompttokens", "contexttokens", "requesttokens", "numprefilltokens", "inputlength", "promptlen", "inputlen", "numinputtokens"},
-	roleOutput: {"outputtokens", "completiontokens", "generatedtokens", "responsetokens", "numdecodetokens", "outputlength", "outputlen", "generationlen",
-		"numoutputtokens"},
+	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart",
+		"start", "requesttime", "receivedat", "createdat", "datetime", "date", "t"},
+	roleInput: {"inputtokens", "prompttokens", "contexttokens", "requesttokens", "numprefilltokens", "inputlength", "promptlen",
+		"inputlen", "numinputtokens"},
+	roleOutput: {"outputtokens", "completiontokens", "generatedtokens", "responsetokens", "numdecodetokens", "outputlength", "outputlen",
+		"generationlen", "numoutputtokens"},
 	roleStatus: {"status", "statuscode", "httpstatus", "responsecode"},
 	roleRate:   {"rate", "ratereqpers", "requestspersecond", "reqpers", "requestrate", "rps", "qps"},
 	roleCV:     {"cv", "iatcv"},

@@ -14,7 +14,8 @@ func Generate(p Profile) (*Trace, error) {
 	if p.Duration == 0 {
 		return nil, &Error{File: "profile " + p.Name, Found: "no duration", Allowed: "a duration above 0, to 400 days"}
 	}
-	return &Trace{Name: p.Name, Kind: Generated, Start: p.Start, Duration: p.Duration, profile: &p, draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
+	return &Trace{Name: p.Name, Kind: Generated, Start: p.Start, Duration: p.Duration, profile: &p,
+		draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
 }
 
 // Generator generates the requests of a profile without an end, for a simulation whose length is not known in advance. It is not safe for
@@ -48,7 +49,8 @@ func NewGenerator(p Profile) (*Generator, error) {
 }
 
 func newGenerator(p Profile) *Generator {
-	g := &Generator{p: p, src: newSource(p.Seed, "arrivals", 0), burstSrc: newSource(p.Seed, "bursts", 0), intervals: newIntervals(p.Family, p.CV)}
+	g := &Generator{p: p, intervals: newIntervals(p.Family, p.CV),
+		src: newSource(p.Seed, "arrivals", 0), burstSrc: newSource(p.Seed, "bursts", 0)}
 	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see spanning).
 	g.toGo = mul(g.src.uniform(), g.intervals.spanning(&g.src))
 	g.nextBurst(0)

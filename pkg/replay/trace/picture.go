@@ -31,7 +31,8 @@ func (s Summary) WriteSVG(w io.Writer) error {
 		fmt.Fprintf(&peak, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[i == 0], (x0+x1)/2, s.height(most))
 	}
 	bottom := pictureTop + pictureHeight
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="system-ui, sans-serif" font-size="13" role="img">
+	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" `+
+		`font-family="system-ui, sans-serif" font-size="13" role="img">
 <title>%s: requests per minute</title>
 <style>:root{color-scheme:light dark;color:#222}@media(prefers-color-scheme:dark){:root{color:#ddd}}text{fill:currentColor}</style>
 <path d="M0 %d%sL%d %dZ" fill="#4c8dd6" fill-opacity=".6"/>

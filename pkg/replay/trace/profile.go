@@ -82,10 +82,14 @@ var tenth = 0.1
 var presets = []Profile{
 	{Name: "flat", Duration: time.Hour, Rate: 5, Tokens: chatTokens},
 	{Name: "diurnal", Duration: day, Rate: 2, Swing: 0.8, Peak: 14 * time.Hour, CV: 1.2, Tokens: chatTokens},
-	{Name: "office", Duration: 7 * day, Rate: 2, Swing: 0.6, Peak: 13 * time.Hour, Weekend: &tenth, Idle: []Hours{{20 * time.Hour, 7 * time.Hour}}, CV: 1.2, Tokens: chatTokens},
-	{Name: "bursty", Duration: day, Rate: 0.5, CV: 2, Bursts: Bursts{Every: 45 * time.Minute, Length: 3 * time.Minute, Factor: 12}, Tokens: chatTokens},
-	{Name: "nights", Duration: day, Rate: 2, Swing: 0.5, Peak: 15 * time.Hour, Idle: []Hours{{22 * time.Hour, 6 * time.Hour}}, CV: 1.2, Tokens: chatTokens},
-	{Name: "spikes", Duration: 6 * time.Hour, Rate: 1, Spikes: Spikes{Every: time.Hour, Length: 5 * time.Minute, Factor: 8}, Tokens: chatTokens},
+	{Name: "office", Duration: 7 * day, Rate: 2, Swing: 0.6, Peak: 13 * time.Hour, CV: 1.2, Tokens: chatTokens,
+		Weekend: &tenth, Idle: []Hours{{20 * time.Hour, 7 * time.Hour}}},
+	{Name: "bursty", Duration: day, Rate: 0.5, CV: 2, Tokens: chatTokens,
+		Bursts: Bursts{Every: 45 * time.Minute, Length: 3 * time.Minute, Factor: 12}},
+	{Name: "nights", Duration: day, Rate: 2, Swing: 0.5, Peak: 15 * time.Hour, CV: 1.2, Tokens: chatTokens,
+		Idle: []Hours{{22 * time.Hour, 6 * time.Hour}}},
+	{Name: "spikes", Duration: 6 * time.Hour, Rate: 1, Tokens: chatTokens,
+		Spikes: Spikes{Every: time.Hour, Length: 5 * time.Minute, Factor: 8}},
 }
 
 func (p Profile) withDefaults() (Profile, error) {
@@ -125,7 +129,11 @@ func (p Profile) wrong() string {
 }
 
 func (b Bursts) valid() bool {
-	return b.Every == 0 || b.Every >= time.Second && b.Every <= MaxDuration && b.Length >= time.Second && b.Length <= MaxDuration && b.Factor >= 0 && b.Factor <= 1000
+	if b.Every == 0 {
+		return true
+	}
+	within := func(d time.Duration) bool { return d >= time.Second && d <= MaxDuration }
+	return within(b.Every) && within(b.Length) && b.Factor >= 0 && b.Factor <= 1000
 }
 
 // validIdle reports whether the idle hours are within a day and do not cover it completely. With a fully idle day, a generator would never

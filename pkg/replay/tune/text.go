@@ -73,7 +73,8 @@ func met(meets bool) string {
 // write prints the results on one part of the traffic: a row for the current settings and, if settings were chosen, a row for these.
 func (p *Part) write(w io.Writer, name string, chosen bool) {
 	line := func(policy string, run *evaluate.Run) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f%%\t$%.3f\t%.1fs\t%.1fs\n", name, policy, met(run.MeetsSLO), 100*run.OnTime, run.Cost, run.Wait.P99, run.Wait.Max)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f%%\t$%.3f\t%.1fs\t%.1fs\n",
+			name, policy, met(run.MeetsSLO), 100*run.OnTime, run.Cost, run.Wait.P99, run.Wait.Max)
 	}
 	line("before", &p.Before)
 	if chosen {

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Exporters lists pods that belong to no workload, such as the DCGM exporters, of which one runs on each node. Package cluster implements it.
+// Exporters lists pods that belong to no workload, such as the DCGM exporters, of which one runs on each node. Package cluster implements
+// it.
 type Exporters interface {
 	Exporters(namespace string, labels map[string]string) []engine.Pod
 }

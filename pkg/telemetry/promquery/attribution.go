@@ -23,7 +23,8 @@ type attribution struct {
 }
 
 func newAttribution(s *Server, t policy.SourceType) *attribution {
-	a := &attribution{labels: exposition.ScrapeLabels{Namespace: s.DataSource.NamespaceLabel, Pod: s.DataSource.PodLabel}, cluster: s.Cluster.Exporters}
+	names := exposition.ScrapeLabels{Namespace: s.DataSource.NamespaceLabel, Pod: s.DataSource.PodLabel}
+	a := &attribution{labels: names, cluster: s.Cluster.Exporters}
 	for _, e := range s.DataSource.Exporters {
 		if e.Type == t {
 			a.declared = append(a.declared, e)

@@ -195,7 +195,8 @@ func (f *Fetcher) failRound(err error) error {
 
 // fetchSection queries one section. If the section failed because of a limit and has several namespaces, fetchSection returns the smaller
 // sections to query instead.
-func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []source.Request, out []scaling.Reading) (pieces []*section, bytes int64) {
+func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []source.Request, out []scaling.Reading,
+) (pieces []*section, bytes int64) {
 	p := f.partOf(s, requests)
 	if deadline, ok := ctx.Deadline(); ok { // a slow section leaves half of the time to the others
 		left := time.Until(deadline) // I/O edge: the time limit of the poll

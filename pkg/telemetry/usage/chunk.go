@@ -95,7 +95,8 @@ func (c *chunk) addToLedger() {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b seriesKey) int {
-		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.instance, b.instance), a.pod.compare(b.pod), a.exporter.compare(b.exporter))
+		return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.instance, b.instance),
+			a.pod.compare(b.pod), a.exporter.compare(b.exporter))
 	})
 	nodes := make([]*node, len(keys))
 	reported := map[deviceKey]bool{} // by declared exporters
@@ -245,7 +246,8 @@ func join(d *cost.Device, s slicePart) {
 				have.Pods = append(have.Pods, p)
 			}
 		}
-		have.Activity, have.Memory, have.UsedMiB = greater(have.Activity, s.Activity), greater(have.Memory, s.Memory), max(have.UsedMiB, s.UsedMiB)
+		have.Activity, have.Memory = greater(have.Activity, s.Activity), greater(have.Memory, s.Memory)
+		have.UsedMiB = max(have.UsedMiB, s.UsedMiB)
 		return
 	}
 	d.Slices = append(d.Slices, s.Slice)

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,15 +10,19 @@ import (
 )
 
 var (
-	perLine = []string{"cluster", "team", "namespace", "workload", "use", "instance_type", "capacity_type"}
+	perLine  = []string{"cluster", "team", "namespace", "workload", "use", "instance_type", "capacity_type"}
+	perBasis = slices.Concat(perLine, []string{"basis"})
 
 	costGPUs = describe("cost_gpus", "GPUs that are paid for, by the workload that holds them and by their use.", perLine)
-	costIdle = describe("cost_idle_gpus", "GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.", perLine)
-	hourly   = describe("cost_per_hour", "Dollars per hour; absent where no price is known.", perLine)
+	costIdle = describe("cost_idle_gpus",
+		"GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.", perLine)
+	hourly = describe("cost_per_hour", "Dollars per hour; absent where no price is known.", perLine)
 	// Each dollar of idle cost has one basis (activity, memory or unallocated), so the sum of this metric over all bases counts it once.
-	hourlyIdle       = describe("cost_idle_per_hour", "Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).", append(perLine[:len(perLine):len(perLine)], "basis"))
-	hourlyUnmeasured = describe("cost_unmeasured_per_hour", "Dollars per hour for GPUs of which it is not known whether they are idle.", perLine)
-	costAt           = describe("cost_timestamp_seconds", "Time of the newest known cost of GPUs, in Unix seconds.", nil)
+	hourlyIdle = describe("cost_idle_per_hour",
+		"Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).", perBasis)
+	hourlyUnmeasured = describe("cost_unmeasured_per_hour",
+		"Dollars per hour for GPUs of which it is not known whether they are idle.", perLine)
+	costAt = describe("cost_timestamp_seconds", "Time of the newest known cost of GPUs, in Unix seconds.", nil)
 )
 
 func describe(name, help string, labels []string) *prometheus.Desc {

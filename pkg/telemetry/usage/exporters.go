@@ -73,6 +73,6 @@ func (r *reader) undeclaredText() string {
 	if n := len(names) - 3; n > 0 {
 		names, more = names[:3], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("GPU series that name other pods are ignored: %s%s are not declared exporters (PlatformConfig spec.exporters, or --exporter-namespace)",
-		strings.Join(names, ", "), more)
+	return fmt.Sprintf("GPU series that name other pods are ignored: %s%s are not declared exporters "+
+		"(PlatformConfig spec.exporters, or --exporter-namespace)", strings.Join(names, ", "), more)
 }

@@ -45,8 +45,9 @@ func (c *chunk) readNodes(ctx context.Context) error {
 // exporter.
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
-	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region, instance_gpu_count) (max_over_time(%s[%s]))",
-		c.options.metric("karpenter_nodes_allocatable", gpus, c.options.servedIn(c.options.Karpenter)), model.Duration(c.options.Step)))
+	allocatable := c.options.metric("karpenter_nodes_allocatable", gpus, c.options.servedIn(c.options.Karpenter))
+	m, err := c.over(ctx, c, fmt.Sprintf("max by (node_name, nodepool, instance_type, capacity_type, zone, region, instance_gpu_count) "+
+		"(max_over_time(%s[%s]))", allocatable, model.Duration(c.options.Step)))
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,10 @@ func (c *chunk) readLabels(ctx context.Context) error {
 		if name == "" || kind == "" || !hosts[name] && !hosts[short] {
 			continue // without a GPU, or without an instance type
 		}
-		c.node(name).offer = c.complete(cost.Offer{InstanceType: kind, CapacityType: capacityType(s.Metric), Region: first(s.Metric, labelRegion), Zone: first(s.Metric, labelZone)})
+		c.node(name).offer = c.complete(cost.Offer{
+			InstanceType: kind, CapacityType: capacityType(s.Metric),
+			Region: first(s.Metric, labelRegion), Zone: first(s.Metric, labelZone),
+		})
 	}
 	return nil
 }
@@ -146,8 +150,12 @@ func capacityType(m model.Metric) string {
 
 // last returns one element for each combination of the labels in by that a metric had within the chunk.
 func (c *chunk) last(ctx context.Context, by, name string, matchers ...*labels.Matcher) (model.Vector, error) {
-	return c.server.Instant(ctx, fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), model.Duration(c.end.Sub(c.begin))), c.end)
+	query := fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), c.length())
+	return c.server.Instant(ctx, query, c.end)
 }
+
+// length returns the length of the chunk for a range selector.
+func (c *chunk) length() model.Duration { return model.Duration(c.end.Sub(c.begin)) }
 
 // podFacts is what kube-state-metrics reports about a pod: its node, workload and owner, and whether it is a notebook.
 type podFacts struct {
@@ -192,7 +200,8 @@ func (c *chunk) readPods(ctx context.Context) error {
 		c.pods[podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}] = podFacts{node: first(s.Metric, "node"),
 			workload: workloadOf(first(s.Metric, "created_by_kind"), first(s.Metric, "created_by_name"))}
 	}
-	v, err = c.last(ctx, strings.Join([]string{"namespace, pod", labelHubUser, labelComponent, labelNotebook, labelOwner, labelUser}, ", "), "kube_pod_labels", in)
+	by := strings.Join([]string{"namespace", "pod", labelHubUser, labelComponent, labelNotebook, labelOwner, labelUser}, ", ")
+	v, err = c.last(ctx, by, "kube_pod_labels", in)
 	for _, s := range v {
 		name := podName{first(s.Metric, "namespace"), first(s.Metric, "pod")}
 		f := c.pods[name]
@@ -226,7 +235,8 @@ func workloadOf(kind, name string) string {
 // pod returns the cost.Pod for a pod that holds a GPU.
 func (c *chunk) pod(p podName, container string) cost.Pod {
 	f := c.pods[p]
-	out := cost.Pod{Namespace: p.namespace, Name: p.name, Workload: cmp.Or(f.workload, podSuffix.ReplaceAllString(p.name, "")), Owner: f.owner, Notebook: f.notebook}
+	out := cost.Pod{Namespace: p.namespace, Name: p.name, Owner: f.owner, Notebook: f.notebook,
+		Workload: cmp.Or(f.workload, podSuffix.ReplaceAllString(p.name, ""))}
 	// JupyterHub names pods after users, and the container "notebook".
 	if user, is := strings.CutPrefix(p.name, "jupyter-"); is {
 		out.Notebook, out.Owner = true, cmp.Or(f.owner, user)
@@ -254,11 +264,15 @@ func (c *chunk) readPrices(ctx context.Context) error {
 	}
 	slices.Sort(types)
 	of := labels.MustNewMatcher(labels.MatchRegexp, "instance_type", strings.Join(types, "|"))
-	v, err := c.server.Instant(ctx, fmt.Sprintf("max by (instance_type, capacity_type, zone) (avg_over_time(%s[%s]))",
-		c.options.metric("karpenter_cloudprovider_instance_type_offering_price_estimate", of, c.options.servedIn(c.options.Karpenter)), model.Duration(c.end.Sub(c.begin))), c.end)
+	price := c.options.metric("karpenter_cloudprovider_instance_type_offering_price_estimate", of, c.options.servedIn(c.options.Karpenter))
+	query := fmt.Sprintf("max by (instance_type, capacity_type, zone) (avg_over_time(%s[%s]))", price, c.length())
+	v, err := c.server.Instant(ctx, query, c.end)
 	c.prices = map[cost.Offer]float64{}
 	for _, s := range v {
-		c.prices[cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"), Zone: first(s.Metric, "zone")}] = float64(s.Value)
+		offer := cost.Offer{
+			InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"), Zone: first(s.Metric, "zone"),
+		}
+		c.prices[offer] = float64(s.Value)
 	}
 	if err == nil && c.options.Priced != nil {
 		c.options.Priced(c.prices)

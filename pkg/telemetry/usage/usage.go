@@ -57,7 +57,8 @@ type Options struct {
 const chunkSteps = 288
 
 // ErrNoGPUs is returned where no GPU has samples in the time range.
-var ErrNoGPUs = errors.New("no DCGM metric in this time range: check that this server scrapes the DCGM exporter; `gpuscaler lint --prometheus URL` shows why")
+var ErrNoGPUs = errors.New("no DCGM metric in this time range: check that this server scrapes the DCGM exporter; " +
+	"`gpuscaler lint --prometheus URL` shows why")
 
 // Read reads the usage in the time range of o into the ledger. It returns notes for the reader of a report: how the usage was measured, and
 // what is missing in the data.
@@ -65,7 +66,8 @@ func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes 
 	if !o.To.After(o.From) || o.Step <= 0 {
 		return nil, fmt.Errorf("nothing to read from %s to %s in steps of %s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339), o.Step)
 	}
-	names, err := s.Names(ctx, o.selector(labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(dcgmNames, "|"))), o.From, o.To)
+	dcgm := labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(dcgmNames, "|"))
+	names, err := s.Names(ctx, o.selector(dcgm), o.From, o.To)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +172,15 @@ func (r *reader) notes() (out []string) {
 		add("%s of the GPU time has no usable activity; it is idle by its memory use, or unmeasured.", share(r.unknown))
 	}
 	if r.suspected > 0 {
-		add("%s of the GPU time has activity 0, which GPU_UTIL or the power contradicts (NVIDIA/dcgm-exporter#662): unmeasured.", share(r.suspected))
+		add("%s of the GPU time has activity 0, which GPU_UTIL or the power contradicts (NVIDIA/dcgm-exporter#662): unmeasured.",
+			share(r.suspected))
 	}
 	if text := r.undeclaredText(); text != "" {
 		add("%s.", text)
 	}
 	if r.unplaced > 0 {
-		add("%s of the GPU time is on nodes whose instance type is not known: scrape Karpenter or kube-state-metrics' kube_node_labels, or set --kubeconfig.", share(r.unplaced))
+		add("%s of the GPU time is on nodes whose instance type is not known: scrape Karpenter or kube-state-metrics' kube_node_labels, "+
+			"or set --kubeconfig.", share(r.unplaced))
 	}
 	if !r.karpenter {
 		add("Karpenter's node metrics are missing: nodes without samples of the exporter, for example while they boot, are not counted.")

@@ -1,0 +1,110 @@
+package evaluate
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+)
+
+// evolutionRuns returns the number of runs of the evolution.
+func (s *Search) evolutionRuns() int { return max(s.Least, evolutionRunsPerKnob*len(s.Tries)) }
+
+// size returns the size of the population.
+func (s *Search) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
+
+// evolve runs the differential evolution: a mutant replaces its member of the population if it is better. It ends after evolutionRuns runs,
+// or after several rounds without a new setting.
+func (s *Search) evolve(ctx context.Context, population []*Tried) error {
+	random := rand.New(rand.NewPCG(1, 2))
+	size, most := s.size(), len(s.order)+s.evolutionRuns()
+	population, err := s.try(ctx, s.spread(random, population, size))
+	for idle := 0; err == nil && len(s.order) < most && idle < 5; {
+		ran := len(s.order)
+		idle++
+		ranked := s.byWorth(population)
+		if s.converged(ranked) || idle > 2 { // restart around the best settings
+			if population, err = s.try(ctx, s.spread(random, ranked[:1], size)); len(s.order) > ran {
+				idle = 0
+			}
+			continue
+		}
+		mutants := make([]*Tried, size)
+		for i, parent := range population {
+			if s.best.Run.MeetsSLO && s.farMiss(parent) { // a member on the wrong side continues from the best settings
+				parent = s.best
+			}
+			mutants[i] = s.mutate(random, parent, ranked[random.IntN(2)], population[random.IntN(size)], population[random.IntN(size)])
+		}
+		if mutants, err = s.try(ctx, mutants); err != nil {
+			break
+		}
+		for i, mutate := range mutants {
+			if s.replaces(mutate, population[i]) {
+				population[i] = mutate
+			}
+		}
+		if len(s.order) > ran {
+			idle = 0
+		}
+	}
+	return err
+}
+
+// converged reports whether all members of a ranked population have almost the same worth.
+func (s *Search) converged(ranked []*Tried) bool {
+	first, last := ranked[0], ranked[len(ranked)-1]
+	return s.farMiss(first) == s.farMiss(last) && s.worth(last) < s.worth(first)*(1+convergedShare)
+}
+
+// spread adds settings until the population has the given size. In each new setting, about half of the knobs have the values of the first
+// member of the population, which is a start setting or the best one so far. The values of the other knobs are spread evenly over their
+// tries.
+func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tried {
+	population = slices.Clone(population)
+	orders := make([][]int, len(s.Tries))
+	for k := range orders {
+		orders[k] = random.Perm(size)
+	}
+	for i := len(population); i < size; i++ {
+		places := make([]float64, len(s.Tries))
+		for k, tries := range s.Tries {
+			places[k] = (float64(orders[k][i]) + random.Float64()) / float64(size) * float64(len(tries)-1)
+			if random.IntN(2) == 0 {
+				places[k] = population[0].places[k]
+			}
+		}
+		population = append(population, s.at(places))
+	}
+	return population
+}
+
+// mutate moves most knobs of parent towards one of the best settings, and by a part of the difference between two other members.
+// The steps become smaller as the population converges.
+func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
+	const most = 0.8 // share of the knobs that change
+	places := slices.Clone(parent.places)
+	by, one := 0.4+0.4*random.Float64(), random.IntN(len(places))
+	for k := range places {
+		if random.Float64() > most && k != one {
+			continue
+		}
+		was, last := places[k], float64(len(s.Tries[k])-1)
+		places[k] += float64(by*(best.places[k]-was)) + float64(by*(a.places[k]-b.places[k]))
+		switch { // beyond an end: a random position between the old position and that end
+		case places[k] < 0:
+			places[k] = was * random.Float64()
+		case places[k] > last:
+			places[k] = was + float64((last-was)*random.Float64())
+		}
+	}
+	return s.at(places)
+}
+
+// replaces reports whether a mutant takes the place of a member of the population. A setting that misses the SLO never replaces one that
+// meets it: otherwise a population can move to cheap settings from which no single step meets the SLO.
+func (s *Search) replaces(mutant, member *Tried) bool {
+	if member.Run.MeetsSLO && !mutant.Run.MeetsSLO {
+		return false
+	}
+	return s.worth(mutant) <= s.worth(member)
+}
