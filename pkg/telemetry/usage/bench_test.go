@@ -17,7 +17,8 @@ import (
 type fleet struct{}
 
 func (fleet) Names(context.Context, string, time.Time, time.Time) ([]string, error) {
-	return []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE"}, nil
+	return []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE",
+		"DCGM_FI_DEV_POWER_USAGE"}, nil
 }
 
 func (fleet) Instant(context.Context, string, time.Time) (model.Vector, error) { return nil, nil }
@@ -32,7 +33,8 @@ func (fleet) Range(_ context.Context, expr string, r v1.Range) (model.Matrix, er
 	}
 	var out model.Matrix
 	for i := range 1000 {
-		s := &model.SampleStream{Metric: model.Metric{"UUID": model.LabelValue(fmt.Sprint("GPU-", i)), "Hostname": model.LabelValue(fmt.Sprint("node-", i/8)), "modelName": "NVIDIA H100 80GB HBM3",
+		s := &model.SampleStream{Metric: model.Metric{"UUID": model.LabelValue(fmt.Sprint("GPU-", i)),
+			"Hostname": model.LabelValue(fmt.Sprint("node-", i/8)), "modelName": "NVIDIA H100 80GB HBM3",
 			"namespace": model.LabelValue(fmt.Sprint("team-", i%20)), "pod": model.LabelValue(fmt.Sprintf("serve-7d9f8b6c5d-%05d", i))}}
 		for at := r.Start; !at.After(r.End); at = at.Add(r.Step) {
 			s.Values = append(s.Values, model.SamplePair{Timestamp: model.TimeFromUnixNano(at.UnixNano()), Value: value})

@@ -15,14 +15,16 @@ import (
 
 const busyHalf = `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} 0.5x60
-kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.internal",created_by_kind="ReplicaSet",created_by_name="llama-7d9f8b6c5d"} 1x60
+kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.internal",created_by_kind="ReplicaSet",` +
+	`created_by_name="llama-7d9f8b6c5d"} 1x60
 `
 
 func liveOn(t *testing.T, series string) *Live {
 	t.Helper()
 	_, server := serve(t, series)
 	return NewLive(func() (Input, bool) {
-		return Input{Server: server, Options: Options{Exporter: inGPUOperator}, Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
+		return Input{Server: server, Options: Options{Exporter: inGPUOperator},
+			Ledger: cost.Options{Cluster: "prod", Teams: map[string]string{"chat": "assistants"}}}, true
 	}, slog.New(slog.DiscardHandler))
 }
 
@@ -40,7 +42,8 @@ func TestCurrentCostIsAttributedToItsWorkload(t *testing.T) {
 		t.Fatal("no result after an update")
 	}
 	want(t, "idle dollars in two minutes", b.Total.IdleByActivity, 6.0/30)
-	want(t, "what Karpenter asks for the offer", l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}, now).Hourly, 12)
+	want(t, "what Karpenter asks for the offer",
+		l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.OnDemand, Zone: "us-east-1a"}, now).Hourly, 12)
 	if l.Price(cost.Offer{InstanceType: "g6e.12xlarge", CapacityType: cost.Spot, Zone: "us-east-1a"}, now).Known() {
 		t.Error("the price of an offer that Karpenter does not name is known")
 	}
@@ -48,7 +51,8 @@ func TestCurrentCostIsAttributedToItsWorkload(t *testing.T) {
 		t.Error("a price of an hour ago is returned as the current one")
 	}
 
-	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",use="allocated",workload="llama"`
+	labels := `capacity_type="on-demand",cluster="prod",instance_type="g6e.12xlarge",namespace="chat",team="assistants",` +
+		`use="allocated",workload="llama"`
 	err := testutil.CollectAndCompare(NewCollector(l, func() time.Time { return now }), strings.NewReader(`
 # HELP gpuscaler_cost_gpus GPUs that are paid for, by the workload that holds them and by their use.
 # TYPE gpuscaler_cost_gpus gauge
@@ -56,7 +60,8 @@ gpuscaler_cost_gpus{`+labels+`} 1
 # HELP gpuscaler_cost_idle_gpus GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.
 # TYPE gpuscaler_cost_idle_gpus gauge
 gpuscaler_cost_idle_gpus{`+labels+`} 0.5
-# HELP gpuscaler_cost_idle_per_hour Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).
+# HELP gpuscaler_cost_idle_per_hour Dollars per hour for idle GPUs, by what shows that they are idle: activity, `+
+		`memory or unallocated (no pod holds the GPU).
 # TYPE gpuscaler_cost_idle_per_hour gauge
 gpuscaler_cost_idle_per_hour{basis="activity",`+labels+`} 6
 # HELP gpuscaler_cost_per_hour Dollars per hour; absent where no price is known.

@@ -15,13 +15,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-const chatGPU = `gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="ip-1.ec2.internal",namespace="gpu-operator",pod="nvidia-dcgm-exporter-x",exported_namespace="chat",exported_pod="llama-7d9f8b6c5d-abcde"`
+const chatGPU = `gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="ip-1.ec2.internal",namespace="gpu-operator",` +
+	`pod="nvidia-dcgm-exporter-x",exported_namespace="chat",exported_pod="llama-7d9f8b6c5d-abcde"`
 
 // karpenterNode is an on-demand g6e.12xlarge as Karpenter and its AWS provider describe it.
 const karpenterNode = `
-karpenter_nodes_allocatable{node_name="ip-1.ec2.internal",nodepool="l40s",instance_type="g6e.12xlarge",capacity_type="on-demand",zone="us-east-1a",resource_type="nvidia.com/gpu"} 4x60
-karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g6e.12xlarge",capacity_type="on-demand",zone="us-east-1a"} 12x60
-karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g6e.12xlarge",capacity_type="on-demand",zone="us-east-1b"} 99x60
+karpenter_nodes_allocatable{node_name="ip-1.ec2.internal",nodepool="l40s",instance_type="g6e.12xlarge",capacity_type="on-demand",` +
+	`zone="us-east-1a",resource_type="nvidia.com/gpu"} 4x60
+karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g6e.12xlarge",capacity_type="on-demand",` +
+	`zone="us-east-1a"} 12x60
+karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g6e.12xlarge",capacity_type="on-demand",` +
+	`zone="us-east-1b"} 99x60
 `
 
 func hourOf(t *testing.T, o Options, ledger cost.Options, series string) (*cost.Bill, []string, error) {
@@ -63,12 +67,14 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.25x60
 DCGM_FI_DEV_GPU_UTIL{`+chatGPU+`} 90x60
 DCGM_FI_DEV_FB_USED{`+chatGPU+`} 40000x60
 DCGM_FI_DEV_FB_FREE{`+chatGPU+`} 6068x60
-kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.internal",created_by_kind="ReplicaSet",created_by_name="llama-7d9f8b6c5d"} 1x60
+kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.internal",created_by_kind="ReplicaSet",`+
+		`created_by_name="llama-7d9f8b6c5d"} 1x60
 `+karpenterNode)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(b.Lines) != 1 || b.Workloads[0].Name != "chat/llama" || b.Lines[0].InstanceType != "g6e.12xlarge" || b.Lines[0].CapacityType != "on-demand" {
+	if len(b.Lines) != 1 || b.Workloads[0].Name != "chat/llama" || b.Lines[0].InstanceType != "g6e.12xlarge" ||
+		b.Lines[0].CapacityType != "on-demand" {
 		t.Fatalf("lines %+v", b.Lines)
 	}
 	// The node has four GPUs, but only its instance type shows this, and the test has no price list with that type. Only one GPU has
@@ -82,8 +88,10 @@ kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.inter
 }
 
 func TestGPUsOfThePriceListShareTheNodesPriceAndUnreportedOnesAreUnmeasured(t *testing.T) {
-	book := cost.NewBook([]cost.Type{{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{cost.OnDemand: 10}}}, nil, nil)
-	b, _, err := hourOf(t, Options{NoPrices: true}, cost.Options{Book: book}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+karpenterNode)
+	book := cost.NewBook([]cost.Type{{Name: "g6e.12xlarge", Region: "us-east-1", GPUs: 4, Hourly: map[string]float64{cost.OnDemand: 10}}},
+		nil, nil)
+	b, _, err := hourOf(t, Options{NoPrices: true}, cost.Options{Book: book},
+		`DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+karpenterNode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +104,8 @@ func TestGPUsOfThePriceListShareTheNodesPriceAndUnreportedOnesAreUnmeasured(t *t
 }
 
 func TestGPUCountOfKarpenterTakesPrecedence(t *testing.T) {
-	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+strings.ReplaceAll(karpenterNode, `nodepool="l40s",`, `nodepool="l40s",instance_gpu_count="4",`))
+	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 0.5x60`+
+		strings.ReplaceAll(karpenterNode, `nodepool="l40s",`, `nodepool="l40s",instance_gpu_count="4",`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +130,15 @@ func TestPodIsFoundByEachSetOfLabels(t *testing.T) {
 		labels string
 		want   string // workload, or the use
 	}{
-		"honorLabels true":                       {`UUID="g",Hostname="n",namespace="chat",pod="llama-0"`, "chat/llama"},
-		"honorLabels false":                      {`UUID="g",Hostname="n",namespace="gpu-operator",pod="exp-1",exported_namespace="chat",exported_pod="llama-0"`, "chat/llama"},
-		"honorLabels false, free":                {`UUID="g",Hostname="n",namespace="gpu-operator",pod="nvidia-dcgm-exporter-1"`, "free"},
-		"free, exporter by its container":        {`UUID="g",Hostname="n",namespace="gpu-operator",pod="exp-1",container="nvidia-dcgm-exporter"`, "free"},
-		"no labels":                              {`UUID="g",Hostname="n"`, "free"},
-		"old namespace":                          {`uuid="g",hostname="n",namespace="gpu-operator",pod="exp-1",pod_namespace="chat",pod_name="llama-0"`, "chat/llama"},
+		"honorLabels true": {`UUID="g",Hostname="n",namespace="chat",pod="llama-0"`, "chat/llama"},
+		"honorLabels false": {
+			`UUID="g",Hostname="n",namespace="gpu-operator",pod="exp-1",exported_namespace="chat",exported_pod="llama-0"`, "chat/llama"},
+		"honorLabels false, free": {`UUID="g",Hostname="n",namespace="gpu-operator",pod="nvidia-dcgm-exporter-1"`, "free"},
+		"free, exporter by its container": {
+			`UUID="g",Hostname="n",namespace="gpu-operator",pod="exp-1",container="nvidia-dcgm-exporter"`, "free"},
+		"no labels": {`UUID="g",Hostname="n"`, "free"},
+		"old namespace": {
+			`uuid="g",hostname="n",namespace="gpu-operator",pod="exp-1",pod_namespace="chat",pod_name="llama-0"`, "chat/llama"},
 		"a Deployment's pod without owner facts": {`UUID="g",hostname="n",namespace="chat",pod="llama-7d9f8b6c5d-xk2lp"`, "chat/llama"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +162,8 @@ func TestPodIsFoundByEachSetOfLabels(t *testing.T) {
 func TestExporterPodHoldsNoGPU(t *testing.T) {
 	monitoring := func(namespace, _ string) bool { return namespace == "monitoring" }
 	b, _, err := hourOf(t, Options{Exporter: monitoring}, cost.Options{}, `
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",Hostname="n",namespace="monitoring",pod="exp-1",exported_namespace="chat",exported_pod="llama-0"} 1x60
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",Hostname="n",namespace="monitoring",pod="exp-1",exported_namespace="chat",`+
+		`exported_pod="llama-0"} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="b",Hostname="n",namespace="monitoring",pod="exp-1"} 0x60`)
 	if err != nil {
 		t.Fatal(err)
@@ -166,15 +179,20 @@ func TestGPUWithoutValuesIsNotIdle(t *testing.T) {
 		series           string
 		measured, memory bool
 	}{
-		"blank values":                       {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + blank + `x60`, false, false},
-		"one blank value spoils the mean":    {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("0 0 "+blank+" 0 0 ", 12), false, false},
-		"NaN":                                {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("NaN ", 60), false, false},
-		"stuck at 0 while GPU_UTIL reads 99": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} 0x60` + "\n" + `DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 99x60`, false, false},
-		"only memory":                        {`DCGM_FI_DEV_FB_USED{` + chatGPU + `} 30000x60` + "\n" + `DCGM_FI_DEV_FB_FREE{` + chatGPU + `} 10000x60`, false, true},
+		"blank values": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + blank + `x60`, false, false},
+		"one blank value spoils the mean": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("0 0 "+blank+" 0 0 ", 12),
+			false, false},
+		"NaN": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} ` + strings.Repeat("NaN ", 60), false, false},
+		"stuck at 0 while GPU_UTIL reads 99": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `} 0x60` + "\n" +
+			`DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 99x60`, false, false},
+		"only memory": {`DCGM_FI_DEV_FB_USED{` + chatGPU + `} 30000x60` + "\n" +
+			`DCGM_FI_DEV_FB_FREE{` + chatGPU + `} 10000x60`, false, true},
 		"an old GPU: GPU_UTIL is all it has": {`DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
 		"lower case":                         {`dcgm_fi_prof_gr_engine_active{` + chatGPU + `} 0.25x60`, true, false},
-		"a blank SM_ACTIVE beside GPU_UTIL":  {`DCGM_FI_PROF_SM_ACTIVE{` + chatGPU + `} ` + blank + `x60` + "\n" + `DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
-		"two exporters report the same GPU":  {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="a"} 0.25x60` + "\n" + `DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="b"} 0.25x60`, true, false},
+		"a blank SM_ACTIVE beside GPU_UTIL": {`DCGM_FI_PROF_SM_ACTIVE{` + chatGPU + `} ` + blank + `x60` + "\n" +
+			`DCGM_FI_DEV_GPU_UTIL{` + chatGPU + `} 25x60`, true, false},
+		"two exporters report the same GPU": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="a"} 0.25x60` + "\n" +
+			`DCGM_FI_PROF_GR_ENGINE_ACTIVE{` + chatGPU + `,job="b"} 0.25x60`, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, notes, err := hourOf(t, Options{}, cost.Options{}, c.series+karpenterNode)
@@ -199,11 +217,14 @@ func TestGPUWithoutValuesIsNotIdle(t *testing.T) {
 
 func TestGPUWithMIGInstancesIsNotCountedTwice(t *testing.T) {
 	slice := func(id, profile, pod string) string {
-		return fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"n\",GPU_I_ID=%q,GPU_I_PROFILE=%q%s} 0.5x60\n", id, profile, pod)
+		return fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-1\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"n\","+
+			"GPU_I_ID=%q,GPU_I_PROFILE=%q%s} 0.5x60\n", id, profile, pod)
 	}
 	b, _, err := hourOf(t, Options{Nodes: map[string]cost.Offer{"n": {InstanceType: "p5.4xlarge", CapacityType: "on-demand", Region: "r"}}},
-		cost.Options{Book: cost.NewBook([]cost.Type{{Name: "p5.4xlarge", Region: "r", GPUs: 1, Hourly: map[string]float64{cost.OnDemand: 7}}}, nil, nil)},
-		slice("1", "3g.40gb", `,namespace="chat",pod="llama-0"`)+slice("7", "1g.10gb", "")+`DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3",Hostname="n"} 0x60`)
+		cost.Options{Book: cost.NewBook([]cost.Type{{Name: "p5.4xlarge", Region: "r", GPUs: 1, Hourly: map[string]float64{cost.OnDemand: 7}}},
+			nil, nil)},
+		slice("1", "3g.40gb", `,namespace="chat",pod="llama-0"`)+slice("7", "1g.10gb", "")+
+			`DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",modelName="NVIDIA H100 80GB HBM3",Hostname="n"} 0x60`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,9 +235,11 @@ func TestGPUWithMIGInstancesIsNotCountedTwice(t *testing.T) {
 
 func TestNotebooksOfJupyterHubAndKubeflowHaveTheirOwners(t *testing.T) {
 	gpu := func(id, ns, pod, container string) string {
-		return fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,Hostname=\"n\",namespace=%q,pod=%q,container=%q} 0x60\n", id, ns, pod, container)
+		return fmt.Sprintf("DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,Hostname=\"n\",namespace=%q,pod=%q,container=%q} 0x60\n",
+			id, ns, pod, container)
 	}
-	b, _, err := hourOf(t, Options{}, cost.Options{}, gpu("a", "hub", "jupyter-ada", "notebook")+gpu("b", "bob", "vision-0", "vision")+gpu("c", "chat", "llama-0", "vllm")+
+	b, _, err := hourOf(t, Options{}, cost.Options{}, gpu("a", "hub", "jupyter-ada", "notebook")+gpu("b", "bob", "vision-0", "vision")+
+		gpu("c", "chat", "llama-0", "vllm")+
 		`kube_pod_labels{namespace="bob",pod="vision-0",label_notebook_name="vision",label_owner="bob@example.com"} 1x60`)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +263,8 @@ func TestWithoutKarpenterNodesAreKnownByTheirLabels(t *testing.T) {
 		`label_beta="x"`: "on-demand",
 	} {
 		b, notes, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} 1x60
-kube_node_labels{node="ip-1.ec2.internal",label_node_kubernetes_io_instance_type="g5.xlarge",label_topology_kubernetes_io_zone="us-east-1a",`+labels+`} 1x60
+kube_node_labels{node="ip-1.ec2.internal",label_node_kubernetes_io_instance_type="g5.xlarge",`+
+			`label_topology_kubernetes_io_zone="us-east-1a",`+labels+`} 1x60
 kube_node_labels{node="no-gpu",label_node_kubernetes_io_instance_type="m5.large"} 1x60`)
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +282,8 @@ func TestEveryQueryHasTheMatchersOfThePlatform(t *testing.T) {
 	s, client := serve(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="a",`+chatGPU+`} 1x60
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{cluster="b",UUID="other",namespace="x",pod="y"} 1x60`)
 	l := cost.NewLedger(cost.Options{})
-	if _, err := Read(t.Context(), client, Options{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: 5 * time.Minute, Matchers: map[string]string{"cluster": "a"}, Exporter: inGPUOperator}, l); err != nil {
+	if _, err := Read(t.Context(), client, Options{From: time.Unix(0, 0), To: time.Unix(3600, 0), Step: 5 * time.Minute,
+		Matchers: map[string]string{"cluster": "a"}, Exporter: inGPUOperator}, l); err != nil {
 		t.Fatal(err)
 	}
 	selectors := s.Selectors(t)
@@ -282,7 +307,8 @@ func TestEmptyTimeRangeIsAnError(t *testing.T) {
 }
 
 func TestRegionsOfZones(t *testing.T) {
-	for zone, want := range map[string]string{"us-east-1a": "us-east-1", "us-central1-a": "us-central1", "eu-west-2c": "eu-west-2", "": "home", "us-west-2-lax-1a": "us-west-2-lax-1", "westeurope-1": "home"} {
+	for zone, want := range map[string]string{"us-east-1a": "us-east-1", "us-central1-a": "us-central1", "eu-west-2c": "eu-west-2",
+		"": "home", "us-west-2-lax-1a": "us-west-2-lax-1", "westeurope-1": "home"} {
 		if got := RegionOf(zone, "home"); got != want {
 			t.Errorf("%q is in %q, want %q", zone, got, want)
 		}
