@@ -18,16 +18,16 @@ type Report struct {
 	Workloads []Subject `json:"workloads,omitempty"` // each workload, if there are several
 	ColdStart float64   `json:"coldStartSeconds"`    // 0: sum of phases, see assumptions
 	Seed      uint64    `json:"seed"`                // seed of all random numbers
-	// Cheapest is the title of the cheapest run that meets the SLO, except the clairvoyant; empty if no run meets it.
-	Cheapest string `json:"cheapest"`
-	// Saved is the saved share of the static fleet's cost; absent without a static fleet, or if the run misses the SLO.
-	Saved *float64 `json:"savedOverStaticFleet,omitempty"`
+
+	Cheapest string   `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: none does
+	Saved    *float64 `json:"savedOverStaticFleet,omitempty"` // saved share of the static fleet's cost; absent: no such fleet, or SLO missed
 	// SavedSmallest is the saved share of the cost of the smallest fixed number of replicas that meets the SLO; absent if there is no such
 	// run (baseline static, tuned), or if the run misses the SLO. It is the fair comparison: a static fleet can be larger than necessary.
-	SavedSmallest *float64               `json:"savedOverSmallestFleet,omitempty"`
-	Runs          []Run                  `json:"runs"` // gpuscaler first
-	Gates         []GateResult           `json:"gates,omitempty"`
-	Assumptions   []simulator.Assumption `json:"assumptions"`
+	SavedSmallest *float64 `json:"savedOverSmallestFleet,omitempty"` // saved share of the cost of the smallest static fleet that meets the SLO
+
+	Runs        []Run                  `json:"runs"` // gpuscaler first
+	Gates       []GateResult           `json:"gates,omitempty"`
+	Assumptions []simulator.Assumption `json:"assumptions"`
 }
 
 // Subject is a policy with its traffic, and the results that do not depend on a run.
