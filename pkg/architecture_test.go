@@ -32,22 +32,32 @@ var impure = []string{"os", "log", "log/slog", "net", "net/http", "context"}
 var plan = []rule{
 	{"calendar", nil, impure, []string{"."}, "decisions are pure functions and import only the standard library"},
 	{"scaling", []string{"calendar"}, impure, []string{"."}, "decisions are pure functions and import only the standard library and calendar"},
-	{"capacity", []string{"calendar"}, impure, []string{"."}, "decisions are pure functions and import only the standard library and calendar"},
+	{"capacity", []string{"calendar"}, impure, []string{"."},
+		"decisions are pure functions and import only the standard library and calendar"},
 	{"cost", []string{"picture"}, impure, []string{"."}, "cost arithmetic is pure, so that reports and live pages compute the same sum"},
 	{"picture", nil, impure, []string{"."}, "charts are pure functions that pages and reports of any package use"},
 	{"golden", nil, nil, []string{"."}, "tests of every package compare files, so that it must not depend on any of them"},
 	{"printable", nil, impure, []string{"."}, "whether text can be shown on a terminal depends on the text alone"},
 	{"teams", nil, impure, []string{"."}, "the decision is a function of values and imports only the standard library"},
-	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."}, "the loop uses interfaces only, so that the live controller and the simulator run the same Tick"},
-	{"policy", []string{"calendar", "scaling", "capacity", "cost", "printable"}, nil, []string{"k8s.io/client-go"}, "policies are validated without a cluster, for example in the CI of a team"},
-	{"telemetry", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable"}, nil, nil, "signal sources do not depend on what scales, serves or simulates"},
-	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "lint"}, nil, nil, "the Kubernetes adapter does not depend on the signal sources"},
-	{"lint", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "telemetry"}, nil, []string{"k8s.io/client-go"}, "lint runs without a cluster, for example in the CI of a team"},
+	{"engine", []string{"calendar", "scaling", "capacity", "teams"}, nil, []string{"."},
+		"the loop uses interfaces only, so that the live controller and the simulator run the same Tick"},
+	{"policy", []string{"calendar", "scaling", "capacity", "cost", "printable"}, nil, []string{"k8s.io/client-go"},
+		"policies are validated without a cluster, for example in the CI of a team"},
+	{"telemetry", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable"}, nil, nil,
+		"signal sources do not depend on what scales, serves or simulates"},
+	{"cluster", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "lint"}, nil, nil,
+		"the Kubernetes adapter does not depend on the signal sources"},
+	{"lint", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "telemetry"}, nil,
+		[]string{"k8s.io/client-go"}, "lint runs without a cluster, for example in the CI of a team"},
 	{"serve", nil, nil, nil, "limits on clients are the same for every port"},
-	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine", "serve"}, nil, nil, "a server reads the decisions from memory, so that no request waits for I/O"},
-	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture"}, nil, nil, "a server reads the decisions from memory, so that no request waits for I/O"},
-	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy", "printable"}, nil, []string{"k8s.io/client-go"}, "an import prints manifests, which are reviewed without a cluster"},
-	{"replay", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "picture"}, nil, []string{"k8s.io/client-go"}, "the simulator is a second adapter behind the interfaces of the engine"},
+	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine", "serve"}, nil, nil,
+		"a server reads the decisions from memory, so that no request waits for I/O"},
+	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture"}, nil, nil,
+		"a server reads the decisions from memory, so that no request waits for I/O"},
+	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy", "printable"}, nil, []string{"k8s.io/client-go"},
+		"an import prints manifests, which are reviewed without a cluster"},
+	{"replay", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "picture"}, nil,
+		[]string{"k8s.io/client-go"}, "the simulator is a second adapter behind the interfaces of the engine"},
 }
 
 func TestPackagesReachOnlyWhatThePlanAllows(t *testing.T) {
@@ -103,7 +113,8 @@ func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
 
 func TestForbiddenImportIsReported(t *testing.T) {
 	scaling := plan[slices.IndexFunc(plan, func(r rule) bool { return r.name == "scaling" })]
-	bad := goPackage{Imports: []string{"os", "time"}, Deps: []string{"os", "time", "k8s.io/api/core/v1", module + "engine", module + "calendar"}}
+	bad := goPackage{Imports: []string{"os", "time"},
+		Deps: []string{"os", "time", "k8s.io/api/core/v1", module + "engine", module + "calendar"}}
 	if got := scaling.breaches(bad); !slices.Equal(got, []string{"k8s.io/api/core/v1", module + "engine", "os"}) {
 		t.Errorf("breaches = %v", got)
 	}

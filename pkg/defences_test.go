@@ -65,7 +65,8 @@ func runRows(t *testing.T, r removal) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "pkg.test")
-	if out, err := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay(t, dir, r), "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay(t, dir, r), "-o", binary,
+		".").CombinedOutput(); err != nil {
 		t.Errorf("without %s the code does not compile: %v\n%s", r.what, err, out)
 		return nil
 	}
@@ -73,7 +74,8 @@ func runRows(t *testing.T, r removal) map[string]bool {
 	for range 20 {
 		// The memory is limited with ulimit. Without the defence, a reply may make the process allocate as much memory as the reply
 		// announces, which would exhaust the machine.
-		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run", "^TestHostileCases$/"+entrancesOf(r.rows))
+		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run",
+			"^TestHostileCases$/"+entrancesOf(r.rows))
 		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, golden.Variable+"=")
 		out, err := c.CombinedOutput()
 		text, _ := os.ReadFile(log)

@@ -84,7 +84,8 @@ func TestPlainWords(t *testing.T) {
 
 func TestPlainWordsFindsABannedWord(t *testing.T) {
 	got := bannedIn("it is told by Nobody, standalone, wantsMore", 7)
-	if want := []string{`7: "told": write reported, passed, given`, `7: "Nobody": write name the subject: no pod, no policy`}; !slices.Equal(got, want) {
+	if want := []string{`7: "told": write reported, passed, given`,
+		`7: "Nobody": write name the subject: no pod, no policy`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // evaluationPackages are the packages that compare policies with other autoscalers. Such a comparison uses all CPU cores for minutes, so
 // the controller must not import these packages.
 var evaluationPackages = []string{
-	"replay/evaluate", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report", "replay/spotbench", "replay/tune", "replay/demo",
+	"replay/evaluate", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report", "replay/spotbench",
+	"replay/tune", "replay/demo",
 }
 
 // evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that runs without a cluster.

@@ -33,7 +33,8 @@ func serveMetrics(t *testing.T) (address string) {
 	t.Helper()
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, newCluster(t).Host)
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: `+
+		`u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, newCluster(t).Host)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func metricsAPI(t *testing.T) entrance {
 		return group + "/namespaces/" + namespace + "/gpuscaler-desired-replicas?labelSelector=" + url.QueryEscape(selector)
 	}
 	own := read("team-chat", "gpuscaler.io/policy=llama")
-	return entrance{"The external metrics API", "A user who may only list the metric in team-chat, and clients that reach the port.", []attempt{
+	return entrance{"The external metrics API", "A user who may only list the metric in team-chat, " +
+		"and clients that reach the port.", []attempt{
 		{"their own number", "", "200 OK, a value", ask(own)},
 		{"without a token", "", "403", ask(own, func(r *http.Request) { r.Header.Del("Authorization") })},
 		{"a made-up token", "", "401", ask(own, header("Authorization", "Bearer x"))},
@@ -126,26 +128,34 @@ func metricsAPI(t *testing.T) entrance {
 		{"another namespace", "", "403", ask(read("team-code", "gpuscaler.io/policy=codestral"))},
 		{"every namespace", "", "403", ask(read("*", "gpuscaler.io/policy=llama"))},
 		{"no namespace", "", "403", ask(group + "/gpuscaler-desired-replicas?labelSelector=gpuscaler.io%2Fpolicy%3Dcodestral")},
-		{"another namespace by dots in the path", "", "", ask(group + "/namespaces/team-chat/../team-code/gpuscaler-desired-replicas?labelSelector=gpuscaler.io%2Fpolicy%3Dcodestral")},
-		{"another namespace by escaped slashes", "", "", ask(group + "/namespaces/team-chat%2f..%2fteam-code/gpuscaler-desired-replicas?labelSelector=gpuscaler.io%2Fpolicy%3Dcodestral")},
+		{"another namespace by dots in the path", "", "",
+			ask(group + "/namespaces/team-chat/../team-code/gpuscaler-desired-replicas?labelSelector=gpuscaler.io%2Fpolicy%3Dcodestral")},
+		{"another namespace by escaped slashes", "", "",
+			ask(group + "/namespaces/team-chat%2f..%2fteam-code/gpuscaler-desired-replicas?labelSelector=gpuscaler.io%2Fpolicy%3Dcodestral")},
 		{"another namespace in the policy's name", "", "400", ask(read("team-chat", "gpuscaler.io/policy=team-code/codestral"))},
 		{"another namespace's policy by its name alone", "", "404", ask(read("team-chat", "gpuscaler.io/policy=codestral"))},
 		{"no selector, which would add up the targets of all policies", "", "400", ask(read("team-chat", ""))},
 		{"a selector of two policies", "", "400", ask(read("team-chat", "gpuscaler.io/policy in (llama,codestral)"))},
 		{"a selector of all policies but one", "", "400", ask(read("team-chat", "gpuscaler.io/policy!=codestral"))},
 		{"a selector of all policies", "", "400", ask(read("team-chat", "gpuscaler.io/policy"))},
-		{"a selector of two names that contradict each other", "", "400", ask(read("team-chat", "gpuscaler.io/policy=llama,gpuscaler.io/policy=codestral"))},
+		{"a selector of two names that contradict each other", "", "400",
+			ask(read("team-chat", "gpuscaler.io/policy=llama,gpuscaler.io/policy=codestral"))},
 		{"a selector that is no selector", "", "400", ask(read("team-chat", "((((gpuscaler.io/policy=llama"))},
-		{"a selector of a hundred thousand parts", "", "414", ask(read("team-chat", strings.Repeat("a=b,", 100_000)+"gpuscaler.io/policy=llama"))},
+		{"a selector of a hundred thousand parts", "", "414",
+			ask(read("team-chat", strings.Repeat("a=b,", 100_000)+"gpuscaler.io/policy=llama"))},
 		{"a selector with a turned-round end", "CVE-2021-42574", "400", ask(read("team-chat", "gpuscaler.io/policy=llama\u202e"))},
-		{"two selectors, of which one is authorized", "", "400", ask(own + "&labelSelector=gpuscaler.io%2Fpolicy%20in%20(codestral)&labelSelector=" + url.QueryEscape("gpuscaler.io/policy=codestral") + "&fieldSelector=a")},
+		{"two selectors, of which one is authorized", "", "400",
+			ask(own + "&labelSelector=gpuscaler.io%2Fpolicy%20in%20(codestral)&labelSelector=" + url.QueryEscape("gpuscaler.io/policy=codestral") +
+				"&fieldSelector=a")},
 		{"another metric of the cluster", "", "404", ask(group + "/namespaces/team-chat/queue-depth?labelSelector=a%3Db")},
 		{"their own explanation", "", "200 OK, explains team-chat", ask(group + "/namespaces/team-chat/gpuscaler-explain/llama")},
 		{"all of their namespace's explanations", "", "200 OK, explains team-chat", ask(group + "/namespaces/team-chat/gpuscaler-explain")},
 		{"another namespace's explanation", "", "403", ask(group + "/namespaces/team-code/gpuscaler-explain/codestral")},
 		{"every namespace's explanations", "", "403", ask(group + "/gpuscaler-explain")},
-		{"another namespace's explanation by dots", "", "40", ask(group + "/namespaces/team-chat/gpuscaler-explain/..%2f..%2fteam-code%2fcodestral")},
-		{"an explanation on a zone that is a file", "", "400", ask(group + "/namespaces/team-chat/gpuscaler-explain/llama?at=09:00&zone=../../etc/passwd")},
+		{"another namespace's explanation by dots", "", "40",
+			ask(group + "/namespaces/team-chat/gpuscaler-explain/..%2f..%2fteam-code%2fcodestral")},
+		{"an explanation on a zone that is a file", "", "400",
+			ask(group + "/namespaces/team-chat/gpuscaler-explain/llama?at=09:00&zone=../../etc/passwd")},
 		{"a watch that never ends", "", "40", ask(own + "&watch=true")},
 		{"a change by POST", "", "40", ask(own, method(http.MethodPost))},
 		{"a change by PATCH", "", "40", ask(own, method(http.MethodPatch))},
@@ -192,14 +202,16 @@ func scaler(t *testing.T) entrance {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{TLS: s}, externalmetrics.NewScaler(newBoard(), func() time.Time { return hostileNoon }))
+			ended <- externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{TLS: s},
+				externalmetrics.NewScaler(newBoard(), func() time.Time { return hostileNoon }))
 		}()
 		t.Cleanup(func() { stop(); <-ended })
 		return l.Addr().String()
 	}
 	mutual := serve(externalmetrics.ScalerTLS{CertFile: ourCert, KeyFile: ourKey, ClientCAFile: ourCert})
 	open := serve(externalmetrics.ScalerTLS{})
-	ask := func(address string, c credentials.TransportCredentials, r *externalscaler.GetMetricsRequest, options ...grpc.CallOption) func(*testing.T) string {
+	ask := func(address string, c credentials.TransportCredentials, r *externalscaler.GetMetricsRequest,
+		options ...grpc.CallOption) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return within(t, 8*time.Second, func() string {
 				connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
@@ -218,7 +230,8 @@ func scaler(t *testing.T) entrance {
 		}
 	}
 	ref := func(namespace, name string, metadata map[string]string) *externalscaler.GetMetricsRequest {
-		return &externalscaler.GetMetricsRequest{MetricName: externalmetrics.MetricName, ScaledObjectRef: &externalscaler.ScaledObjectRef{Namespace: namespace, Name: name, ScalerMetadata: metadata}}
+		return &externalscaler.GetMetricsRequest{MetricName: externalmetrics.MetricName,
+			ScaledObjectRef: &externalscaler.ScaledObjectRef{Namespace: namespace, Name: name, ScalerMetadata: metadata}}
 	}
 	huge := map[string]string{}
 	for i := range 100_000 {
@@ -229,18 +242,23 @@ func scaler(t *testing.T) entrance {
 		return credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: c})
 	}
 	chat := ref("team-chat", "llama", nil)
-	return entrance{"KEDA's external scaler", "Clients that reach the port, and a tenant who writes the metadata of a trigger.", append(streams(t), []attempt{
+	return entrance{"KEDA's external scaler", "Clients that reach the port, " +
+		"and a tenant who writes the metadata of a trigger.", append(streams(t), []attempt{
 		{"no client certificate, where one is required", "", "Unavailable", ask(mutual, unverified(), chat)},
 		{"a client certificate of one's own", "", "Unavailable", ask(mutual, unverified(theirs), chat)},
 		{"plain text, where TLS is spoken", "Trail of Bits 2022: KEDA's Redis without TLS", "Unavailable", ask(mutual, plain, chat)},
-		{"another namespace in the policy's name", "", "NotFound", ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "team-code/codestral"}))},
-		{"another namespace by dots", "", "NotFound", ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "../team-code/codestral"}))},
-		{"another namespace's policy by its name", "", "NotFound", ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "codestral"}))},
+		{"another namespace in the policy's name", "", "NotFound",
+			ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "team-code/codestral"}))},
+		{"another namespace by dots", "", "NotFound",
+			ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "../team-code/codestral"}))},
+		{"another namespace's policy by its name", "", "NotFound",
+			ask(open, plain, ref("team-chat", "x", map[string]string{"policy": "codestral"}))},
 		{"no name at all", "", "NotFound", ask(open, plain, ref("", "", nil))},
 		{"nothing at all", "", "NotFound", ask(open, plain, &externalscaler.GetMetricsRequest{})},
 		{"a hundred thousand keys", "", "ResourceExhausted", ask(open, plain, ref("team-chat", "llama", huge))},
 		{"a name of a megabyte", "", "ResourceExhausted", ask(open, plain, ref("team-chat", strings.Repeat("x", 1<<20), nil))},
-		{"a compressed bomb", "", "ResourceExhausted", ask(open, plain, ref("team-chat", strings.Repeat("x", 64<<20), nil), grpc.UseCompressor(gzip.Name), grpc.MaxCallSendMsgSize(1<<30))},
+		{"a compressed bomb", "", "ResourceExhausted", ask(open, plain, ref("team-chat", strings.Repeat("x", 64<<20), nil),
+			grpc.UseCompressor(gzip.Name), grpc.MaxCallSendMsgSize(1<<30))},
 		{"bytes that are no gRPC", "", "closed", func(t *testing.T) string {
 			c, err := net.Dial("tcp", open)
 			if err != nil {

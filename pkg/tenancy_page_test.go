@@ -37,7 +37,8 @@ func newBoard() *engine.DecisionStore {
 	for _, k := range []scaling.Key{llama, {Namespace: "team-code", Name: "codestral"}, {Namespace: "team-chat", Name: scriptName}} {
 		s.workloads = append(s.workloads, scaling.Workload{
 			Key: k, Origin: scriptName, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: k.Name},
-			Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: scriptName, Type: "prometheus", Target: 10, MaxAge: time.Minute}}, MaxReplicas: 9},
+			Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: scriptName, Type: "prometheus", Target: 10, MaxAge: time.Minute}},
+				MaxReplicas: 9},
 		})
 	}
 	e := engine.New(s, s, s, engine.Options{})
@@ -75,8 +76,9 @@ func newCluster(t *testing.T) *rest.Config {
 		review.Status.Allowed = review.Spec.User == "anna" && a != nil && a.Namespace == "team-chat"
 		answer(w, review)
 	})
-	config := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
-		Data: map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-group-headers": `["X-Remote-Group"]`}}
+	config := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
+		Data:       map[string]string{"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-group-headers": `["X-Remote-Group"]`}}
 	mux.HandleFunc("GET /api/v1/namespaces/kube-system/configmaps/{name}", func(w http.ResponseWriter, _ *http.Request) { answer(w, config) })
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -89,7 +91,8 @@ func explainAndPage(t *testing.T) entrance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := dashboard.NewPage(newBoard(), dashboard.Options{Visible: door.Visible, Clock: func() time.Time { return hostileNoon }, Refresh: time.Millisecond})
+	page := dashboard.NewPage(newBoard(), dashboard.Options{Visible: door.Visible, Clock: func() time.Time { return hostileNoon },
+		Refresh: time.Millisecond})
 	local, tenants := visitor.Trusted(page), door.Authenticate(page)
 	ask := func(h http.Handler, path string, edit ...func(*http.Request)) func(*testing.T) string {
 		return func(t *testing.T) string {
@@ -120,27 +123,34 @@ func explainAndPage(t *testing.T) entrance {
 	anna := header("Authorization", "Bearer anna")
 	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 	method := func(name string) func(*http.Request) { return func(r *http.Request) { r.Method = name } }
-	return entrance{"The page and explain", "Another tenant with a token, a browser on a hostile site, and clients that reach the port.", []attempt{
+	return entrance{"The page and explain", "Another tenant with a token, a browser on a hostile site, " +
+		"and clients that reach the port.", []attempt{
 		{"the whole list, without a token", "", "401", ask(tenants, dashboard.WorkloadsPath)},
 		{"a made-up token", "", "401", ask(tenants, dashboard.WorkloadsPath, header("Authorization", "Bearer x"))},
 		{"a password", "", "401", ask(tenants, dashboard.WorkloadsPath, header("Authorization", "Basic cm9vdDpyb290"))},
 		{"a token of a hundred thousand bytes", "", "401", ask(tenants, "/", header("Authorization", "Bearer "+strings.Repeat("x", 100_000)))},
-		{"the front proxy's headers, written by oneself", "CVE-2018-1002105 (Kubernetes)", "401", ask(tenants, dashboard.WorkloadsPath, header("X-Remote-User", "admin", "X-Remote-Group", "system:masters"))},
-		{"impersonation beside one's own token", "", "200, sees team-chat", ask(tenants, dashboard.WorkloadsPath, anna, header("Impersonate-User", "admin", "X-Remote-User", "admin"))},
+		{"the front proxy's headers, written by oneself", "CVE-2018-1002105 (Kubernetes)", "401",
+			ask(tenants, dashboard.WorkloadsPath, header("X-Remote-User", "admin", "X-Remote-Group", "system:masters"))},
+		{"impersonation beside one's own token", "", "200, sees team-chat",
+			ask(tenants, dashboard.WorkloadsPath, anna, header("Impersonate-User", "admin", "X-Remote-User", "admin"))},
 		{"the whole list, by one namespace's tenant", "", "200, sees team-chat", ask(tenants, dashboard.WorkloadsPath, anna)},
 		{"another namespace's explanation", "", "404, sees nothing", ask(tenants, dashboard.ExplainPath+"team-code/codestral", anna)},
-		{"another namespace's explanation at a moment", "", "404, sees nothing", ask(tenants, dashboard.ExplainPath+"team-code/codestral?at=1s", anna)},
-		{"whether another namespace has a policy of this name", "", "404, sees nothing", ask(tenants, dashboard.ExplainPath+"team-code/nothing", anna)},
+		{"another namespace's explanation at a moment", "", "404, sees nothing",
+			ask(tenants, dashboard.ExplainPath+"team-code/codestral?at=1s", anna)},
+		{"whether another namespace has a policy of this name", "", "404, sees nothing",
+			ask(tenants, dashboard.ExplainPath+"team-code/nothing", anna)},
 		{"another namespace's page", "", "404, sees nothing", ask(tenants, "/workloads/team-code/codestral", anna)},
 		{"another namespace's live stream", "", "404, sees nothing", ask(tenants, "/events?workload=team-code/codestral", anna)},
 		{"another namespace through the search", "", "200, sees nothing", ask(tenants, "/?q=codestral", anna)},
 		{"another namespace through the history", "", "200, sees team-chat", ask(tenants, "/history?range=24h", anna)},
-		{"another namespace by a path with dots", "", "404, sees nothing", ask(tenants, dashboard.ExplainPath+"team-chat/..%2fteam-code%2fcodestral", anna)},
+		{"another namespace by a path with dots", "", "404, sees nothing",
+			ask(tenants, dashboard.ExplainPath+"team-chat/..%2fteam-code%2fcodestral", anna)},
 		{"another namespace by a doubled slash", "", "sees nothing", ask(tenants, dashboard.ExplainPath+"team-chat//team-code/codestral", anna)},
 		{"a file by a path with dots", "CVE-2021-43798 (Grafana)", "404, sees nothing", ask(local, "/static/..%2f..%2f..%2fetc%2fpasswd")},
 		{"a file by dots that are escaped twice", "CVE-2021-43798", "404, sees nothing", ask(local, "/static/%252e%252e%252fpage.go")},
 		{"a file by a NUL", "", "404, sees nothing", ask(local, "/static/page.js%00.html")},
-		{"a script in a workload's name", "", "200, sees team-chat, the name is text", ask(local, "/workloads/team-chat/"+"x%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E")},
+		{"a script in a workload's name", "", "200, sees team-chat, the name is text",
+			ask(local, "/workloads/team-chat/"+"x%22%3E%3Cscript%3Ealert(1)%3C%2Fscript%3E")},
 		{"a script in the list", "", "the name is text", ask(local, "/")},
 		{"a script in a search", "", "the name is text", ask(local, "/?q=%3Cscript%3Ealert(1)%3C/script%3E")},
 		{"a script in a path that there is not", "", "sees nothing", ask(local, "/%3Cscript%3Ealert(1)%3C/script%3E")},
@@ -162,7 +172,8 @@ func explainAndPage(t *testing.T) entrance {
 		{"a path of a hundred thousand bytes", "", "414", ask(local, "/"+strings.Repeat("x", 100_000))},
 		{"a search of ten thousand words", "", "414", ask(local, "/?q="+strings.Repeat("a+", 5_000))},
 		{"the last page of a list without end", "", "200", ask(local, "/?page=9223372036854775807&per=9223372036854775807")},
-		{"a host name that resolves to this machine (DNS rebinding)", "CVE-2018-5702 (Transmission)", "421", ask(local, dashboard.WorkloadsPath, host("evil.example.com"))},
+		{"a host name that resolves to this machine (DNS rebinding)", "CVE-2018-5702 (Transmission)", "421",
+			ask(local, dashboard.WorkloadsPath, host("evil.example.com"))},
 		{"a name that begins like this machine's", "", "421", ask(local, dashboard.WorkloadsPath, host("localhost.evil.example.com"))},
 		{"a change by POST", "", "405", ask(local, "/workloads/team-chat/llama", method(http.MethodPost))},
 		{"a method that there is not", "", "405", ask(local, "/", method("DEBUG"))},
@@ -180,12 +191,14 @@ func explainAndPage(t *testing.T) entrance {
 			return raw(t, local, "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello")
 		}},
 		{"a length and chunks at once (smuggling)", "CVE-2019-20444 and its kind", "then the connection is closed", func(t *testing.T) string {
-			return raw(t, local, "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /workloads/team-code/codestral HTTP/1.1\r\nHost: evil\r\n\r\n")
+			return raw(t, local, "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: "+
+				"chunked\r\n\r\n0\r\n\r\nGET /workloads/team-code/codestral HTTP/1.1\r\nHost: evil\r\n\r\n")
 		}},
 		{"a new line in a header's name", "", "400", func(t *testing.T) string {
 			return raw(t, local, "GET / HTTP/1.1\r\nHost: localhost\r\nX-A\n: b\r\n\r\n")
 		}},
-		{"a cookie that breaks out of an attribute", "", "the name is text", ask(local, "/", header("Cookie", `gpuscaler-theme="><script>alert(1)</script>`))},
+		{"a cookie that breaks out of an attribute", "", "the name is text",
+			ask(local, "/", header("Cookie", `gpuscaler-theme="><script>alert(1)</script>`))},
 		{"more live streams than the limit", "", "16 open, then 429", func(t *testing.T) string { return flood(t, tenants) }},
 	}}
 }
@@ -240,7 +253,8 @@ func raw(t *testing.T, h http.Handler, request string) string {
 		return "the connection is closed"
 	}
 	body, _ := io.ReadAll(first.Body)
-	if strings.Contains(string(body), "codestral") && strings.Contains(request, "codestral") && first.StatusCode == http.StatusOK && !strings.Contains(string(body), "llama") {
+	if strings.Contains(string(body), "codestral") && strings.Contains(request, "codestral") && first.StatusCode == http.StatusOK &&
+		!strings.Contains(string(body), "llama") {
 		t.Error("the server responded to the hidden request")
 	}
 	text := first.Status

@@ -134,7 +134,8 @@ func inForce(t *testing.T, c *policy.Compiled) string {
 			}
 			return nil
 		})
-		return fmt.Sprintf("in force, at most %d replicas, %d selector of its own namespace: %s", c.Workload.Policy.MaxReplicas, selectors, s.Query)
+		return fmt.Sprintf("in force, at most %d replicas, %d selector of its own namespace: %s",
+			c.Workload.Policy.MaxReplicas, selectors, s.Query)
 	}
 	return fmt.Sprintf("in force, at most %d replicas", c.Workload.Policy.MaxReplicas)
 }
@@ -168,11 +169,13 @@ func policyFiles(t *testing.T) entrance {
 		{"an address of one's own, by KEDA's field", "KEDA serverAddress", "no such field",
 			file(signal(`{name: queue, type: prometheus, serverAddress: "http://10.0.0.1", metric: up, target: 1}`))},
 		{"a file as a data source", "CVE-2025-68476 (KEDA reads any file)", "no such data source",
-			file(signal(`{name: queue, type: redis, source: "file:///var/run/secrets/kubernetes.io/serviceaccount/token", listName: jobs, target: 5}`))},
+			file(signal(`{name: queue, type: redis, source: "file:///var/run/secrets/kubernetes.io/serviceaccount/token", listName: ` +
+				`jobs, target: 5}`))},
 		{"a password file of one's own", "CVE-2025-68476", "no such field",
 			file(signal(`{name: queue, type: redis, source: redis-chat, listName: jobs, target: 5, passwordFile: /etc/shadow}`))},
 		{"another's credentials, by KEDA's field", "KEDA #7782 (ClusterTriggerAuthentication sent to a tenant's URL)", "no such field",
-			file(signal(`{name: queue, type: redis, source: redis-chat, listName: jobs, target: 5, authenticationRef: {kind: ClusterTriggerAuthentication, name: prod}}`))},
+			file(signal(`{name: queue, type: redis, source: redis-chat, listName: jobs, target: 5, authenticationRef: {kind: ` +
+				`ClusterTriggerAuthentication, name: prod}}`))},
 		{"another namespace's data source", "KEDA #7782", "does not let namespace team-chat use",
 			file(signal(`{name: queue, type: redis, source: redis-code, listName: jobs, target: 5}`))},
 		{"a query of the platform over another namespace's data source", "", "does not let namespace team-chat use",
@@ -185,54 +188,77 @@ func policyFiles(t *testing.T) entrance {
 			file(signal(`{name: queue, type: prometheus, metric: "up}) or (up", target: 10}`))},
 		{"a metric in letters that look alike", "", "not a metric name",
 			file(signal(`{name: queue, type: prometheus, metric: "һttp_requests", target: 10}`))},
-		{"a label's value that ends the selector", "no tenant label in KEDA's queries", `{app="x\"} or vector(1000) or up{a=\"",namespace="team-chat"}`,
+		{"a label's value that ends the selector", "no tenant label in KEDA's queries",
+			`{app="x\"} or vector(1000) or up{a=\"",namespace="team-chat"}`,
 			labelled(`"x\"} or vector(1000) or up{a=\""`)},
 		{"a label's value that comments out the rest", "", ", 1 selector of its own", labelled(`"x\"}) #"`)},
 		{"a label's value with a new line", "", ", 1 selector of its own", labelled(`"x\n\"} or up"`)},
 		{"a label's value that is a regular expression", "", `app=".*"`, labelled(`".*"`)},
-		{"further parameters of the request in a label's value", "KEDA appends &namespace= unescaped", `app="x&namespace=team-code"`, labelled(`"x&namespace=team-code"`)},
-		{"another namespace by label", "", "is set by gpuscaler", file(signal(`{name: queue, type: prometheus, metric: up, matchLabels: {namespace: team-code}, target: 10}`))},
-		{"another metric by label", "", "refused", file(signal(`{name: queue, type: prometheus, metric: up, matchLabels: {__name__: secret_metric}, target: 10}`))},
-		{"PromQL in a label's name", "", "is not a label name", file(signal(`{name: queue, type: prometheus, metric: up, matchLabels: {"a=\"\"} or up{b": c}, target: 10}`))},
-		{"another team's capacity group", "pods make Karpenter buy nodes", "capacityGroup", edit("  minReplicas: 1", "  capacityGroup: code\n  minReplicas: 1")},
+		{"further parameters of the request in a label's value", "KEDA appends &namespace= unescaped", `app="x&namespace=team-code"`,
+			labelled(`"x&namespace=team-code"`)},
+		{"another namespace by label", "", "is set by gpuscaler",
+			file(signal(`{name: queue, type: prometheus, metric: up, matchLabels: {namespace: team-code}, target: 10}`))},
+		{"another metric by label", "", "refused",
+			file(signal(`{name: queue, type: prometheus, metric: up, matchLabels: {__name__: secret_metric}, target: 10}`))},
+		{"PromQL in a label's name", "", "is not a label name",
+			file(signal(`{name: queue, type: prometheus, metric: up, matchLabels: {"a=\"\"} or up{b": c}, target: 10}`))},
+		{"another team's capacity group", "pods make Karpenter buy nodes", "capacityGroup",
+			edit("  minReplicas: 1", "  capacityGroup: code\n  minReplicas: 1")},
 		{"the backlog of a ClusterQueue that the team does not list", "", "does not let namespace team-chat read this ClusterQueue",
 			file(signal(`{name: queue, type: kueue, clusterQueue: gpus, target: 5}`))},
-		{"a ClusterQueue whose name ends the selector", "", "is not the name of a queue", file(signal(`{name: queue, type: kueue, clusterQueue: "gpus\"} or vector(1)", target: 5}`))},
+		{"a ClusterQueue whose name ends the selector", "", "is not the name of a queue",
+			file(signal(`{name: queue, type: kueue, clusterQueue: "gpus\"} or vector(1)", target: 5}`))},
 		{"a target in another namespace", "", "no such field", edit("{name: llama}", "{name: llama, namespace: kube-system}")},
 		{"a path as a target's name", "", "scaleTargetRef", edit("{name: llama}\n  min", `{name: "../../../api/v1/secrets/x"}`+"\n  min")},
-		{"more replicas than the platform allows", "Komodor: 30 to 4,000 pods", "at most 24 replicas", edit("maxReplicas: 12", "maxReplicas: 25")},
+		{"more replicas than the platform allows", "Komodor: 30 to 4,000 pods", "at most 24 replicas",
+			edit("maxReplicas: 12", "maxReplicas: 25")},
 		{"more replicas than a number holds", "", "maxReplicas", edit("maxReplicas: 12", "maxReplicas: 99999999999999999999")},
 		{"replicas in hexadecimal", "", "maxReplicas", edit("maxReplicas: 12", "maxReplicas: 0x7fffffff")},
 		{"a target that is almost zero", "", "at most 12 replicas", edit("target: 10", "target: 1e-308")},
 		{"a target that is no number", "", "target", edit("target: 10", "target: .nan")},
 		{"an endless target", "", "target", edit("target: 10", "target: .inf")},
 		{"a negative target", "", "target", edit("target: 10", "target: -1")},
-		{"a zone that is a path", "", "timezone", edit("  signals:", `  schedules: [{name: n, timezone: "../../../etc/passwd", start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"a schedule that fires without end", "KEDA #2031", "schedules", edit("  signals:", `  schedules: [{name: n, timezone: UTC, start: "*/0 * * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"a formula that loops", "", "formula", edit("  signals:", `  formula: "[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, a*b)).size()"`+"\n  signals:")},
+		{"a zone that is a path", "", "timezone", edit("  signals:",
+			`  schedules: [{name: n, timezone: "../../../etc/passwd", start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a schedule that fires without end", "KEDA #2031", "schedules",
+			edit("  signals:", `  schedules: [{name: n, timezone: UTC, start: "*/0 * * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a formula that loops", "", "formula",
+			edit("  signals:", `  formula: "[1,2,3,4,5,6,7,8,9].map(a, [1,2,3,4,5,6,7,8,9].map(b, a*b)).size()"`+"\n  signals:")},
 		{"a formula of a megabyte", "", "formula", edit("  signals:", `  formula: "`+strings.Repeat("1.0+", 250_000)+`1.0"`+"\n  signals:")},
 		{"a formula that divides by zero", "", "in force", edit("  signals:", `  formula: "queue.value / 0.0"`+"\n  signals:")},
 		{"a formula that reads the environment", "", "formula", edit("  signals:", `  formula: "env('HOME').size()"`+"\n  signals:")},
 		{"one signal thirty thousand times, by aliases", "CVE-2019-11253 (Kubernetes)", "refused",
 			file(strings.Replace(tenantPolicy, signalLine, strings.Replace(signalLine, "- {", "- &s {", 1)+strings.Repeat("  - *s\n", 30_000), 1))},
 		{"aliases of aliases: a thousand million values in ten lines", "CVE-2019-11253", "refused",
-			file(bomb() + "apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: llama, namespace: team-chat}\nspec: {maxReplicas: 2, signals: *a9}\n")},
+			file(bomb() + "apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: llama, namespace: team-chat}\nspec: " +
+				"{maxReplicas: 2, signals: *a9}\n")},
 		{"an alias that holds itself", "", "refused", edit("  signals:\n"+signalLine, "  signals: &a [*a]\n")},
 		{"a hundred thousand brackets", "", "refused", file(tenantPolicy + "  formula: " + strings.Repeat("[", 100_000) + "\n")},
 		{"ten thousand signals", "", "refused", file(strings.Replace(tenantPolicy, signalLine, strings.Repeat(signalLine, 10_000), 1))},
 		{"a merge key", "", "refused", edit("{name: llama}\n  min", "{<<: {name: llama}}\n  min")},
-		{"a field twice, of which the first is shown in a review", "", "written twice", edit("  maxReplicas: 12", "  maxReplicas: 12\n  maxReplicas: 24")},
-		{"a type of another language", "PyYAML's !!python/object", "refused", edit("target: 10}", "target: !!python/object/apply:os.system [id]}")},
+		{"a field twice, of which the first is shown in a review", "", "written twice",
+			edit("  maxReplicas: 12", "  maxReplicas: 12\n  maxReplicas: 24")},
+		{"a type of another language", "PyYAML's !!python/object", "refused",
+			edit("target: 10}", "target: !!python/object/apply:os.system [id]}")},
 		{"bytes that are no text", "", "refused", edit("app: chat", "app: \xff\xfe")},
-		{"a name with a turned-round end", "Trojan Source, CVE-2021-42574", "refused", edit("{name: llama, namespace", "{name: \"llama\u202e\", namespace")},
+		{"a name with a turned-round end", "Trojan Source, CVE-2021-42574", "refused",
+			edit("{name: llama, namespace", "{name: \"llama\u202e\", namespace")},
 		{"a name that is a path", "", "refused", edit("{name: llama, namespace", `{name: "../team-code/llama", namespace`)},
 		{"a name of a thousand letters", "", "refused", edit("{name: llama, namespace", "{name: "+strings.Repeat("a", 1000)+", namespace")},
-		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be displayed", edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"a schedule's name of several lines", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: "n\nINFO all is well", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be displayed", edit("  signals:", "  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
-		{"a schedule's name of 200,000 letters", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: `+strings.Repeat("n", 200_000)+`, timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
-		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)", "characters that cannot be displayed", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
-		{"a Redis list with an escape sequence in its name", "", "characters that cannot be displayed", file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
+		{"a schedule's name that clears the terminal", "CVE-2021-25743 (kubectl prints escapes raw)", "characters that cannot be displayed",
+			edit("  signals:", `  schedules: [{name: "n\e[2J", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+
+				"\n  signals:")},
+		{"a schedule's name of several lines", "", "is not a valid schedule name", edit("  signals:",
+			`  schedules: [{name: "n\nINFO all is well", timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"a schedule's name with a turned-round end", "Trojan Source, CVE-2021-42574", "characters that cannot be displayed", edit("  signals:",
+			"  schedules: [{name: \"n\u202elive\", timezone: UTC, start: \"0 8 * * *\", end: \"0 9 * * *\", minReplicas: 2}]\n  signals:")},
+		{"a schedule's name of 200,000 letters", "", "is not a valid schedule name", edit("  signals:", `  schedules: [{name: `+
+			strings.Repeat("n", 200_000)+`, timezone: UTC, start: "0 8 * * *", end: "0 9 * * *", minReplicas: 2}]`+"\n  signals:")},
+		{"Redis commands in a list's name, with carriage returns", "CVE-2026-53572 (KEDA: a blank in a connection string)",
+			"characters that cannot be displayed",
+			file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\r\nFLUSHALL\r\n", target: 5}`))},
+		{"a Redis list with an escape sequence in its name", "", "characters that cannot be displayed",
+			file(signal(`{name: queue, type: redis, source: redis-chat, listName: "jobs\e]0;owned\a", target: 5}`))},
 		{"a second PlatformConfig in a tenant's file", "", "PlatformConfig", func(t *testing.T) string {
 			return reaches(t, ownPlatform("bounds: {maxReplicas: 9999}")+"---\n"+tenantPolicy)
 		}},
@@ -242,8 +268,10 @@ func policyFiles(t *testing.T) entrance {
 		{"half a PlatformConfig, so that the platform's counts as unreadable", "", "the platform is in mode auto", func(t *testing.T) string {
 			return reaches(t, tenantPolicy+"---\nkind: PlatformConfig\n  mode: [\n")
 		}},
-		{"a policy of another namespace", "", "policies of this namespace are not accepted from this path", edit("namespace: team-chat", "namespace: kube-system")},
-		{"another tenant's policy by its name", "", "policies of this namespace are not accepted from this path", edit("{name: llama, namespace: team-chat}", "{name: codestral, namespace: team-code}")},
+		{"a policy of another namespace", "", "policies of this namespace are not accepted from this path",
+			edit("namespace: team-chat", "namespace: kube-system")},
+		{"another tenant's policy by its name", "", "policies of this namespace are not accepted from this path",
+			edit("{name: llama, namespace: team-chat}", "{name: codestral, namespace: team-code}")},
 	}}
 }
 
@@ -273,8 +301,10 @@ func annotationEntrance(t *testing.T) entrance {
 		return func(t *testing.T) string {
 			return within(t, 5*time.Second, func() string {
 				s := store.New(store.Options{})
-				s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}, "other.yaml": {Data: []byte(strings.NewReplacer("team-chat", "team-code", "llama", "codestral").Replace(tenantPolicy))}})
-				o := store.Object{Kind: kind, Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{}}
+				s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)},
+					"other.yaml": {Data: []byte(strings.NewReplacer("team-chat", "team-code", "llama", "codestral").Replace(tenantPolicy))}})
+				o := store.Object{Kind: kind, Namespace: "team-chat", Name: "llama", Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment",
+					Name: "llama"}, MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{}}
 				edit(&o)
 				problems := s.SetObject(o)
 				s.Publish()
@@ -300,17 +330,20 @@ func annotationEntrance(t *testing.T) entrance {
 	good := "signals: [{name: queue, type: prometheus, metric: http_requests, target: 10}]"
 	return entrance{"Annotations", "A tenant who may edit an HPA or a ScaledObject of their own namespace.", []attempt{
 		{"a URL as the queue's source", "KEDA #7697", "refused", hpa("queue-source", "http://169.254.169.254/", "queue-depth-per-replica", "5")},
-		{"another namespace's Redis as the queue's source", "KEDA #7782", "refused", hpa("queue-source", "redis-code/jobs", "queue-depth-per-replica", "5")},
+		{"another namespace's Redis as the queue's source", "KEDA #7782", "refused",
+			hpa("queue-source", "redis-code/jobs", "queue-depth-per-replica", "5")},
 		{"PromQL as the queue's source", "", "refused", hpa("queue-source", `sum(up{namespace="team-code"})`, "queue-depth-per-replica", "5")},
 		{"another namespace's policy by name", "", "refused", hpa("policy", "team-code/codestral")},
 		{"another namespace's policy by a name that it has", "", "refused", hpa("policy", "codestral")},
-		{"a spec that reaches for another namespace", "", "is set by gpuscaler", hpa("spec", "signals: [{name: queue, type: prometheus, metric: up, matchLabels: {namespace: team-code}, target: 10}]")},
+		{"a spec that reaches for another namespace", "", "is set by gpuscaler",
+			hpa("spec", "signals: [{name: queue, type: prometheus, metric: up, matchLabels: {namespace: team-code}, target: 10}]")},
 		{"a spec with another target", "", "is set by the object", hpa("spec", good+"\nscaleTargetRef: {name: others}")},
 		{"a spec with bounds of its own", "", "is set by the object", hpa("spec", good+"\nmaxReplicas: 9999")},
 		{"a spec that is a bomb", "CVE-2019-11253", "refused", hpa("spec", bomb()+"signals: *a9")},
 		{"a spec that is a list of lists", "", "refused", hpa("spec", strings.Repeat("[", 20_000))},
 		{"a spec that is no YAML", "", "refused", hpa("spec", "signals: [}")},
-		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to 4,000 pods", "at most 24 replicas", object("HorizontalPodAutoscaler", func(o *store.Object) {
+		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to " +
+			"4,000 pods", "at most 24 replicas", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 9999, good
 		})},
 		{"an HPA with two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *store.Object) {
@@ -323,7 +356,9 @@ func annotationEntrance(t *testing.T) entrance {
 		{"another team's capacity group", "", "refused", hpa("capacity-group", "code", "spec", good)},
 		{"a schedule that is a path", "", "refused", hpa("schedule", "../../etc/passwd", "spec", good)},
 		{"an annotation with a similar name", "", "no such annotation", hpa("gpu-utilisation-target", "80%", "spec", good)},
-		{"a second writer of the first replica beside KEDA", "", "refused", object("ScaledObject", func(o *store.Object) { o.Annotations["gpuscaler.io/spec"] = good + "\nactivate: true" })},
+		{"a second writer of the first replica beside KEDA", "", "refused", object("ScaledObject", func(o *store.Object) {
+			o.Annotations["gpuscaler.io/spec"] = good + "\nactivate: true"
+		})},
 		{"a trigger's metadata that names another's source", "KEDA #7782", "refused", object("ScaledObject", func(o *store.Object) {
 			o.Metadata = map[string]string{"scalerAddress": "evil:1", "queueSource": "redis-code/jobs", "queueDepthPerReplica": "5"}
 		})},
@@ -335,7 +370,8 @@ func annotationEntrance(t *testing.T) entrance {
 			s := store.New(store.Options{})
 			s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}})
 			claim := func(name, target string) []policy.Problem {
-				return s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: name, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: target},
+				return s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: name,
+					Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: target},
 					MinReplicas: 1, MaxReplicas: 12, Annotations: map[string]string{"gpuscaler.io/policy": "llama", "gpuscaler.io/spec": good}})
 			}
 			claim("first", "llama")
@@ -344,8 +380,10 @@ func annotationEntrance(t *testing.T) entrance {
 		{"a second policy for the same workload", "", "decided by policy llama already", func(t *testing.T) string {
 			s := store.New(store.Options{})
 			s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}, "tenant.yaml": {Data: []byte(tenantPolicy)}})
-			return "refused: " + policy.Render(s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "second", MinReplicas: 1, MaxReplicas: 12,
-				Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, Annotations: map[string]string{"gpuscaler.io/spec": good}}))
+			return "refused: " + policy.Render(s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "second",
+				MinReplicas: 1, MaxReplicas: 12,
+				Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
+				Annotations: map[string]string{"gpuscaler.io/spec": good}}))
 		}},
 	}}
 }

@@ -77,10 +77,12 @@ func ports(t *testing.T) entrance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closedPort := onLoopback(t, serve.MetricsServer{Metrics: guarded, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }}.Serve)
+	closedPort := onLoopback(t, serve.MetricsServer{Metrics: guarded,
+		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }}.Serve)
 	fine := func() error { return nil }
 	probes := onLoopback(t, serve.Probes{Alive: fine, Ready: fine}.Serve)
-	client := &http.Client{Timeout: 8 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: 8 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ask := func(url string, edit ...func(*http.Request)) string {
 		r, err := http.NewRequest(http.MethodGet, url, nil)
 		if err != nil {
@@ -113,9 +115,11 @@ func ports(t *testing.T) entrance {
 			const attempts = 4000
 			occupy(t, open, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", attempts)
 			scraper := ask("http://" + open + "/metrics")
-			for deadline := time.Now().Add(30 * time.Second); closed.Load() < attempts-kept && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(30 * time.Second); closed.Load() < attempts-kept &&
+				time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 			}
-			return fmt.Sprintf("%d connections stay open, the metrics are gathered %d times, the scraper gets %s", max(kept, attempts-int(closed.Load())), gathered.Load(), scraper)
+			return fmt.Sprintf("%d connections stay open, the metrics are gathered %d times, the scraper gets %s",
+				max(kept, attempts-int(closed.Load())), gathered.Load(), scraper)
 		}},
 		{"4,000 connections to the port of metrics, for a late liveness probe", "", "200 OK", func(t *testing.T) string {
 			occupy(t, open, "", 4000)
@@ -129,7 +133,9 @@ func ports(t *testing.T) entrance {
 		{"probes on the port of metrics", "", "404", try("http://" + open + "/healthz")},
 		{"the profiler", "CVE-2019-11248 (kubelet)", "404", try("http://" + open + "/debug/pprof/heap")},
 		{"a change of the metrics by POST", "", "405", try("http://"+open+"/metrics", func(r *http.Request) { r.Method = http.MethodPost })},
-		{"a header of a megabyte", "", "431", try("http://"+open+"/metrics", func(r *http.Request) { r.Header.Set("X-Long", strings.Repeat("x", 1<<20)) })},
+		{"a header of a megabyte", "", "431", try("http://"+open+"/metrics", func(r *http.Request) {
+			r.Header.Set("X-Long", strings.Repeat("x", 1<<20))
+		})},
 		{"metrics without a token, where one is required", "", "401", try("https://" + closedPort + "/metrics")},
 		{"metrics with a made-up token", "", "500", try("https://"+closedPort+"/metrics", token("x"))},
 		{"metrics with a tenant's token", "", "403", try("https://"+closedPort+"/metrics", token("anna"))},
@@ -168,7 +174,8 @@ func streams(t *testing.T) []attempt {
 	reads := func(t *testing.T) string {
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
-		answer, err := connect(t).GetMetrics(ctx, &externalscaler.GetMetricsRequest{MetricName: externalmetrics.MetricName, ScaledObjectRef: chat})
+		answer, err := connect(t).GetMetrics(ctx, &externalscaler.GetMetricsRequest{MetricName: externalmetrics.MetricName,
+			ScaledObjectRef: chat})
 		if err != nil {
 			return "KEDA gets " + status.Code(err).String()
 		}
@@ -197,7 +204,8 @@ func streams(t *testing.T) []attempt {
 		}},
 		{"4,000 connections that never speak", "", "KEDA reads", func(t *testing.T) string {
 			occupy(t, address, "", 4000)
-			for deadline := time.Now().Add(30 * time.Second); closed.Load() < 4000-64 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			for deadline := time.Now().Add(30 * time.Second); closed.Load() < 4000-64 &&
+				time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 			}
 			if n := closed.Load(); n < 4000-64 {
 				return fmt.Sprintf("%d connections are open", 4000-n)

@@ -119,7 +119,8 @@ func redisSays(reply string) func(*testing.T) string {
 			}
 		}()
 		began := time.Now()
-		text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 5s, interval: 1m}", l.Addr()), "{name: queue, type: redis, source: redis, listName: jobs, target: 5}", telemetry.Options{})
+		text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 5s, interval: 1m}", l.Addr()),
+			"{name: queue, type: redis, source: redis, listName: jobs, target: 5}", telemetry.Options{})
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("it took %v: the time limit ended it, not a bound of the reply", took)
 		}
@@ -165,21 +166,24 @@ func sources(t *testing.T) entrance {
 	pod := func(h http.HandlerFunc) func(*testing.T) string {
 		return func(t *testing.T) string {
 			_, port := serve(t, h)
-			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 8s, interval: 1m}", "{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
+			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 8s, interval: 1m}",
+				"{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
 				telemetry.Options{Pods: podAt("127.0.0.1"), LoopbackPods: true})
 		}
 	}
 	address := func(ip string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			_, port := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was asked") })
-			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 1s, interval: 1m}", "{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
+			return reads(t, "{name: pods, type: scrape, profile: vllm, port: "+port+", timeout: 1s, interval: 1m}",
+				"{name: queue, type: vllm, metric: requestsWaiting, target: 5}",
 				telemetry.Options{Pods: podAt(ip)})
 		}
 	}
 	prom := func(h http.HandlerFunc, more ...string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			at, _ := serve(t, h)
-			return reads(t, fmt.Sprintf("{name: prom, type: prometheus, default: true, address: %q, timeout: 5s, interval: 1m%s}", at, strings.Join(more, "")),
+			return reads(t, fmt.Sprintf("{name: prom, type: prometheus, default: true, address: %q, timeout: 5s, interval: 1m%s}",
+				at, strings.Join(more, "")),
 				"{name: queue, type: prometheus, queryRef: gateway, target: 5}", telemetry.Options{})
 		}
 	}
@@ -234,9 +238,11 @@ func sources(t *testing.T) entrance {
 	// series as a scrape without honor_labels does.
 	claim := func(metric, more, signalText string) func(*testing.T) string {
 		return func(t *testing.T) string {
-			at, _ := serve(t, write(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"namespace":"evil","pod":"evil-0",`+
+			at, _ := serve(t, write(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix",`+
+				`"result":[{"metric":{"__name__":%q,"namespace":"evil","pod":"evil-0",`+
 				`"exported_namespace":"team-chat","exported_pod":"llama-0",%s},"values":[[%d,"0"]]}]}}`, metric, more, moment)))
-			return reads(t, fmt.Sprintf("{name: prom, type: prometheus, default: true, address: %q, timeout: 5s, interval: 1m}", at), signalText, telemetry.Options{Pods: podAt("10.0.0.1")})
+			return reads(t, fmt.Sprintf("{name: prom, type: prometheus, default: true, address: %q, timeout: 5s, interval: 1m}", at), signalText,
+				telemetry.Options{Pods: podAt("10.0.0.1")})
 		}
 	}
 	guarded := func(to string) func(*testing.T) string {
@@ -254,8 +260,10 @@ func sources(t *testing.T) entrance {
 			return fmt.Sprint(err)
 		}
 	}
-	return entrance{"Sources of readings", "A tenant's pods, which gpuscaler scrapes, and a Prometheus server that an attacker controls. An unknown reading never lowers a target.", []attempt{
-		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown", pod(func(w http.ResponseWriter, r *http.Request) {
+	return entrance{"Sources of readings", "A tenant's pods, which gpuscaler scrapes, and a Prometheus server that an attacker controls. " +
+		"An unknown reading never lowers a target.", []attempt{
+		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown", pod(func(w http.ResponseWriter,
+			r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
 		})},
 		{"a pod that redirects to this machine", "", "unknown", redirecting("/elsewhere", http.StatusTemporaryRedirect, pod)},
@@ -271,12 +279,15 @@ func sources(t *testing.T) entrance {
 		{"a pod whose address is unspecified", "", "unknown: forbidden", address("0.0.0.0")},
 		{"a pod whose address is a name", "", "unknown: invalid value", address("metadata.google.internal")},
 		{"a pod whose address is a URL", "", "unknown: invalid value", address("evil.example.com/?x=")},
-		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused", guarded("http://169.254.169.254/latest/meta-data/")},
+		{"a source's name that resolves to the metadata service (DNS rebinding)", "KEDA has no filter of addresses", "169.254.169.254 refused",
+			guarded("http://169.254.169.254/latest/meta-data/")},
 		{"a source's name that resolves to loopback", "", "127.0.0.1 refused", guarded("http://127.0.0.1:8081/")},
-		{"Redis commands in a list's name", "CVE-2026-53572 (KEDA: a blank in a connection string)", "0 of that list; nothing was deleted", func(t *testing.T) string {
+		{"Redis commands in a list's name", "CVE-2026-53572 (KEDA: a blank in a connection string)", "0 of that list; " +
+			"nothing was deleted", func(t *testing.T) string {
 			server := miniredis.RunT(t)
 			_, _ = server.Push("jobs", "a", "b")
-			text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 1s, interval: 1m}", server.Addr()), `{name: queue, type: redis, source: redis, listName: "jobs\nFLUSHALL\n", target: 5}`, telemetry.Options{})
+			text := reads(t, fmt.Sprintf("{name: redis, type: redis, address: %q, timeout: 1s, interval: 1m}", server.Addr()),
+				`{name: queue, type: redis, source: redis, listName: "jobs\nFLUSHALL\n", target: 5}`, telemetry.Options{})
 			if list, _ := server.List("jobs"); len(list) != 2 {
 				t.Errorf("the list holds %v", list)
 			}
@@ -291,9 +302,12 @@ func sources(t *testing.T) entrance {
 		{"a Redis length with a letter", "", "unknown: invalid value", redisSays("$1x\r\na\r\n")},
 		{"Redis arrays nested a thousand deep", "", "unknown: answer cut off", redisSays(strings.Repeat("*1\r\n", 1000) + ":0\r\n")},
 		{"a Redis line without end", "", "unknown: answer cut off", redisSays("+" + strings.Repeat("x", 1<<20))},
-		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off", redisSays("*1000\r\n" + strings.Repeat("*10000\r\n"+strings.Repeat("$-1\r\n", 10_000), 40))},
-		{"a page without end", "CVE-2023-48713 (Knative: a pod's metrics kill the autoscaler)", "unknown: stopped", bounded(sent(16, endless("", "other_metric 1\n"), pod))},
-		{"a line without end", "CVE-2023-48713", "unknown: stopped", bounded(sent(16, endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx"), pod))},
+		{"a thousand Redis arrays of ten thousand elements each", "", "unknown: answer cut off",
+			redisSays("*1000\r\n" + strings.Repeat("*10000\r\n"+strings.Repeat("$-1\r\n", 10_000), 40))},
+		{"a page without end", "CVE-2023-48713 (Knative: a pod's metrics kill the autoscaler)", "unknown: stopped",
+			bounded(sent(16, endless("", "other_metric 1\n"), pod))},
+		{"a line without end", "CVE-2023-48713", "unknown: stopped",
+			bounded(sent(16, endless("vllm:num_requests_waiting{a=\"", "xxxxxxxx"), pod))},
 		{"a compressed bomb", "CVE-2023-48713", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(zipBomb())
@@ -305,7 +319,8 @@ func sources(t *testing.T) entrance {
 				time.Sleep(100 * time.Millisecond)
 			}
 		})))},
-		{"a page that never begins", "", "unknown: stopped", soon(bounded(pod(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))},
+		{"a page that never begins", "", "unknown: stopped",
+			soon(bounded(pod(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))},
 		{"headers without end", "", "unknown: stopped", bounded(pod(func(w http.ResponseWriter, _ *http.Request) {
 			for i := range 2000 {
 				w.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
@@ -317,7 +332,8 @@ func sources(t *testing.T) entrance {
 				fmt.Fprintf(w, "vllm:num_requests_waiting{model_name=\"%d\"} 0\n", i)
 			}
 		}))},
-		{"a label of 200 kB", "", "unknown: stopped", bounded(pod(write("vllm:num_requests_waiting{model_name=\"" + strings.Repeat("x", 200_000) + "\"} 0\n")))},
+		{"a label of 200 kB", "", "unknown: stopped",
+			bounded(pod(write("vllm:num_requests_waiting{model_name=\"" + strings.Repeat("x", 200_000) + "\"} 0\n")))},
 		{"a thousand labels on one series", "", "", pod(func(w http.ResponseWriter, _ *http.Request) {
 			var b strings.Builder
 			for i := range 1000 {
@@ -325,15 +341,18 @@ func sources(t *testing.T) entrance {
 			}
 			fmt.Fprintf(w, "vllm:num_requests_waiting{%s} 3\n", b.String())
 		})},
-		{"no requests waiting, as not a number", "empty is 0 in KEDA by default (#3065)", "unknown", pod(write("vllm:num_requests_waiting NaN\n"))},
+		{"no requests waiting, as not a number", "empty is 0 in KEDA by default (#3065)", "unknown",
+			pod(write("vllm:num_requests_waiting NaN\n"))},
 		{"fewer than no requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting -1\n"))},
 		{"infinitely many requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting +Inf\n"))},
 		{"10^300 requests waiting", "", "unknown", pod(write("vllm:num_requests_waiting 1e300\n"))},
 		{"a page that ends within a number: 0 of 05", "", "unknown", pod(write("vllm:num_requests_waiting 0"))},
 		{"a sign-in page in the place of metrics", "", "unknown", pod(write("<html><body>Sign in</body></html>\n"))},
 		{"a metric with a brace left open", "", "unknown", pod(write("vllm:num_requests_waiting{a=\"b\" 0\n"))},
-		{"a sample that is stamped an hour ahead", "", "unknown: no usable sample time", pod(write(fmt.Sprintf("vllm:num_requests_waiting 0 %d\n", time.Now().Add(time.Hour).UnixMilli())))},
-		{"a sample from the year 292,000,000", "", "unknown: no usable sample time", pod(write("vllm:num_requests_waiting 4 9223372036854775807\n"))},
+		{"a sample that is stamped an hour ahead", "", "unknown: no usable sample time",
+			pod(write(fmt.Sprintf("vllm:num_requests_waiting 0 %d\n", time.Now().Add(time.Hour).UnixMilli())))},
+		{"a sample from the year 292,000,000", "", "unknown: no usable sample time",
+			pod(write("vllm:num_requests_waiting 4 9223372036854775807\n"))},
 		{"a sample of before time began", "", "unknown: no usable sample time", pod(write("vllm:num_requests_waiting 4 -9223372036854775808\n"))},
 		{"a wrong TYPE", "", "", pod(write("# TYPE vllm:num_requests_waiting histogram\nvllm:num_requests_waiting 0\n"))},
 		{"another tenant's GPU, written by a scraped pod", "", "unknown: not from a declared exporter",
@@ -341,10 +360,12 @@ func sources(t *testing.T) entrance {
 		{"another tenant's model server, written by a scraped pod", "", "unknown: not from a declared exporter",
 			claim("vllm:num_requests_waiting", `"model_name":"m"`, "{name: queue, type: vllm, metric: requestsWaiting, target: 5}")},
 		{"another tenant's Kueue queue, written by a scraped pod", "", "unknown: not from a declared exporter",
-			claim("kueue_local_queue_pending_workloads", `"name":"batch","status":"active"`, "{name: queue, type: kueue, localQueue: batch, target: 5}")},
+			claim("kueue_local_queue_pending_workloads", `"name":"batch","status":"active"`,
+				"{name: queue, type: kueue, localQueue: batch, target: 5}")},
 		{"a Prometheus that answers with nothing", "KEDA #3065: all to the minimum at peak", "unknown: no data", prom(write(vector("")))},
 		{"a Prometheus that answers for another namespace", "", "unknown: no data", prom(write(vector(series("team-code", "llama", "0"))))},
-		{"a Prometheus that answers twice, with 0 and with 90", "", "unknown", prom(write(vector(series("team-chat", "llama", "90") + "," + series("team-chat", "llama", "0"))))},
+		{"a Prometheus that answers twice, with 0 and with 90", "", "unknown",
+			prom(write(vector(series("team-chat", "llama", "90") + "," + series("team-chat", "llama", "0"))))},
 		{"a valid answer, as a control", "", "90", prom(write(vector(series("team-chat", "llama", "90"))))},
 		{"a Prometheus that answers 0 with an error's status", "", "unknown", prom(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -354,9 +375,13 @@ func sources(t *testing.T) entrance {
 			w.Header().Set("Content-Length", "100000")
 			fmt.Fprint(w, vector(series("team-chat", "llama", "0")))
 		})},
-		{"a second answer behind the first", "", "unknown", prom(write(vector(series("team-chat", "llama", "90")) + vector(series("team-chat", "llama", "0"))))},
-		{"a part of an answer that calls itself whole", "", "unknown", prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`, `{"isPartial":true,"status"`, 1)))},
-		{"an answer without a part, which only a warning says", "", "unknown: answer cut off", prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`, `{"warnings":["remote read: connection refused"],"status"`, 1)))},
+		{"a second answer behind the first", "", "unknown",
+			prom(write(vector(series("team-chat", "llama", "90")) + vector(series("team-chat", "llama", "0"))))},
+		{"a part of an answer that calls itself whole", "", "unknown",
+			prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`, `{"isPartial":true,"status"`, 1)))},
+		{"an answer without a part, which only a warning says", "", "unknown: answer cut off",
+			prom(write(strings.Replace(vector(series("team-chat", "llama", "0")), `{"status"`,
+				`{"warnings":["remote read: connection refused"],"status"`, 1)))},
 		{"more series than the platform allows", "", "unknown: stopped", bounded(prom(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.TrimSuffix(vector(""), "]}}"))
 			for i := range 5000 {
@@ -364,11 +389,16 @@ func sources(t *testing.T) entrance {
 			}
 			fmt.Fprint(w, series("team-chat", "llama", "0")+"]}}")
 		}, ", maxSeries: 1000"))},
-		{"an answer without end", "KEDA reads without a bound", "unknown: stopped", bounded(sent(16, endless(`{"status":"success","padding":"`, "xxxxxxxx"), small))},
+		{"an answer without end", "KEDA reads without a bound", "unknown: stopped",
+			bounded(sent(16, endless(`{"status":"success","padding":"`, "xxxxxxxx"), small))},
 		{"brackets without end", "", "unknown: stopped", bounded(sent(16, endless(`{"data":`, "[[[[[[[["), small))},
 		{"a redirect of a request with credentials", "KEDA follows redirects", "unknown",
 			redirecting("/thief", http.StatusPermanentRedirect, func(h http.HandlerFunc) func(*testing.T) string { return prom(h) })},
-		{"a sample whose time is a word", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":["now","0"]}]}}`))},
-		{"a time of the year 10^300", "", "unknown", prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama","gpuscaler_part":"value"},"value":[1e300,"0"]}]}}`))},
+		{"a sample whose time is a word", "", "unknown",
+			prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama",` +
+				`"gpuscaler_part":"value"},"value":["now","0"]}]}}`))},
+		{"a time of the year 10^300", "", "unknown",
+			prom(write(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"team-chat","pool":"llama",` +
+				`"gpuscaler_part":"value"},"value":[1e300,"0"]}]}}`))},
 	}}
 }

@@ -25,7 +25,8 @@ items:
 - apiVersion: karpenter.sh/v1
   kind: NodePool
   metadata: {name: l40s-spot, annotations: {gpuscaler.io/nudge: weight}}
-  spec: {weight: 80, limits: {nvidia.com/gpu: 16}, template: {spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]}}}
+  spec: {weight: 80, limits: {nvidia.com/gpu: 16}, template: {spec: {requirements: [{key: karpenter.sh/capacity-type, ` +
+	`operator: In, values: [spot]}]}}}
   status: {conditions: [{type: Ready, status: "True"}]}
 - apiVersion: karpenter.sh/v1
   kind: NodePool

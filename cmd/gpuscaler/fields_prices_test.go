@@ -17,14 +17,22 @@ import (
 
 // machines is one day of DCGM and node series for four nodes: an on-demand node, a spot node in another zone, a node with unknown zone and
 // price, and a reserved node.
-const machines = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",Hostname="n1",exported_namespace="team-chat",exported_pod="llama-0",pod="exp",namespace="gpu-operator"} 0.25x1440
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-2",Hostname="n2",exported_namespace="team-chat",exported_pod="llama-1",pod="exp",namespace="gpu-operator"} 0.5x1440
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-3",Hostname="n3",exported_namespace="team-chat",exported_pod="llama-2",pod="exp",namespace="gpu-operator"} 0.75x1440
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-4",Hostname="n4",exported_namespace="team-chat",exported_pod="llama-3",pod="exp",namespace="gpu-operator"} 0.75x1440
-karpenter_nodes_allocatable{node_name="n1",nodepool="l",instance_type="g5.xlarge",capacity_type="on-demand",zone="us-east-1a",resource_type="nvidia.com/gpu"} 1x1440
-karpenter_nodes_allocatable{node_name="n2",nodepool="l",instance_type="g5.xlarge",capacity_type="spot",zone="us-east-1b",resource_type="nvidia.com/gpu"} 1x1440
-karpenter_nodes_allocatable{node_name="n3",nodepool="l",instance_type="g5.xlarge",capacity_type="on-demand",resource_type="nvidia.com/gpu"} 1x1440
-karpenter_nodes_allocatable{node_name="n4",nodepool="l",instance_type="g5.xlarge",capacity_type="reserved",zone="us-east-1a",resource_type="nvidia.com/gpu"} 1x1440
+const machines = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",Hostname="n1",exported_namespace="team-chat",` +
+	`exported_pod="llama-0",pod="exp",namespace="gpu-operator"} 0.25x1440
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-2",Hostname="n2",exported_namespace="team-chat",exported_pod="llama-1",pod="exp",` +
+	`namespace="gpu-operator"} 0.5x1440
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-3",Hostname="n3",exported_namespace="team-chat",exported_pod="llama-2",pod="exp",` +
+	`namespace="gpu-operator"} 0.75x1440
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-4",Hostname="n4",exported_namespace="team-chat",exported_pod="llama-3",pod="exp",` +
+	`namespace="gpu-operator"} 0.75x1440
+karpenter_nodes_allocatable{node_name="n1",nodepool="l",instance_type="g5.xlarge",capacity_type="on-demand",zone="us-east-1a",` +
+	`resource_type="nvidia.com/gpu"} 1x1440
+karpenter_nodes_allocatable{node_name="n2",nodepool="l",instance_type="g5.xlarge",capacity_type="spot",zone="us-east-1b",` +
+	`resource_type="nvidia.com/gpu"} 1x1440
+karpenter_nodes_allocatable{node_name="n3",nodepool="l",instance_type="g5.xlarge",capacity_type="on-demand",` +
+	`resource_type="nvidia.com/gpu"} 1x1440
+karpenter_nodes_allocatable{node_name="n4",nodepool="l",instance_type="g5.xlarge",capacity_type="reserved",zone="us-east-1a",` +
+	`resource_type="nvidia.com/gpu"} 1x1440
 karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="g5.xlarge",capacity_type="spot",zone="us-east-1b"} 0.3x1440`
 
 // costs returns the lines of the cost report for one day. They contain only amounts that the report computes.

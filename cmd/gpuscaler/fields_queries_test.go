@@ -39,12 +39,15 @@ seconds_count{namespace="team-chat"} 0+100x30
 vllm:num_requests_waiting{namespace="team-chat",pod="llama-0"} 40x30
 vllm:num_requests_waiting{kubernetes_namespace="team-chat",pod="llama-0"} 41x30
 vllm:num_requests_waiting{namespace="team-chat",kubernetes_pod="llama-0"} 42x30
-kueue_local_queue_pending_workloads{namespace="kueue-system",pod="kueue-0",exported_namespace="team-chat",name="batch",status="active"} 30x30
-kueue_local_queue_pending_workloads{namespace="kueue-system",pod="kueue-0",exported_namespace="team-chat",name="night",status="active"} 31x30
+kueue_local_queue_pending_workloads{namespace="kueue-system",pod="kueue-0",exported_namespace="team-chat",` +
+	`name="batch",status="active"} 30x30
+kueue_local_queue_pending_workloads{namespace="kueue-system",pod="kueue-0",exported_namespace="team-chat",` +
+	`name="night",status="active"} 31x30
 kueue_pending_workloads{namespace="kueue-system",pod="kueue-0",cluster_queue="gpu",status="active"} 20x30
 kueue_pending_workloads{namespace="kueue-system",pod="kueue-0",cluster_queue="all",status="active"} 21x30
 kueue_pending_workloads{namespace="elsewhere",pod="kueue-0",cluster_queue="gpu",status="active"} 22x30
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="exporter-0",exported_namespace="team-chat",exported_pod="llama-0"} 0.5x30
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="exporter-0",exported_namespace="team-chat",` +
+	`exported_pod="llama-0"} 0.5x30
 `
 
 // podPage is the content of the pods' /metrics.
@@ -60,7 +63,8 @@ vllm:time_to_first_token_seconds_bucket{model_name="m",le="+Inf"} 100
 vllm:time_to_first_token_seconds_sum{model_name="m"} 150
 vllm:time_to_first_token_seconds_count{model_name="m"} 100
 # TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge
-DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",exported_namespace="team-chat",exported_pod="llama-0",namespace="team-chat",pod="llama-0"} 0.6
+DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",exported_namespace="team-chat",exported_pod="llama-0",` +
+	`namespace="team-chat",pod="llama-0"} 0.6
 `
 
 // journal records the requests to the test's servers, as a set of distinct lines with the number of occurrences of each.
@@ -130,7 +134,8 @@ func openSources(t *testing.T) *sources {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.write("kubernetes %s?%s", r.URL.Path, r.URL.Query().Get("labelSelector"))
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[{"metricName":"m","metricLabels":{},"timestamp":%q,"value":"7"}]}`,
+		fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},`+
+			`"items":[{"metricName":"m","metricLabels":{},"timestamp":%q,"value":"7"}]}`,
 			time.Now().UTC().Format(time.RFC3339))
 	}))
 	s.kube = &rest.Config{Host: s.serve(t, api)}

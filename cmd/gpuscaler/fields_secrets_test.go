@@ -54,7 +54,8 @@ func (a authority) issue(name string) (certificate, key []byte) {
 	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter:    time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.example"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.example"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der := must(x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
 		Bytes: must(x509.MarshalECPrivateKey(private))})
@@ -209,7 +210,8 @@ func awsProbes(t *testing.T, query edit) []fieldProbe {
 	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		calls.write("%s %s", r.Form.Get("RoleArn"), r.Form.Get("ExternalId"))
-		fmt.Fprintf(w, `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials><AccessKeyId>AKID%s%s</AccessKeyId>`+
+		fmt.Fprintf(w, `<AssumeRoleResponse `+
+			`xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials><AccessKeyId>AKID%s%s</AccessKeyId>`+
 			`<SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>%s</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`,
 			r.Form.Get("RoleArn")[len(r.Form.Get("RoleArn"))-1:], r.Form.Get("ExternalId"), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}))

@@ -263,7 +263,8 @@ func TestEveryFieldHasAnEffect(t *testing.T) {
 		t.Run(strings.ReplaceAll(p.field, " ", "/"), func(t *testing.T) {
 			t.Parallel()
 			before, after := p.variants(t)
-			if before.text("policy") == after.text("policy") && before.text("platform") == after.text("platform") && before.text("book") == after.text("book") {
+			if before.text("policy") == after.text("policy") && before.text("platform") == after.text("platform") &&
+				before.text("book") == after.text("book") {
 				t.Fatal("both variants are the same")
 			}
 			first, again, second := p.see(t, before), p.see(t, before), p.see(t, after)

@@ -20,8 +20,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-const oneDeployment = `{"kind":"DeploymentList","apiVersion":"apps/v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"llama","namespace":"team-chat",
-"uid":"u","resourceVersion":"1"},"spec":{"replicas":0,"selector":{"matchLabels":{"app":"llama"}},"template":{"spec":{"containers":[{"name":"c"}]}}}}]}`
+const oneDeployment = `{"kind":"DeploymentList","apiVersion":"apps/v1","metadata":{"resourceVersion":"1"},` +
+	`"items":[{"metadata":{"name":"llama","namespace":"team-chat",
+"uid":"u","resourceVersion":"1"},"spec":{"replicas":0,"selector":{"matchLabels":{"app":"llama"}},` +
+	`"template":{"spec":{"containers":[{"name":"c"}]}}}}]}`
 
 // emptyLists contains the kinds for which stubAPI returns an empty list, by the path of the request.
 var emptyLists = map[string]string{
@@ -48,7 +50,8 @@ func stubAPI(t *testing.T, j *journal) *rest.Config {
 		case emptyLists[r.URL.Path] != "":
 			fmt.Fprintf(w, `{"kind":%s,"metadata":{"resourceVersion":"1"},"items":[]}`, emptyLists[r.URL.Path])
 		case r.URL.Path == scale && r.Method == http.MethodGet:
-			fmt.Fprint(w, `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"llama","namespace":"team-chat","resourceVersion":"1"},"spec":{"replicas":0}}`)
+			fmt.Fprint(w, `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"llama","namespace":"team-chat",`+
+				`"resourceVersion":"1"},"spec":{"replicas":0}}`)
 		case r.Method == http.MethodPut || r.Method == http.MethodPost:
 			text, _ := io.ReadAll(r.Body)
 			w.Header().Set("Content-Type", r.Header.Get("Content-Type"))

@@ -152,7 +152,8 @@ func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}],
+	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q, `+
+		`insecure-skip-tls-verify: true}}],
   users: [{name: u, user: {token: secret}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL))
 	t.Setenv("TZ", "Europe/Berlin")
 	explain := func() (string, error) {

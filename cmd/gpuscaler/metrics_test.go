@@ -22,14 +22,16 @@ const metricReference = "../../config/metrics.md"
 const referenceHead = `# Metrics of gpuscaler
 
 Generated from the code by ` + "`make generate`" + `; do not edit. gpuscaler also serves the standard metrics of Go (go_..., process_...).
-Only the leader serves metrics of policies and groups. The namespace label is the workload's namespace: scrape with ` + "`honor_labels: true`" + `.
+Only the leader serves metrics of policies and groups. The namespace label is the workload's namespace: scrape with ` +
+	"`honor_labels: true`" + `.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
 `
 
 // description matches the output of prometheus.Desc, which has no getters.
-var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: "[^"]*",)? constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: ` +
+	`"[^"]*",)? constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
 func TestMetricsReferenceIsCurrent(t *testing.T) {
 	c := offline(t)

@@ -46,7 +46,8 @@ func knowsAnna(t *testing.T) (kubeconfig string) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], users: [{name: `+
+		`u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)
 	write(t, kubeconfig, []byte(text))
 	return kubeconfig
 }
@@ -70,7 +71,8 @@ func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 	write(t, file("anna"), []byte("anna's"))
 	write(t, file("mallory"), []byte("made up"))
 	o := runOptions{
-		kubeconfig: knowsAnna(t), externalMetrics: "off", leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",
+		kubeconfig: knowsAnna(t), externalMetrics: "off", leaseDuration: 15 * time.Second, lease: "gpuscaler",
+		namespace: "gpuscaler-system", pod: "a",
 		pageAddress: freeAddress(t), tenantPage: tenantPage{address: freeAddress(t), certFile: file("crt"), keyFile: file("key")},
 	}
 	c, err := newController(o, slog.New(slog.DiscardHandler))
@@ -108,17 +110,20 @@ func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
 			t.Errorf("%+v: %s, want %q", name, got, want)
 		}
 	}
-	if answer, err := http.Get("http://" + o.tenantPage.address + dashboard.WorkloadsPath); err == nil && answer.StatusCode != http.StatusBadRequest {
+	if answer, err := http.Get("http://" + o.tenantPage.address + dashboard.WorkloadsPath); err == nil &&
+		answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("request without TLS: %s", answer.Status)
 	}
 }
 
 func TestPageNeedsLoopbackOrTLS(t *testing.T) {
-	if err := (&runOptions{externalMetrics: "off", tenantPage: tenantPage{address: ":8443"}}).check(); err == nil || !strings.Contains(err.Error(), "in plain text") {
+	if err := (&runOptions{externalMetrics: "off", tenantPage: tenantPage{address: ":8443"}}).check(); err == nil ||
+		!strings.Contains(err.Error(), "in plain text") {
 		t.Errorf("without a certificate: %v", err)
 	}
 	c, err := newController(runOptions{
-		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a", pageAddress: "0.0.0.0:0",
+		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",
+		pageAddress: "0.0.0.0:0",
 	}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,10 @@ import (
 )
 
 // aDay is one day of series of a node with one L40S GPU. A chat service uses 25% of the GPU.
-const aDay = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="n1",exported_namespace="team-chat",exported_pod="llama-0",pod="exp",namespace="gpu-operator"} 0.25x1440
-karpenter_nodes_allocatable{node_name="n1",nodepool="l40s",instance_type="g6e.xlarge",capacity_type="on-demand",zone="us-east-1a",resource_type="nvidia.com/gpu"} 1x1440`
+const aDay = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="n1",exported_namespace="team-chat",` +
+	`exported_pod="llama-0",pod="exp",namespace="gpu-operator"} 0.25x1440
+karpenter_nodes_allocatable{node_name="n1",nodepool="l40s",instance_type="g6e.xlarge",capacity_type="on-demand",zone="us-east-1a",` +
+	`resource_type="nvidia.com/gpu"} 1x1440`
 
 // runReport runs `gpuscaler report` on the series of aDay and returns its output.
 func runReport(t *testing.T, args ...string) (string, error) {

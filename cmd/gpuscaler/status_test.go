@@ -114,7 +114,8 @@ func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := newController(runOptions{
-		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a", externalMetrics: "off",
+		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",
+		externalMetrics: "off",
 		metrics: metricsPort{address: freeAddress(t), certFile: filepath.Join(dir, "crt"), keyFile: filepath.Join(dir, "key"),
 			authorization: true},
 	}, offline(t).log)

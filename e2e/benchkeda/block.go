@@ -202,7 +202,8 @@ func (b *bench) createAll(ctx context.Context, address string) error {
 }
 
 func (b *bench) scaledObject(i int, address string) string {
-	trigger := fmt.Sprintf(`{type: prometheus, name: waiting, metadata: {serverAddress: "%s", threshold: "10", query: 'sum(gateway_waiting{namespace="%s",app="%s"})'}%s}`,
+	trigger := fmt.Sprintf(`{type: prometheus, name: waiting, metadata: {serverAddress: "%s", threshold: "10", query: `+
+		`'sum(gateway_waiting{namespace="%s",app="%s"})'}%s}`,
 		b.stack.Prometheus.URL, namespace, name(i), map[bool]string{true: ", useCachedMetrics: true"}[b.trigger == "cached"])
 	if b.trigger == "ours" {
 		trigger = fmt.Sprintf(`{type: external-push, name: gpuscaler, metadata: {scalerAddress: "%s"}}`, address)
@@ -220,7 +221,8 @@ spec:
   minReplicaCount: 1
   maxReplicaCount: 4
   pollingInterval: %[3]d
-  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleUp: {stabilizationWindowSeconds: 0, policies: [{type: Pods, value: 1000, periodSeconds: 15}]}}}}
+  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleUp: {stabilizationWindowSeconds: 0, policies: [{type: Pods, value: `+
+		`1000, periodSeconds: 15}]}}}}
   triggers:
   - %[4]s
 `, name(i), namespace, poll, trigger)

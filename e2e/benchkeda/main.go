@@ -103,7 +103,8 @@ func show(s settings, results map[string][]result) {
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d\t%s\t%.0f\t%d MiB\t%s\t%s\t%s\t%s\n", label, r.p50.Round(100*time.Microsecond),
 				r.p99.Round(100*time.Microsecond),
-				r.refused, r.reads, r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20, r.hpaEvery.Round(100*time.Millisecond),
+				r.refused, r.reads, r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20,
+				r.hpaEvery.Round(100*time.Millisecond),
 				r.signal.number, r.signal.look, r.signal.total)
 		}
 	}

@@ -124,7 +124,8 @@ func merge(t *testing.T, object map[string]any, patch string) (out map[string]an
 // has no such annotation.
 func nodePool(t *testing.T, consent string) map[string]any {
 	t.Helper()
-	p := merge(t, map[string]any{}, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool, labels: {team: ml}, annotations: {owner: ml}},
+	p := merge(t, map[string]any{}, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: pool, labels: {team: ml}, `+
+		`annotations: {owner: ml}},
   spec: {weight: 80, limits: {nvidia.com/gpu: 16}, disruption: {consolidateAfter: 30s}, template: {spec: {expireAfter: 720h}}}}`)
 	if consent != "-" {
 		p = merge(t, p, `{metadata: {annotations: {gpuscaler.io/nudge: "`+consent+`"}}}`)
@@ -133,7 +134,8 @@ func nodePool(t *testing.T, consent string) map[string]any {
 }
 
 const (
-	ourFields   = `{metadata: {managedFields: [{manager: gpuscaler, operation: Apply, apiVersion: karpenter.sh/v1, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:weight": {}}}}]}}`
+	ourFields = `{metadata: {managedFields: [{manager: gpuscaler, operation: Apply, apiVersion: karpenter.sh/v1, fieldsType: FieldsV1, ` +
+		`fieldsV1: {"f:spec": {"f:weight": {}}}}]}}`
 	withRecord  = `{metadata: {annotations: {gpuscaler.io/record: "{}"}}}`
 	newLimit    = `{spec: {limits: {nvidia.com/gpu: 0}}}`
 	noConsent   = "allows no field"
@@ -146,28 +148,34 @@ func TestNodePoolUpdatesNeedTheOwnersConsent(t *testing.T) {
 	for name, c := range map[string]struct {
 		consent, before, patch, want string
 	}{
-		"an allowed limit":                             {"limits", "", newLimit, ""},
-		"a limit and its record, among other words":    {" weight , limits,restore", "", `{spec: {limits: null}, metadata: {annotations: {gpuscaler.io/record: x}}}`, ""},
-		"disruption":                                   {"disruption", "", `{spec: {disruption: {consolidateAfter: Never, budgets: [{nodes: "0"}]}}}`, ""},
-		"a limit that is not allowed":                  {"-", "", newLimit, noConsent},
-		"the record first: step 1":                     {"-", "", withRecord, noConsent},
-		"the record first: step 2":                     {"-", withRecord, newLimit, noConsent},
-		"gpuscaler's field manager first: step 1":      {"-", "", ourFields, noConsent},
-		"gpuscaler's field manager first: step 2":      {"-", ourFields, newLimit, noConsent},
-		"another field than the allowed one":           {"weight", withRecord, newLimit, "does not allow spec.limits"},
-		"disruption, but weight is allowed":            {"weight", ourFields, `{spec: {disruption: {consolidateAfter: Never}}}`, "does not allow spec.disruption"},
+		"an allowed limit": {"limits", "", newLimit, ""},
+		"a limit and its record, among other words": {" weight , limits,restore", "",
+			`{spec: {limits: null}, metadata: {annotations: {gpuscaler.io/record: x}}}`, ""},
+		"disruption": {"disruption", "",
+			`{spec: {disruption: {consolidateAfter: Never, budgets: [{nodes: "0"}]}}}`, ""},
+		"a limit that is not allowed":             {"-", "", newLimit, noConsent},
+		"the record first: step 1":                {"-", "", withRecord, noConsent},
+		"the record first: step 2":                {"-", withRecord, newLimit, noConsent},
+		"gpuscaler's field manager first: step 1": {"-", "", ourFields, noConsent},
+		"gpuscaler's field manager first: step 2": {"-", ourFields, newLimit, noConsent},
+		"another field than the allowed one":      {"weight", withRecord, newLimit, "does not allow spec.limits"},
+		"disruption, but weight is allowed": {"weight", ourFields, `{spec: {disruption: {consolidateAfter: Never}}}`,
+			"does not allow spec.disruption"},
 		"back to the owner's value, consent withdrawn": {"-", withRecord, `{spec: {weight: 10}}`, noConsent},
 		"the word restore allows no field":             {"restore", withRecord, newLimit, noConsent},
-		"consent in the same update":                   {"-", "", `{metadata: {annotations: {gpuscaler.io/nudge: limits}}, spec: {limits: {nvidia.com/gpu: 0}}}`, noConsent},
-		"more consent in the same update":              {"weight", "", `{metadata: {annotations: {gpuscaler.io/nudge: "weight,limits"}}}`, recordOnly},
-		"consent removed":                              {"weight", "", `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, recordOnly},
-		"another annotation with gpuscaler's prefix":   {"weight", "", `{metadata: {annotations: {gpuscaler.io/other: x}}}`, recordOnly},
-		"the owner's annotation":                       {"weight", "", `{metadata: {annotations: {owner: null}}}`, recordOnly},
-		"the template":                                 {"limits", "", `{spec: {template: {spec: {expireAfter: 1h}}}}`, threeFields},
-		"a field that Karpenter does not have yet":     {"limits", "", `{spec: {replicas: 3}}`, threeFields},
-		"a field removed":                              {"limits", "", `{spec: {template: null}}`, threeFields},
-		"labels":                                       {"limits", "", `{metadata: {labels: {team: null}}}`, "labels, finalizers or ownerReferences"},
-		"ownerReferences":                              {"limits", "", `{metadata: {ownerReferences: [{name: x}]}}`, "labels, finalizers or ownerReferences"},
+		"consent in the same update": {"-", "",
+			`{metadata: {annotations: {gpuscaler.io/nudge: limits}}, spec: {limits: {nvidia.com/gpu: 0}}}`, noConsent},
+		"more consent in the same update": {"weight", "", `{metadata: {annotations: {gpuscaler.io/nudge: "weight,limits"}}}`,
+			recordOnly},
+		"consent removed": {"weight", "", `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, recordOnly},
+		"another annotation with gpuscaler's prefix": {"weight", "", `{metadata: {annotations: {gpuscaler.io/other: x}}}`, recordOnly},
+		"the owner's annotation":                     {"weight", "", `{metadata: {annotations: {owner: null}}}`, recordOnly},
+		"the template":                               {"limits", "", `{spec: {template: {spec: {expireAfter: 1h}}}}`, threeFields},
+		"a field that Karpenter does not have yet":   {"limits", "", `{spec: {replicas: 3}}`, threeFields},
+		"a field removed":                            {"limits", "", `{spec: {template: null}}`, threeFields},
+		"labels": {"limits", "", `{metadata: {labels: {team: null}}}`,
+			"labels, finalizers or ownerReferences"},
+		"ownerReferences": {"limits", "", `{metadata: {ownerReferences: [{name: x}]}}`, "labels, finalizers or ownerReferences"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := nodePool(t, c.consent)
@@ -177,7 +185,8 @@ func TestNodePoolUpdatesNeedTheOwnersConsent(t *testing.T) {
 			judged(t, judge{t, j.policies}.refusals(request{policy: "nodepools", before: before, after: merge(t, before, c.patch)}), c.want)
 		})
 	}
-	if got := j.refusals(request{policy: "nodepools", subresource: "status", before: nodePool(t, "limits"), after: nodePool(t, "limits")}); len(got) == 0 {
+	if got := j.refusals(request{policy: "nodepools", subresource: "status", before: nodePool(t, "limits"),
+		after: nodePool(t, "limits")}); len(got) == 0 {
 		t.Error("the status may be written")
 	}
 }
@@ -194,10 +203,11 @@ func TestRemovingConsentDuringAnOverrideWarns(t *testing.T) {
 	j := newJudge(t, nil)
 	const warning = "add the word restore"
 	for name, c := range map[string]struct{ before, patch, want string }{
-		"all of it":                 {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, warning},
-		"one word":                  {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: weight}}}`, warning},
-		"restore is added":          {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: "limits,weight,restore"}}}`, ""},
-		"restore is removed":        {`{metadata: {annotations: {gpuscaler.io/record: x, gpuscaler.io/nudge: "limits,restore"}}}`, `{metadata: {annotations: {gpuscaler.io/nudge: limits}}}`, ""},
+		"all of it":        {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: null}}}`, warning},
+		"one word":         {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: weight}}}`, warning},
+		"restore is added": {withRecord, `{metadata: {annotations: {gpuscaler.io/nudge: "limits,weight,restore"}}}`, ""},
+		"restore is removed": {`{metadata: {annotations: {gpuscaler.io/record: x, gpuscaler.io/nudge: "limits,restore"}}}`,
+			`{metadata: {annotations: {gpuscaler.io/nudge: limits}}}`, ""},
 		"something else":            {withRecord, newLimit, ""},
 		"the record is removed too": {withRecord, `{metadata: {annotations: null}}`, ""},
 	} {
@@ -218,7 +228,8 @@ func TestScaledObjectUpdatesAreLimitedToTwoAllowedAnnotations(t *testing.T) {
 	)
 	set := func(key, value string) string { return `{metadata: {annotations: {` + key + `: ` + value + `}}}` }
 	owned := func(key string) string {
-		return `{metadata: {annotations: {` + key + `: "true"}, managedFields: [{manager: gpuscaler, operation: Apply, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:annotations": {"f:` + key + `": {}}}}}]}}`
+		return `{metadata: {annotations: {` + key + `: "true"}, managedFields: [{manager: gpuscaler, operation: Apply, fieldsType: FieldsV1, ` +
+			`fieldsV1: {"f:metadata": {"f:annotations": {"f:` + key + `": {}}}}}]}}`
 	}
 	drop := func(key string) string { return `{metadata: {managedFields: [], annotations: {` + key + `: null}}}` }
 	for name, c := range map[string]struct{ consent, before, patch, want string }{
@@ -234,22 +245,25 @@ func TestScaledObjectUpdatesAreLimitedToTwoAllowedAnnotations(t *testing.T) {
 		"gpuscaler's and another manager's annotation at once":    {"", `{metadata: {annotations: {` + hold + `: "true"}}}`, drop(hold), nothing},
 		"gpuscaler's managedFields entry only":                    {"", owned(force), `{metadata: {managedFields: []}}`, ""},
 		"consent":                                                 {"activation", "", set("gpuscaler.io/manage-keda", `"activation,hold"`), two},
-		"ownerReferences":                                         {"activation", "", `{metadata: {ownerReferences: [{name: x, controller: true}]}}`, owners},
-		"labels":                                                  {"activation", "", `{metadata: {labels: {a: b}}}`, owners},
-		"the spec":                                                {"activation,hold", "", `{spec: {maxReplicaCount: 1000}}`, "spec or status"},
-		"the status":                                              {"activation,hold", "", `{status: {hpaName: x}}`, "spec or status"},
-		"another annotation of KEDA":                              {"activation,hold", "", set("autoscaling.keda.sh/paused-replicas", `"0"`), two},
-		"an annotation of the owner's, with a word":               {"activation,hold", set("owner", "ml"), `{metadata: {annotations: {owner: null}}}`, two},
+		"ownerReferences": {"activation", "",
+			`{metadata: {ownerReferences: [{name: x, controller: true}]}}`, owners},
+		"labels":                     {"activation", "", `{metadata: {labels: {a: b}}}`, owners},
+		"the spec":                   {"activation,hold", "", `{spec: {maxReplicaCount: 1000}}`, "spec or status"},
+		"the status":                 {"activation,hold", "", `{status: {hpaName: x}}`, "spec or status"},
+		"another annotation of KEDA": {"activation,hold", "", set("autoscaling.keda.sh/paused-replicas", `"0"`), two},
+		"an annotation of the owner's, with a word": {"activation,hold", set("owner", "ml"), `{metadata: {annotations: {owner: null}}}`, two},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := merge(t, map[string]any{}, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: so, namespace: team}, spec: {maxReplicaCount: 4}}`)
+			before := merge(t, map[string]any{}, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: so, namespace: team}, `+
+				`spec: {maxReplicaCount: 4}}`)
 			if c.consent != "" {
 				before = merge(t, before, set("gpuscaler.io/manage-keda", `"`+c.consent+`"`))
 			}
 			if c.before != "" {
 				before = merge(t, before, c.before)
 			}
-			judged(t, judge{t, j.policies}.refusals(request{policy: "scaledobjects", namespace: "team", before: before, after: merge(t, before, c.patch)}), c.want)
+			judged(t, judge{t, j.policies}.refusals(request{policy: "scaledobjects", namespace: "team", before: before,
+				after: merge(t, before, c.patch)}), c.want)
 		})
 	}
 }
@@ -276,5 +290,6 @@ func TestScaleUpdatesAreLimitedToZeroAndOneInListedNamespaces(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %d to %d", c.namespace, c.from, c.to), func(t *testing.T) { judged(t, got, c.want) })
 	}
 	none := newJudge(t, nil)
-	judged(t, none.refusals(request{policy: "scale", namespace: "team-a", subresource: "scale", before: scale(0), after: scale(1)}), "activator.namespaces")
+	judged(t, none.refusals(request{policy: "scale", namespace: "team-a", subresource: "scale", before: scale(0), after: scale(1)}),
+		"activator.namespaces")
 }

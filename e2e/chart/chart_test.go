@@ -154,8 +154,9 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"a wildcard namespace":           {"activator": map[string]any{"namespaces": []any{"*"}}},
 		"an invalid port":                {"page": map[string]any{"port": 99999}},
 		"a memory limit without a unit that Helm can multiply": {"resources": map[string]any{"limits": map[string]any{"memory": "1e9"}}},
-		"tokens that a PodMonitor cannot send":                 {"metrics": map[string]any{"monitor": "PodMonitor", "authorization": map[string]any{"enabled": true}}},
-		"no streams":                                           {"keda": map[string]any{"maxStreams": 0}},
+		"tokens that a PodMonitor cannot send": {"metrics": map[string]any{"monitor": "PodMonitor",
+			"authorization": map[string]any{"enabled": true}}},
+		"no streams": {"keda": map[string]any{"maxStreams": 0}},
 	} {
 		r := release("hpa")
 		maps.Copy(r.Values, values)

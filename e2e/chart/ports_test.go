@@ -71,7 +71,8 @@ func TestOnlyDeclaredPeersReachThePorts(t *testing.T) {
 	const apiServer = "0.0.0.0/0, ::/0"
 	withTenants := map[string]any{"page": map[string]any{"tenants": map[string]any{"enabled": true, "secretName": "page"}}}
 	declared := map[string]any{"networkPolicy": map[string]any{
-		"apiServer": map[string]any{"cidrs": []any{"10.0.0.1/32"}}, "metricsFrom": []any{namespaced("monitoring")}, "pageFrom": []any{namespaced("ingress")},
+		"apiServer": map[string]any{"cidrs": []any{"10.0.0.1/32"}}, "metricsFrom": []any{namespaced("monitoring")},
+		"pageFrom": []any{namespaced("ingress")},
 	}}
 	for _, c := range []struct {
 		name, mode string
@@ -103,7 +104,8 @@ func TestProbesAndMetricsHaveSeparatePorts(t *testing.T) {
 	for _, p := range container.Ports {
 		ports[p.Name] = p.ContainerPort
 	}
-	for name, probe := range map[string]*corev1.Probe{"startup": container.StartupProbe, "liveness": container.LivenessProbe, "readiness": container.ReadinessProbe} {
+	for name, probe := range map[string]*corev1.Probe{"startup": container.StartupProbe, "liveness": container.LivenessProbe,
+		"readiness": container.ReadinessProbe} {
 		if probe.HTTPGet.Port.StrVal != "probes" {
 			t.Errorf("the %s probe asks port %s", name, probe.HTTPGet.Port.String())
 		}
@@ -115,7 +117,8 @@ func TestProbesAndMetricsHaveSeparatePorts(t *testing.T) {
 
 func TestGoMemLimitIsNinetyPercentOfTheMemoryLimit(t *testing.T) {
 	for limit, want := range map[any]string{
-		"512Mi": "483183820", "1.5Gi": "1449551462", "1G": "900000000", "600M": "540000000", "1048576Ki": "966367641", 1000000000.0: "900000000", nil: "",
+		"512Mi": "483183820", "1.5Gi": "1449551462", "1G": "900000000", "600M": "540000000", "1048576Ki": "966367641",
+		1000000000.0: "900000000", nil: "",
 	} {
 		r := release("hpa")
 		limits := map[string]any{"memory": limit}
@@ -164,11 +167,13 @@ func TestGeneratedCertificatesAcceptOnlyEachOther(t *testing.T) {
 		{"a client with the server's certificate", client, server, "gpuscaler-scaler.gpuscaler-system.svc", true, false},
 	} {
 		leaf := certificate(t, server)
-		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool(c.trusted), DNSName: c.server, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool(c.trusted), DNSName: c.server,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		if (err == nil) != c.wantServer {
 			t.Errorf("%s: the server is trusted: %v", c.name, err)
 		}
-		_, err = certificate(t, c.shown).Verify(x509.VerifyOptions{Roots: pool(server), DNSName: "gpuscaler-scaler-client", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		_, err = certificate(t, c.shown).Verify(x509.VerifyOptions{Roots: pool(server), DNSName: "gpuscaler-scaler-client",
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if (err == nil) != c.want {
 			t.Errorf("%s: the client is trusted: %v", c.name, err)
 		}

@@ -36,7 +36,8 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--platform=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + port(c.metrics),
 		"--lease-duration=" + o.LeaseDuration.String(),
-		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort), "--page-address=" + at(pagePort),
+		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort),
+		"--page-address=" + at(pagePort),
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
 		"--capacity=" + strconv.FormatBool(capacity),
 	}, o.Args...)

@@ -58,7 +58,8 @@ func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	s.pods = pods.Informer().GetIndexer()
 	controller := podautoscaler.NewHorizontalController(ctx, client.CoreV1(), s, client.AutoscalingV2(),
 		testrestmapper.TestOnlyStaticRESTMapper(scheme.Scheme),
-		s, factory.Autoscaling().V2().HorizontalPodAutoscalers(), pods, hpa.SyncPeriod, hpa.DownscaleStabilization, 0.1, 5*time.Minute, 30*time.Second)
+		s, factory.Autoscaling().V2().HorizontalPodAutoscalers(), pods, hpa.SyncPeriod, hpa.DownscaleStabilization, 0.1,
+		5*time.Minute, 30*time.Second)
 	factory.Start(ctx.Done())
 	done := make(chan struct{})
 	go func() { controller.Run(ctx, 1); close(done) }()

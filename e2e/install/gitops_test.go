@@ -32,9 +32,11 @@ func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tool := range []struct{ name, group, resource, rest string }{
-		{"argocd", "argoproj.io", "applications", `{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: nodes, namespace: default},
+		{"argocd", "argoproj.io", "applications", `{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: ` +
+			`nodes, namespace: default},
   spec: {project: default, destination: {name: in-cluster}, source: {repoURL: "https://example.org/nodes", path: .}}}`},
-		{"flux", "kustomize.toolkit.fluxcd.io", "kustomizations", `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: nodes, namespace: default},
+		{"flux", "kustomize.toolkit.fluxcd.io", "kustomizations", `{apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, ` +
+			`metadata: {name: nodes, namespace: default},
   spec: {interval: 5m, prune: true, path: ./, sourceRef: {kind: GitRepository, name: nodes}}}`},
 	} {
 		t.Run(tool.name, func(t *testing.T) {

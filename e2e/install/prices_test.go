@@ -31,7 +31,8 @@ const pricedClaim = `apiVersion: karpenter.sh/v1
 kind: NodeClaim
 metadata:
   name: priced-abcde
-  labels: {karpenter.sh/nodepool: priced, karpenter.sh/capacity-type: spot, node.kubernetes.io/instance-type: ours.xlarge, topology.kubernetes.io/region: region-a}
+  labels: {karpenter.sh/nodepool: priced, karpenter.sh/capacity-type: spot, node.kubernetes.io/instance-type: ours.xlarge, ` +
+	`topology.kubernetes.io/region: region-a}
 spec:
   nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
   requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]

@@ -122,7 +122,8 @@ func queue(t *testing.T, waiting int) {
 		fmt.Fprintf(w, "inference_extension_flow_control_queue_size{namespace=\"team-chat\",inference_pool=\"llama-chat\"} %d\n", waiting)
 	}))
 	t.Cleanup(gateway.Close)
-	if err := cluster.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: strings.TrimPrefix(gateway.URL, "http://"), Labels: map[string]string{"job": "gateway"}}); err != nil {
+	if err := cluster.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: strings.TrimPrefix(gateway.URL, "http://"),
+		Labels: map[string]string{"job": "gateway"}}); err != nil {
 		t.Fatal(err)
 	}
 }

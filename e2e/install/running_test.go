@@ -351,7 +351,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "left"}, "spec": map[string]any{"weight": int64(90)},
+		"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": map[string]any{"name": "left"},
+		"spec": map[string]any{"weight": int64(90)},
 	}}
 	if err := as(t, namespace, "gpuscaler").Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gpuscaler"),
 		client.ForceOwnership); err != nil {

@@ -39,7 +39,8 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 				return err
 			}
 			defer answer.Body.Close()
-			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType { // the server speaks gRPC
+			// the server speaks gRPC
+			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType {
 				return fmt.Errorf("%s, %w", answer.Status, err)
 			}
 			return nil

@@ -38,8 +38,9 @@ var crashGroups = map[string]string{
 }
 
 const (
-	crashNever  = `{name: never, timezone: UTC, from: "2090-01-01", until: "2099-12-31", minReplicas: 1}`
-	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}` // three rejected launches cause the fallback, two do not
+	crashNever = `{name: never, timezone: UTC, from: "2090-01-01", until: "2099-12-31", minReplicas: 1}`
+	// three rejected launches cause the fallback, two do not
+	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}`
 )
 
 func crashPlatform(groups ...string) string {
@@ -142,7 +143,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	}
 	c := crashScene(t)
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
-	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta}) // left by another test
+	// left by another test
+	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta})
 	if err := suite.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +292,8 @@ func crashed(t *testing.T, c *crash) {
 	}
 	lacks("probe", "move")
 	c.put(t, "platform", crashPlatform("zero", "cap", "fall", "probe", "move"))
-	g := c.past(t, "crash-", time.Now().Add(45*time.Second)) // about the time of the kill, because a fallback of 15 minutes must not end before
+	// about the time of the kill, because a fallback of 15 minutes must not end before
+	g := c.past(t, "crash-", time.Now().Add(45*time.Second))
 	scale("probe", 3)
 	scale("move", 3)
 	is := func(within time.Duration, group, phase string) {
@@ -390,11 +393,14 @@ func kill(t *testing.T, c *controller.Controller, all bool) {
 // the values are restored but gpuscaler still owns the fields. On every other NodePool it rejects the last write, so that the record
 // annotation remains.
 const refusal = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"crash"},"spec":{
-"failurePolicy":"Fail","matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],"operations":["UPDATE"]}]},
+"failurePolicy":"Fail",` +
+	`"matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],"operations":["UPDATE"]}]},
 "matchConditions":[{"name":"gpuscaler","expression":"request.userInfo.username.startsWith('system:serviceaccount:gpuscaler-system:')"}],
-"validations":[{"expression":"object.metadata.name == 'crash-zero' ? object.spec != oldObject.spec : 'gpuscaler.io/record' in object.metadata.annotations || !('gpuscaler.io/record' in oldObject.metadata.annotations)","message":"not now"}]}}`
+"validations":[{"expression":"object.metadata.name == 'crash-zero' ? object.spec != oldObject.spec : 'gpuscaler.io/record' in ` +
+	`object.metadata.annotations || !('gpuscaler.io/record' in oldObject.metadata.annotations)","message":"not now"}]}}`
 
-const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding","metadata":{"name":"crash"},
+const refusalBinding = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",` +
+	`"metadata":{"name":"crash"},
 "spec":{"policyName":"crash","validationActions":["Deny"]}}`
 
 // midRelease kills the leader between two writes of the restore of each NodePool.

@@ -124,7 +124,8 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 
 	// A user changes the templates of both NodePools. Without the limit Karpenter would replace their drifted nodes.
 	touch(t, demand, `{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`)
-	touch(t, spot, `{"spec":{"template":{"spec":{"requirements":[{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]},{"key":"node.kubernetes.io/instance-type","operator":"In","values":["`+spot.instance()+`"]}]}}}}`)
+	touch(t, spot, `{"spec":{"template":{"spec":{"requirements":[{"key":"karpenter.sh/capacity-type","operator":"In",`+
+		`"values":["on-demand"]},{"key":"node.kubernetes.io/instance-type","operator":"In","values":["`+spot.instance()+`"]}]}}}}`)
 	stack.Eventually(t, 30*time.Second, "both drift", func(context.Context) error {
 		if reasons := fmt.Sprint(claims.drifted()); !strings.Contains(reasons, "NodePoolDrifted") || !strings.Contains(reasons,
 			"RequirementsDrifted") {

@@ -47,7 +47,8 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
   resource: nvidia.com/gpu
   nodePools: {spot: restore-spot, on-demand: restore-od, reserved: restore-theirs}
   schedules:
-  - {name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 33, limits: {nvidia.com/gpu: 4}, disruption: {consolidateAfter: Never}}
+  - {name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 33, limits: {nvidia.com/gpu: 4}, disruption: ` +
+		`{consolidateAfter: Never}}
 `)
 	put := func(platform string) {
 		t.Helper()

@@ -33,7 +33,8 @@ func TestManifestOfTheGuideWorks(t *testing.T) {
 	here := []string{
 		"redis.team-embed.svc:6379", redis, "embed-worker", name, "namespace: team-embed", "namespace: " + s.ns, "embed-jobs", s.queue(),
 		`office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`, `office UTC "0 0 1 1 *" "1 0 1 1 *" min=2`, // at any time of day
-		`metadata: {scalerAddress: "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"}`, fmt.Sprintf("metadata: {scalerAddress: %q}", scaler.Address),
+		`metadata: {scalerAddress: "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"}`,
+		fmt.Sprintf("metadata: {scalerAddress: %q}", scaler.Address),
 	}
 	for i := 0; i < len(here); i += 2 {
 		if !strings.Contains(manifest, here[i]) {

@@ -120,7 +120,8 @@ func TestImportAllOfACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil { // the text after the JSON lists objects that follow gpuscaler already
+		// the text after the JSON lists objects that follow gpuscaler already
+		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		return plans

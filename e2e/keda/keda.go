@@ -95,7 +95,8 @@ func (k *Keda) Run(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		k.Operator, err = k.start(ctx, "operator", "http://"+k.at("health")+"/readyz", append([]string{
-			"--metrics-service-bind-address=" + k.at("service"), "--metrics-bind-address=" + k.at("metrics"), "--health-probe-bind-address=" + k.at("health"),
+			"--metrics-service-bind-address=" + k.at("service"), "--metrics-bind-address=" + k.at("metrics"),
+			"--health-probe-bind-address=" + k.at("health"),
 			"--enable-webhook-patching=false", "--enable-apiservice-patching=false",
 		}, k.flags...)...)
 		return err
@@ -111,7 +112,8 @@ func (k *Keda) Run(ctx context.Context) error {
 	})
 	g.Go(func() (err error) {
 		k.Webhooks, err = k.start(ctx, "webhooks", "http://"+k.at("webhooks-health")+"/readyz",
-			"--port="+strconv.Itoa(k.ports["webhooks"]), "--metrics-bind-address="+k.at("webhooks-metrics"), "--health-probe-bind-address="+k.at("webhooks-health"))
+			"--port="+strconv.Itoa(k.ports["webhooks"]), "--metrics-bind-address="+k.at("webhooks-metrics"),
+			"--health-probe-bind-address="+k.at("webhooks-health"))
 		return err
 	})
 	if err := g.Wait(); err != nil {

@@ -80,7 +80,8 @@ func TestKEDAsAnnotationsAreSetWithConsentAndRemoved(t *testing.T) {
 	now := time.Now().UTC()
 	s.policy(t, fmt.Sprintf(jobsPolicy+`
 schedules:
-- {name: prewarm, timezone: UTC, from: %s, until: %s, minReplicas: 1}`, s.queue(), now.Format("2006-01-02T15:04"), now.Add(time.Hour).Format("2006-01-02T15:04")))
+- {name: prewarm, timezone: UTC, from: %s, until: %s, minReplicas: 1}`, s.queue(), now.Format("2006-01-02T15:04"),
+		now.Add(time.Hour).Format("2006-01-02T15:04")))
 	carries := func(annotation, value string) func(explain.Explanation) error {
 		return func(explain.Explanation) error {
 			if got := s.scaledObject(t).GetAnnotations()[annotation]; got != value {
@@ -102,7 +103,8 @@ schedules:
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
 			return err
 		}
-		if b := h.Spec.Behavior; b == nil || b.ScaleDown == nil || b.ScaleDown.SelectPolicy == nil || *b.ScaleDown.SelectPolicy != autoscalingv2.DisabledPolicySelect {
+		if b := h.Spec.Behavior; b == nil || b.ScaleDown == nil || b.ScaleDown.SelectPolicy == nil ||
+			*b.ScaleDown.SelectPolicy != autoscalingv2.DisabledPolicySelect {
 			return fmt.Errorf("behavior %+v", b)
 		}
 		return nil

@@ -41,7 +41,8 @@ signals:
 	stack.Eventually(t, 30*time.Second, "two replicas", s.HasReplicas(2))
 	stack.Eventually(t, 30*time.Second, "explain names the cause", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
-		for _, part := range []string{s.Policy() + "  ", " -> 2", "2 replicas: queue 15 needs 2 replicas", "HPA      chat desires 2: follows exactly"} {
+		for _, part := range []string{s.Policy() + "  ", " -> 2", "2 replicas: queue 15 needs 2 replicas",
+			"HPA      chat desires 2: follows exactly"} {
 			if err == nil && !strings.Contains(text, part) {
 				err = fmt.Errorf("no %q in\n%s", part, text)
 			}

@@ -61,7 +61,8 @@ behavior:
 	because(t, "consolidation freeze: known demand: gpu-spot keeps empty nodes until")
 	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
-		if want := "at least 1 replica ahead of schedule office, which begins at " + opens.Format("15:04"); err == nil && !strings.Contains(text, want) {
+		if want := "at least 1 replica ahead of schedule office, which begins at " + opens.Format("15:04"); err == nil &&
+			!strings.Contains(text, want) {
 			err = fmt.Errorf("no %q in\n%s", want, text)
 		}
 		return err
@@ -89,7 +90,8 @@ behavior:
 			t.Fatal(err)
 		}
 		stack.Eventually(t, 40*time.Minute, "the nodes move back to spot, four a minute", nodes(10, 0))
-		because(t, "spot probe: the wait after the fallback is over: gpu-spot may grow to 5", "return to spot: ", "move: replicas of mission/chat")
+		because(t, "spot probe: the wait after the fallback is over: gpu-spot may grow to 5", "return to spot: ",
+			"move: replicas of mission/chat")
 		if n := least.Load(); n < 9 {
 			t.Errorf("at one time only %d of 9 required replicas were ready", n)
 		}

@@ -7,11 +7,14 @@ import (
 )
 
 const (
-	busyGPU = `{exported_namespace="team",exported_pod="chat-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-a",UUID="GPU-1",Hostname="n1",modelName="L40S"}`
+	busyGPU = `{exported_namespace="team",exported_pod="chat-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-a",UUID="GPU-1",` +
+		`Hostname="n1",modelName="L40S"}`
 	freeGPU = `{namespace="gpu-operator",pod="nvidia-dcgm-exporter-a",UUID="GPU-2",Hostname="n1",modelName="L40S"}`
-	miGPU   = `{exported_namespace="team",exported_pod="mig-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-b",UUID="GPU-3",GPU_I_ID="7",Hostname="n2",modelName="H100"}`
+	miGPU   = `{exported_namespace="team",exported_pod="mig-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-b",UUID="GPU-3",` +
+		`GPU_I_ID="7",Hostname="n2",modelName="H100"}`
 	honored = `{namespace="lab",pod="train-1",UUID="GPU-4",hostname="n3",modelName="A100"}`
-	blank   = `{exported_namespace="team",exported_pod="old-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-c",UUID="GPU-5",Hostname="n4",modelName="K80"}`
+	blank   = `{exported_namespace="team",exported_pod="old-1",namespace="gpu-operator",pod="nvidia-dcgm-exporter-c",UUID="GPU-5",` +
+		`Hostname="n4",modelName="K80"}`
 
 	chat  = `{namespace="team",policy="chat"}`
 	group = `{group="chat"}`

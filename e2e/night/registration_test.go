@@ -20,7 +20,8 @@ import (
 // conflict and does not replace the registration, even after a restart.
 func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
 	stack.Eventually(t, 20*time.Second, "two replicas", suite.Ready(2))
-	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},"caBundle":null,"insecureSkipTLSVerify":true}}`
+	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},` +
+		`"caBundle":null,"insecureSkipTLSVerify":true}}`
 	registration := &apiregistrationv1.APIService{}
 	registration.Name = controller.ExternalMetrics
 	if err := suite.Stack.Client.Patch(t.Context(), registration, client.RawPatch(types.MergePatchType, []byte(taken)),

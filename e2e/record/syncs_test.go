@@ -14,13 +14,20 @@ import (
 )
 
 // said is a part of the log of kube-controller-manager with the syncs of two HPAs.
-const said = `E1121 23:38:00.503126   29206 horizontal.go:289] "Unhandled Error" err="failed to compute desired number of replicas based on listed metrics for Deployment/team/chat: invalid metrics (1 invalid out of 1)" logger="UnhandledError"
-I1121 23:38:02.533798   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" tolerances="[down:0.0%, up:0.0%]" timestamp="2026-11-21 23:38:01 +0000 UTC" scaleTarget="Deployment/team/chat"
-I1121 23:38:02.533884   29206 horizontal.go:1008] "Decided not to scale" scaleTarget="Deployment/team/chat" desiredReplicas=4 lastScaleTime=""
-I1121 23:38:03.000000   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=1 metric="external metric m" scaleTarget="Deployment/other/chat"
-I1121 23:38:04.598460   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" scaleTarget="Deployment/team/chat"
-I1121 23:38:04.620000   29206 horizontal.go:980] "Successfully rescaled" HPA="team/chat" currentReplicas=4 desiredReplicas=9 reason="m above target"
-I1121 23:38:06.600000   29206 horizontal.go:1008] "Decided not to scale" scaleTarget="Deployment/team/chat" desiredReplicas=0 lastScaleTime="2026-11-21 23:38:04 +0000 UTC"
+const said = `E1121 23:38:00.503126   29206 horizontal.go:289] "Unhandled Error" err="failed to compute desired number of replicas ` +
+	`based on listed metrics for Deployment/team/chat: invalid metrics (1 invalid out of 1)" logger="UnhandledError"
+I1121 23:38:02.533798   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" ` +
+	`tolerances="[down:0.0%, up:0.0%]" timestamp="2026-11-21 23:38:01 +0000 UTC" scaleTarget="Deployment/team/chat"
+I1121 23:38:02.533884   29206 horizontal.go:1008] "Decided not to scale" scaleTarget="Deployment/team/chat" ` +
+	`desiredReplicas=4 lastScaleTime=""
+I1121 23:38:03.000000   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=1 metric="external metric m" ` +
+	`scaleTarget="Deployment/other/chat"
+I1121 23:38:04.598460   29206 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 metric="external metric m" ` +
+	`scaleTarget="Deployment/team/chat"
+I1121 23:38:04.620000   29206 horizontal.go:980] "Successfully rescaled" HPA="team/chat" currentReplicas=4 ` +
+	`desiredReplicas=9 reason="m above target"
+I1121 23:38:06.600000   29206 horizontal.go:1008] "Decided not to scale" scaleTarget="Deployment/team/chat" desiredReplicas=0 ` +
+	`lastScaleTime="2026-11-21 23:38:04 +0000 UTC"
 `
 
 func TestSyncsAreReadFromTheLog(t *testing.T) {
@@ -41,7 +48,8 @@ func TestSyncsAreReadFromTheLog(t *testing.T) {
 	}
 	for i, want := range []Sync{{At: at("23:38:00.503126"), Failed: true}, {At: at("23:38:02.533798"), Proposed: 9, Known: true, Replicas: 4},
 		{At: at("23:38:04.598460"), Proposed: 9, Known: true, Replicas: 9}, {At: at("23:38:06.600000")}} {
-		if got := syncs[i]; !got.At.Equal(want.At) || got.Proposed != want.Proposed || got.Known != want.Known || got.Failed != want.Failed || got.Replicas != want.Replicas {
+		if got := syncs[i]; !got.At.Equal(want.At) || got.Proposed != want.Proposed || got.Known != want.Known || got.Failed != want.Failed ||
+			got.Replicas != want.Replicas {
 			t.Errorf("sync %d is %+v, want %+v", i, got, want)
 		}
 	}

@@ -67,7 +67,8 @@ func prepare(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	// These are labels that a node in a cloud has. The report determines the price of the node from them.
-	patch := `{"metadata":{"labels":{"node.kubernetes.io/instance-type":"g6e.12xlarge","karpenter.sh/capacity-type":"on-demand","topology.kubernetes.io/region":"us-east-1"}}}`
+	patch := `{"metadata":{"labels":{"node.kubernetes.io/instance-type":"g6e.12xlarge","karpenter.sh/capacity-type":"on-demand",` +
+		`"topology.kubernetes.io/region":"us-east-1"}}}`
 	node := &corev1.Node{}
 	node.Name = "gpu-0"
 	if err := shared.Client.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {

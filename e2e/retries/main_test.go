@@ -24,7 +24,8 @@ func TestUnlistedReturnsRepeatedTestsThatAreNotKnown(t *testing.T) {
 
 func TestListNeedsAnIssueForEachTest(t *testing.T) {
 	known, problems := parseList("# a comment\n\nkarpenter.TestDay #12 two tests use one NodePool\nline.TestFollow slow\n")
-	if !slices.Equal(known, []string{"karpenter.TestDay"}) || len(problems) != 1 || !strings.HasPrefix(problems[0], "line 4: line.TestFollow") {
+	if !slices.Equal(known, []string{"karpenter.TestDay"}) || len(problems) != 1 ||
+		!strings.HasPrefix(problems[0], "line 4: line.TestFollow") {
 		t.Errorf("known %q, problems %q", known, problems)
 	}
 }

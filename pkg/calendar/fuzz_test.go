@@ -66,10 +66,13 @@ func TestEveryAnswerHoldsUntilItsEnd(t *testing.T) {
 // until the instant that it returns.
 func FuzzAt(f *testing.F) {
 	every := uint64(math.MaxUint64)
-	f.Add(every, uint64(1<<8), every, every, every, uint64(1), uint64(1<<20), every, every, every, int64(0), int64(0), int64(1_795_000_000), uint16(0))
+	f.Add(every, uint64(1<<8), every, every, every, uint64(1), uint64(1<<20), every, every, every, int64(0), int64(0),
+		int64(1_795_000_000), uint16(0))
 	f.Add(every, every, every, every, every, every, every, every, every, every, int64(0), int64(0), int64(1_325_239_200), uint16(400))
-	f.Add(uint64(0x55555555), every, every, every, every, uint64(0xaaaaaaaa), every, every, every, every, int64(0), int64(0), int64(1_325_200_000), uint16(410))
-	f.Add(every, every, uint64(1<<30), uint64(1<<2), every, every, every, every, every, every, int64(5), int64(1), int64(math.MaxInt64), uint16(7))
+	f.Add(uint64(0x55555555), every, every, every, every, uint64(0xaaaaaaaa), every, every, every, every, int64(0), int64(0),
+		int64(1_325_200_000), uint16(410))
+	f.Add(every, every, uint64(1<<30), uint64(1<<2), every, every, every, every, every, every, int64(5), int64(1),
+		int64(math.MaxInt64), uint16(7))
 	names := zoneNames(f)
 	f.Fuzz(func(t *testing.T, m1, h1, dom1, mo1, dow1, m2, h2, dom2, mo2, dow2 uint64, from, to, now int64, place uint16) {
 		w := &calendar.Window{

@@ -84,10 +84,14 @@ func TestDeletedDeploymentHasNoViewUntilItIsCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is gone", func() bool { _, ok := c.View(fixture.Workload("chat")); return !ok })
-	if _, err := client.AppsV1().Deployments("team").Create(t.Context(), fixture.Deployment("chat", 4, "1"), metav1.CreateOptions{}); err != nil {
+	if _, err := client.AppsV1().Deployments("team").Create(t.Context(), fixture.Deployment("chat", 4, "1"),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is back with its pod", func() bool { v, ok := c.View(fixture.Workload("chat")); return ok && v.Replicas == 4 && v.Ready == 1 })
+	eventually(t, "it is back with its pod", func() bool {
+		v, ok := c.View(fixture.Workload("chat"))
+		return ok && v.Replicas == 4 && v.Ready == 1
+	})
 }
 
 func TestNoViewBeforeTheCachesAreSynced(t *testing.T) {

@@ -173,7 +173,8 @@ func TestObserveWithoutAChangeDoesNotAllocate(t *testing.T) {
 }
 
 func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
-	orphan := strings.NewReplacer("l40s-spot", "left", `karpenter.sh/nodepool-hash: "1"`, `gpuscaler.io/record: "{}"`).Replace(fixture.SpotNodePool)
+	orphan := strings.NewReplacer("l40s-spot", "left", `karpenter.sh/nodepool-hash: "1"`,
+		`gpuscaler.io/record: "{}"`).Replace(fixture.SpotNodePool)
 	pod := annotatedPod("p", `{controller.kubernetes.io/pod-deletion-cost: "-5"}`, "[{manager: gpuscaler-cost, operation: Apply}]")
 	c := clusterWithPools(t, orphan, pod)
 	orphans, actions := c.nodes.Orphans([]*capacity.Group{spotAndOnDemand(t)}, nil)

@@ -12,7 +12,8 @@ func TestIdleCausesNameTheRule(t *testing.T) {
 	hour := Interval{At: time.Unix(3600, 0), Hours: 1, Nodes: []Node{{
 		Name: "n", Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: Spot}, Observed: Price{Hourly: 8, From: "Karpenter"}, GPUs: 4,
 		Devices: []Device{
-			device("a", "chat", "llama", Of(0.25)), device("b", "chat", "qwen", Of(0.5)), device("c", "lab", "notebook", Of(0)), {ID: "d", Slices: []Slice{{}}},
+			device("a", "chat", "llama", Of(0.25)), device("b", "chat", "qwen", Of(0.5)), device("c", "lab", "notebook", Of(0)),
+			{ID: "d", Slices: []Slice{{}}},
 		},
 	}}}
 	l := NewLedger(Options{})
@@ -52,5 +53,6 @@ func TestIdleCausesOfUnmeasuredAndUnpricedGPUs(t *testing.T) {
 }
 
 func device(id, namespace, workload string, activity Fraction) Device {
-	return Device{ID: id, Slices: []Slice{{Pods: []Pod{{Namespace: namespace, Name: workload + "-0", Workload: workload}}, Activity: activity}}}
+	return Device{ID: id, Slices: []Slice{{Pods: []Pod{{Namespace: namespace, Name: workload + "-0", Workload: workload}},
+		Activity: activity}}}
 }

@@ -20,7 +20,8 @@ func book() *Book {
 }
 
 func l40s(name, kind string, devices ...Device) Node {
-	return Node{Name: name, Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: kind, Region: "us-east-1", Zone: "us-east-1a"}, Devices: devices}
+	return Node{Name: name, Offer: Offer{InstanceType: "g6e.12xlarge", CapacityType: kind, Region: "us-east-1", Zone: "us-east-1a"},
+		Devices: devices}
 }
 
 func gpu(id string, activity Fraction, pods ...Pod) Device {
@@ -71,7 +72,8 @@ func TestBillOfOneMachine(t *testing.T) {
 	busy, idle, free := gpu("a", Of(0.8), pod("chat", "llama")), gpu("b", Of(0), pod("chat", "llama")), gpu("d", Fraction{})
 	l.Add(Interval{At: noon, Hours: 1, Nodes: []Node{l40s("n", OnDemand, busy, idle, byMemory, free)}})
 	b := l.Bill(Period{From: noon.Add(-time.Hour), To: noon, Step: time.Hour, Idle: time.Hour})
-	want := Sum{GPUHours: 4, Cost: 10, Busy: 2 + 1, IdleByActivity: 0.5 + 2.5, IdleByMemory: 1.5, Unallocated: 2.5, MeasuredGPUHours: 2, ActivityGPUHours: 0.8}
+	want := Sum{GPUHours: 4, Cost: 10, Busy: 2 + 1, IdleByActivity: 0.5 + 2.5, IdleByMemory: 1.5, Unallocated: 2.5, MeasuredGPUHours: 2,
+		ActivityGPUHours: 0.8}
 	if !same(b.Total, want) {
 		t.Errorf("total %+v, want %+v", b.Total, want)
 	}
@@ -262,7 +264,8 @@ func TestPartsAddUpToTheTotal(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		b := book().With(nil, rapid.SampledFrom([][]Commitment{nil, {{InstanceType: "p5.48xlarge", Count: 2, Hourly: 30}}}).Draw(t, "commitments"))
+		b := book().With(nil, rapid.SampledFrom([][]Commitment{nil, {{InstanceType: "p5.48xlarge", Count: 2, Hourly: 30}}}).Draw(t,
+			"commitments"))
 		l := NewLedger(Options{Book: b, Resolution: time.Hour})
 		var dollars, hours float64
 		for i := range rapid.IntRange(1, 4).Draw(t, "intervals") {

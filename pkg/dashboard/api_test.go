@@ -67,12 +67,13 @@ func TestAPIAnswers(t *testing.T) {
 		chatPath + "?at=10:01&zone=%2B01:00":      {200, `"target": 6`},
 		chatPath + "?at=09:01&zone=Europe/Berlin": {410, "2026-11-20T09:01:00+01:00"},
 		chatPath + "?at=1m&zone=Berlin":           {400, "Europe/Berlin"},
-		chatPath + "?at=2026-11-20T08:00:00Z":     {410, "it begins at 2026-11-20T09:00:00Z. A replica starts a new history when it becomes the leader"},
-		chatPath + "?at=2026-11-20T07:00:00Z":     {410, "gpuscaler explain team-chat/llama-chat --at ... --from LOG"},
-		chatPath + "?at=2026-11-20T09:00:00Z":     {200, `"target": 6`},
-		WorkloadsPath:                             {200, `"policy": "team-chat/llama-chat"`},
-		WorkloadsPath + "?at=2m":                  {200, `"policy": "team-chat/llama-chat"`},
-		WorkloadsPath + "?at=8h":                  {200, "[]"},
+		chatPath + "?at=2026-11-20T08:00:00Z": {410,
+			"it begins at 2026-11-20T09:00:00Z. A replica starts a new history when it becomes the leader"},
+		chatPath + "?at=2026-11-20T07:00:00Z": {410, "gpuscaler explain team-chat/llama-chat --at ... --from LOG"},
+		chatPath + "?at=2026-11-20T09:00:00Z": {200, `"target": 6`},
+		WorkloadsPath:                         {200, `"policy": "team-chat/llama-chat"`},
+		WorkloadsPath + "?at=2m":              {200, `"policy": "team-chat/llama-chat"`},
+		WorkloadsPath + "?at=8h":              {200, "[]"},
 	} {
 		if code, body := get(path); code != want.code || !strings.Contains(body, want.part) {
 			t.Errorf("%s: %d %s\nwant %d with %q", path, code, body, want.code, want.part)

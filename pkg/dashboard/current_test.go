@@ -36,9 +36,10 @@ func TestOutdatedTargetIsNotShownAsCurrent(t *testing.T) {
 		},
 		"the policy is edited and the workload panics": {edit, "not decided under the policy in force: the last decision used chat.yaml@3f1c"},
 		"the target is refused":                        {refuse, "has 6 pods for 3 replicas"},
-		"the loop stops":                               {func(s *explaintest.Service) { s.Now = s.Now.Add(2 * time.Minute) }, "the last decision is too old"},
-		"the clock steps back":                         {func(s *explaintest.Service) { s.Now = s.Now.Add(-time.Hour) }, "the clock stepped back"},
-		"another scale target":                         {retarget, "not decided under the policy in force"},
+		"the loop stops": {func(s *explaintest.Service) { s.Now = s.Now.Add(2 * time.Minute) },
+			"the last decision is too old"},
+		"the clock steps back": {func(s *explaintest.Service) { s.Now = s.Now.Add(-time.Hour) }, "the clock stepped back"},
+		"another scale target": {retarget, "not decided under the policy in force"},
 		"hold, and the target is deleted": {
 			func(s *explaintest.Service) { s.Workload.Mode, s.Unseen = scaling.Hold, true; s.Tick(time.Second) }, "is not in the cluster",
 		},
@@ -65,7 +66,8 @@ func outdated(t *testing.T, change func(*explaintest.Service), why string) {
 		t.Errorf("the workload's page shows the outdated target, or does not show %q:\n%s", why, one)
 	}
 	e, err := page.api.Explain(explaintest.Key, time.Time{})
-	if err != nil || !strings.Contains(e.NotDecided, why) || !strings.Contains(text(t, e), "no current target") || strings.Contains(e.Line(), "-> 6") {
+	if err != nil || !strings.Contains(e.NotDecided, why) || !strings.Contains(text(t, e), "no current target") ||
+		strings.Contains(e.Line(), "-> 6") {
 		t.Errorf("explain (%v):\n%s\n%s", err, text(t, e), e.Line())
 	}
 }

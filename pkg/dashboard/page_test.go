@@ -44,7 +44,8 @@ func ask(h http.Handler, path string, edit ...func(*http.Request)) *httptest.Res
 
 var allPages = []string{
 	"/", "/?q=team&show=attention&sort=-target&page=2&per=5", "/?q=nothing+matches", "/history", "/history?q=gateway&range=24h",
-	"/workloads/team-chat/llama-chat", "/workloads/team-speech/whisper-large?range=24h", "/workloads/team-chat/llama-chat?at=2026-11-20T08:40:00Z",
+	"/workloads/team-chat/llama-chat", "/workloads/team-speech/whisper-large?range=24h",
+	"/workloads/team-chat/llama-chat?at=2026-11-20T08:40:00Z",
 	"/workloads/team-chat/llama-chat?at=2026-11-20T08:40&q=combine", "/workloads/team-chat/other", "/nothing/here",
 }
 
@@ -53,7 +54,8 @@ func TestSecurityHeaders(t *testing.T) {
 	for _, path := range append([]string{asset("page.css"), WorkloadsPath}, allPages...) {
 		w := ask(l.page, "/"+strings.TrimPrefix(path, "/"))
 		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
+			"Cross-Origin-Opener-Policy": "same-origin",
 		} {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
@@ -184,7 +186,8 @@ func TestUsersSeeOnlyTheirNamespaces(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/workloads/team-chat/llama-chat": 200, "/workloads/team-speech/whisper-large": 404,
-		"/workloads/team-speech/whisper-large?at=2026-11-20T08:40:00Z": 404, ExplainPath + "team-chat/llama-chat": 200, ExplainPath + "team-speech/whisper-large": 404,
+		"/workloads/team-speech/whisper-large?at=2026-11-20T08:40:00Z": 404, ExplainPath + "team-chat/llama-chat": 200,
+		ExplainPath + "team-speech/whisper-large":    404,
 		"/events?workload=team-speech/whisper-large": 404,
 	} {
 		if got := ask(l.page, path, anna).Code; got != want {
@@ -226,7 +229,8 @@ func TestPageReportsAStoppedLoop(t *testing.T) {
 func TestStaticFilesAreCachedByVersion(t *testing.T) {
 	l := newTestCluster(1, Options{})
 	w := ask(l.page, "/"+asset("page.js"))
-	if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || !strings.Contains(w.Header().Get("Content-Type"), "javascript") {
+	if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") ||
+		!strings.Contains(w.Header().Get("Content-Type"), "javascript") {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	if w := ask(l.page, "/static/page.js?v=old"); strings.Contains(w.Header().Get("Cache-Control"), "immutable") {

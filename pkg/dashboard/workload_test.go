@@ -30,7 +30,8 @@ func TestTablesAsHTML(t *testing.T) {
 	value := 0.91
 	e := explain.Explanation{
 		Target: 9, Signals: []explain.Signal{
-			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Recommends: &recommends, Age: 6, Reported: 6, Ready: 6, Note: "active (> 0%)"},
+			{Name: "kv", Type: "vllm", Unit: "percent", Value: &value, Target: 0.8, Recommends: &recommends, Age: 6, Reported: 6, Ready: 6,
+				Note: "active (> 0%)"},
 			{Name: "gpu", Type: "dcgm", Unit: "percent", Target: 0.7, Reported: -1, Note: "missing: no data"},
 		},
 		Rules: []explain.Rule{
@@ -53,12 +54,15 @@ func TestPageExplainsNowAndEarlierTimes(t *testing.T) {
 		{"now, the binding rule", own, `<tr class="binding"><th scope="row">combine gateway <span class="badge accent">binding</span>`},
 		{"now, missing inputs", own, "Inputs are missing"},
 		{"now, the follower", own, "keda-hpa-llama-chat desires 6: follows exactly"},
-		{"before the change", own + "?at=2026-11-20T09:02:00Z", "Decision of Fri 20 Nov 2026 09:00:00 UTC.</strong> It was in force until 09:04:06 UTC."},
-		{"before the change, the next change", own + "?at=2026-11-20T09:02:00Z", `<a href="?at=2026-11-20T09%3A04%3A06Z" rel="next">Later change</a>`},
+		{"before the change", own + "?at=2026-11-20T09:02:00Z",
+			"Decision of Fri 20 Nov 2026 09:00:00 UTC.</strong> It was in force until 09:04:06 UTC."},
+		{"before the change, the next change", own + "?at=2026-11-20T09:02:00Z",
+			`<a href="?at=2026-11-20T09%3A04%3A06Z" rel="next">Later change</a>`},
 		{"before the change, the target", own + "?at=2026-11-20T09:02:00Z", "<strong>6</strong>"},
 		{"a second before", own + "?at=2026-11-20T09:04:05Z", "<strong>6</strong>"},
 		{"at the change", own + "?at=2026-11-20T09:04:06Z", "<strong>9</strong>"},
-		{"at the change, the previous change", own + "?at=2026-11-20T09:04:06Z", `<a href="?at=2026-11-20T09%3A00%3A00Z" rel="prev">Earlier change</a>`},
+		{"at the change, the previous change", own + "?at=2026-11-20T09:04:06Z",
+			`<a href="?at=2026-11-20T09%3A00%3A00Z" rel="prev">Earlier change</a>`},
 		{"as an input writes it", own + "?at=2026-11-20T09:04", "<strong>6</strong>"},
 		{"as JSON", own + "?at=2026-11-20T09:02:00Z", `href="../../api/v1/explain/team-chat/llama-chat?at=2026-11-20T09%3A02%3A00Z"`},
 		{"searched changes", own + "?q=6+→+9", "1–1 of 1"},
@@ -82,7 +86,8 @@ func TestPageExplainsNowAndEarlierTimes(t *testing.T) {
 	s.Replicas.Replicas, s.Replicas.Loading, s.Replicas.Pending, s.Replicas.Ready = 9, 0, 0, 9
 	s.Measure(117, 0.5, 0.5)
 	s.Engine.Tick(context.Background(), s.Now)
-	if body := ask(p, own+"?at=2026-11-20T09%3A04%3A06Z").Body.String(); !strings.Contains(body, "<strong>9</strong>") || !strings.Contains(body, "It was in force until 10:04:06 UTC.") {
+	if body := ask(p, own+"?at=2026-11-20T09%3A04%3A06Z").Body.String(); !strings.Contains(body, "<strong>9</strong>") ||
+		!strings.Contains(body, "It was in force until 10:04:06 UTC.") {
 		t.Error("an hour later the link explains another decision")
 	}
 }
@@ -106,7 +111,8 @@ func TestHistorySearchesAllWorkloads(t *testing.T) {
 	if !strings.Contains(body, "team-chat/</span>llama-chat") || !strings.Contains(body, "team-speech/</span>whisper-large") {
 		t.Error("the history lacks workloads")
 	}
-	for q, want := range map[string]string{"degraded+whisper": "whisper-large", "sdxl+paused": "sdxl", "kubectl-annotate+codestral": "codestral"} {
+	for q, want := range map[string]string{"degraded+whisper": "whisper-large", "sdxl+paused": "sdxl",
+		"kubectl-annotate+codestral": "codestral"} {
 		body := ask(l.page, "/history?range=24h&q="+q).Body.String()
 		if !strings.Contains(body, "</span>"+want) || strings.Contains(body, "</span>llama-chat") {
 			t.Errorf("a search for %s", q)

@@ -133,7 +133,8 @@ func headersOnly(t *testing.T, address, method string, n int) <-chan error {
 	if err := framer.WriteSettings(); err != nil {
 		t.Fatal(err)
 	}
-	fields := [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}}
+	fields := [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "x"},
+		{"content-type", "application/grpc"}, {"te", "trailers"}}
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	for i := range n {
@@ -143,7 +144,8 @@ func headersOnly(t *testing.T, address, method string, n int) <-chan error {
 				t.Fatal(err)
 			}
 		}
-		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(),
+			EndHeaders: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

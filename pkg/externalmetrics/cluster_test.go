@@ -74,7 +74,8 @@ func newFront(t testing.TB) *front {
 			<-r.Context().Done()
 			return
 		}
-		answer(w, corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.ConfigMap{config}})
+		answer(w, corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.ConfigMap{config}})
 	})
 	mux.HandleFunc("POST /apis/authentication.k8s.io/v1/tokenreviews", func(w http.ResponseWriter, r *http.Request) {
 		f.reviews.Add(1)
@@ -90,7 +91,8 @@ func newFront(t testing.TB) *front {
 		var review authorizationv1.SubjectAccessReview
 		_ = json.NewDecoder(r.Body).Decode(&review)
 		a := review.Spec.ResourceAttributes
-		review.Status.Allowed = review.Spec.User == "anna" && a != nil && a.Namespace == "team-chat" && (a.Resource == MetricName || a.Resource == ExplainResource)
+		review.Status.Allowed = review.Spec.User == "anna" && a != nil && a.Namespace == "team-chat" &&
+			(a.Resource == MetricName || a.Resource == ExplainResource)
 		answer(w, review)
 	})
 	server := httptest.NewUnstartedServer(mux)
@@ -226,7 +228,8 @@ func TestExplanationsAreServedThroughTheAPIServer(t *testing.T) {
 		{"anna, every namespace", "anna", "/gpuscaler-explain", nil, 403, "at the cluster scope"},
 		{"bob", "bob", "/namespaces/team-chat/gpuscaler-explain/llama", nil, 403, "bob"},
 		{"anna, a part of it", "anna", "/namespaces/team-chat/gpuscaler-explain/llama/status", nil, 404, ""},
-		{"anna, who writes", "anna", "/namespaces/team-chat/gpuscaler-explain/llama", func(r *http.Request) { r.Method = http.MethodPut }, 404, ""},
+		{"anna, who writes", "anna", "/namespaces/team-chat/gpuscaler-explain/llama", func(r *http.Request) { r.Method = http.MethodPut },
+			404, ""},
 		{"anna, who watches", "anna", "/namespaces/team-chat/gpuscaler-explain?watch=1", nil, 405, ""},
 	} {
 		edit := []func(*http.Request){as(c.user)}

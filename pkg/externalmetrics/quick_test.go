@@ -51,12 +51,15 @@ const protobuf = "application/vnd.kubernetes.protobuf"
 var (
 	namespaces = []string{"team-chat", "team-code", "*", "Team", "team%2Dchat", "a/b", "-"}
 	metrics    = []string{MetricName, "queue-depth", "*", "gpuscaler%2Ddesired-replicas", MetricName + "/x", MetricName + "/"}
-	queries    = []string{readQuery, "labelSelector=" + PolicyLabel + "=", "labelSelector=", "labelSelector=" + PolicyLabel + "%3D%3D", "fieldSelector=metadata.name%3D", ""}
-	policies   = []string{"chat", "night", "new", "old", "held", "advised", "typo", "in", "", "chat,app=x", "-chat", "chat-", "a.b_c", "%63hat", "chat%20", "chat+", "CHAT"}
-	trailers   = []string{"", "&pretty=true", "&watch=true", "&limit=1", "&labelSelector=x", "&timeoutSeconds=5", "&fieldSelector=a", "#x"}
-	methods    = []string{"GET", "HEAD", "POST", "OPTIONS"}
+	queries    = []string{readQuery, "labelSelector=" + PolicyLabel + "=", "labelSelector=", "labelSelector=" + PolicyLabel + "%3D%3D",
+		"fieldSelector=metadata.name%3D", ""}
+	policies = []string{"chat", "night", "new", "old", "held", "advised", "typo", "in", "", "chat,app=x", "-chat", "chat-", "a.b_c",
+		"%63hat", "chat%20", "chat+", "CHAT"}
+	trailers = []string{"", "&pretty=true", "&watch=true", "&limit=1", "&labelSelector=x", "&timeoutSeconds=5", "&fieldSelector=a", "#x"}
+	methods  = []string{"GET", "HEAD", "POST", "OPTIONS"}
 
-	accepts = rapid.SampledFrom([]string{"", "application/json", "application/json, */*", protobuf, protobuf + ",application/json", protobuf + ", */*", "application/yaml",
+	accepts = rapid.SampledFrom([]string{"", "application/json", "application/json, */*", protobuf, protobuf + ",application/json",
+		protobuf + ", */*", "application/yaml",
 		"text/html", "application/json;as=Table;g=meta.k8s.io;v=v1", "application/json;pretty=1", "image/png", "application/cbor"})
 	agents    = rapid.SampledFrom([]string{"kube-controller-manager/v1.36.0", "", "curl/8.5", "Mozilla/5.0"})
 	encodings = rapid.SampledFrom([]string{"", "gzip"})
@@ -79,7 +82,8 @@ func anyRead(t *rapid.T) *http.Request {
 	}
 	r := httptest.NewRequest(draw(methods), "/", nil)
 	r.URL, r.RequestURI = u, target
-	for name, value := range map[string]string{"Accept": accepts.Draw(t, "accept"), "User-Agent": agents.Draw(t, "agent"), "Accept-Encoding": encodings.Draw(t, "encoding")} {
+	for name, value := range map[string]string{"Accept": accepts.Draw(t, "accept"), "User-Agent": agents.Draw(t, "agent"),
+		"Accept-Encoding": encodings.Draw(t, "encoding")} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -182,7 +186,8 @@ func TestClientOfTheHPAControllerUsesTheFastPath(t *testing.T) {
 	}
 	_, address := run(t, ServerConfig{Certificate: certificate, Open: true})
 	for _, content := range []string{protobuf, "application/json"} {
-		config := &rest.Config{Host: "https://" + address, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, ContentConfig: rest.ContentConfig{ContentType: content}}
+		config := &rest.Config{Host: "https://" + address, TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+			ContentConfig: rest.ContentConfig{ContentType: content}}
 		short := false
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {

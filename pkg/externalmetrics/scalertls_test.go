@@ -54,7 +54,8 @@ func (a *authority) sign(t testing.TB, name string, template *x509.Certificate) 
 		t.Fatal(err)
 	}
 	keyDER, _ := x509.MarshalECPrivateKey(key)
-	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der}, name + ".key": {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
+	for file, block := range map[string]*pem.Block{name + ".crt": {Type: "CERTIFICATE", Bytes: der},
+		name + ".key": {Type: "EC PRIVATE KEY", Bytes: keyDER}} {
 		if err := os.WriteFile(a.file(file), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,8 @@ func TestRenewedCertificatesAreUsedByNewConnections(t *testing.T) {
 	for _, a := range []*authority{ours, next} {
 		a.sign(t, "keda", &x509.Certificate{DNSNames: []string{"keda"}})
 	}
-	address := serveScaler(t, decisions, ScalerTLS{CertFile: ours.file("server.crt"), KeyFile: ours.file("server.key"), ClientCAFile: ours.file("ca.crt")})
+	address := serveScaler(t, decisions, ScalerTLS{CertFile: ours.file("server.crt"), KeyFile: ours.file("server.key"),
+		ClientCAFile: ours.file("ca.crt")})
 	roots := x509.NewCertPool()
 	roots.AddCert(ours.cert)
 	var shown *x509.Certificate

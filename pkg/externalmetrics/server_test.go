@@ -164,7 +164,8 @@ func TestReadsOfAnHPA(t *testing.T) {
 			t.Errorf("%s: %d %s\nwant %d with %q", c.name, code, body, c.code, c.says)
 		}
 	}
-	if code, body := get("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-other/" + MetricName + "?labelSelector=" + PolicyLabel + "%3Dchat"); code != 404 {
+	if code, body := get("/apis/external.metrics.k8s.io/v1beta1/namespaces/team-other/" + MetricName + "?labelSelector=" + PolicyLabel +
+		"%3Dchat"); code != 404 {
 		t.Errorf("the policy of another namespace: %d %s, want 404", code, body)
 	}
 }

@@ -76,8 +76,10 @@ func query(q string) Subject {
 }
 
 func TestCorrectServerAndPoliciesHaveNoFinding(t *testing.T) {
-	found := findingsOf(t, healthy, nil, query(`sum(gateway_queue{inference_pool="llama"})`), query(`sum(rate(vllm:generation_tokens_total{namespace="chat"}[2m]))`),
-		Subject{About: "p", Namespace: "chat", Signals: []Signal{{Name: "queue", Names: []string{"vllm:num_requests_waiting"}}, {Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "gw", Query: "gateway_queue"}}})
+	found := findingsOf(t, healthy, nil, query(`sum(gateway_queue{inference_pool="llama"})`),
+		query(`sum(rate(vllm:generation_tokens_total{namespace="chat"}[2m]))`),
+		Subject{About: "p", Namespace: "chat", Signals: []Signal{{Name: "queue", Names: []string{"vllm:num_requests_waiting"}},
+			{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "gw", Query: "gateway_queue"}}})
 	if len(found) > 0 {
 		t.Errorf("found %+v", found)
 	}
@@ -159,14 +161,16 @@ func TestSignalsOfPodsCannotActivateAWorkloadFromZero(t *testing.T) {
 		"with minReplicas 1":    {subject(1, queue), nil},
 		"GPU utilization alone": {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}), []string{UtilAlone}},
 		"the type dcgm alone and a schedule": {
-			subject(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, Signal{Name: "schedule", Schedule: true}), []string{UtilAlone},
+			subject(0, Signal{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"}},
+				Signal{Name: "schedule", Schedule: true}), []string{UtilAlone},
 		},
 		"GPU utilization and a queue": {subject(1, Signal{Name: "gpu", Query: "avg(DCGM_FI_DEV_GPU_UTIL)"}, gateway), nil},
 		"a namespace without pods": {
 			Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{queue}}, []string{NotInNamespace},
 		},
 		"a namespace without a GPU's pod": {
-			Subject{About: "p", Namespace: "embed", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace},
+			Subject{About: "p", Namespace: "embed", MinReplicas: 1,
+				Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, gateway}}, []string{NotInNamespace},
 		},
 		"an engine's metric under old names": {
 			subject(1, Signal{Name: "kv", Names: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}}), nil,
@@ -226,14 +230,16 @@ func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 
 // A metric that had series earlier and has none now, as after a scale-down to zero, is a warning and not an error.
 func TestMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
-	found := findingsOf(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil, query(`sum(vllm:num_requests_running)`))
+	found := findingsOf(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil,
+		query(`sum(vllm:num_requests_running)`))
 	if got := checks(found); !slices.Equal(got, []string{MetricGone}) || found[0].Severity != Warning {
 		t.Errorf("found %+v", found)
 	}
 }
 
 func TestSeriesWithoutAPodLabelIsFound(t *testing.T) {
-	found := findingsOf(t, healthy+"tgi_queue_size{instance=\"10.0.0.1:80\"} 1x40\n", nil, Subject{About: "p", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Names: []string{"tgi_queue_size"}}}})
+	found := findingsOf(t, healthy+"tgi_queue_size{instance=\"10.0.0.1:80\"} 1x40\n", nil,
+		Subject{About: "p", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "q", Names: []string{"tgi_queue_size"}}}})
 	if got := checks(found); !slices.Equal(got, []string{NoPodOnSeries}) {
 		t.Errorf("found %+v", found)
 	}
@@ -249,7 +255,8 @@ func TestRecordedLabelSets(t *testing.T) {
 		"no GPU metric":       {`up 1x40`, []string{NoGPUMetrics}},
 		"honorLabels, in use": {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"` + held + ` 0.5x40`, nil},
 		"only the exporter's pod": {
-			`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"} 0.5x40`, []string{ExporterIsPod},
+			`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="gpu",pod="nvidia-dcgm-exporter-x",container="nvidia-dcgm-exporter"} 0.5x40`,
+			[]string{ExporterIsPod},
 		},
 		"no pod label":           {`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0.5x40`, []string{NoPodLabels}},
 		"only GPU_UTIL":          {`DCGM_FI_DEV_GPU_UTIL{UUID="a"` + held + ` 50x40`, []string{UtilOnly}},
@@ -269,7 +276,8 @@ func TestRecordedLabelSets(t *testing.T) {
 // GPU series without a pod label have two possible causes: no pod uses a GPU, or the exporter cannot report pods. It is a warning without
 // pods that request GPUs, and an error with one.
 func TestMissingPodLabelIsAnErrorOnlyWhileAPodRequestsGPUs(t *testing.T) {
-	const free, requests = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\",pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
+	const free, requests = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\"," +
+		"pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
 	if found := findingsOf(t, free, nil); found[0].Check != NoPodLabels || found[0].Severity != Warning {
 		t.Errorf("free GPUs: %+v", found)
 	}
@@ -362,7 +370,8 @@ func TestSubjectsOfPolicies(t *testing.T) {
 }
 
 func TestSortPutsErrorsFirst(t *testing.T) {
-	all := []Finding{{Severity: Info, Check: "c"}, {Severity: Error, Check: "b", About: "y"}, {Severity: Warning, Check: "a"}, {Severity: Error, Check: "a", About: "z"}}
+	all := []Finding{{Severity: Info, Check: "c"}, {Severity: Error, Check: "b", About: "y"}, {Severity: Warning, Check: "a"},
+		{Severity: Error, Check: "a", About: "z"}}
 	Sort(all)
 	var got []string
 	for _, f := range all {
@@ -376,9 +385,11 @@ func TestSortPutsErrorsFirst(t *testing.T) {
 // The check finds a GPU that series of two pods report at the time of the check. Series of a deleted pod do not count.
 func TestSharedGPUIsFound(t *testing.T) {
 	gpu := func(uuid, namespace, pod, values string) string {
-		return `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="` + uuid + `",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="` + namespace + `",exported_pod="` + pod + `"} ` + values + "\n"
+		return `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="` + uuid + `",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="` +
+			namespace + `",exported_pod="` + pod + `"} ` + values + "\n"
 	}
-	signal := Subject{About: "ScalingPolicy chat/llama", Namespace: "chat", MinReplicas: 1, Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "other", Wakes: true}}}
+	signal := Subject{About: "ScalingPolicy chat/llama", Namespace: "chat", MinReplicas: 1,
+		Signals: []Signal{{Name: "gpu", GPU: true, Names: []string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}}, {Name: "other", Wakes: true}}}
 	for name, c := range map[string]struct {
 		series string
 		shared bool

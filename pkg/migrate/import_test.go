@@ -116,7 +116,8 @@ func TestDefaultTargetOfKEDAIsTheSignalsTarget(t *testing.T) {
 }
 
 func TestFormulaOfKEDAIsReportedAndRemoved(t *testing.T) {
-	plan := imported(t, scaledObjectOf(redisTrigger, "  idleReplicaCount: 0\n  advanced: {scalingModifiers: {formula: 'a + b', target: '2'}}\n"))
+	plan := imported(t, scaledObjectOf(redisTrigger,
+		"  idleReplicaCount: 0\n  advanced: {scalingModifiers: {formula: 'a + b', target: '2'}}\n"))
 	if lost := strings.Join(plan.Lost, "\n"); !strings.Contains(lost, "a + b") || !strings.Contains(lost, "idleReplicaCount") {
 		t.Errorf("lost %s", lost)
 	}
@@ -128,11 +129,14 @@ func TestFormulaOfKEDAIsReportedAndRemoved(t *testing.T) {
 func TestImportErrors(t *testing.T) {
 	managed := scaledObjectOf("  - {type: external-push, name: gpuscaler, metadata: {scalerAddress: x}}\n", "")
 	const owned = ", ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: so, uid: u}]"
-	const ourMetric = "{type: External, external: {metric: {name: gpuscaler-desired-replicas}, target: {type: AverageValue, averageValue: '1'}}}"
+	const ourMetric = "{type: External, external: {metric: {name: gpuscaler-desired-replicas}, target: {type: " +
+		"AverageValue, averageValue: '1'}}}"
 	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
 	for name, c := range map[string]struct{ text, want string }{
-		"a Deployment":           {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, namespace: b}\n", "want a HorizontalPodAutoscaler or a ScaledObject"},
-		"an old HPA":             {"apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\n", "autoscaling/v2"},
+		"a Deployment": {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, namespace: b}\n",
+			"want a HorizontalPodAutoscaler or a ScaledObject"},
+		"an old HPA": {"apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\n",
+			"autoscaling/v2"},
 		"an HPA of KEDA":         {hpaOf(owned, cpu), "import ScaledObject b/so"},
 		"a managed HPA":          {hpaOf("", ourMetric), ErrManaged.Error()},
 		"a managed ScaledObject": {managed, ErrManaged.Error()},
@@ -170,7 +174,8 @@ func FuzzImport(f *testing.F) {
 	f.Add(scaledObjectOf(redisTrigger, ""))
 	const cron = "  - {type: cron, metadata: {start: '* * * * *', end: x, timezone: UTC, desiredReplicas: '1'}}\n"
 	f.Add(scaledObjectOf(cron, "  fallback: {replicas: 1, failureThreshold: 2}\n"))
-	f.Add("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\nspec: {maxReplicas: 3, metrics: [{type: External}]}\n")
+	f.Add("apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: b}\nspec: {maxReplicas: 3, metrics: " +
+		"[{type: External}]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		u := &unstructured.Unstructured{}
 		if yaml.Unmarshal([]byte(text), &u.Object) != nil || u.Object == nil {

@@ -87,11 +87,13 @@ func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
 	object := "{type: Object, object: {metric: {name: hits}, describedObject: {kind: Service, name: s}, target: {type: Value, value: '20'}}}"
 	for name, c := range map[string]struct{ text, lost, draft string }{
-		"an HPA on CPU":           {hpaOf("", cpu), "metric cpu (60% utilization)", "#    - name: gpu\n#      type: dcgm\n"},
-		"an HPA on a Pods metric": {hpaOf("", podsMetric("gpu_busy", "70")), "pods metric gpu_busy (average 70)", "#    - name: gpu_busy\n#      type: prometheus\n"},
-		"an HPA on an Object":     {hpaOf("", object), "object metric hits of Service s", "#    - name: hits\n"},
-		"a ScaledObject on CPU":   {scaledObjectOf("  - {type: cpu, metadata: {value: '60'}}\n", ""), "trigger cpu", "#    - name: gpu\n"},
-		"an unknown KEDA trigger": {scaledObjectOf("  - {type: solr, metadata: {x: y}}\n", ""), "trigger solr-0", "#      type: keda\n#      trigger: solr-0\n"},
+		"an HPA on CPU": {hpaOf("", cpu), "metric cpu (60% utilization)", "#    - name: gpu\n#      type: dcgm\n"},
+		"an HPA on a Pods metric": {hpaOf("", podsMetric("gpu_busy", "70")), "pods metric gpu_busy (average 70)",
+			"#    - name: gpu_busy\n#      type: prometheus\n"},
+		"an HPA on an Object":   {hpaOf("", object), "object metric hits of Service s", "#    - name: hits\n"},
+		"a ScaledObject on CPU": {scaledObjectOf("  - {type: cpu, metadata: {value: '60'}}\n", ""), "trigger cpu", "#    - name: gpu\n"},
+		"an unknown KEDA trigger": {scaledObjectOf("  - {type: solr, metadata: {x: y}}\n", ""), "trigger solr-0",
+			"#      type: keda\n#      trigger: solr-0\n"},
 		"an HPA without a metric": {hpaOf("", ""), "no metrics", "#    - name: gpu\n"},
 	} {
 		plan := imported(t, c.text)
@@ -114,8 +116,9 @@ func TestPlanNamesTheMetricsToRead(t *testing.T) {
 		text string
 		want []string
 	}{
-		"an HPA":                        {hpaOf("", external), []string{"queue-depth"}},
-		"a ScaledObject":                {scaledObjectOf(redisTrigger, "") + "status: {externalMetricNames: [s0-redis-jobs]}\n", []string{"s0-redis-jobs"}},
+		"an HPA": {hpaOf("", external), []string{"queue-depth"}},
+		"a ScaledObject": {scaledObjectOf(redisTrigger, "") + "status: {externalMetricNames: [s0-redis-jobs]}\n",
+			[]string{"s0-redis-jobs"}},
 		"a ScaledObject without a cron": {withStatus, []string{"s0-redis-jobs", "s1-redis-jobs"}},
 		"a Pods metric":                 {hpaOf("", podsMetric("vllm:num_requests_waiting", "5")), nil},
 	} {
@@ -151,9 +154,11 @@ func TestMirrorOfAMeanIsReachable(t *testing.T) {
 // A trigger whose query contains a metric of vLLM becomes a signal of type keda. The policy also has the draft of a vllm signal that reads
 // the metric without KEDA.
 func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
-	const trigger = "  - {type: prometheus, name: q, metadata: {serverAddress: 'http://p', query: 'sum(vllm:num_requests_waiting)', threshold: '5'}}\n"
+	const trigger = "  - {type: prometheus, name: q, metadata: {serverAddress: 'http://p', query: " +
+		"'sum(vllm:num_requests_waiting)', threshold: '5'}}\n"
 	plan := imported(t, scaledObjectOf(trigger, ""))
-	if plan.Incomplete || !strings.Contains(plan.Policy, "type: keda") || !strings.Contains(plan.Policy, "#      type: vllm\n#      metric: requestsWaiting\n#      target: 5\n") {
+	if plan.Incomplete || !strings.Contains(plan.Policy, "type: keda") ||
+		!strings.Contains(plan.Policy, "#      type: vllm\n#      metric: requestsWaiting\n#      target: 5\n") {
 		t.Errorf("%s", plan.Policy)
 	}
 }

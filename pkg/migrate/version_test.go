@@ -11,7 +11,8 @@ func TestManifestHasOnlyFieldsOfTheKEDAVersion(t *testing.T) {
 		keda                string
 		fallback, tolerance bool
 	}{
-		{"2.14", false, false}, {"v2.16.1", false, false}, {"2.17", true, false}, {"2.18", true, true}, {"2.21", true, true}, {"2.30", true, true},
+		{"2.14", false, false}, {"v2.16.1", false, false}, {"2.17", true, false}, {"2.18", true, true}, {"2.21", true, true},
+		{"2.30", true, true},
 	} {
 		var o Options
 		if err := o.KEDA.Set(c.keda); err != nil {

@@ -88,12 +88,14 @@ func TestFormatsOfNumbers(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0s", 14 * time.Millisecond: "14ms", 7480 * time.Millisecond: "7.5s", 90 * time.Minute: "1h30m", 36*time.Hour + time.Minute: "1d12h1m", 168 * time.Hour: "7d"} {
+	for d, want := range map[time.Duration]string{0: "0s", 14 * time.Millisecond: "14ms", 7480 * time.Millisecond: "7.5s",
+		90 * time.Minute: "1h30m", 36*time.Hour + time.Minute: "1d12h1m", 168 * time.Hour: "7d"} {
 		if got := Span(d); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0", 0.05: "0.05", 9999: "9999", 9999.4: "9999", 9999.6: "10k", 10000: "10k", 9_999_600: "10M", 150000: "150k", 2e7: "20M"} {
+	for v, want := range map[float64]string{0: "0", 0.05: "0.05", 9999: "9999", 9999.4: "9999", 9999.6: "10k", 10000: "10k",
+		9_999_600: "10M", 150000: "150k", 2e7: "20M"} {
 		if got := Short(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}
@@ -108,7 +110,8 @@ func TestPageEscapesText(t *testing.T) {
 	c.Mark(0, 1, "<img>")
 	page := Parse(`{{template "head" "<q>"}}{{template "table" .Table}}{{template "chart" .Chart}}{{template "bars" .Bars}}`, nil)
 	table := Table{Title: "<u>", Heads: []string{"-<a>"}, Rows: [][]any{{"<p>"}, {Bad("<em>")}}}
-	if err := page.Execute(&b, map[string]any{"Table": table, "Chart": c, "Bars": Bars{Bars: []Bar{{Name: "<u>", Parts: []Part{{Color: "blue", Text: `"><b>`, Width: Width(0.5)}}}}}}); err != nil {
+	if err := page.Execute(&b, map[string]any{"Table": table, "Chart": c,
+		"Bars": Bars{Bars: []Bar{{Name: "<u>", Parts: []Part{{Color: "blue", Text: `"><b>`, Width: Width(0.5)}}}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"<b>", "<i>", "<script>", "<img>", "<a>", "<u>", "<q>", "<em>", "ZgotmplZ"} {
@@ -116,7 +119,8 @@ func TestPageEscapesText(t *testing.T) {
 			t.Errorf("the page has %s in it", bad)
 		}
 	}
-	for _, want := range []string{`role="img"><title>&lt;b&gt;: &lt;i&gt;</title><desc>`, "--blue: light-dark(", `style="width:50.00%"`, `data-name="&lt;a&gt;" class="text">&lt;p&gt;</td>`, `<span class="bad">&lt;em&gt;</span>`} {
+	for _, want := range []string{`role="img"><title>&lt;b&gt;: &lt;i&gt;</title><desc>`, "--blue: light-dark(", `style="width:50.00%"`,
+		`data-name="&lt;a&gt;" class="text">&lt;p&gt;</td>`, `<span class="bad">&lt;em&gt;</span>`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %s:\n%s", want, b.String()[strings.Index(b.String(), "</style>"):])
 		}

@@ -115,7 +115,8 @@ func TestFailedGathererIsAnErrorAndNotAPartialAnswer(t *testing.T) {
 	broken := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return nil, errors.New("collected twice") })
 	w := httptest.NewRecorder()
 	NewMetrics((&clock{}).now, many("first", 5, &gathered), broken).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "collected twice") || strings.Contains(w.Body.String(), "first{") {
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "collected twice") ||
+		strings.Contains(w.Body.String(), "first{") {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }
@@ -178,7 +179,8 @@ func TestOnlyAuthorizedScrapersReadTheMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := start(t, listen(t), MetricsServer{Metrics: guarded, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }}.Serve)
+	address := start(t, listen(t), MetricsServer{Metrics: guarded,
+		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }}.Serve)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	for token, want := range map[string]int{"": 401, "made-up": 500, "tenant": 403, "scraper": 200} {

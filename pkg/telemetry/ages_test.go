@@ -20,27 +20,35 @@ func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 		fresh       bool
 	}{
 		{"a rate that lives", `sum by (namespace, pool) (rate(requests_total[15m]))`, map[string]time.Duration{"requests_total": alive}, true},
-		{"a rate whose exporter died", `sum by (namespace, pool) (rate(requests_total[15m]))`, map[string]time.Duration{"requests_total": dead}, false},
-		{"a mean over time whose exporter died", `sum by (namespace, pool) (avg_over_time(queue[15m]))`, map[string]time.Duration{"queue": dead}, false},
+		{"a rate whose exporter died", `sum by (namespace, pool) (rate(requests_total[15m]))`,
+			map[string]time.Duration{"requests_total": dead}, false},
+		{"a mean over time whose exporter died", `sum by (namespace, pool) (avg_over_time(queue[15m]))`,
+			map[string]time.Duration{"queue": dead}, false},
 		{"one side of a quotient died", `sum by (namespace, pool) (rate(busy_total[15m])) / sum by (namespace, pool) (rate(requests_total[15m]))`,
 			map[string]time.Duration{"busy_total": dead, "requests_total": alive}, false},
 		{"the old name is served no more", `sum by (namespace, pool) (rate(new_total[15m])) or sum by (namespace, pool) (rate(old_total[15m]))`,
 			map[string]time.Duration{"new_total": alive}, true},
-		{"the new name is not served yet", `sum by (namespace, pool) (new_queue) or sum by (namespace, pool) (old_queue)`, map[string]time.Duration{"old_queue": alive}, true},
-		{"either name, and the exporter died", `sum by (namespace, pool) (rate(new_total[15m])) or sum by (namespace, pool) (rate(old_total[15m]))`,
+		{"the new name is not served yet", `sum by (namespace, pool) (new_queue) or sum by (namespace, pool) (old_queue)`,
+			map[string]time.Duration{"old_queue": alive}, true},
+		{"either name, and the exporter died",
+			`sum by (namespace, pool) (rate(new_total[15m])) or sum by (namespace, pool) (rate(old_total[15m]))`,
 			map[string]time.Duration{"new_total": dead}, false},
-		{"a label that the samples do not carry", `sum by (namespace, pool) (label_replace(rate(unnamed_total[15m]), "pool", "$1", "deployment", "(.*)"))`,
+		{"a label that the samples do not carry",
+			`sum by (namespace, pool) (label_replace(rate(unnamed_total[15m]), "pool", "$1", "deployment", "(.*)"))`,
 			map[string]time.Duration{"unnamed_total": alive}, true},
 		{"the same, and all are dead", `sum by (namespace, pool) (label_replace(rate(unnamed_total[15m]), "pool", "$1", "deployment", "(.*)"))`,
 			map[string]time.Duration{"unnamed_total": renamed}, false},
-		{"a label that the samples carry with another value", `sum by (namespace, pool) (label_replace(rate(misnamed_total[15m]), "pool", "$1", "deployment", "(.*)"))`,
+		{"a label that the samples carry with another value",
+			`sum by (namespace, pool) (label_replace(rate(misnamed_total[15m]), "pool", "$1", "deployment", "(.*)"))`,
 			map[string]time.Duration{"misnamed_total": alive}, true},
 		{"two names in one selector", `sum by (namespace, pool) ({__name__=~"queue|backlog"})`, map[string]time.Duration{"queue": alive}, true},
-		{"two names in one selector, and the exporter died", `sum by (namespace, pool) ({__name__=~"queue|backlog"})`, map[string]time.Duration{"queue": 4 * time.Minute}, false},
+		{"two names in one selector, and the exporter died", `sum by (namespace, pool) ({__name__=~"queue|backlog"})`,
+			map[string]time.Duration{"queue": 4 * time.Minute}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := newTestPrometheus(t)
-			labels := map[string]string{"unnamed_total": `namespace="chat",deployment=%q`, "misnamed_total": `namespace="chat",pool="p",deployment=%q`}
+			labels := map[string]string{"unnamed_total": `namespace="chat",deployment=%q`,
+				"misnamed_total": `namespace="chat",pool="p",deployment=%q`}
 			for metric, age := range c.ages {
 				format := labels[metric]
 				if format == "" {
@@ -85,7 +93,8 @@ func only(m map[string]time.Duration) string {
 func TestRateOfAStoppedExporterLowersNoTarget(t *testing.T) {
 	server := newTestPrometheus(t)
 	for i := range 40 {
-		server.put(`requests_total{namespace="chat",pool="llama"}`, time.Now().Add(-8*time.Minute-time.Duration(39-i)*15*time.Second), float64(600*i))
+		server.put(`requests_total{namespace="chat",pool="llama"}`, time.Now().Add(-8*time.Minute-time.Duration(39-i)*15*time.Second),
+			float64(600*i))
 	}
 	source := querySource()
 	source.Query = `sum by (namespace, pool) (rate(requests_total[15m]))`
@@ -95,7 +104,8 @@ func TestRateOfAStoppedExporterLowersNoTarget(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
 	o := scaling.Observation{Replicas: 40, Ready: 40, Readings: read(p, w), Advice: scaling.NoAdvice, Operator: scaling.NoOperator}
-	if d, _ := scaling.Decide(w.Workload.Policy, o, scaling.Seed(w.Workload.Policy, 40, time.Now().Add(-time.Hour)), time.Now()); d.Replicas < 40 {
+	if d, _ := scaling.Decide(w.Workload.Policy, o, scaling.Seed(w.Workload.Policy, 40, time.Now().Add(-time.Hour)),
+		time.Now()); d.Replicas < 40 {
 		t.Errorf("40 requests a second were served until 8 minutes ago; the target is %d", d.Replicas)
 	}
 }

@@ -53,12 +53,17 @@ func stampedSources() []stampedSource {
 		{"the age of a query's samples", querySource(), result("vector", pool("value", "NOW", "0"), pool("age0", "NOW", "STAMP")), unixSeconds},
 		{"a query's own time", querySource(), result("vector", pool("value", "STAMP", "0"), pool("age0", "NOW", "NOW")), unixSeconds},
 		{"gauges of Prometheus", vllm, newestOf(`"__name__":"vllm:num_requests_waiting","namespace":"chat","pod":"llama-0"`), unixSeconds},
-		{"GPUs of Prometheus", dcgm, newestOf(`"__name__":"DCGM_FI_DEV_GPU_UTIL","UUID":"GPU-0","gpu":"0","namespace":"gpu-operator","pod":"dcgm-n","exported_namespace":"chat","exported_pod":"llama-0"`), unixSeconds},
-		{"Kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", ClusterQueue: "gpu"}, newestOf(`"__name__":"kueue_pending_workloads","namespace":"kueue-system","cluster_queue":"gpu","status":"active"`), unixSeconds},
-		{"a latency of Prometheus", latency, result("vector", pod("count0", "0", ""), pod("sum0", "0", ""), pod("age0", "STAMP", ""), pod("load0", "0", "")), unixSeconds},
+		{"GPUs of Prometheus", dcgm, newestOf(`"__name__":"DCGM_FI_DEV_GPU_UTIL","UUID":"GPU-0","gpu":"0","namespace":"gpu-operator",` +
+			`"pod":"dcgm-n","exported_namespace":"chat","exported_pod":"llama-0"`), unixSeconds},
+		{"Kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", ClusterQueue: "gpu"},
+			newestOf(`"__name__":"kueue_pending_workloads","namespace":"kueue-system","cluster_queue":"gpu","status":"active"`), unixSeconds},
+		{"a latency of Prometheus", latency, result("vector", pod("count0", "0", ""), pod("sum0", "0", ""), pod("age0", "STAMP", ""),
+			pod("load0", "0", "")), unixSeconds},
 		{"a pod's page", onPage(vllm), "vllm:num_requests_waiting 0 STAMP\n", unixMillis},
-		{"an exporter's page", onPage(dcgm), "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0 STAMP\n", unixMillis},
-		{"an adapter", externalSource("backlog", ""), `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[{"metricName":"m","metricLabels":{},"timestamp":"STAMP","value":"0"}]}`, rfc3339},
+		{"an exporter's page", onPage(dcgm), "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0 STAMP\n",
+			unixMillis},
+		{"an adapter", externalSource("backlog", ""), `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1",` +
+			`"metadata":{},"items":[{"metricName":"m","metricLabels":{},"timestamp":"STAMP","value":"0"}]}`, rfc3339},
 	}
 }
 
@@ -118,7 +123,8 @@ func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 				if n := testutil.ToFloat64(p.metrics.failures.WithLabelValues(g.source.Name, g.key.kind.String(), "untimed")); n != 3 {
 					t.Errorf("%g readings are counted for source %q", n, g.source.Name)
 				}
-				if n := strings.Count(log.String(), "no usable time"); n != 1 || !strings.Contains(log.String(), "source="+fmt.Sprint(g.source.Name)) && g.source.Name != "" {
+				if n := strings.Count(log.String(), "no usable time"); n != 1 ||
+					!strings.Contains(log.String(), "source="+fmt.Sprint(g.source.Name)) && g.source.Name != "" {
 					t.Errorf("the log says so %d times, want once with the source:\n%s", n, log.String())
 				}
 			}
@@ -142,7 +148,8 @@ func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 			p, w := s.poller(t, server, Options{})
 			platform := p.plan.platform
 			usable := hours(-100*time.Second, -2*time.Second)
-			unusable := rapid.OneOf(hours(-100*8760*time.Hour, -3*time.Minute), hours(5*time.Second, time.Hour), hours(time.Hour, 100*8760*time.Hour))
+			unusable := rapid.OneOf(hours(-100*8760*time.Hour, -3*time.Minute), hours(5*time.Second, time.Hour),
+				hours(time.Hour, 100*8760*time.Hour))
 			rapid.Check(t, func(r *rapid.T) {
 				want := int32(3)
 				stamp := ""
@@ -154,8 +161,10 @@ func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 				case 2:
 					stamp = fmt.Sprint(rapid.Int64().Draw(r, "number"))
 				default:
-					stamp = rapid.SampledFrom([]string{"NaN", "-1", "0", "-0", "1e300", "-1e300", "Inf", "-Inf", "9223372036854775807", "-9223372036854775808",
-						"9223372036854775808", "18446744073709551616", "0x7fffffff", "1e18", "null", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:01Z",
+					stamp = rapid.SampledFrom([]string{"NaN", "-1", "0", "-0", "1e300", "-1e300", "Inf", "-Inf", "9223372036854775807",
+						"-9223372036854775808",
+						"9223372036854775808", "18446744073709551616", "0x7fffffff", "1e18", "null", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59Z",
+						"0001-01-01T00:00:01Z",
 						"292277026596-12-04T15:30:07Z", "now"}).Draw(r, "text")
 				}
 				server.does(s.says(stamp))
@@ -210,11 +219,14 @@ func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	server := newPodServer(t)
 	page := func(ahead time.Duration, count int) {
 		at := time.Now().Add(ahead).UnixMilli()
-		server.does(text(fmt.Sprintf("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"1\"} %d %d\n"+
-			"vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} %d %d\nvllm:time_to_first_token_seconds_sum 5 %d\nvllm:time_to_first_token_seconds_count %d %d\n",
+		server.does(text(fmt.Sprintf("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"1\"} "+
+			"%d %d\n"+
+			"vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} %d %d\nvllm:time_to_first_token_seconds_sum 5 "+
+			"%d\nvllm:time_to_first_token_seconds_count %d %d\n",
 			count, at, count, at, at, count, at)))
 	}
-	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "timeToFirstToken", Window: time.Minute, Quantile: 0.9})
+	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "timeToFirstToken",
+		Window: time.Minute, Quantile: 0.9})
 	p := scrapePoller(t, w, server.source(policy.SourceVLLM), readyPods("llama-0"))
 	for i := range 3 {
 		page(time.Hour+time.Duration(i)*time.Second, 10*i)

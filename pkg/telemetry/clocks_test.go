@@ -54,12 +54,18 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 		series []string
 	}{
 		{"query", querySource(), []string{`queue_size{namespace="chat",pool="llama"}`}},
-		{"selector", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", Query: `sum by (namespace) (queue_size{namespace="chat",pool="llama"})`, NamespaceLabel: "namespace"},
+		{"selector", policy.Source{Type: policy.SourcePrometheus, DataSource: "prom",
+			Query: `sum by (namespace) (queue_size{namespace="chat",pool="llama"})`, NamespaceLabel: "namespace"},
 			[]string{`queue_size{namespace="chat",pool="llama"}`}},
-		{"gauges", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}, []string{`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-0"}`}},
-		{"dcgm", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}, []string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`}},
-		{"kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", LocalQueue: "q"}, []string{`kueue_local_queue_pending_workloads{namespace="kueue-system",exported_namespace="chat",name="q",status="active"}`}},
-		{"latency", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 5 * time.Minute, Quantile: 0.9}, []string{
+		{"gauges", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"},
+			[]string{`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-0"}`}},
+		{"dcgm", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"},
+			[]string{`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",` +
+				`exported_pod="llama-0"}`}},
+		{"kueue", policy.Source{Type: policy.SourceKueue, DataSource: "prom", LocalQueue: "q"},
+			[]string{`kueue_local_queue_pending_workloads{namespace="kueue-system",exported_namespace="chat",name="q",status="active"}`}},
+		{"latency", policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 5 * time.Minute,
+			Quantile: 0.9}, []string{
 			`{__name__="vllm:time_to_first_token_seconds_count",namespace="chat",pod="llama-0"}`,
 			`{__name__="vllm:time_to_first_token_seconds_bucket",le="+Inf",namespace="chat",pod="llama-0"}`,
 			`{__name__="vllm:time_to_first_token_seconds_bucket",le="1",namespace="chat",pod="llama-0"}`}},
@@ -183,7 +189,8 @@ func TestClockSkewIsLoggedWhenItStartsAndWhenItEnds(t *testing.T) {
 		if warn != phase.warn || info != phase.info {
 			t.Errorf("%v ahead: %d warnings and %d ends, want %d and %d\n%s", phase.ahead, warn, info, phase.warn, phase.info, log.String())
 		}
-		if got := testutil.ToFloat64(p.metrics.skew.WithLabelValues("prom", "query")); got < phase.ahead.Seconds()-3 || got > phase.ahead.Seconds()+1 {
+		if got := testutil.ToFloat64(p.metrics.skew.WithLabelValues("prom", "query")); got < phase.ahead.Seconds()-3 ||
+			got > phase.ahead.Seconds()+1 {
 			t.Errorf("%v ahead: the gauge is %g s", phase.ahead, got)
 		}
 	}

@@ -34,11 +34,13 @@ var honest = []struct {
 	series     string
 	first, now float64
 }{
-	{`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="dcgm-a",exported_namespace="chat",exported_pod="llama-0"}`, 0.9, 0.9},
+	{`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="gpu-operator",pod="dcgm-a",exported_namespace="chat",` +
+		`exported_pod="llama-0"}`, 0.9, 0.9},
 	{`{__name__="vllm:num_requests_waiting",namespace="chat",pod="llama-0"}`, 40, 40},
 	{`{__name__="vllm:time_to_first_token_seconds_count",namespace="chat",pod="llama-0"}`, 0, 10},
 	{`{__name__="vllm:time_to_first_token_seconds_sum",namespace="chat",pod="llama-0"}`, 0, 50},
-	{`kueue_local_queue_pending_workloads{namespace="kueue-system",pod="kueue-0",exported_namespace="chat",name="batch",status="active"}`, 30, 30},
+	{`kueue_local_queue_pending_workloads{namespace="kueue-system",pod="kueue-0",exported_namespace="chat",name="batch",status="active"}`,
+		30, 30},
 	{`kueue_pending_workloads{namespace="kueue-system",pod="kueue-0",cluster_queue="gpu",status="active"}`, 20, 20},
 }
 
@@ -105,7 +107,8 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 func TestReportOfAnUndeclaredPodIsMissingWithItsCause(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second)
-	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",namespace="monitoring",pod="exporter-a",exported_namespace="chat",exported_pod="llama-0"}`, at, 0.06)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",namespace="monitoring",pod="exporter-a",exported_namespace="chat",`+
+		`exported_pod="llama-0"}`, at, 0.06)
 	w, o := chatOnNodeA()
 	p := newPoller(t, o)
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
@@ -122,8 +125,10 @@ func TestDeclaredExportersAreTrusted(t *testing.T) {
 		namespace string // PlatformConfig.dataSources[].namespaceLabel and podLabel
 		pod       string
 	}{
-		"a scrape without honor_labels":                    {`namespace="gpu-operator",pod="dcgm-a",exported_namespace="chat",exported_pod="llama-0"`, "", ""},
-		"with the exporter's old label names":              {`namespace="gpu-operator",pod="dcgm-a",pod_namespace="chat",pod_name="llama-0"`, "", ""},
+		"a scrape without honor_labels": {
+			`namespace="gpu-operator",pod="dcgm-a",exported_namespace="chat",exported_pod="llama-0"`, "", ""},
+		"with the exporter's old label names": {`namespace="gpu-operator",pod="dcgm-a",pod_namespace="chat",pod_name="llama-0"`,
+			"", ""},
 		"a scrape with honor_labels":                       {`namespace="chat",pod="llama-0"`, "", ""},
 		"a scrape by annotation, with its labels declared": {`kubernetes_namespace="gpu-operator",kubernetes_pod_name="dcgm-a",namespace="chat",pod="llama-0"`, "kubernetes_namespace", "kubernetes_pod_name"},
 	} {
@@ -156,7 +161,8 @@ func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 	for _, server := range []*podServer{a, b} {
 		source.Port = server.port
 		node := map[*podServer]string{a: "a", b: "b"}[server]
-		p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}, LoopbackPods: true, Exporters: testExporters{exporterOn("dcgm-"+node, node)}})
+		p := newPoller(t, Options{Pods: testPods{w.Workload.Key: pods}, LoopbackPods: true,
+			Exporters: testExporters{exporterOn("dcgm-"+node, node)}})
 		p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 		pollOnce(t, p)
 		if r, want := read(p, w)[0], map[string]float64{"a": 0.9, "b": 0.5}[node]; !r.Known || r.Value != want || r.Coverage != 0.5 {
@@ -170,7 +176,8 @@ func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 func TestKueueIsReadFromItsDeclaredNamespaceOnly(t *testing.T) {
 	for namespace, known := range map[string]bool{"kueue-system": false, "queues": true, "evil": false} {
 		server := newTestPrometheus(t)
-		server.put(fmt.Sprintf(`kueue_pending_workloads{namespace=%q,cluster_queue="gpu",status="active"}`, namespace), time.Now().Add(-time.Second), 7)
+		server.put(fmt.Sprintf(`kueue_pending_workloads{namespace=%q,cluster_queue="gpu",status="active"}`, namespace),
+			time.Now().Add(-time.Second), 7)
 		w := compiled("chat", "llama", policy.Source{Type: policy.SourceKueue, DataSource: "prom", ClusterQueue: "gpu"})
 		p := newPoller(t, Options{})
 		d := promSource(server.URL)

@@ -22,7 +22,8 @@ func metricItem(value string, at time.Time) string {
 func metricList(items ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[%s]}`, strings.Join(items, ","))
+		fmt.Fprintf(w, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[%s]}`,
+			strings.Join(items, ","))
 	}
 }
 
@@ -116,7 +117,9 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 			kubeStatus(429, "TooManyRequests")(w, r)
 		}, true, scaling.CauseUnreachable},
 		{"adapter is down", kubeStatus(503, "ServiceUnavailable"), true, scaling.CauseUnreachable},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, true, scaling.CauseUnreachable},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}, true, scaling.CauseUnreachable},
 		{"huge", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for chunk := strings.Repeat(" ", 1<<16); ; {
@@ -179,7 +182,8 @@ func TestTriggersOfAScaledObjectAreReadThroughKEDAsMetrics(t *testing.T) {
 	if !r[0].Known || r[0].Value != 7 {
 		t.Errorf("trigger: %+v", r[0])
 	}
-	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/s0-aws-sqs-queue-embed?scaledobject.keda.sh/name=worker"; asked != want {
+	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/s0-aws-sqs-queue-embed?scaledobject.keda.sh/name=worker"; asked !=
+		want {
 		t.Errorf("asked %s", asked)
 	}
 	if r[1].Known || r[1].Cause != scaling.CauseEmpty {

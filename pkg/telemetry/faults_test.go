@@ -26,7 +26,8 @@ func answerOf(value string) string {
 	series := func(part, v string) string {
 		return fmt.Sprintf(`{"metric":{"namespace":"chat","pool":"llama","gpuscaler_part":%q},"value":[%d,%q]}`, part, at+10, v)
 	}
-	return `{"status":"success","data":{"resultType":"vector","result":[` + series("value", value) + "," + series("age0", fmt.Sprint(at)) + `]}}`
+	return `{"status":"success","data":{"resultType":"vector","result":[` + series("value", value) + "," +
+		series("age0", fmt.Sprint(at)) + `]}}`
 }
 
 // faulty is a server whose behavior a test can change.
@@ -114,8 +115,10 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
 		}, lost, scaling.CauseInvalid},
-		{"too many series", text(`{"status":"success","data":{"resultType":"vector","result":[` + strings.TrimSuffix(series, ",") + `]}}`), lost, scaling.CauseTruncated},
-		{"endless labels", text(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"x":"` + strings.Repeat("y", 20_000) + `"},"value":[1,"1"]}]}}`), lost, scaling.CauseTruncated},
+		{"too many series", text(`{"status":"success","data":{"resultType":"vector","result":[` + strings.TrimSuffix(series, ",") + `]}}`),
+			lost, scaling.CauseTruncated},
+		{"endless labels", text(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"x":"` + strings.Repeat("y", 20_000) +
+			`"},"value":[1,"1"]}]}}`), lost, scaling.CauseTruncated},
 		{"partial answer", text(strings.Replace(answerOf("5"), `{"status"`, `{"isPartial":true,"status"`, 1)), lost, scaling.CauseTruncated},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+r.Host+"/elsewhere", http.StatusTemporaryRedirect)
@@ -216,7 +219,8 @@ func TestStoppedExporterOfOnePodLowersTheCoverageAndNotTheAge(t *testing.T) {
 	server := newTestPrometheus(t)
 	fresh, dead := time.Now().Add(-time.Second).Truncate(time.Second), time.Now().Add(-150*time.Second).Truncate(time.Second)
 	for pod, at := range map[string]time.Time{"llama-0": fresh, "llama-1": dead} {
-		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod=%q}`, pod, pod), at, 0.5)
+		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",`+
+			`exported_pod=%q}`, pod, pod), at, 0.5)
 	}
 	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
 	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0", "llama-1")}, Exporters: onNodeN})
@@ -230,8 +234,10 @@ func TestStoppedExporterOfOnePodLowersTheCoverageAndNotTheAge(t *testing.T) {
 func TestStuckActivityCounterIsUnknownWithItsCause(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-time.Second)
-	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`, at, 0)
-	server.put(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`, at, 99)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",`+
+		`exported_pod="llama-0"}`, at, 0)
+	server.put(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-0"}`,
+		at, 99)
 	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
 	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, Exporters: onNodeN})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))

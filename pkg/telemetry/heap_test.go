@@ -125,7 +125,8 @@ func gauges(n int) http.HandlerFunc {
 		for i := range n {
 			if strings.Contains(query, "gpuscaler_part") {
 				for part, v := range map[string]float64{"value": 47, "age0": at} {
-					fmt.Fprintf(w, `%s{"metric":{"namespace":"team-%d","pool":"model-%d","gpuscaler_part":%q},"value":[%.3f,"%.3f"]}`, sep, i%50, i, part, at, v)
+					fmt.Fprintf(w, `%s{"metric":{"namespace":"team-%d","pool":"model-%d","gpuscaler_part":%q},"value":[%.3f,"%.3f"]}`,
+						sep, i%50, i, part, at, v)
 					sep = ","
 				}
 				continue
@@ -135,7 +136,8 @@ func gauges(n int) http.HandlerFunc {
 				name, value = "DCGM_FI_DEV_GPU_UTIL", "60"
 			}
 			for j := range 5 {
-				fmt.Fprintf(w, `%s{"metric":{"__name__":%q,"namespace":"team-%d",%q:"model-%d-%d"},"value":[%.3f,%q]}`, sep, name, i%50, pod, i, j, at, value)
+				fmt.Fprintf(w, `%s{"metric":{"__name__":%q,"namespace":"team-%d",%q:"model-%d-%d"},"value":[%.3f,%q]}`,
+					sep, name, i%50, pod, i, j, at, value)
 				sep = ","
 			}
 		}

@@ -137,10 +137,12 @@ func TestStatusHasTheErrorOfAFailedPoll(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(a, b))
 	pollOnce(t, p)
 	s := statuses(p)
-	if len(s) != 2 || s[0].Source != "a" || s[0].Known != 1 || s[0].Error != "" || s[0].Cause != scaling.CauseNone || time.Since(s[0].At) > time.Minute {
+	if len(s) != 2 || s[0].Source != "a" || s[0].Known != 1 || s[0].Error != "" || s[0].Cause != scaling.CauseNone ||
+		time.Since(s[0].At) > time.Minute {
 		t.Fatalf("%+v", s)
 	}
-	if s[1].Source != "b" || s[1].Name != "q" || s[1].Poll != "query" || s[1].Known != 0 || s[1].Cause != scaling.CauseUnreachable || s[1].Error != "status 500: oops" {
+	if s[1].Source != "b" || s[1].Name != "q" || s[1].Poll != "query" || s[1].Known != 0 || s[1].Cause != scaling.CauseUnreachable ||
+		s[1].Error != "status 500: oops" {
 		t.Errorf("%+v", s[1])
 	}
 }

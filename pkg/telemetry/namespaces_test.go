@@ -44,8 +44,10 @@ func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, te
 	server.put(`queue_size{namespace="victim",pool="llama",pod="gateway-0"}`, at, 7)
 	server.put(`jobs{namespace="victim",queue="x",kind="a",pod="p0"}`, at, 11)
 	server.put(`{__name__="vllm:num_requests_waiting",namespace="victim",pod="llama-0"}`, at, 13)
-	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="victim",exported_pod="llama-0"}`, at, 0.5)
-	server.put(`kueue_local_queue_pending_workloads{name="batch",exported_namespace="victim",namespace="kueue-system",status="active"}`, at, 17)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",namespace="gpu-operator",pod="dcgm-n",exported_namespace="victim",`+
+		`exported_pod="llama-0"}`, at, 0.5)
+	server.put(`kueue_local_queue_pending_workloads{name="batch",exported_namespace="victim",namespace="kueue-system",status="active"}`, at,
+		17)
 	for i := range 9 {
 		then := at.Add(time.Duration(i-8) * 15 * time.Second)
 		putLatencies(server, `namespace="victim",pod="llama-0"`, then, 10*i, 0.8)
@@ -128,16 +130,20 @@ func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 			return []string{"__name__", "vllm:time_to_first_token_seconds_count", "namespace", "evil", "pod", fmt.Sprint(i)}
 		}, policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "timeToFirstToken", Window: 2 * time.Minute}},
 		{"dcgm", func(i int) []string {
-			return []string{"__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "namespace", "gpu-operator", "pod", "dcgm-n", "exported_namespace", "evil", "exported_pod", fmt.Sprint(i), "UUID", fmt.Sprint(i)}
+			return []string{"__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "namespace", "gpu-operator", "pod", "dcgm-n", "exported_namespace",
+				"evil", "exported_pod", fmt.Sprint(i), "UUID", fmt.Sprint(i)}
 		}, policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}},
 		{"dcgm claimed by other pods", func(i int) []string {
-			return []string{"__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "namespace", "evil", "pod", fmt.Sprint(i), "exported_namespace", "victim", "exported_pod", "llama-0"}
+			return []string{"__name__", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "namespace", "evil", "pod", fmt.Sprint(i), "exported_namespace", "victim",
+				"exported_pod", "llama-0"}
 		}, policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}},
 		{"gauge with the victim's namespace in another label", func(i int) []string {
-			return []string{"__name__", "vllm:num_requests_waiting", "namespace", "evil", "pod", fmt.Sprint(i), "kubernetes_namespace", "victim", "exported_namespace", "victim"}
+			return []string{"__name__", "vllm:num_requests_waiting", "namespace", "evil", "pod", fmt.Sprint(i), "kubernetes_namespace", "victim",
+				"exported_namespace", "victim"}
 		}, policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}},
 		{"kueue", func(i int) []string {
-			return []string{"__name__", "kueue_local_queue_pending_workloads", "namespace", "kueue-system", "exported_namespace", "evil", "name", fmt.Sprint(i), "status", "active"}
+			return []string{"__name__", "kueue_local_queue_pending_workloads", "namespace", "kueue-system", "exported_namespace", "evil", "name",
+				fmt.Sprint(i), "status", "active"}
 		}, policy.Source{Type: policy.SourceKueue, LocalQueue: "batch"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -229,7 +235,8 @@ func TestNamespaceWithManySelectorsDoesNotAffectOthers(t *testing.T) {
 	server, victim, pods := victimAt(t, at)
 	all := []*policy.Compiled{}
 	for i := range 3_000 {
-		all = append(all, compiled("evil", fmt.Sprintf("w%d", i), selectorSource("evil", fmt.Sprintf("metric_%d", i), map[string]string{"a": "b"})))
+		all = append(all, compiled("evil", fmt.Sprintf("w%d", i), selectorSource("evil", fmt.Sprintf("metric_%d", i),
+			map[string]string{"a": "b"})))
 	}
 	all = append(all, victim)
 	p := newPoller(t, Options{Pods: pods, Exporters: onNodeN})

@@ -89,7 +89,8 @@ func TestSignalThatNoPollServesHasItsCauseAtOnce(t *testing.T) {
 }
 
 func TestEveryMetricOfThePolicyFormatHasAProfile(t *testing.T) {
-	for _, kind := range []policy.SourceType{policy.SourceDCGM, policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay} {
+	for _, kind := range []policy.SourceType{policy.SourceDCGM, policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton,
+		policy.SourceNIM, policy.SourceRay} {
 		metrics := policy.Metrics(kind)
 		if len(metrics) == 0 {
 			t.Errorf("%s has no metrics", kind)
@@ -196,7 +197,8 @@ func BenchmarkMatch10000Series(b *testing.B) {
 			if i+j > 0 {
 				answer = append(answer, ',')
 			}
-			answer = fmt.Appendf(answer, `{"metric":{"namespace":"team-%d","pool":"llama-%d","gpuscaler_part":%q},"value":[1700000000.123,"1700000000"]}`, i%50, i, part)
+			answer = fmt.Appendf(answer, `{"metric":{"namespace":"team-%d","pool":"llama-%d","gpuscaler_part":%q},`+
+				`"value":[1700000000.123,"1700000000"]}`, i%50, i, part)
 		}
 	}
 	answer = append(answer, `]}}`...)

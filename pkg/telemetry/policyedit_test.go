@@ -49,7 +49,8 @@ spec:
 	if r := e.store.Load(path); len(r.Problems) > 0 {
 		t.Fatal(policy.Render(r.Problems))
 	}
-	e.engine = engine.New(e.store, e.poller, &editedCluster{}, engine.Options{OnTransition: func(r engine.Record) { e.changes = append(e.changes, r) }})
+	e.engine = engine.New(e.store, e.poller, &editedCluster{},
+		engine.Options{OnTransition: func(r engine.Record) { e.changes = append(e.changes, r) }})
 	e.object = store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "chat", Name: "llama", MinReplicas: 1, MaxReplicas: 12,
 		Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"}, Annotations: map[string]string{
 			"gpuscaler.io/spec": "signals:\n- {name: queue, type: vllm, target: 10}\nbehavior: {scaleDown: {stabilizationWindowSeconds: 0}}\n"}}
@@ -117,7 +118,8 @@ func TestEditOfASignalsSourceWaitsForTheFirstPoll(t *testing.T) {
 	}
 	e := newEdited(t, server)
 	e.annotate(func(o *store.Object) {
-		o.Annotations["gpuscaler.io/spec"] = "signals:\n- {name: queue, type: vllm, metric: requestsRunning, target: 10}\nbehavior: {scaleDown: {stabilizationWindowSeconds: 0}}\n"
+		o.Annotations["gpuscaler.io/spec"] = "signals:\n- {name: queue, type: vllm, metric: requestsRunning, target: 10}\nbehavior: " +
+			"{scaleDown: {stabilizationWindowSeconds: 0}}\n"
 	})
 	if d := e.tick(); d.Replicas != 6 || !d.Degraded {
 		t.Errorf("decided %d, degraded %t, on the reading of another metric", d.Replicas, d.Degraded)

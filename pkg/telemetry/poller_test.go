@@ -48,7 +48,8 @@ func mean(c *policy.Compiled) *policy.Compiled {
 }
 
 func promSource(url string) policy.DataSource {
-	return policy.DataSource{Name: "prom", Type: policy.DataPrometheus, Default: true, Address: url, Interval: time.Minute, Timeout: 5 * time.Second, Exporters: policy.DefaultExporters()}
+	return policy.DataSource{Name: "prom", Type: policy.DataPrometheus, Default: true, Address: url, Interval: time.Minute,
+		Timeout: 5 * time.Second, Exporters: policy.DefaultExporters()}
 }
 
 func platformOf(sources ...policy.DataSource) *policy.Platform {
@@ -58,7 +59,8 @@ func platformOf(sources ...policy.DataSource) *policy.Platform {
 const poolQuery = `sum by (namespace, pool) (queue_size)`
 
 func querySource() policy.Source {
-	return policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "q", Query: poolQuery, WorkloadLabel: "pool", NamespaceLabel: "namespace"}
+	return policy.Source{Type: policy.SourcePrometheus, DataSource: "prom", QueryName: "q", Query: poolQuery, WorkloadLabel: "pool",
+		NamespaceLabel: "namespace"}
 }
 
 // pollOnce polls every group once, in the caller's goroutine.
@@ -162,8 +164,10 @@ func TestGPUsAreAttributedByTheLabelsOfTheExporter(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second).Truncate(time.Second)
 	for i, v := range []float64{0.9, 0.5, 0.1} {
-		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, v)
-		server.put(fmt.Sprintf(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, 100)
+		server.put(fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-n",`+
+			`exported_namespace="chat",exported_pod="llama-%d"}`, i, i, i/2), at, v)
+		server.put(fmt.Sprintf(`DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d",gpu="%d",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",`+
+			`exported_pod="llama-%d"}`, i, i, i/2), at, 100)
 	}
 	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-9",gpu="9",namespace="gpu-operator",pod="dcgm-n"}`, at, 1)
 	c := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))

@@ -83,7 +83,8 @@ func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 		want        time.Time
 	}{
 		{"one of two pods is old", poolQuery,
-			map[string]time.Time{`queue_size{namespace="chat",pool="llama",pod="a"}`: young, `queue_size{namespace="chat",pool="llama",pod="b"}`: old}, old},
+			map[string]time.Time{`queue_size{namespace="chat",pool="llama",pod="a"}`: young,
+				`queue_size{namespace="chat",pool="llama",pod="b"}`: old}, old},
 		{"another workload's is old", poolQuery,
 			map[string]time.Time{`queue_size{namespace="chat",pool="llama"}`: young, `queue_size{namespace="chat",pool="other"}`: old}, young},
 		{"the divisor is old", `sum by (namespace, pool) (a) / sum by (namespace, pool) (b)`,
@@ -91,7 +92,8 @@ func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 		{"a rate", `sum by (namespace, pool) (rate(a[5m]))`,
 			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young}, young},
 		{"renamed labels: the oldest of the namespace", `label_replace(sum by (namespace, p) (a), "pool", "$1", "p", "(.*)")`,
-			map[string]time.Time{`a{namespace="chat",p="llama"}`: young, `a{namespace="chat",p="other"}`: old, `a{namespace="far",p="llama"}`: old.Add(-time.Minute)}, old},
+			map[string]time.Time{`a{namespace="chat",p="llama"}`: young, `a{namespace="chat",p="other"}`: old,
+				`a{namespace="far",p="llama"}`: old.Add(-time.Minute)}, old},
 		{"what is compared with the past may be old", `sum by (namespace, pool) (a) - sum by (namespace, pool) (a offset 30s)`,
 			map[string]time.Time{`a{namespace="chat",pool="llama"}`: young}, young},
 		{"several names", `sum by (namespace, pool) ({__name__=~"a|b"})`,

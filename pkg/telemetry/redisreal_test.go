@@ -28,7 +28,8 @@ func realRedis(t *testing.T, args ...string) string {
 	address := l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
 	l.Close()
-	server := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
+	server := exec.Command(path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir",
+		t.TempDir()}, args...)...)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,8 @@ func TestRealRedisListsStreamsAndConsumerGroups(t *testing.T) {
 	must(client.XGroupCreate(ctx, "events", "workers", "0").Err())
 	look("a group that has read nothing", 3, 10, 10, 0)
 
-	read, err := client.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "workers", Consumer: "c", Streams: []string{"events", ">"}, Count: 4}).Result()
+	read, err := client.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "workers", Consumer: "c",
+		Streams: []string{"events", ">"}, Count: 4}).Result()
 	must(err)
 	look("four delivered, none acknowledged", 3, 10, 10, 0)
 
@@ -156,7 +158,9 @@ func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 			}
 		}
 	}
-	until("a replica that follows is as good as its master", func(r scaling.Reading) bool { return r.Known && r.Value == 3 && r.Failures == 0 })
+	until("a replica that follows is as good as its master", func(r scaling.Reading) bool {
+		return r.Known && r.Value == 3 && r.Failures == 0
+	})
 	_ = at(master).ShutdownNoSave(ctx).Err() // the connection ends with the server
 	until("its master is gone", func(r scaling.Reading) bool { return r.Failures > 0 && r.Cause == scaling.CauseUnreachable })
 	before := read(p, w)[0].At

@@ -34,7 +34,8 @@ func newPodServer(t testing.TB) *podServer {
 }
 
 func (p *podServer) source(profile policy.SourceType) policy.DataSource {
-	return policy.DataSource{Name: "pods", Type: policy.DataScrape, Profile: profile, Port: p.port, Path: "/m", Interval: time.Minute, Timeout: 5 * time.Second}
+	return policy.DataSource{Name: "pods", Type: policy.DataScrape, Profile: profile, Port: p.port, Path: "/m", Interval: time.Minute,
+		Timeout: 5 * time.Second}
 }
 
 func scrapePoller(t *testing.T, w *policy.Compiled, source policy.DataSource, pods []engine.Pod) *Poller {
@@ -131,7 +132,8 @@ func TestPodAddressesThatNoPodHasAreRefused(t *testing.T) {
 		"127.0.0.1": scaling.CauseForbidden, "::1": scaling.CauseForbidden, "::ffff:127.0.0.1": scaling.CauseForbidden,
 		"169.254.169.254": scaling.CauseForbidden, "fe80::1": scaling.CauseForbidden, "fd00:ec2::254": scaling.CauseForbidden,
 		"0.0.0.0": scaling.CauseForbidden, "224.0.0.1": scaling.CauseForbidden,
-		"": scaling.CauseUnreachable, "example.com": scaling.CauseInvalid, "http://10.0.0.1/x": scaling.CauseInvalid, "10.0.0.1/../x": scaling.CauseInvalid,
+		"": scaling.CauseUnreachable, "example.com": scaling.CauseInvalid, "http://10.0.0.1/x": scaling.CauseInvalid,
+		"10.0.0.1/../x": scaling.CauseInvalid,
 	} {
 		p := newPoller(t, Options{Pods: testPods{w.Workload.Key: {{Name: "llama-0", IP: address, Ready: true}}}})
 		p.SetPolicies([]*policy.Compiled{w}, platformOf(server.source(policy.SourceVLLM)))
@@ -180,7 +182,8 @@ func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 func TestServerThatFinishesNoRequestHasNoLatencyOfZero(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("vllm:time_to_first_token_seconds_count 5\nvllm:time_to_first_token_seconds_sum 1\nvllm:num_requests_waiting 12\n"))
-	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "timeToFirstToken", Window: time.Minute}))
+	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "timeToFirstToken",
+		Window: time.Minute}))
 	p := scrapePoller(t, w, server.source(policy.SourceVLLM), readyPods("llama-0"))
 	pollOnce(t, p)
 	pollOnce(t, p)

@@ -17,9 +17,11 @@ func (s sharedNodes) SharesGPUs(node string) bool { return s[node] }
 
 // replicasOf simulates 12 rounds in which each target becomes that many ready pods. It returns the last target and the last reading of the
 // GPU signal. put stores the samples of the pods in each round.
-func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod), extra ...policy.Source) (target int32, r scaling.Reading) {
+func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod),
+	extra ...policy.Source) (target int32, r scaling.Reading) {
 	t.Helper()
-	w := mean(compiled("chat", "llama", append([]policy.Source{{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}}, extra...)...))
+	w := mean(compiled("chat", "llama", append([]policy.Source{{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}},
+		extra...)...))
 	p := w.Workload.Policy
 	p.MinReplicas, p.MaxReplicas, p.Signals[0].Target, p.Signals[0].Class = 1, 64, 0.7, scaling.Utilization
 	if len(extra) > 0 {
@@ -46,14 +48,16 @@ func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometh
 		}
 		r = readings[0]
 		var d scaling.Decision
-		d, state = scaling.Decide(p, scaling.Observation{Replicas: target, Ready: target, Readings: readings, Advice: scaling.NoAdvice, Operator: scaling.NoOperator}, state, now)
+		d, state = scaling.Decide(p, scaling.Observation{Replicas: target, Ready: target, Readings: readings, Advice: scaling.NoAdvice,
+			Operator: scaling.NoOperator}, state, now)
 		target = d.Replicas
 	}
 	return target, r
 }
 
 func gpuSeries(device, pod, more string) string {
-	return fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",exported_pod=%q%s}`, device, pod, more)
+	return fmt.Sprintf(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID=%q,gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="chat",`+
+		`exported_pod=%q%s}`, device, pod, more)
 }
 
 // All pods share one busy GPU, so each additional pod reports the same high activity. If this activity increased the target, the target
@@ -72,7 +76,8 @@ func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 			for i, p := range pods {
 				s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, 0.95)
 			}
-			s.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="batch",exported_pod="job-0"}`, at, 0.95)
+			s.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",gpu="0",namespace="gpu-operator",pod="dcgm-n",exported_namespace="batch",`+
+				`exported_pod="job-0"}`, at, 0.95)
 		}},
 		"the exporter's label of a virtual GPU": {put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
 			for i, p := range pods {
@@ -148,7 +153,8 @@ func TestAnUndeclaredPodCannotMakeAGPUShared(t *testing.T) {
 	at := time.Now().Add(-time.Second).Truncate(time.Second)
 	server.put(gpuSeries("GPU-0", "llama-0", ""), at, 0.9)
 	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",namespace="evil",pod="evil-0"}`, at, 0.9)
-	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",vgpu="1",namespace="evil",pod="evil-0",exported_namespace="chat",exported_pod="llama-0"}`, at, 0.9)
+	server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",vgpu="1",namespace="evil",pod="evil-0",exported_namespace="chat",`+
+		`exported_pod="llama-0"}`, at, 0.9)
 	w := mean(compiled("chat", "llama", policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"}))
 	p := newPoller(t, Options{Pods: testPods{w.Workload.Key: readyPods("llama-0")}, Exporters: onNodeN})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))

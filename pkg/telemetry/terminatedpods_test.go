@@ -82,7 +82,8 @@ func TestTerminatedPodNeverRaisesTheTotal(t *testing.T) {
 		name string
 		each float64 // in the five pods that remain
 		want float64
-	}{{"the other pods have its requests already", 9.6, 48}, {"they have half of its requests", 8.8, 48}, {"more requests arrived", 12, 60}, {"the other pods served some", 4, 28}} {
+	}{{"the other pods have its requests already", 9.6, 48}, {"they have half of its requests", 8.8, 48}, {"more requests arrived", 12, 60},
+		{"the other pods served some", 4, 28}} {
 		d := newDraining(t)
 		d.scrape(time.Now().Add(-10*time.Second), 8, six...)
 		d.reads("six pods", 48)

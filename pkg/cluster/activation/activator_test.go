@@ -210,7 +210,8 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	for i := range 61 {
 		a.round(t.Context(), night.Add(5*time.Minute+time.Duration(i)*time.Second))
 	}
-	if all := sent.take(); !slices.Equal(scale.writes, []int64{1}) || !slices.Equal(all, []string{"ActivatedFromZero: 0 -> 1 (policy team/chat)"}) {
+	if all := sent.take(); !slices.Equal(scale.writes, []int64{1}) ||
+		!slices.Equal(all, []string{"ActivatedFromZero: 0 -> 1 (policy team/chat)"}) {
 		t.Errorf("wrote %v, Events %v", scale.writes, all)
 	}
 }
@@ -252,7 +253,8 @@ func TestPolicyOutsideTheNamespacesWritesNothingAndIsRefused(t *testing.T) {
 		t.Errorf("wrote %v", scale.writes)
 	}
 	refused := a.Refused()
-	if len(refused) != 1 || !strings.Contains(refused[0].Text, "gpuscaler may not write /scale in namespace team: add it to activator.namespaces") {
+	if len(refused) != 1 || !strings.Contains(refused[0].Text,
+		"gpuscaler may not write /scale in namespace team: add it to activator.namespaces") {
 		t.Errorf("refused %v", refused)
 	}
 	a.options.Namespaces = append(a.options.Namespaces, "team")

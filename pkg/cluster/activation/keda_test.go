@@ -30,7 +30,8 @@ func TestKEDAAnnotationsAreSetWhileTheyAreNeeded(t *testing.T) {
 			"activation,hold", engine.ErrHeld, false, nil, 0, []string{kedav1alpha1.PausedScaleInAnnotation}, true,
 		},
 		"held while activated": {
-			"activation", engine.ErrHeld, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0, []string{kedav1alpha1.ForceActivationAnnotation}, true,
+			"activation", engine.ErrHeld, false, []string{kedav1alpha1.ForceActivationAnnotation}, 0,
+			[]string{kedav1alpha1.ForceActivationAnnotation}, true,
 		},
 		"paused by gpuscaler's annotation": {"hold", 2, true, nil, 0, []string{kedav1alpha1.PausedScaleInAnnotation}, true},
 		"advisory: removed": {

@@ -113,7 +113,8 @@ func TestBuffersWithoutAResponseAreNotWrittenForAnHour(t *testing.T) {
 	if b.CheckResponses(ignored.Add(61 * time.Minute)); !b.ignoredSince.IsZero() {
 		t.Error("not tried again after an hour")
 	}
-	b.Put(decode(t, fixture.ChatBuffer+"\nstatus: {conditions: [{type: ReadyForProvisioning, status: \"False\", reason: ScalableRefNotFound}]}"))
+	b.Put(decode(t, fixture.ChatBuffer+"\nstatus: {conditions: [{type: ReadyForProvisioning, status: \"False\", reason: "+
+		"ScalableRefNotFound}]}"))
 	if b.CheckResponses(ignored.Add(2 * time.Hour)); !b.ignoredSince.IsZero() {
 		t.Error("a buffer with a condition counts as ignored")
 	}

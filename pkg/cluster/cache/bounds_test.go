@@ -32,10 +32,12 @@ func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 		p := fixture.Workload("chat")
 		p.Policy = &scaling.Policy{MinReplicas: c.low, MaxReplicas: c.high}
 		if v, _ := w.View(p); v.ManagedHPA.Exact != (c.why == "") || v.ManagedHPA.Why != c.why {
-			t.Errorf("policy %d to %d, HPA %d to %d: exact %v, %q, want %q", c.low, c.high, c.min, c.max, v.ManagedHPA.Exact, v.ManagedHPA.Why, c.why)
+			t.Errorf("policy %d to %d, HPA %d to %d: exact %v, %q, want %q", c.low, c.high, c.min, c.max, v.ManagedHPA.Exact,
+				v.ManagedHPA.Why, c.why)
 		}
 	}
-	if why := objects.Narrower(objects.Range{Min: 1, Max: 40}, objects.Range{Min: 0, Max: 40}, true); why != "its minReplicas 1 is above the policy's minReplicas 0: it never has fewer than 1 replicas" {
+	if why := objects.Narrower(objects.Range{Min: 1, Max: 40}, objects.Range{Min: 0, Max: 40},
+		true); why != "its minReplicas 1 is above the policy's minReplicas 0: it never has fewer than 1 replicas" {
 		t.Errorf("a ScaledObject scales to zero itself: %q", why)
 	}
 }

@@ -198,7 +198,8 @@ func TestTransformReturnsItsOwnResultUnchanged(t *testing.T) {
 		fixture.Must[any](TrimPod(fixture.Pod("chat", 1, "ready"))), fixture.Must[any](TrimDeployment(fixture.Deployment("chat", 1, "1"))),
 		fixture.Must[any](TrimStatefulSet(&appsv1.StatefulSet{})), fixture.Must[any](TrimHPA(fixture.HPA("chat", "chat", "chat"))),
 	} {
-		for _, trim := range []func(any) (any, error){TrimPod, TrimDeployment, TrimStatefulSet, TrimHPA, TrimLeaderWorkerSet, TrimScalable, TrimScaledObject} {
+		for _, trim := range []func(any) (any, error){TrimPod, TrimDeployment, TrimStatefulSet, TrimHPA, TrimLeaderWorkerSet,
+			TrimScalable, TrimScaledObject} {
 			if again, err := trim(made); err != nil || again != made {
 				t.Errorf("%T became %T, %v", made, again, err)
 			}
@@ -209,7 +210,8 @@ func TestTransformReturnsItsOwnResultUnchanged(t *testing.T) {
 func TestHPAThatCannotReadTheMetricOrReachTheMaximumIsNotExact(t *testing.T) {
 	h := fixture.HPA("chat", "chat", "chat")
 	for reason, why := range map[string]string{"FailedGetExternalMetric": "it holds: FailedGetExternalMetric", "ScalingDisabled": ""} {
-		h.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive, Status: "False", Reason: reason}}
+		h.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: autoscalingv2.ScalingActive,
+			Status: "False", Reason: reason}}
 		w := New(0)
 		w.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 3, "1"))))
 		w.PutHPA(nil, fixture.Must[*HPA](TrimHPA(h)))

@@ -51,7 +51,8 @@ func TestPauseOfKEDALimitsTheTarget(t *testing.T) {
 			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, override(-1, 3), override(-1, 3),
 		},
 		"both: it stays": {
-			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true", kedav1alpha1.PausedScaleOutAnnotation: "true"}, scaling.NoOperator, frozen,
+			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true", kedav1alpha1.PausedScaleOutAnnotation: "true"},
+			scaling.NoOperator, frozen,
 		},
 		"scale-out and paused by gpuscaler's annotation": {
 			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, frozen, scaling.Operator{Paused: true, Min: -1, Max: 5, Until: noEnd},
@@ -76,7 +77,8 @@ func TestPausedDirectionIsExplainedAndNotAFinding(t *testing.T) {
 	h := kedaHPA("keda-hpa-chat", "chat", "chat")
 	h.spec.Behavior.ScaleDown.SelectPolicy = fixture.Ptr(autoscalingv2.DisabledPolicySelect) // as KEDA sets it
 	w.PutHPA(nil, h)
-	if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Exact || v.ManagedHPA.Why != "KEDA does not scale in: "+kedav1alpha1.PausedScaleInAnnotation {
+	if v, _ := w.View(fixture.Workload("chat")); v.ManagedHPA.Exact ||
+		v.ManagedHPA.Why != "KEDA does not scale in: "+kedav1alpha1.PausedScaleInAnnotation {
 		t.Errorf("managed HPA %+v", v.ManagedHPA)
 	}
 	for _, r := range w.ReadingHPAs() {
@@ -124,7 +126,8 @@ func TestChecksOfScaledObjects(t *testing.T) {
 			[]func(*unstructured.Unstructured){set(int64(1), "spec", "minReplicaCount")}, nil, 0, nil,
 		},
 		"a fallback of 0 at minReplicaCount 0": {
-			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0, []string{objects.ZeroFallback},
+			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(0)}, "spec", "fallback")}, nil, 0,
+			[]string{objects.ZeroFallback},
 		},
 		"a fallback of 1": {
 			[]func(*unstructured.Unstructured){guarded, set(map[string]any{"replicas": int64(1)}, "spec", "fallback")}, nil, 0, nil,
@@ -183,7 +186,8 @@ func TestManageKEDAAnnotation(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	for _, text := range []string{"everything", "activation hold", ""} {
-		if m := readManageKEDA(map[string]string{"gpuscaler.io/manage-keda": text}, nil); !strings.Contains(m.problem, "allowed are activation, hold") {
+		if m := readManageKEDA(map[string]string{"gpuscaler.io/manage-keda": text}, nil); !strings.Contains(m.problem,
+			"allowed are activation, hold") {
 			t.Errorf("%q: %+v", text, m)
 		}
 	}
@@ -198,7 +202,8 @@ func fieldsOf(annotation string) *metav1.FieldsV1 {
 
 func TestScaledObjectWithAFormulaOverTheTriggerIsManaged(t *testing.T) {
 	u := fixture.ScaledObject("chat", "chat")
-	if err := unstructured.SetNestedField(u.Object, "gpuscaler ?? (mirror / 10)", "spec", "advanced", "scalingModifiers", "formula"); err != nil {
+	if err := unstructured.SetNestedField(u.Object, "gpuscaler ?? (mirror / 10)", "spec", "advanced", "scalingModifiers",
+		"formula"); err != nil {
 		t.Fatal(err)
 	}
 	raw := fixture.HPA("keda-hpa-chat", "chat", "")

@@ -81,7 +81,8 @@ func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 	claiming(&chat.Spec.Template.Spec)
 	c.PutTarget(fixture.Must[*Target](TrimDeployment(chat)))
 	for _, p := range []*corev1.Pod{
-		fixture.Pod("chat", 1, "ready"), fixture.Pod("chat", 2, "ready"), fixture.Pod("notebook", 1, "ready"), fixture.Pod("notebook", 2, "terminating"),
+		fixture.Pod("chat", 1, "ready"), fixture.Pod("chat", 2, "ready"), fixture.Pod("notebook", 1, "ready"),
+		fixture.Pod("notebook", 2, "terminating"),
 	} {
 		claiming(&p.Spec)
 		c.PutPod(fixture.Must[*Pod](TrimPod(p)))

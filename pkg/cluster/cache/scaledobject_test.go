@@ -52,7 +52,8 @@ func TestScaledObjectPausedInKEDAPausesTheWorkload(t *testing.T) {
 			t.Errorf("%s: managed HPA %+v", annotation, v.ManagedHPA)
 		}
 		if !v.Operator.Paused || !strings.Contains(v.OperatorBy, annotation) {
-			t.Errorf("%s: operator %+v by %q; want paused: neither the workload is scaled nor are its nodes changed", annotation, v.Operator, v.OperatorBy)
+			t.Errorf("%s: operator %+v by %q; want paused: neither the workload is scaled nor are its nodes changed",
+				annotation, v.Operator, v.OperatorBy)
 		}
 	}
 	for value, paused := range map[string]bool{"true": true, "yes": true, "": true, "false": false, "0": false} {
@@ -86,7 +87,8 @@ func TestFieldsOfAScaledObjectAreRead(t *testing.T) {
 		}
 	}
 	s := fixture.Must[*ScaledObject](TrimScaledObject(u))
-	if s.min != 1 || s.max != 8 || *s.Checks.Cooldown != time.Minute || s.scaleTargetRef.Kind != "Deployment" || s.scaleTargetRef.APIVersion != "apps/v1" {
+	if s.min != 1 || s.max != 8 || *s.Checks.Cooldown != time.Minute || s.scaleTargetRef.Kind != "Deployment" ||
+		s.scaleTargetRef.APIVersion != "apps/v1" {
 		t.Errorf("%+v", s)
 	}
 	if !slices.Equal(s.triggers, []string{"night"}) || s.metadata["policy"] != "chat" {
@@ -113,7 +115,8 @@ func TestScaledObjectThatCannotBeDecodedKeepsItsTargetAndIsReported(t *testing.T
 	if state, ok := c.ScaleState(s.Target); !ok || !state.HasScaledObject {
 		t.Error("the workload counts as one without a ScaledObject, so /scale would be written beside KEDA")
 	}
-	if all := c.Problems(); len(all) != 1 || all[0].About.Kind != ScaledObjectKind || !strings.Contains(all[0].Text, "decode ScaledObject team/chat") {
+	if all := c.Problems(); len(all) != 1 || all[0].About.Kind != ScaledObjectKind ||
+		!strings.Contains(all[0].Text, "decode ScaledObject team/chat") {
 		t.Errorf("reported %+v", all)
 	}
 }

@@ -23,7 +23,8 @@ func newTestRecorder(instance string) (*Recorder, *fake.Clientset) {
 // The API server refuses an Event whose name, note or reporting instance is too long or is not valid text.
 func TestEventAboutAnyObjectIsValid(t *testing.T) {
 	r, _ := newTestRecorder(strings.Repeat("pod-", 60) + "end")
-	for _, name := range []string{"chat", strings.Repeat("a", 253), strings.Repeat("a", 235) + "." + strings.Repeat("b", 17), strings.Repeat("a-", 126) + "a"} {
+	for _, name := range []string{"chat", strings.Repeat("a", 253), strings.Repeat("a", 235) + "." + strings.Repeat("b", 17),
+		strings.Repeat("a-", 126) + "a"} {
 		r.Send(corev1.ObjectReference{Namespace: "team", Name: name}, corev1.EventTypeNormal, Activated, "\x1b[2J"+strings.Repeat("€", 400))
 		e := <-r.queue
 		if faults := validation.IsDNS1123Subdomain(e.Name); len(faults) > 0 || !strings.HasPrefix(e.Name, name[:min(len(name), 200)]) {
@@ -51,7 +52,8 @@ func TestEventNamesItsObjectAndItsReporter(t *testing.T) {
 		t.Fatalf("%v, %v", list, err)
 	}
 	e := list.Items[0]
-	if e.Regarding != about || e.ReportingController != ReportingController || e.ReportingInstance == "" || e.Action == "" || len(e.Note) != maxNote {
+	if e.Regarding != about || e.ReportingController != ReportingController || e.ReportingInstance == "" || e.Action == "" ||
+		len(e.Note) != maxNote {
 		t.Errorf("event %+v", e)
 	}
 	if e.Series != (*eventsv1.EventSeries)(nil) {

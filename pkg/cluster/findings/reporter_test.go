@@ -198,7 +198,8 @@ func TestFallbackIsReportedOnceTheAPIServerHasTheField(t *testing.T) {
 	if got := round(time.Minute); len(got) > 0 {
 		t.Errorf("the schema is read once an hour, and reported is %v", got)
 	}
-	if got := round(time.Hour); len(got) != 1 || got[0].reason != events.HPAMisconfigured || !strings.Contains(got[0].note, "fallback.replicas 1") {
+	if got := round(time.Hour); len(got) != 1 || got[0].reason != events.HPAMisconfigured ||
+		!strings.Contains(got[0].note, "fallback.replicas 1") {
 		t.Errorf("reported is %v", got)
 	}
 	failing = true

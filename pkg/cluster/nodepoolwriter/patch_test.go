@@ -103,7 +103,8 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	if got := fmt.Sprint(owned.Owners("spec", "limits", "nvidia.com/gpu"), owned.Owners("spec", "weight")); got != "[kubectl/Update] []" {
 		t.Errorf("owners of the limit and the weight: %s", got)
 	}
-	want := `{"apiVersion":"karpenter.sh/v1","kind":"NodePool","metadata":{"annotations":{"gpuscaler.io/holder":"gpuscaler-system/gpuscaler",` +
+	want := `{"apiVersion":"karpenter.sh/v1","kind":"NodePool",` +
+		`"metadata":{"annotations":{"gpuscaler.io/holder":"gpuscaler-system/gpuscaler",` +
 		`"gpuscaler.io/record":"{\"v\":1}"},"name":"l40s-spot","resourceVersion":"100"},"spec":{"disruption":{"consolidateAfter":"Never"}}}`
 	if s.applied != want {
 		t.Errorf("applied %s\nwant %s", s.applied, want)

@@ -68,7 +68,8 @@ func set(path string, value any) func(map[string]any) {
 func TestChecksOfNodePools(t *testing.T) {
 	group := map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}
 	requirements := func(values ...any) func(map[string]any) {
-		return set("template.spec.requirements", []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}, map[string]any{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": []any{"g6e.xlarge", "p5.48xlarge"}}})
+		return set("template.spec.requirements", []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values},
+			map[string]any{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": []any{"g6e.xlarge", "p5.48xlarge"}}})
 	}
 	for name, c := range map[string]struct {
 		spot, demand func(map[string]any)
@@ -104,11 +105,13 @@ func TestChecksOfNodePools(t *testing.T) {
 		"no groups: on-demand exists":      {nil, nil, nil, nil},
 		"no groups: only spot":             {requirements("spot"), requirements("spot"), nil, []string{objects.NoFallback}},
 		"no groups: no capacity type": {
-			requirements("spot"), set("template.spec.requirements", []any{map[string]any{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": []any{"g5"}}}), nil, nil,
+			requirements("spot"), set("template.spec.requirements",
+				[]any{map[string]any{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": []any{"g5"}}}), nil, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := objects.NodePools(nodePoolFacts([]*unstructured.Unstructured{pool(t, "spot", c.spot), pool(t, "on-demand", c.demand)}), c.groups)
+			found := objects.NodePools(nodePoolFacts([]*unstructured.Unstructured{pool(t, "spot", c.spot), pool(t, "on-demand", c.demand)}),
+				c.groups)
 			var got []string
 			for _, f := range found {
 				got = append(got, f.Check)
@@ -126,7 +129,8 @@ func TestChecksOfNodePools(t *testing.T) {
 func TestNodePoolWithoutGPUsIsNotChecked(t *testing.T) {
 	for _, values := range [][]any{{"r5.large"}, {"m5.large", "c5.large"}, {"g6e.xlarge", "m5.large"}} {
 		u := pool(t, "general", func(spec map[string]any) {
-			set("template.spec.requirements", []any{map[string]any{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": values}})(spec)
+			set("template.spec.requirements", []any{map[string]any{"key": "node.kubernetes.io/instance-type", "operator": "In",
+				"values": values}})(spec)
 			set("template.spec.taints", []any{})(spec)
 			set("disruption.consolidateAfter", "Never")(spec)
 		})
@@ -152,8 +156,9 @@ status: {conditions: [{type: Available, status: "False", reason: MissingEndpoint
 
 func snapshotOf(t *testing.T, minor string, all ...runtime.Object) *Snapshot {
 	t.Helper()
-	lists := map[schema.GroupVersionResource]string{hpas: "HorizontalPodAutoscalerList", scaledObjects: "ScaledObjectList", karpenter.NodePools: "NodePoolList",
-		deployments: "DeploymentList", apiservice.Resource: "APIServiceList"}
+	lists := map[schema.GroupVersionResource]string{hpas: "HorizontalPodAutoscalerList", scaledObjects: "ScaledObjectList",
+		karpenter.NodePools: "NodePoolList",
+		deployments:         "DeploymentList", apiservice.Resource: "APIServiceList"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, all...)
 	s, err := Read(t.Context(), client, fixedVersion(minor))
 	if err != nil {
@@ -190,15 +195,19 @@ spec:
   - {type: prometheus, metadata: {query: "sum(vllm:num_requests_waiting)", serverAddress: "http://prometheus"}}
   - {type: cpu, metadata: {value: "50"}}
 `)
-	keda := fromYAML(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: keda, name: keda-operator, labels: {app.kubernetes.io/name: keda-operator}}, spec: {template: {spec: {containers: [{image: "ghcr.io/kedacore/keda:2.13.1@sha256:1"}]}}}}`)
-	s := snapshotOf(t, "34", unstructuredHPA(t, loose), unstructuredHPA(t, foreign), other, keda, fromYAML(t, takenAPIService), pool(t, "spot", nil))
+	keda := fromYAML(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: keda, name: keda-operator, labels: `+
+		`{app.kubernetes.io/name: keda-operator}}, spec: {template: {spec: {containers: [{image: "ghcr.io/kedacore/keda:2.13.1@sha256:1"}]}}}}`)
+	s := snapshotOf(t, "34", unstructuredHPA(t, loose), unstructuredHPA(t, foreign), other, keda,
+		fromYAML(t, takenAPIService), pool(t, "spot", nil))
 	found := s.Findings([]scaling.Workload{workloadFor(loose, "chat")}, true, nil)
 	var got []string
 	for _, f := range found {
 		got = append(got, f.Object+" "+f.Check)
 	}
-	for _, want := range []string{"HorizontalPodAutoscaler " + loose.Namespace + "/chat Tolerance", "HorizontalPodAutoscaler " + loose.Namespace + "/chat StabilizationWindow",
-		"Deployment " + foreign.Namespace + "/train TwoOwners", "APIService v1beta1.external.metrics.k8s.io ExternalMetricsUnavailable", "APIService v1beta1.external.metrics.k8s.io ExternalMetricsTaken",
+	for _, want := range []string{"HorizontalPodAutoscaler " + loose.Namespace + "/chat Tolerance",
+		"HorizontalPodAutoscaler " + loose.Namespace + "/chat StabilizationWindow",
+		"Deployment " + foreign.Namespace + "/train TwoOwners", "APIService v1beta1.external.metrics.k8s.io ExternalMetricsUnavailable",
+		"APIService v1beta1.external.metrics.k8s.io ExternalMetricsTaken",
 		"Kubernetes v1.34.0 KubernetesTolerance", "KEDA 2.13.1 KEDAVersion", "NodePool spot CannotFallBack"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%q is not found in\n%s", want, strings.Join(got, "\n"))
@@ -216,7 +225,8 @@ spec:
 func TestCorrectClusterHasNoFindings(t *testing.T) {
 	h := fixture.HPA("chat", "chat", "chat")
 	s := snapshotOf(t, "36", unstructuredHPA(t, h), pool(t, "spot", nil), pool(t, "on-demand", nil))
-	if found := s.Findings([]scaling.Workload{workloadFor(h, "chat")}, true, map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}); len(found) > 0 || s.Owner() != apiservice.NoOwner {
+	if found := s.Findings([]scaling.Workload{workloadFor(h, "chat")}, true,
+		map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}); len(found) > 0 || s.Owner() != apiservice.NoOwner {
 		t.Errorf("found %+v, owner %s", found, s.Owner())
 	}
 }
@@ -243,8 +253,10 @@ func workloadFor(h *autoscalingv2.HorizontalPodAutoscaler, name string) scaling.
 func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	u := pool(t, "spot", nil)
 	u.SetAPIVersion("karpenter.sh/v1beta1")
-	found := objects.NodePools(nodePoolFacts([]*unstructured.Unstructured{u}), map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "spot"}})
-	if len(found) != 1 || found[0].Check != objects.UnreadablePool || !found[0].Severe || !strings.Contains(found[0].What, "upgrade Karpenter") {
+	found := objects.NodePools(nodePoolFacts([]*unstructured.Unstructured{u}),
+		map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "spot"}})
+	if len(found) != 1 || found[0].Check != objects.UnreadablePool || !found[0].Severe ||
+		!strings.Contains(found[0].What, "upgrade Karpenter") {
 		t.Errorf("found %+v", found)
 	}
 }

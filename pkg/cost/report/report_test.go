@@ -27,7 +27,8 @@ func example() *cost.Bill {
 	teams := map[string]string{"team-chat": "chat", "research": "research"}
 	l := cost.NewLedger(cost.Options{Book: book, Cluster: "prod-use1", Teams: teams, Resolution: time.Hour})
 	gpu := func(model, id string, activity, memory cost.Fraction, pods ...cost.Pod) cost.Device {
-		return cost.Device{ID: id, Model: model, MemoryMiB: 81559, Slices: []cost.Slice{{Pods: pods, Activity: activity, Memory: memory, UsedMiB: memory.Value * 81559}}}
+		return cost.Device{ID: id, Model: model, MemoryMiB: 81559,
+			Slices: []cost.Slice{{Pods: pods, Activity: activity, Memory: memory, UsedMiB: memory.Value * 81559}}}
 	}
 	pod := func(ns, workload string) cost.Pod {
 		return cost.Pod{Namespace: ns, Name: workload + "-0", Workload: workload}
@@ -44,14 +45,19 @@ func example() *cost.Bill {
 		spot := demand
 		spot.CapacityType = cost.Spot
 		m := cost.Interval{At: at, Hours: step.Hours(), Nodes: []cost.Node{
-			{Name: "a", Offer: demand, Devices: []cost.Device{gpu("NVIDIA L40S", "1", cost.Of(work), cost.Of(0.9), pod("team-chat", "llama")), gpu("NVIDIA L40S", "2", cost.Of(work), cost.Of(0.9), pod("team-chat", "llama")),
-				gpu("NVIDIA L40S", "3", notebook, cost.Of(0.2), cost.Pod{Namespace: "research", Name: "jupyter-ada", Workload: "jupyter-ada", Owner: "ada", Notebook: true}), gpu("NVIDIA L40S", "4", cost.Fraction{}, cost.Fraction{})}},
-			{Name: "h", Offer: cost.Offer{InstanceType: "p5.4xlarge", CapacityType: cost.Reserved, Region: "us-east-1"}, Devices: []cost.Device{gpu("NVIDIA H100 80GB HBM3", "5", cost.Of(0.05), cost.Of(0.09), pod("team-chat", "reranker"))}},
-			{Name: "odd", Offer: cost.Offer{InstanceType: "x9.huge", CapacityType: cost.OnDemand, Region: "us-east-1"}, Devices: []cost.Device{gpu("NVIDIA B200", "6", cost.Of(0.7), cost.Fraction{}, pod("research", "=HYPERLINK(1)"))}},
+			{Name: "a", Offer: demand, Devices: []cost.Device{gpu("NVIDIA L40S", "1", cost.Of(work), cost.Of(0.9), pod("team-chat", "llama")),
+				gpu("NVIDIA L40S", "2", cost.Of(work), cost.Of(0.9), pod("team-chat", "llama")),
+				gpu("NVIDIA L40S", "3", notebook, cost.Of(0.2), cost.Pod{Namespace: "research", Name: "jupyter-ada", Workload: "jupyter-ada",
+					Owner: "ada", Notebook: true}), gpu("NVIDIA L40S", "4", cost.Fraction{}, cost.Fraction{})}},
+			{Name: "h", Offer: cost.Offer{InstanceType: "p5.4xlarge", CapacityType: cost.Reserved, Region: "us-east-1"},
+				Devices: []cost.Device{gpu("NVIDIA H100 80GB HBM3", "5", cost.Of(0.05), cost.Of(0.09), pod("team-chat", "reranker"))}},
+			{Name: "odd", Offer: cost.Offer{InstanceType: "x9.huge", CapacityType: cost.OnDemand, Region: "us-east-1"},
+				Devices: []cost.Device{gpu("NVIDIA B200", "6", cost.Of(0.7), cost.Fraction{}, pod("research", "=HYPERLINK(1)"))}},
 		}}
 		if hour > 6 && hour < 18 {
 			m.Nodes = append(m.Nodes, cost.Node{Name: "s", Offer: spot, Observed: cost.Price{Hourly: 4.62, From: "Karpenter"},
-				Devices: []cost.Device{gpu("NVIDIA L40S", "7", cost.Of(0.95), cost.Of(0.7), pod("research", "train")), gpu("NVIDIA L40S", "8", cost.Fraction{}, cost.Of(0.5), pod("research", "train"))}})
+				Devices: []cost.Device{gpu("NVIDIA L40S", "7", cost.Of(0.95), cost.Of(0.7), pod("research", "train")),
+					gpu("NVIDIA L40S", "8", cost.Fraction{}, cost.Of(0.5), pod("research", "train"))}})
 		}
 		l.Add(m)
 	}
@@ -116,8 +122,9 @@ func TestCSVAddsUpToTheTotal(t *testing.T) {
 		}
 	}
 	total := example().Total
-	for name, want := range map[string]float64{"gpu_hours": total.GPUHours, "cost_usd": total.Cost, "busy_usd": total.Busy, "idle_by_activity_usd": total.IdleByActivity,
-		"idle_by_memory_usd": total.IdleByMemory, "unallocated_usd": total.Unallocated, "unmeasured_usd": total.Unmeasured} {
+	for name, want := range map[string]float64{"gpu_hours": total.GPUHours, "cost_usd": total.Cost, "busy_usd": total.Busy,
+		"idle_by_activity_usd": total.IdleByActivity,
+		"idle_by_memory_usd":   total.IdleByMemory, "unallocated_usd": total.Unallocated, "unmeasured_usd": total.Unmeasured} {
 		if math.Abs(sums[name]-want) > 1e-3 {
 			t.Errorf("%s adds up to %g, want %g", name, sums[name], want)
 		}
@@ -126,7 +133,9 @@ func TestCSVAddsUpToTheTotal(t *testing.T) {
 
 func TestMetricsWithoutAPriceAreMissing(t *testing.T) {
 	text := render(t, "cost.prom", WriteMetrics)
-	if strings.Contains(text, `gpuscaler_cost_dollars{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK`) || !strings.Contains(text, `gpuscaler_cost_unpriced_gpu_hours{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK(1)"`) {
+	if strings.Contains(text, `gpuscaler_cost_dollars{cluster="prod-use1",team="research",namespace="research",workload="=HYPERLINK`) ||
+		!strings.Contains(text, `gpuscaler_cost_unpriced_gpu_hours{cluster="prod-use1",team="research",namespace="research",`+
+			`workload="=HYPERLINK(1)"`) {
 		t.Error("a workload without a price has a cost, or has no unpriced GPU-hours")
 	}
 }
@@ -141,7 +150,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &top); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range strings.Fields("cluster from to stepSeconds total teams namespaces workloads capacityTypes instanceTypes uses lines series migAdvice idleNotebooks unpriced prices notes") {
+	for _, key := range strings.Fields("cluster from to stepSeconds total teams namespaces workloads capacityTypes instanceTypes uses " +
+		"lines series migAdvice idleNotebooks unpriced prices notes") {
 		if _, there := top[key]; !there {
 			t.Errorf("the field %s is missing", key)
 		}
@@ -164,7 +174,8 @@ func TestPageHasNoExternalContent(t *testing.T) {
 			t.Errorf("the page contains %q", bad)
 		}
 	}
-	for _, want := range []string{"Cost by use", "Cost by capacity type", "Idle notebooks", "MIG slice", "Instance types without a price", "light-dark(", "@media print", `role="img"`} {
+	for _, want := range []string{"Cost by use", "Cost by capacity type", "Idle notebooks", "MIG slice", "Instance types without a price",
+		"light-dark(", "@media print", `role="img"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -177,11 +188,15 @@ func TestPageHasNoExternalContent(t *testing.T) {
 func TestBillWithoutPrices(t *testing.T) {
 	l := cost.NewLedger(cost.Options{Resolution: time.Hour})
 	empty := l.Bill(cost.Period{From: monday, To: monday.Add(time.Hour), Step: time.Hour})
-	l.Add(cost.Interval{At: monday.Add(time.Hour), Hours: 1, Nodes: []cost.Node{{Name: "n", Devices: []cost.Device{{ID: "1", Slices: []cost.Slice{{Activity: cost.Of(0.5), Pods: []cost.Pod{{Namespace: "a", Name: "b", Workload: "b"}}}}}}}}})
-	for name, b := range map[string]*cost.Bill{"no GPU": empty, "no price": l.Bill(cost.Period{From: monday, To: monday.Add(time.Hour), Step: time.Hour})} {
+	l.Add(cost.Interval{At: monday.Add(time.Hour), Hours: 1,
+		Nodes: []cost.Node{{Name: "n", Devices: []cost.Device{{ID: "1",
+			Slices: []cost.Slice{{Activity: cost.Of(0.5), Pods: []cost.Pod{{Namespace: "a", Name: "b", Workload: "b"}}}}}}}}})
+	for name, b := range map[string]*cost.Bill{"no GPU": empty,
+		"no price": l.Bill(cost.Period{From: monday, To: monday.Add(time.Hour), Step: time.Hour})} {
 		for _, write := range []func(io.Writer, *cost.Bill) error{WriteText, WriteCSV, WriteJSON, WriteMetrics, WriteHTML} {
 			var out bytes.Buffer
-			if err := write(&out, b); err != nil || strings.Contains(out.String(), "NaN") || name == "no price" && strings.Contains(out.String(), "$0") {
+			if err := write(&out, b); err != nil || strings.Contains(out.String(), "NaN") ||
+				name == "no price" && strings.Contains(out.String(), "$0") {
 				t.Errorf("%s: %v in %s", name, err, out.String())
 			}
 		}

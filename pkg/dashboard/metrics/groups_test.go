@@ -38,7 +38,8 @@ func TestGroupMetrics(t *testing.T) {
 		Demand:  capacity.Demand{Policies: 6, UnmanagedPods: 2, Pending: 1},
 		Reasons: []capacity.Reason{{Rule: capacity.RuleDemand, A: 6}, {Rule: capacity.RuleConstrained, A: 3}},
 		Findings: []capacity.Finding{
-			{Kind: capacity.FindContested, Pool: 1}, {Kind: capacity.FindForeignAnnotation, Pool: -1}, {Kind: capacity.FindForeignAnnotation, Pool: -1},
+			{Kind: capacity.FindContested, Pool: 1}, {Kind: capacity.FindForeignAnnotation, Pool: -1},
+			{Kind: capacity.FindForeignAnnotation, Pool: -1},
 		},
 		Overrides: []capacity.Override{{Pool: "l40s-od", Field: capacity.FieldWeight, Rule: capacity.RuleFallback}},
 		Pools:     []engine.PoolUse{{Name: "l40s-spot"}, {Name: "l40s-od"}},

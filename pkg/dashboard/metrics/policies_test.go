@@ -63,7 +63,8 @@ func TestUnseenTargetIsNoMetric(t *testing.T) {
 		if err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP gpuscaler_policy_target_not_found 1 while the scale target of the policy is not in the cluster: no target is computed.
 # TYPE gpuscaler_policy_target_not_found gauge
-gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+notFound+"\n"), "gpuscaler_policy_target_not_found"); err != nil {
+gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+notFound+"\n"),
+			"gpuscaler_policy_target_not_found"); err != nil {
 			t.Error(err)
 		}
 		if n := testutil.CollectAndCount(c, "gpuscaler_target_replicas"); n != targets {
@@ -114,7 +115,8 @@ func TestRejectedReplicasAreAMetricWithTheQuota(t *testing.T) {
 	s.Tick(0)
 	collectors := allOf(NewPolicyCollectors(s.Engine.Decisions()))
 	err := testutil.CollectAndCompare(collectors, strings.NewReader(`
-# HELP gpuscaler_rejected_replicas Replicas whose pods the API server rejects, by the kind and name of the object that rejects them; absent while it rejects none.
+# HELP gpuscaler_rejected_replicas Replicas whose pods the API server rejects, by the kind and name of the object that rejects them; `+
+		`absent while it rejects none.
 # TYPE gpuscaler_rejected_replicas gauge
 gpuscaler_rejected_replicas{kind="ResourceQuota",name="gpus",namespace="team-chat",policy="llama-chat"} 3
 `), "gpuscaler_rejected_replicas")

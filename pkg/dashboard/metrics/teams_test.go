@@ -25,7 +25,9 @@ gpuscaler_team_cut_workloads{resource="nvidia.com/gpu",team="chat"} 2
 # HELP gpuscaler_team_limit_units Limit of a team in units of the resource (teams[].limits).
 # TYPE gpuscaler_team_limit_units gauge
 gpuscaler_team_limit_units{resource="nvidia.com/gpu",team="chat"} 4
-# HELP gpuscaler_team_units Units of the resource by what they are: targets (served; never above the limit), uncapped (the targets without the limit), minimums (minReplicas of the policies), others (pods without a policy and workloads that are not served; they only prevent increases).
+# HELP gpuscaler_team_units Units of the resource by what they are: targets (served; never above the limit), `+
+		`uncapped (the targets without the limit), minimums (minReplicas of the policies), `+
+		`others (pods without a policy and workloads that are not served; they only prevent increases).
 # TYPE gpuscaler_team_units gauge
 gpuscaler_team_units{of="minimums",resource="nvidia.com/gpu",team="chat"} 2
 gpuscaler_team_units{of="others",resource="nvidia.com/gpu",team="chat"} 1

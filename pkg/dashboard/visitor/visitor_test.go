@@ -103,8 +103,10 @@ func TestUserSeesNamespacesOfReadableHPAs(t *testing.T) {
 		{"an invalid token", []string{"Authorization", "Bearer x"}, 401, "does not accept your token"},
 		{"no token", nil, 401, "gpuscaler page"},
 		{"a password", []string{"Authorization", "Basic cm9vdDpyb290"}, 401, "bearer token"},
-		{"a name by header", []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "root"}, 401, "does not accept your token"},
-		{"anna with impersonation headers", []string{"Authorization", "Bearer anna's", "Impersonate-User", "root", "X-Remote-User", "root"}, 200, "true false false"},
+		{"a name by header", []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters", "Impersonate-User", "root"}, 401,
+			"does not accept your token"},
+		{"anna with impersonation headers", []string{"Authorization", "Bearer anna's", "Impersonate-User", "root", "X-Remote-User", "root"},
+			200, "true false false"},
 	} {
 		if code, body := ask(guarded, test.header...); code != test.code || !strings.Contains(body, test.sees) {
 			t.Errorf("%s: %d %s, want %d %s", test.name, code, body, test.code, test.sees)

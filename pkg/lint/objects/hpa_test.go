@@ -57,21 +57,34 @@ func TestChecksOfHPAs(t *testing.T) {
 		"type Value": {func(h *hpa) {
 			external(h).Target = autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: fixture.Ptr(resource.MustParse("1"))}
 		}, objects.HPAFacts{}, []string{objects.TypeValue}},
-		"averageValue 1000m is 1": {func(h *hpa) { external(h).Target.AverageValue = fixture.Ptr(resource.MustParse("1000m")) }, objects.HPAFacts{}, nil},
-		"averageValue 10":         {func(h *hpa) { external(h).Target.AverageValue = fixture.Ptr(resource.MustParse("10")) }, objects.HPAFacts{}, []string{objects.WrongAverage}},
+		"averageValue 1000m is 1": {func(h *hpa) {
+			external(h).Target.AverageValue = fixture.Ptr(resource.MustParse("1000m"))
+		}, objects.HPAFacts{}, nil},
+		"averageValue 10": {func(h *hpa) {
+			external(h).Target.AverageValue = fixture.Ptr(resource.MustParse("10"))
+		}, objects.HPAFacts{}, []string{objects.WrongAverage}},
 		"an additional CPU metric": {func(h *hpa) {
 			h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType})
 		}, objects.HPAFacts{}, []string{objects.OtherMetrics}},
-		"maxReplicas below the policy's":    {func(h *hpa) { h.Spec.MaxReplicas = 20 }, known(agrees, "chat"), []string{objects.Bounds}},
-		"minReplicas above the policy's":    {func(h *hpa) { h.Spec.MinReplicas = fixture.Ptr(int32(3)) }, known(agrees, "chat"), []string{objects.Bounds}},
+		"maxReplicas below the policy's": {func(h *hpa) { h.Spec.MaxReplicas = 20 }, known(agrees, "chat"), []string{objects.Bounds}},
+		"minReplicas above the policy's": {func(h *hpa) { h.Spec.MinReplicas = fixture.Ptr(int32(3)) }, known(agrees, "chat"),
+			[]string{objects.Bounds}},
 		"minReplicas 1 and a policy with 0": {func(h *hpa) { h.Spec.MinReplicas = fixture.Ptr(int32(1)) }, known(agrees, "chat"), nil},
 		"no behavior at all": {func(h *hpa) { h.Spec.Behavior = nil }, objects.HPAFacts{},
 			[]string{objects.Tolerance, objects.Tolerance, objects.StabilizationWindow, objects.Rates}},
-		"tolerance unset": {func(h *hpa) { h.Spec.Behavior.ScaleUp.Tolerance, h.Spec.Behavior.ScaleDown.Tolerance = nil, nil }, objects.HPAFacts{},
+		"tolerance unset": {func(h *hpa) {
+			h.Spec.Behavior.ScaleUp.Tolerance, h.Spec.Behavior.ScaleDown.Tolerance = nil, nil
+		}, objects.HPAFacts{},
 			[]string{objects.Tolerance, objects.Tolerance}},
-		"a window of 300 s, as by default": {func(h *hpa) { h.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = nil }, objects.HPAFacts{}, []string{objects.StabilizationWindow}},
-		"a window of scaleUp":              {func(h *hpa) { h.Spec.Behavior.ScaleUp.StabilizationWindowSeconds = fixture.Ptr(int32(60)) }, objects.HPAFacts{}, []string{objects.StabilizationWindow}},
-		"scaleDown disabled": {func(h *hpa) { h.Spec.Behavior.ScaleDown.SelectPolicy = fixture.Ptr(autoscalingv2.DisabledPolicySelect) }, objects.HPAFacts{},
+		"a window of 300 s, as by default": {func(h *hpa) {
+			h.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = nil
+		}, objects.HPAFacts{}, []string{objects.StabilizationWindow}},
+		"a window of scaleUp": {func(h *hpa) {
+			h.Spec.Behavior.ScaleUp.StabilizationWindowSeconds = fixture.Ptr(int32(60))
+		}, objects.HPAFacts{}, []string{objects.StabilizationWindow}},
+		"scaleDown disabled": {func(h *hpa) {
+			h.Spec.Behavior.ScaleDown.SelectPolicy = fixture.Ptr(autoscalingv2.DisabledPolicySelect)
+		}, objects.HPAFacts{},
 			[]string{objects.SelectPolicyDisabled}},
 		"one pod a minute": {func(h *hpa) {
 			h.Spec.Behavior.ScaleDown.Policies[0] = autoscalingv2.HPAScalingPolicy{Type: "Pods", Value: 1, PeriodSeconds: 60}

@@ -27,7 +27,8 @@ func TestParseOperator(t *testing.T) {
 		{"-", " until=2026-11-22T07:00:00+01:00   max=3 min=3 ", scaling.Operator{Min: 3, Max: 3, Until: six}, ""},
 		{"-", "max=0 until=2026-11-22T06:00Z", scaling.Operator{Min: -1, Max: 0, Until: six}, ""},
 		{"true", "min=2 until=2026-11-22T06:00Z", scaling.Operator{Paused: true, Min: 2, Max: -1, Until: six}, ""},
-		{"-", "min=12", scaling.NoOperator, `gpuscaler.io/override: until is missing: an override needs an end, so it has no effect; found "min=12"; allowed: "min=12 until=2026-11-22T06:00Z": min, max or both, and an end with its zone`},
+		{"-", "min=12", scaling.NoOperator, `gpuscaler.io/override: until is missing: an override needs an end, so it has no effect; ` +
+			`found "min=12"; allowed: "min=12 until=2026-11-22T06:00Z": min, max or both, and an end with its zone`},
 		{"-", "until=2026-11-22T06:00Z", scaling.NoOperator, "neither min nor max"},
 		{"-", "min=5 max=4 until=2026-11-22T06:00Z", scaling.NoOperator, "min is above max"},
 		{"-", "min=12 until=2026-11-22T06:00", scaling.NoOperator, `until: "2026-11-22T06:00" is not a time with a time zone`},

@@ -98,8 +98,9 @@ func oracle(t interface{ Fatal(...any) }, text string) scaling.Formula {
 		t.Fatal(err)
 	}
 	return func(proposals []scaling.Proposal, replicas, ready int32) (float64, bool) {
-		out, _, err := program.Eval(map[string]any{"gateway": asking{proposals[0]}, "gpu_busy": asking{proposals[1]}, "replicas": float64(replicas),
-			"ready": float64(ready)})
+		out, _, err := program.Eval(map[string]any{"gateway": asking{proposals[0]}, "gpu_busy": asking{proposals[1]},
+			"replicas": float64(replicas),
+			"ready":    float64(ready)})
 		if err != nil {
 			return 0, false
 		}

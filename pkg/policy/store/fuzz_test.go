@@ -31,7 +31,8 @@ func seeds(f *testing.F) {
 		}
 	}
 	f.Add([]byte("a: &a [*a]\n---\n<<: {x: 1}\n...\nkind: ScalingPolicy"))
-	f.Add([]byte("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: &m {name: *m}\nspec: {signals: [{target: 1e999}, null, 3]}"))
+	f.Add([]byte("apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata: &m {name: *m}\nspec: {signals: " +
+		"[{target: 1e999}, null, 3]}"))
 }
 
 // FuzzFile checks three properties for arbitrary files: loading does not panic, compiled policies satisfy the invariants of package

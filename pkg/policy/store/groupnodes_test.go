@@ -112,7 +112,8 @@ func TestTheLeadTimeOfAGroupAppliesToItsPolicies(t *testing.T) {
 
 func TestTheDefaultOfReturnNodesPerHourIsInTheReference(t *testing.T) {
 	f := newFolder(t)
-	f.write("p.yaml", platform("capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s-ondemand}}]"))
+	f.write("p.yaml", platform("capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, "+
+		"on-demand: l40s-ondemand}}]"))
 	policies := store.New(store.Options{})
 	policies.Load(f.path)
 	text, err := os.ReadFile("../../../config/schema/reference.md")

@@ -16,7 +16,8 @@ import (
 // writeMany writes n policies into files of a hundred each, and a platform.
 func writeMany(b *testing.B, n int) string {
 	dir := b.TempDir()
-	config := platform(`mode: auto, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: gateway-queue, query: q, workloadLabel: pool}]`)
+	config := platform(`mode: auto, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: ` +
+		`gateway-queue, query: q, workloadLabel: pool}]`)
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			b.Fatal(err)

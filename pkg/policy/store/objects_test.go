@@ -84,7 +84,8 @@ func TestTheSpecAnnotationIsTheSpecOfAFile(t *testing.T) {
 signals: [{name: backlog, type: keda, trigger: sqs, target: 200}]
 behavior: {scaleDown: {stabilizationWindowSeconds: 30}}
 `
-	policies, _ := storeWith(t, head+"ScalingPolicy\nmetadata: {name: file, namespace: team-chat}\nspec:\n  scaleTargetRef: {name: file}\n  minReplicas: 0\n  maxReplicas: 10\n"+strings.ReplaceAll(written, "\n", "\n  "))
+	policies, _ := storeWith(t, head+"ScalingPolicy\nmetadata: {name: file, namespace: team-chat}\nspec:\n  scaleTargetRef: {name: "+
+		"file}\n  minReplicas: 0\n  maxReplicas: 10\n"+strings.ReplaceAll(written, "\n", "\n  "))
 	if problems := setObject(policies, scaledObject(map[string]string{"gpuscaler.io/spec": written})); len(problems) > 0 {
 		t.Fatalf("%s", policy.Render(problems))
 	}
@@ -174,19 +175,25 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 			`metadata.annotations[gpuscaler.io/spec].formual: there is no such field, did you mean "formula"?`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Formula != nil }},
 		{"spec", "{activation: all}", "signals: [{name: q, type: redis, source: nope, listName: l, target: 1}]",
-			`metadata.annotations[gpuscaler.io/spec].signals[0].source: the PlatformConfig has no such data source; found "nope"; allowed: a data source: r`,
+			`metadata.annotations[gpuscaler.io/spec].signals[0].source: the PlatformConfig has no such data source; found "nope"; ` +
+				`allowed: a data source: r`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
 		{"spec", "activation: all", "{", `metadata.annotations[gpuscaler.io/spec]: is not YAML`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
-		{"spec", "activation: all", "maxReplicas: 5", `metadata.annotations[gpuscaler.io/spec].maxReplicas: is set by the object; found 5; allowed: in spec of the ScaledObject itself`,
+		{"spec", "activation: all", "maxReplicas: 5",
+			`metadata.annotations[gpuscaler.io/spec].maxReplicas: is set by the object; found 5; allowed: in spec of the ScaledObject itself`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Activation == scaling.ActiveByAll }},
-		{"mode", "advisory", "advisry", `metadata.annotations[gpuscaler.io/mode]: is not a mode, did you mean "advisory"?; found "advisry"; allowed: auto, advisory or hold`,
+		{"mode", "advisory", "advisry", `metadata.annotations[gpuscaler.io/mode]: is not a mode, did you mean "advisory"?; found "advisry"; ` +
+			`allowed: auto, advisory or hold`,
 			func(c *policy.Compiled) bool { return c.Workload.Mode == scaling.Advisory }},
-		{"capacity-group", "chat", "chta", `metadata.annotations[gpuscaler.io/capacity-group]: the PlatformConfig has no such capacity group, did you mean "chat"?; found "chta"; allowed: chat`,
+		{"capacity-group", "chat", "chta", `metadata.annotations[gpuscaler.io/capacity-group]: ` +
+			`the PlatformConfig has no such capacity group, did you mean "chat"?; found "chta"; allowed: chat`,
 			func(c *policy.Compiled) bool { return c.Workload.Group == "chat" }},
-		{"gpu-utilization-target", "70", "0.7", `metadata.annotations[gpuscaler.io/gpu-utilization-target]: is a fraction: write 70%; found "0.7"; allowed: 70 or 70%`,
+		{"gpu-utilization-target", "70", "0.7",
+			`metadata.annotations[gpuscaler.io/gpu-utilization-target]: is a fraction: write 70%; found "0.7"; allowed: 70 or 70%`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Signals[0].Target == 0.7 }},
-		{"gpu-utilization-target", "70%", "high", `metadata.annotations[gpuscaler.io/gpu-utilization-target]: is not a number, a percentage or a time; found "high"`,
+		{"gpu-utilization-target", "70%", "high",
+			`metadata.annotations[gpuscaler.io/gpu-utilization-target]: is not a number, a percentage or a time; found "high"`,
 			func(c *policy.Compiled) bool { return c.Workload.Policy.Signals[0].Target == 0.7 }},
 		{"schedule", `office Europe/Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2 lead=5m`, `office Berlin "0 8 * * 1-5" "0 20 * * 1-5" min=2`,
 			`metadata.annotations[gpuscaler.io/schedule] line 1: is not a time zone; found "office Berlin`,
@@ -282,7 +289,8 @@ func TestAMisspelledAnnotationIsReported(t *testing.T) {
 		"gpuscaler.io/capacitygroup": "chat", "gpuscaler.io/paused": "true"}
 	problems := setObject(policies, scaledObject(values))
 	if len(problems) != 1 || !strings.Contains(problems[0].String(),
-		`metadata.annotations[gpuscaler.io/capacitygroup]: there is no such annotation, did you mean "gpuscaler.io/capacity-group"?; found "chat"`) {
+		`metadata.annotations[gpuscaler.io/capacitygroup]: there is no such annotation, did you mean "gpuscaler.io/capacity-group"?; `+
+			`found "chat"`) {
 		t.Errorf("%s", policy.Render(problems))
 	}
 }
@@ -303,7 +311,8 @@ func TestTheCooldownAppliesOnce(t *testing.T) {
 			t.Errorf("%s: cooldownPeriod %s, want %s", c.name, got, c.want)
 		}
 	}
-	object := scaledObject(map[string]string{"gpuscaler.io/spec": "cooldownPeriod: 5m\nsignals: [{name: q, type: keda, trigger: sqs, target: 1}]"})
+	object := scaledObject(map[string]string{"gpuscaler.io/spec": "cooldownPeriod: 5m\nsignals: [{name: q, type: keda, " +
+		"trigger: sqs, target: 1}]"})
 	object.CooldownPeriod = duration(10 * time.Minute)
 	if problems := setObject(policies, object); !strings.Contains(policy.Render(problems), "spec].cooldownPeriod: would apply twice") {
 		t.Errorf("both: %s", policy.Render(problems))

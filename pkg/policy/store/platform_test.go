@@ -77,7 +77,8 @@ func TestTheHTTPBlockIsAcceptedByPrometheus(t *testing.T) {
 		`{basic_auth: {username_file: /u, password_file: /p}, proxy_url: "http://proxy:3128", no_proxy: "10.0.0.0/8"}`,
 		`{authorization: {credentials_file: /t}}`,
 		`{authorization: {type: Token, credentials_file: /t}, follow_redirects: false, enable_http2: false}`,
-		`{oauth2: {client_id: id, client_secret_file: /s, token_url: "https://idp/token", scopes: [a], endpoint_params: {resource: x}, tls_config: {ca_file: /ca}}}`,
+		`{oauth2: {client_id: id, client_secret_file: /s, token_url: "https://idp/token", scopes: [a], endpoint_params: {resource: x}, ` +
+			`tls_config: {ca_file: /ca}}}`,
 		`{tls_config: {ca_file: /ca, cert_file: /c, key_file: /k, server_name: n, min_version: TLS13, insecure_skip_verify: true}}`,
 	} {
 		p := platformOf(t, `dataSources: [{name: prom, type: prometheus, address: "https://prom", http: `+block+`}]`)
@@ -147,7 +148,9 @@ func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFolder(t)
-			f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom"}, {name: r, type: redis, address: "r:1"}], queries: [{name: q, workloadLabel: pool, query: "`+strings.ReplaceAll(c.query, `{__name__=~"vllm.*"}`, `{__name__=~'vllm.*'}`)+`"}]`))
+			f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom"}, {name: r, type: redis, address: `+
+				`"r:1"}], queries: [{name: q, workloadLabel: pool, query: "`+strings.ReplaceAll(c.query, `{__name__=~"vllm.*"}`,
+				`{__name__=~'vllm.*'}`)+`"}]`))
 			text := simple("a", 3)
 			text = text[:strings.Index(text, "  signals:")] + "  minReplicas: 0\n  signals: " + c.signals + "\n"
 			if c.schedules != "" {
@@ -179,9 +182,11 @@ func TestGPUMemoryAloneDoesNotPreventZero(t *testing.T) {
 		{"activity is 0 without demand", `{name: m, type: dcgm, target: 80%}`, "  minReplicas: 0\n", false},
 	} {
 		f := newFolder(t)
-		f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom"}, {name: r, type: redis, address: "r:1"}]`))
+		f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom"}, {name: r, type: `+
+			`redis, address: "r:1"}]`))
 		text := simple("a", 3)
-		f.write("a.yaml", text[:strings.Index(text, "  signals:")]+c.rest+"  signals: ["+c.signal+", {name: q, type: redis, listName: l, target: 5}]\n")
+		f.write("a.yaml", text[:strings.Index(text, "  signals:")]+c.rest+"  signals: ["+c.signal+
+			", {name: q, type: redis, listName: l, target: 5}]\n")
 		policies := store.New(store.Options{})
 		report := policies.Load(f.path)
 		refused := strings.Contains(policy.Render(report.Problems), "spec.signals[0].activationTarget")
@@ -201,7 +206,8 @@ func TestAMetricOfATenantSelectsOnlyItsNamespace(t *testing.T) {
 		{`metric: ttft_seconds, quantile: 0.95, target: 1s`,
 			`histogram_quantile(0.95, sum by (le, namespace) (rate(ttft_seconds_bucket{cluster="c",namespace="team-chat"}[2m])))`},
 		{`metric: ttft_seconds, window: 5m, target: 1s`,
-			`sum by (namespace) (rate(ttft_seconds_sum{cluster="c",namespace="team-chat"}[5m])) / sum by (namespace) (rate(ttft_seconds_count{cluster="c",namespace="team-chat"}[5m]))`},
+			`sum by (namespace) (rate(ttft_seconds_sum{cluster="c",namespace="team-chat"}[5m])) / sum by (namespace) ` +
+				`(rate(ttft_seconds_count{cluster="c",namespace="team-chat"}[5m]))`},
 	} {
 		f := newFolder(t)
 		f.write("p.yaml", platform(`dataSources: [{name: prom, type: prometheus, address: "http://prom", matchers: {cluster: c}}]`))

@@ -269,7 +269,8 @@ func TestTheBoundsAndModeOfThePlatformAlwaysApply(t *testing.T) {
 	}
 	before := policies.Find(key("a"))
 
-	f.write("p.yaml", platform("mode: hold, bounds: {maxReplicas: 20}, teams: [{name: chat, namespaces: [team-chat], bounds: {maxReplicas: 10}}]"))
+	f.write("p.yaml", platform("mode: hold, bounds: {maxReplicas: 20}, teams: [{name: chat, namespaces: [team-chat], "+
+		"bounds: {maxReplicas: 10}}]"))
 	policies.Load(f.path)
 	if w := policies.Current()[0]; w.Mode != scaling.Hold || w.Policy != before.Workload.Policy {
 		t.Errorf("after hold the mode is %s, and the policy the same value: %v", w.Mode, w.Policy == before.Workload.Policy)
@@ -374,7 +375,8 @@ func TestAPlatformThatWasNeverValidCausesAHold(t *testing.T) {
 	if st := state(policies, "ScalingPolicy team-chat/b"); st.State != store.Refused || st.Waits == "" {
 		t.Errorf("b is %+v", st)
 	}
-	f.write("p.yaml", platform(`bounds: {maxReplicas: 2}, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: q, query: q, workloadLabel: pool}]`))
+	f.write("p.yaml", platform(`bounds: {maxReplicas: 2}, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: `+
+		`[{name: q, query: q, workloadLabel: pool}]`))
 	policies.Load(f.path)
 	expect(t, policies, "fixed", "a 2, b 2")
 }
@@ -413,7 +415,8 @@ func TestRemovedPermissionsApplyToALastValidVersion(t *testing.T) {
 	policies := store.New(store.Options{})
 	good := strings.Replace(simple("a", 3), "type: vllm", "type: redis, source: r, listName: jobs", 1)
 	good = strings.Replace(good, "  maxReplicas", "  capacityGroup: g\n  maxReplicas", 1)
-	full := `dataSources: [{name: r, type: redis, address: "r:6379"}], capacityGroups: [{name: g, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
+	full := `dataSources: [{name: r, type: redis, address: "r:6379"}], capacityGroups: [{name: g, resource: nvidia.com/gpu, ` +
+		`nodePools: {spot: s}}]`
 	f.write("a.yaml", good)
 	f.write("p.yaml", platform(full))
 	policies.Load(f.path)

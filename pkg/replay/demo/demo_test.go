@@ -48,13 +48,15 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 	for _, p := range s.Policies {
 		_, name, _ := strings.Cut(p.Policy, "/")
 		if risen[name] == 0 || fallen[name] == 0 || p.AtZero < 4 || p.OnTime < 0.97 {
-			t.Errorf("%s rose %d times and fell %d times, was at zero for %.1f h, %.1f%% on time", name, risen[name], fallen[name], p.AtZero, 100*p.OnTime)
+			t.Errorf("%s rose %d times and fell %d times, was at zero for %.1f h, %.1f%% on time",
+				name, risen[name], fallen[name], p.AtZero, 100*p.OnTime)
 		}
 		if p.Served == nil || *p.Served != p.Target || len(p.Reasons) == 0 {
 			t.Errorf("%s at the end: %+v", name, p)
 		}
 	}
-	for _, rule := range []scaling.Rule{scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor, scaling.RuleIdle, scaling.RuleRate} {
+	for _, rule := range []scaling.Rule{scaling.RuleCombine, scaling.RuleStabilize, scaling.RuleScheduleFloor,
+		scaling.RuleIdle, scaling.RuleRate} {
 		if !rules[rule] {
 			t.Errorf("no decision of the day was bound by the rule %s", rule)
 		}
@@ -97,7 +99,8 @@ func TestSummaryAsTextAndJSON(t *testing.T) {
 			Reasons []string
 		}
 	}
-	if err := json.Unmarshal(encoded, &back); err != nil || len(back.Policies) != 3 || back.Policies[1].Served == nil || back.Policies[1].Reasons == nil {
+	if err := json.Unmarshal(encoded, &back); err != nil || len(back.Policies) != 3 || back.Policies[1].Served == nil ||
+		back.Policies[1].Reasons == nil {
 		t.Errorf("%v: %s", err, encoded)
 	}
 }

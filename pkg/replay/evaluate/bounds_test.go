@@ -17,7 +17,8 @@ func TestWorkloadWithoutRequiredRequestsAddsNoBound(t *testing.T) {
 	cases[0].SLO.Wait = 2 * time.Hour
 	r := evaluateCases(t, cases)
 	one, two, sum := r.Workloads[0].Bounds[1], r.Workloads[1].Bound(RequestBound), r.Bound(RequestBound)
-	if !strings.Contains(one.Problem, "no request must be served before the end") || two == nil || sum == nil || sum.Lower != two.Lower || !(sum.Lower > 0) {
+	if !strings.Contains(one.Problem, "no request must be served before the end") || two == nil || sum == nil ||
+		sum.Lower != two.Lower || !(sum.Lower > 0) {
 		t.Fatalf("%+v and %+v sum up to %+v", one, two, sum)
 	}
 	if text := strings.Join(sum.Relaxations, "\n"); !strings.Contains(text, "no bound for team/chat: no request must be served") {

@@ -110,7 +110,8 @@ func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 func TestSameSeedGivesTheSameReport(t *testing.T) {
 	c := small(t, func(c *Case) {
 		c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines()[1:3], true, true
-		c.Spot = &trace.Spot{Name: "market", Duration: time.Hour, Initial: 4, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 3}, {At: 15 * time.Minute, Added: 3}}}
+		c.Spot = &trace.Spot{Name: "market", Duration: time.Hour, Initial: 4, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 3},
+			{At: 15 * time.Minute, Added: 3}}}
 	})
 	var texts [2][]byte
 	for i := range texts {
@@ -200,7 +201,8 @@ func TestGates(t *testing.T) {
 			t.Errorf("%s: failed %d times", text, failed)
 		}
 	}
-	for _, text := range []string{"", "slo", "slo=0.99", "slo<", "slo<99", "slo<-1", "slo<NaN", "cost>Inf", "speed>3", "p99>30", "p99>-3s", "slo<0.9x", "<0.9"} {
+	for _, text := range []string{"", "slo", "slo=0.99", "slo<", "slo<99", "slo<-1", "slo<NaN", "cost>Inf", "speed>3", "p99>30",
+		"p99>-3s", "slo<0.9x", "<0.9"} {
 		if g, err := ParseGate(text); err == nil {
 			t.Errorf("%q was parsed as a gate: %+v", text, g)
 		}
@@ -209,8 +211,10 @@ func TestGates(t *testing.T) {
 
 func TestInvalidCasesAreRejected(t *testing.T) {
 	for name, change := range map[string]func(*Case){
-		"no policy": func(c *Case) { c.Policy = nil }, "no traffic": func(c *Case) { c.Traffic = nil }, "SLO": func(c *Case) { c.SLO.Share = 1.2 },
-		"cold start": func(c *Case) { c.ColdStart = -1 }, "prices": func(c *Case) { c.Hourly = math.NaN() }, "initial": func(c *Case) { c.Initial = -7 },
+		"no policy": func(c *Case) { c.Policy = nil }, "no traffic": func(c *Case) { c.Traffic = nil },
+		"SLO":        func(c *Case) { c.SLO.Share = 1.2 },
+		"cold start": func(c *Case) { c.ColdStart = -1 }, "prices": func(c *Case) { c.Hourly = math.NaN() },
+		"initial": func(c *Case) { c.Initial = -7 },
 	} {
 		if _, err := Workload(context.Background(), small(t, change), nil); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -15,8 +15,9 @@ import (
 // onNodes adds two NodePools with one GPU per node: spot, where nodes are interrupted, and on-demand.
 func onNodes(c *Case) {
 	pool := func(name, kind string, weight int32, hourly float64) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+		return simulator.NodePool{Name: name, CapacityType: kind, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	c.NodePools = []simulator.NodePool{pool("spot", simulator.Spot, 80, 1), pool("on-demand", simulator.OnDemand, 20, 2)}
 	c.NodePools[0].Market = &trace.Spot{Name: "market", Duration: 4 * time.Hour, Initial: 2, Events: []trace.SpotEvent{
@@ -52,7 +53,8 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := small(t, func(c *Case) {
-		c.Traffic, c.Service, c.SLO, c.Initial, c.ColdStart = tr, simulator.Service{Slots: 1, Fixed: 10 * time.Minute}, SLO{Share: 0.95, Wait: 20 * time.Minute}, 1, 2*time.Minute
+		c.Traffic, c.Service, c.SLO, c.Initial, c.ColdStart = tr, simulator.Service{Slots: 1, Fixed: 10 * time.Minute}, SLO{Share: 0.95,
+			Wait: 20 * time.Minute}, 1, 2*time.Minute
 		onNodes(c)
 	})
 	cases, err := gather([]Case{c})
@@ -76,7 +78,8 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("at least $%.2f; as planned $%.2f, %.3f on time, %d requeued; with more replicas $%.2f, %.3f%s", b.Lower, bare.Cost, bare.OnTime, bare.Requeued, careful.Cost, careful.OnTime, careful.Words)
+	t.Logf("at least $%.2f; as planned $%.2f, %.3f on time, %d requeued; with more replicas $%.2f, %.3f%s",
+		b.Lower, bare.Cost, bare.OnTime, bare.Requeued, careful.Cost, careful.OnTime, careful.Words)
 	if bare.MeetsSLO || bare.Requeued == 0 || bare.Words != "" {
 		t.Errorf("the unchanged plan: %+v", bare)
 	}
@@ -85,7 +88,8 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 	}
 	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
 	infeasible := Run{Words: "a plan"}
-	if err := cases.carryOut(t.Context(), &infeasible, [][]simulator.Step{{{Replicas: 1}}}, 2, progress); err != nil || infeasible.MeetsSLO || infeasible.Words != "a plan; even with 2 more replicas the SLO is missed" {
+	if err := cases.carryOut(t.Context(), &infeasible, [][]simulator.Step{{{Replicas: 1}}}, 2, progress); err != nil ||
+		infeasible.MeetsSLO || infeasible.Words != "a plan; even with 2 more replicas the SLO is missed" {
 		t.Errorf("%v, %+v", err, infeasible)
 	}
 }

@@ -152,7 +152,8 @@ func TestValueIsBetweenItsNeighbors(t *testing.T) {
 			t.Fatalf("%v between %v and %v", v, from, to)
 		}
 	})
-	for _, c := range []struct{ from, to, want float64 }{{0.001, 0.0011, 0.00105}, {0.004, 0.001, 0.002}, {0, 0.05, 0.025}, {0, 0.001, 0.0005}, {0.72, 0.81, 0.764}, {40, 90, 60}, {10.4, 10.6, 10.4}} {
+	for _, c := range []struct{ from, to, want float64 }{{0.001, 0.0011, 0.00105}, {0.004, 0.001, 0.002}, {0, 0.05, 0.025},
+		{0, 0.001, 0.0005}, {0.72, 0.81, 0.764}, {40, 90, 60}, {10.4, 10.6, 10.4}} {
 		if v := valueAt([]float64{c.from, c.to}, 0.5); v != c.want {
 			t.Errorf("%v between %v and %v, want %v", v, c.from, c.to, c.want)
 		}

@@ -72,7 +72,8 @@ func TestRecordedServiceTimesAreTheWorkOfTheRequests(t *testing.T) {
 		}
 	}
 	without := replay(func(c *Case) { c.Traffic = recorded(t, "") })
-	want := "50ms + 200µs per input token + 30ms per output token; 1200 of 1200 requests have no token counts: 1155 input and 211 output tokens assumed"
+	want := "50ms + 200µs per input token + 30ms per output token; 1200 of 1200 requests have no token counts: " +
+		"1155 input and 211 output tokens assumed"
 	if got := assumption(t, without, "service time"); got != want {
 		t.Errorf("the report assumes %q, want %q", got, want)
 	}

@@ -16,7 +16,8 @@ func TestTargetAboveTheCapacityOfAReplicaIsReported(t *testing.T) {
 		kind    scaling.Kind
 		want    string
 	}{
-		{simulator.InSystem, 12, scaling.Total, "signal load: its target of 12 requests in flight per replica is more than the 8 that a replica serves concurrently"},
+		{simulator.InSystem, 12, scaling.Total,
+			"signal load: its target of 12 requests in flight per replica is more than the 8 that a replica serves concurrently"},
 		{simulator.Running, 9, scaling.Mean, "signal load: its target of 9 running requests per replica is more than the 8"},
 		{simulator.InSystem, 6, scaling.Total, ""},
 		{simulator.Queue, 12, scaling.Total, ""}, // a queue can have any length

@@ -73,7 +73,8 @@ func TestTwoWorkloadsCostTheSumOfTheirCosts(t *testing.T) {
 			t.Errorf("%s costs %v together, %v alone", run.Title(), run.Cost, sum)
 		}
 		for k, w := range run.Workloads {
-			if lone := alone[k].Runs[i]; w.OnTime != lone.OnTime || w.Wait != lone.Wait || w.Policy != alone[k].Policy || w.MeetsSLO != (w.OnTime >= r.Workloads[k].SLO.Share) {
+			if lone := alone[k].Runs[i]; w.OnTime != lone.OnTime || w.Wait != lone.Wait || w.Policy != alone[k].Policy ||
+				w.MeetsSLO != (w.OnTime >= r.Workloads[k].SLO.Share) {
 				t.Errorf("%s, %s: %v on time, %+v; alone %v, %+v", run.Title(), w.Policy, w.OnTime, w.Wait, lone.OnTime, lone.Wait)
 			}
 		}
@@ -105,7 +106,8 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 		c.NodePools = []simulator.NodePool{
 			{Name: "spot", CapacityType: simulator.Spot, InstanceType: "four", GPUs: 4, Hourly: 4, Weight: 80, ConsolidateAfter: time.Minute,
 				Market: &trace.Spot{Name: "market", Duration: time.Hour, Initial: 2, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 1}}}},
-			{Name: "on-demand", CapacityType: simulator.OnDemand, InstanceType: "four, on demand", GPUs: 4, Hourly: 8, Weight: 20, ConsolidateAfter: time.Minute},
+			{Name: "on-demand", CapacityType: simulator.OnDemand, InstanceType: "four, on demand", GPUs: 4, Hourly: 8, Weight: 20,
+				ConsolidateAfter: time.Minute},
 		}
 	})
 	cases[1].Pools = []string{"on-demand"}
@@ -114,8 +116,10 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 		if run.MeetsSLO && run.Cost < r.Bound(RequestBound).Lower {
 			t.Errorf("%s costs %v, less than the certified %v", run.Title(), run.Cost, r.Bound(RequestBound).Lower)
 		}
-		if got := run.Ledger.Sum().Hours(); math.Abs(got-run.GPUHours) > 1e-9 || run.GPUHours < run.Workloads[0].GPUHours+run.Workloads[1].GPUHours-1e-9 {
-			t.Errorf("%s: the ledger sums to %v, %v were paid, the workloads held %v and %v", run.Title(), got, run.GPUHours, run.Workloads[0].GPUHours, run.Workloads[1].GPUHours)
+		if got := run.Ledger.Sum().Hours(); math.Abs(got-run.GPUHours) > 1e-9 ||
+			run.GPUHours < run.Workloads[0].GPUHours+run.Workloads[1].GPUHours-1e-9 {
+			t.Errorf("%s: the ledger sums to %v, %v were paid, the workloads held %v and %v",
+				run.Title(), got, run.GPUHours, run.Workloads[0].GPUHours, run.Workloads[1].GPUHours)
 		}
 	}
 	if one, two := r.Workloads[0].Bound(FluidBound), r.Workloads[1].Bound(FluidBound); one == nil || two == nil || len(r.Runs[0].CostBy) != 2 {
@@ -143,7 +147,8 @@ func TestInfeasibleWorkloadHasNoSumOfBounds(t *testing.T) {
 	if r.Bound(FluidBound) != nil || len(r.Bounds) != 2 || !strings.HasPrefix(r.Bounds[0].Problem, "team/chat: no schedule") {
 		t.Errorf("bounds %+v", r.Bounds)
 	}
-	if r.Workloads[1].Bound(FluidBound) == nil || r.Runs[0].MeetsSLO || r.Runs[0].Missed() != 1 || r.Runs[0].OnTime != r.Runs[0].Workloads[0].OnTime {
+	if r.Workloads[1].Bound(FluidBound) == nil || r.Runs[0].MeetsSLO || r.Runs[0].Missed() != 1 ||
+		r.Runs[0].OnTime != r.Runs[0].Workloads[0].OnTime {
 		t.Errorf("the other workload has a bound and meets its SLO: %+v, %+v", r.Workloads[1].Bounds, r.Runs[0])
 	}
 }

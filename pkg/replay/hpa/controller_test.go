@@ -78,7 +78,8 @@ func TestPercentScaleUpIsRoundedUp(t *testing.T) {
 }
 
 func TestSelectPolicies(t *testing.T) {
-	rates := []scaling.RatePolicy{{Type: scaling.Pods, Value: 4, Period: SyncPeriod}, {Type: scaling.PercentRate, Value: 100, Period: SyncPeriod}}
+	rates := []scaling.RatePolicy{{Type: scaling.Pods, Value: 4, Period: SyncPeriod},
+		{Type: scaling.PercentRate, Value: 100, Period: SyncPeriod}}
 	for _, c := range []struct {
 		choose scaling.SelectPolicy
 		want   int32

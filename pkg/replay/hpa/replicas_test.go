@@ -126,7 +126,8 @@ func TestAverageValueOfOneWithoutToleranceFollowsExactly(t *testing.T) {
 }
 
 func TestMilliAcceptsAnyValue(t *testing.T) {
-	for v, want := range map[float64]int64{0: 0, 1.5: 1500, 0.0004: 0, -3: 0, math.Inf(1): math.MaxInt64, math.Inf(-1): 0, 1e300: math.MaxInt64} {
+	for v, want := range map[float64]int64{0: 0, 1.5: 1500, 0.0004: 0, -3: 0, math.Inf(1): math.MaxInt64, math.Inf(-1): 0,
+		1e300: math.MaxInt64} {
 		if got := Milli(v); got != want {
 			t.Errorf("Milli(%g) = %d, want %d", v, got, want)
 		}

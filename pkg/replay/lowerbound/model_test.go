@@ -207,7 +207,8 @@ func TestMoveAgreesWithItsDefinition(t *testing.T) {
 		after := draw("to", before.arrived+rapid.Int64Range(0, 12).Draw(t, "arrive"))
 		m := move{
 			from: &before, to: &after, serve: g, n: rapid.Int64Range(0, 6).Draw(t, "n"), pay: 100,
-			open: after.open && rapid.Bool().Draw(t, "drop"), late: rapid.SliceOfN(rapid.Int64Range(0, 9), after.width(), after.width()).Draw(t, "late"),
+			open: after.open && rapid.Bool().Draw(t, "drop"),
+			late: rapid.SliceOfN(rapid.Int64Range(0, 9), after.width(), after.width()).Draw(t, "late"),
 		}
 		values := rapid.SliceOfN(rapid.Int64Range(0, 1000), before.width(), before.width())
 		down, started := values.Draw(t, "down"), values.Draw(t, "started")
@@ -307,7 +308,8 @@ func TestProgressIsReported(t *testing.T) {
 
 // Problems of days in short slots need minutes. Solve must return soon after its context ends.
 func TestSolveStopsWithItsContext(t *testing.T) {
-	p := Problem{Slot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4, ReplicaSlotCost: 1, StartCost: 5, WaitSlots: 3, LateShare: 0.1}
+	p := Problem{Slot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4, ReplicaSlotCost: 1, StartCost: 5,
+		WaitSlots: 3, LateShare: 0.1}
 	for i := range p.Arrivals {
 		p.Arrivals[i] = int64(i*i%7) % 5
 	}

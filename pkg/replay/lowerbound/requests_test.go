@@ -171,7 +171,8 @@ func TestInvalidLogsAndSetupsAreRejected(t *testing.T) {
 
 // TestExplainNamesTheRelaxations checks the text for reports.
 func TestExplainNamesTheRelaxations(t *testing.T) {
-	i := Interval{LB: 2, UB: 2.01, Jobs: 1000, Allowed: 10, Late: 9, Lambda: 0.5, Solves: 6, FullSolves: 1, Relaxations: []string{"drains are free"}}
+	i := Interval{LB: 2, UB: 2.01, Jobs: 1000, Allowed: 10, Late: 9, Lambda: 0.5, Solves: 6, FullSolves: 1,
+		Relaxations: []string{"drains are free"}}
 	const want = `at least 2.0000, and 2.0100 suffices (UB/LB 1.0050) with 9 of 1000 requests late, 10 allowed
   6 dynamic programs, 1 of them over every number of replicas; a late request is worth 0.500000
   - drains are free

@@ -100,7 +100,8 @@ func TestAzureHourHasAGapBelowTwoPercent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("cold start %s: LB %.4f UB %.4f gap %.4f, %d of %d late (%d allowed), %d solves, %d over every n, %.1f MB, lambda %.6f, clamped %v",
+		t.Logf("cold start %s: LB %.4f UB %.4f gap %.4f, %d of %d late (%d allowed), %d solves, %d over every n, %.1f MB, "+
+			"lambda %.6f, clamped %v",
 			cold, i.LB, i.UB, i.Gap(), i.Late, i.Jobs, i.Allowed, i.Solves, i.FullSolves, float64(i.Bytes)/1e6, i.Lambda, i.Clamped)
 		if i.Gap() > 1.02 {
 			t.Errorf("cold start %s: UB/LB = %.4f, more than 1.02", cold, i.Gap())

@@ -19,7 +19,8 @@ func BenchmarkGroup(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "od", Type: capacity.OnDemand}}})
+			g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu",
+				Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "od", Type: capacity.OnDemand}}})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -28,7 +29,8 @@ func BenchmarkGroup(b *testing.B) {
 				w := capacity.Workload{Key: fmt.Sprint("team/", i), Known: true, GPUs: 1, Current: 20, Uncapped: 20}
 				for j := range 20 {
 					id := fmt.Sprint(i, "-", j)
-					o.Pools[0].Nodes = append(o.Pools[0].Nodes, capacity.Node{Name: id, UID: id, Type: capacity.Spot, Stage: capacity.Usable, Ready: true, GPUs: 1, Used: 1, Created: noon, Hourly: 1})
+					o.Pools[0].Nodes = append(o.Pools[0].Nodes, capacity.Node{Name: id, UID: id, Type: capacity.Spot, Stage: capacity.Usable,
+						Ready: true, GPUs: 1, Used: 1, Created: noon, Hourly: 1})
 					w.Pods = append(w.Pods, capacity.Pod{UID: id, Namespace: "team", Name: id, GPUs: 1, Node: i*20 + j, Since: noon, Ready: true})
 				}
 				o.Workloads = append(o.Workloads, w)

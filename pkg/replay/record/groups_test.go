@@ -28,8 +28,10 @@ func market(t testing.TB) simulator.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, ConsolidationFreeze: true, StartupShield: true, EmptyWholeNodes: true,
-		Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}, Schedules: []capacity.Schedule{{ConsolidateAfter: "5m"}}}
+	g := capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, ConsolidationFreeze: true, StartupShield: true,
+		EmptyWholeNodes: true,
+		Pools:           []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}},
+		Schedules:       []capacity.Schedule{{ConsolidateAfter: "5m"}}}
 	g.Schedules[0].Window.Name, g.Schedules[0].Window.Location = "late", berlin
 	g.Schedules[0].Window.From, g.Schedules[0].Window.To = noon.Add(90*time.Minute), noon.Add(100*time.Minute)
 	group, err := capacity.NewGroup(g)
@@ -46,15 +48,19 @@ func market(t testing.TB) simulator.Config {
 		t.Fatal(err)
 	}
 	p := &policy.Compiled{Sources: []policy.Source{{Type: policy.SourcePrometheus}}, Workload: scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Group: "gpu",
-		Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}}, MinReplicas: 2, MaxReplicas: 12,
+		Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
+			MinReplicas: 2, MaxReplicas: 12,
 			ScaleDown: scaling.Direction{StabilizationWindow: time.Minute}}}}
 	pool := func(name, capacityType string, hourly float64, weight int32) simulator.NodePool {
-		return simulator.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight, ConsolidateAfter: time.Minute,
-			OnlyWhenEmpty: true, Budgets: []simulator.Budget{{Percent: 100}}}
+		return simulator.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
+			ConsolidateAfter: time.Minute,
+			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	spot := pool("spot", simulator.Spot, 0.78, 80)
-	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 20 * time.Minute, Lost: 10}, {At: 50 * time.Minute, Added: 10}}}
-	return simulator.Config{Start: noon, Seed: 1, Groups: []*capacity.Group{group}, NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 1.861, 20)},
+	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 20 * time.Minute, Lost: 10},
+		{At: 50 * time.Minute, Added: 10}}}
+	return simulator.Config{Start: noon, Seed: 1, Groups: []*capacity.Group{group},
+		NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 1.861, 20)},
 		Workloads: []simulator.Workload{{Policy: p, Traffic: traffic, Service: simulator.Chat8B, Initial: 2}}}
 }
 
@@ -119,7 +125,8 @@ func TestAMarketIsDecidedAgain(t *testing.T) {
 	tampered := bytes.Clone(text)
 	tampered[at+len(`"Phase":`)] = '3'
 	var d *Difference
-	if _, err := Verify("tampered", bytes.NewReader(tampered), nil); !errors.As(err, &d) || d.Key != "capacity group gpu" || !strings.Contains(d.Now, `"Phase":1`) {
+	if _, err := Verify("tampered", bytes.NewReader(tampered), nil); !errors.As(err, &d) || d.Key != "capacity group gpu" ||
+		!strings.Contains(d.Now, `"Phase":1`) {
 		t.Errorf("another phase: %v", err)
 	}
 	unseen := bytes.Replace(text, []byte(`"Capacity":true`), []byte(`"Capacity":false`), -1)
@@ -181,7 +188,8 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 	s := &scene{}
 	b := &bench{recorder: r, engine: engine.New(s, s, s, engine.Options{}), now: noon, fresh: true}
 	group := func(fence bool) *capacity.Group {
-		g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: fence, Pools: []capacity.Pool{{Name: "a", Type: capacity.OnDemand}}})
+		g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: fence,
+			Pools: []capacity.Pool{{Name: "a", Type: capacity.OnDemand}}})
 		if err != nil {
 			t.Fatal(err)
 		}

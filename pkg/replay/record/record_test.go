@@ -92,7 +92,8 @@ func TestAnotherOutcomeIsFound(t *testing.T) {
 		t.Fatal("nothing decided 3 in half an hour")
 	}
 	var d *Difference
-	if _, err := Verify("tampered", bytes.NewReader(tampered), nil); !errors.As(err, &d) || d.Line == 0 || !strings.Contains(d.Recorded, `"Replicas":4`) || !strings.Contains(d.Now, `"Replicas":3`) {
+	if _, err := Verify("tampered", bytes.NewReader(tampered), nil); !errors.As(err, &d) || d.Line == 0 ||
+		!strings.Contains(d.Recorded, `"Replicas":4`) || !strings.Contains(d.Now, `"Replicas":3`) {
 		t.Errorf("the changed number: %v", err)
 	}
 	cut := text[:len(text)-20]
@@ -156,7 +157,8 @@ func TestAHostileDayIsDecidedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := scaling.Key{Namespace: "team", Name: "chat"}
-	s := &scene{workloads: []scaling.Workload{{Key: key, Policy: policy(5)}}, view: engine.View{Replicas: 2, Ready: 2, Operator: scaling.NoOperator}}
+	s := &scene{workloads: []scaling.Workload{{Key: key, Policy: policy(5)}},
+		view: engine.View{Replicas: 2, Ready: 2, Operator: scaling.NoOperator}}
 	e := engine.New(s, s, s, engine.Options{})
 	for i := range 1200 {
 		now := noon.Add(time.Duration(i) * time.Second)

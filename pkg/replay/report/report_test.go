@@ -34,8 +34,10 @@ func example(t testing.TB) *evaluate.Report {
 			}},
 			Sources: []policy.Source{{Type: policy.SourcePrometheus}},
 		},
-		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
-		Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem}, SLO: evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
+		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6,
+			Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
+		Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem},
+		SLO:     evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
 		Baselines: simulator.Baselines()[:2], TuneBaselines: true, Bound: true,
 	}
@@ -116,7 +118,8 @@ func TestPageIsSelfContained(t *testing.T) {
 			t.Errorf("the page has %q in it", bad)
 		}
 	}
-	for _, want := range []string{"Demand", "Replicas", "Queue", "Nodes", "Cost so far", "Reasons", "Assumptions", "misses SLO", "light-dark(", `role="img"`, "<desc>arrivals: between ", "@media print"} {
+	for _, want := range []string{"Demand", "Replicas", "Queue", "Nodes", "Cost so far", "Reasons", "Assumptions", "misses SLO",
+		"light-dark(", `role="img"`, "<desc>arrivals: between ", "@media print"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -156,10 +159,12 @@ func TestSavingRequiresTheSLO(t *testing.T) {
 		want  string
 	}{
 		{true, &saved, "gpuscaler meets the SLO. It costs 90.00% less than the static fleets."},
-		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. It costs 90.00% less than the static fleets, but this is not a saving."},
+		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. " +
+			"It costs 90.00% less than the static fleets, but this is not a saving."},
 		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the static fleets."},
 	} {
-		r := &evaluate.Report{Saved: c.saved, Cheapest: evaluate.StaticFleet, Runs: []evaluate.Run{{Name: "gpuscaler", Cost: 1, Load: evaluate.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}
+		r := &evaluate.Report{Saved: c.saved, Cheapest: evaluate.StaticFleet,
+			Runs: []evaluate.Run{{Name: "gpuscaler", Cost: 1, Load: evaluate.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}
 		if got := conclusion(r); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}

@@ -25,7 +25,9 @@ func TestSchemaReferenceIsCurrent(t *testing.T) {
 	s := schema{words: comments(t, "../evaluate/report.go", "../evaluate/gates.go", "../evaluate/admission.go", "../simulator/assumptions.go")}
 	s.line("# Output of `gpuscaler replay -o json`")
 	s.line("")
-	s.line("Schema `%s`: new fields keep this name; a removed field or a changed meaning requires a new name. Durations are seconds,\nshares are 0 to 1, money is $. *Not always* marks a field that can be absent. Several workloads in one cluster are listed in\n`workloads`; the top-level fields are then their sums, or the values of the worst workload.", evaluate.Schema)
+	s.line("Schema `%s`: new fields keep this name; a removed field or a changed meaning requires a new name. "+
+		"Durations are seconds,\nshares are 0 to 1, money is $. *Not always* marks a field that can be absent. Several workloads in one "+
+		"cluster are listed in\n`workloads`; the top-level fields are then their sums, or the values of the worst workload.", evaluate.Schema)
 	s.line("")
 	s.line("| field | type | | meaning |")
 	s.line("|---|---|---|---|")
@@ -108,7 +110,9 @@ func (s *schema) fields(path string, of reflect.Type) {
 		if inner != nil && !(inner == reflect.TypeFor[evaluate.Subject]() && list) && inner != reflect.TypeFor[evaluate.WorkloadRun]() {
 			s.fields(at+element(list)+".", inner)
 		} else if inner != nil {
-			s.line("| `%s[]...` | | | same as the top-level fields%s |", at, map[bool]string{true: ", and `policy`, `gpuHours` (GPU hours that its replicas held)"}[inner == reflect.TypeFor[evaluate.WorkloadRun]()])
+			s.line("| `%s[]...` | | | same as the top-level fields%s |",
+				at, map[bool]string{true: ", and `policy`, `gpuHours` (GPU hours that its replicas held)"}[inner ==
+					reflect.TypeFor[evaluate.WorkloadRun]()])
 		}
 	}
 }

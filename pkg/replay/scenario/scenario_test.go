@@ -38,7 +38,8 @@ func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 			ours, fleet := &r.Runs[0], r.Run(evaluate.StaticFleet, evaluate.Default)
 			for i, s := range r.Subjects() {
 				if l, static := ours.Loads()[i], fleet.Loads()[i]; !l.MeetsSLO || !static.MeetsSLO || l.Arrived == 0 {
-					t.Errorf("%s: %.4f on time, %.4f with a static fleet, want %.4f of %d requests", s.Policy, l.OnTime, static.OnTime, s.SLO.Share, l.Arrived)
+					t.Errorf("%s: %.4f on time, %.4f with a static fleet, want %.4f of %d requests",
+						s.Policy, l.OnTime, static.OnTime, s.SLO.Share, l.Arrived)
 				}
 			}
 			if *r.Saved < c.saved || ours.Productive < c.serving {
@@ -47,7 +48,8 @@ func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 			switch {
 			case name == "night-zero" && ours.AtZero < 12*3600:
 				t.Errorf("%.1f hours at zero in two nights", ours.AtZero/3600)
-			case name == "training-spot" && (ours.SpotLosses == 0 || ours.CostBy["spot"] == 0 || ours.CostBy["on-demand"] == 0 || len(r.Workloads) != 2):
+			case name == "training-spot" && (ours.SpotLosses == 0 || ours.CostBy["spot"] == 0 || ours.CostBy["on-demand"] == 0 ||
+				len(r.Workloads) != 2):
 				t.Errorf("%d spot losses, %v, %d workloads", ours.SpotLosses, ours.CostBy, len(r.Workloads))
 			}
 		})

@@ -60,7 +60,8 @@ func TestNoRunCostsLessThanTheRequestLevelBound(t *testing.T) {
 			tr := generate(t, []string{"flat", "spikes", "bursty"}[seed], horizon, func(p *trace.Profile) { p.Rate, p.Seed = 1.5, seed })
 			r := run(t, comparable(seed, m, tr), horizon)
 			late := 1 - r.Loads[0].OnTime + 1e-9
-			setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: r.Loads[0].Limit, LateShare: late, MaxReplicas: 16, InitialReplicas: 2, HourlyPrice: price}
+			setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: r.Loads[0].Limit, LateShare: late, MaxReplicas: 16,
+				InitialReplicas: 2, HourlyPrice: price}
 			log := requests(t, tr)
 			best := 0.0
 			for _, cut := range lowerbound.Cuts(log) {
@@ -80,7 +81,8 @@ func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 		p.Rate, p.Bursts = 1.2, trace.Bursts{Every: 12 * time.Minute, Length: 3 * time.Minute, Factor: 3}
 	})
 	log := requests(t, tr)
-	setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01, MaxReplicas: 16, InitialReplicas: 2, HourlyPrice: price}
+	setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01, MaxReplicas: 16,
+		InitialReplicas: 2, HourlyPrice: price}
 	p, err := lowerbound.Fluid(log, setup)
 	fluid := solve(t, p, err)
 	r := run(t, comparable(1, Planned(PlanOf(fluid.Schedule, slot, cold)), tr), horizon)
@@ -91,7 +93,8 @@ func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 	if within > setup.Wait+2*slot {
 		t.Errorf("2%% of the requests wait longer than %s: a slot more or two is the price of slots", within)
 	}
-	t.Logf("UB $%.3f, in the simulator $%.3f; p99 %s, on time %.2f%%, ready %.1f h", fluid.UB, r.Cost, r.Loads[0].P99, 100*r.Loads[0].OnTime, r.Paid.Hours())
+	t.Logf("UB $%.3f, in the simulator $%.3f; p99 %s, on time %.2f%%, ready %.1f h",
+		fluid.UB, r.Cost, r.Loads[0].P99, 100*r.Loads[0].OnTime, r.Paid.Hours())
 }
 
 func TestAPlanStartsReplicasAhead(t *testing.T) {

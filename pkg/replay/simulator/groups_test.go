@@ -13,7 +13,8 @@ import (
 // grouped returns the configuration of a chat service with two NodePools, spot and on-demand, and a capacity group that prefers spot.
 func grouped(t *testing.T, change func(*capacity.Group)) Config {
 	t.Helper()
-	g := capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30, Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}}
+	g := capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ReturnNodesPerHour: 30,
+		Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "on-demand", Type: capacity.OnDemand}}}
 	if change != nil {
 		change(&g)
 	}
@@ -31,7 +32,8 @@ func grouped(t *testing.T, change func(*capacity.Group)) Config {
 	spot.OnlyWhenEmpty, od.OnlyWhenEmpty = true, true
 	spot.Budgets, od.Budgets = []Budget{{Percent: 100}}, []Budget{{Percent: 100}}
 	return Config{Start: begin, Seed: 1, Assumptions: exact(), Groups: []*capacity.Group{group}, NodePools: []NodePool{spot, od},
-		Workloads: []Workload{{Policy: p, Traffic: generate(t, "flat", 8*time.Hour, func(p *trace.Profile) { p.Rate = 1 }), Service: Chat8B, Initial: 4}}}
+		Workloads: []Workload{{Policy: p, Traffic: generate(t, "flat", 8*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
+			Service: Chat8B, Initial: 4}}}
 }
 
 var begin = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
@@ -49,7 +51,8 @@ func (w *Simulator) nodesOf(name string) (n int) {
 // there. The group must move them back to spot one replica at a time, each after its replacement is Ready, and must then restore the fields
 // of the NodePools.
 func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
-	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10}, {At: 2 * time.Hour, Added: 10}}}
+	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10},
+		{At: 2 * time.Hour, Added: 10}}}
 	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]capacity.FieldView) {
 		c := grouped(t, nil)
 		c.NodePools[0].Market = market
@@ -103,7 +106,8 @@ func TestPodDeletionCostDecidesTheOrder(t *testing.T) {
 			return
 		}
 		oldest := l.replicas[0]
-		groups{w}.Act(nil, []capacity.Action{capacity.PodAnnotation{UID: oldest.uid(), Kind: capacity.DeletionCost, Value: "-100"}, capacity.PodAnnotation{UID: "99-1", Value: "x"}})
+		groups{w}.Act(nil, []capacity.Action{capacity.PodAnnotation{UID: oldest.uid(), Kind: capacity.DeletionCost, Value: "-100"},
+			capacity.PodAnnotation{UID: "99-1", Value: "x"}})
 		if l.victim() != oldest {
 			t.Error("the replica with the lowest deletion cost is not removed first")
 		}
@@ -142,7 +146,8 @@ func TestGroupRequiresItsNodePools(t *testing.T) {
 // replicas return to it. In the evening there are no nodes again.
 func TestDayFromZeroToZero(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.ZeroLimit, g.ConsolidationFreeze = true, true })
-	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10}, {At: 12 * time.Hour, Added: 10}}}
+	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10},
+		{At: 12 * time.Hour, Added: 10}}}
 	p := c.Workloads[0].Policy.Workload.Policy
 	office := &p.Schedules[0]
 	office.Window.From, office.Window.To, office.Min, office.Lead = begin.Add(8*time.Hour), begin.Add(18*time.Hour), 3, 8*time.Minute
@@ -163,7 +168,8 @@ func TestDayFromZeroToZero(t *testing.T) {
 			}
 		case 8 * 3600:
 			if l.ready < 3 || spot < 3 || od != 0 || limit(w, "spot") == "0" {
-				t.Errorf("when the window opens %d replicas are ready on %d spot and %d on-demand nodes; the limit of spot is %q", l.ready, spot, od, limit(w, "spot"))
+				t.Errorf("when the window opens %d replicas are ready on %d spot and %d on-demand nodes; the limit of spot is %q",
+					l.ready, spot, od, limit(w, "spot"))
 			}
 		case 11 * 3600:
 			if l.ready < 3 || spot != 0 || od < 3 {

@@ -117,9 +117,11 @@ func TestWhatSignalsMean(t *testing.T) {
 	}{
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests per second"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests per second, times 60"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"}, "arrivals: requests per second per ready replica, times 60"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"},
+			"arrivals: requests per second per ready replica, times 60"},
 		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(x)"}, "queue: waiting requests"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9}, "queueTime: wait of the requests that started recently"},
+		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9},
+			"queueTime: wait of the requests that started recently"},
 		{policy.Source{Type: policy.SourceRedis}, "queue: waiting requests"},
 		{policy.Source{Type: policy.SourceDCGM}, "activity: mean GPU activity"},
 		{policy.Source{Type: policy.SourceVLLM, Metric: "kvCacheUsage"}, "cacheUse: mean usage of the KV caches"},

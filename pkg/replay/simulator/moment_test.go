@@ -22,7 +22,8 @@ func TestMomentReportsBilledAndIdleGPUs(t *testing.T) {
 		200: {Cost: 4, IdleByActivity: 3, Unallocated: 1}, // images are pulled
 		500: {Cost: 4, IdleByActivity: 3, Unallocated: 1}, // no requests
 	} {
-		if got := sums[second]; got.Cost != want.Cost || got.Unmeasured != want.Unmeasured || got.IdleByActivity != want.IdleByActivity || got.Unallocated != want.Unallocated {
+		if got := sums[second]; got.Cost != want.Cost || got.Unmeasured != want.Unmeasured || got.IdleByActivity != want.IdleByActivity ||
+			got.Unallocated != want.Unallocated {
 			t.Errorf("after %d s: %+v, want %+v", second, got, want)
 		}
 	}

@@ -27,7 +27,8 @@ func at(seconds int, replicas int32) Step {
 }
 
 func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) NodePool {
-	return NodePool{Name: name, CapacityType: capacity, InstanceType: name, GPUs: gpus, Hourly: hourly, Weight: weight, ConsolidateAfter: Never}
+	return NodePool{Name: name, CapacityType: capacity, InstanceType: name, GPUs: gpus, Hourly: hourly, Weight: weight,
+		ConsolidateAfter: Never}
 }
 
 // watch runs a simulation and calls a function each second.
@@ -97,7 +98,8 @@ func TestAWarmNodeSkipsItsPhases(t *testing.T) {
 	first = plan("a")
 	first.Initial = 1
 	other := plan("b", at(400, 1))
-	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{first, other}, NodePools: pools}, 1, 1, 700*time.Second); got != 580 {
+	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{first, other}, NodePools: pools}, 1, 1,
+		700*time.Second); got != 580 {
 		t.Errorf("another workload's replica on a warm node was ready after %d s, want 580: its image and model", got)
 	}
 	pair := plan("a", at(0, 2))
@@ -110,7 +112,8 @@ func TestReplicasArePackedOnNodes(t *testing.T) {
 	four := plan("four", at(0, 3))
 	four.GPUs = 4
 	one := plan("one", at(0, 5))
-	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{one, four}, NodePools: []NodePool{nodePool("od", OnDemand, 8, 16, 0)}}, 20*time.Minute, nil)
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{one, four}, NodePools: []NodePool{nodePool("od", OnDemand, 8, 16, 0)}},
+		20*time.Minute, nil)
 	if got := r.Pools[0].NodeStarts; got != 3 {
 		t.Errorf("17 GPUs took %d nodes of 8, want 3", got)
 	}
@@ -123,7 +126,8 @@ func TestTheHeavierPoolComesFirstAndItsLimitHolds(t *testing.T) {
 	limit := int64(4)
 	spot := nodePool("spot", Spot, 2, 1, 80)
 	spot.Limit = &limit
-	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 7))}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 1, 20), spot}}, 10*time.Minute, nil)
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 7))},
+		NodePools: []NodePool{nodePool("od", OnDemand, 1, 1, 20), spot}}, 10*time.Minute, nil)
 	if s, o := r.Pools[0], r.Pools[1]; s.Name != "spot" || s.NodeStarts != 2 || o.NodeStarts != 3 {
 		t.Errorf("%d spot nodes of two GPUs and %d on-demand nodes, want 2 and 3", s.NodeStarts, o.NodeStarts)
 	}
@@ -132,7 +136,8 @@ func TestTheHeavierPoolComesFirstAndItsLimitHolds(t *testing.T) {
 func TestWithoutSpotCapacityItFallsBackAndRemembersForThreeMinutes(t *testing.T) {
 	spot := nodePool("spot", Spot, 1, 1, 80)
 	spot.Outages = []Outage{{0, 2 * time.Minute}}
-	c := Config{Assumptions: exact(), NodePools: []NodePool{nodePool("od", OnDemand, 1, 3, 20), spot}, Workloads: []Workload{plan("a", at(0, 1), at(150, 2), at(200, 3))}}
+	c := Config{Assumptions: exact(), NodePools: []NodePool{nodePool("od", OnDemand, 1, 3, 20), spot},
+		Workloads: []Workload{plan("a", at(0, 1), at(150, 2), at(200, 3))}}
 	r := watch(t, c, 600*time.Second, func(w *Simulator, s int) {
 		s1, od := len(w.nodes.pools[0].nodes), len(w.nodes.pools[1].nodes)
 		switch s {
@@ -186,7 +191,8 @@ func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
 func TestConsolidateAfterNeverKeepsNodes(t *testing.T) {
 	w := plan("a", at(60, 0))
 	w.Initial = 2
-	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}}, time.Hour, nil)
+	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}},
+		time.Hour, nil)
 	if want := 2 * 59 * time.Minute; r.Ledger[Empty] != want {
 		t.Errorf("empty GPUs for %s, want %s", r.Ledger[Empty], want)
 	}
@@ -200,7 +206,8 @@ func TestOnDemandGoesBackToSpotWhenItIsThereAgain(t *testing.T) {
 	spot.Outages = []Outage{{0, 10 * time.Minute}}
 	spot.ConsolidateAfter, od.ConsolidateAfter = 5*time.Minute, 5*time.Minute
 	a := exact()
-	a.ImagePull = Fixed(30 * time.Second) // longer, and the second replica would move before the first one serves: nothing but a PDB stops that
+	// longer, and the second replica would move before the first one serves: nothing but a PDB stops that
+	a.ImagePull = Fixed(30 * time.Second)
 	c := Config{Assumptions: a, NodePools: []NodePool{od, spot}, Workloads: []Workload{plan("a", at(0, 2))}}
 	least := int32(2)
 	r := watch(t, c, time.Hour, func(w *Simulator, s int) {
@@ -239,13 +246,15 @@ func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
 
 // losses returns a spot market of ten nodes that loses some of them at the given time.
 func losses(lost int, at time.Duration) *trace.Spot {
-	return &trace.Spot{Name: "test", Duration: 2 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: at, Lost: lost, Available: 10 - lost}}}
+	return &trace.Spot{Name: "test", Duration: 2 * time.Hour, Initial: 10,
+		Events: []trace.SpotEvent{{At: at, Lost: lost, Available: 10 - lost}}}
 }
 
 func TestASpotLossComesWithTwoMinutesNotice(t *testing.T) {
 	spot := nodePool("spot", Spot, 1, 1, 80)
 	spot.Market = losses(10, 10*time.Minute)
-	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: Static(2), Initial: 2, Service: Service{Slots: 1, Fixed: 20 * time.Minute},
+	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: Static(2), Initial: 2,
+		Service: Service{Slots: 1, Fixed: 20 * time.Minute},
 		Traffic: generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 0.02 })}
 	a := exact()
 	a.TerminationGrace = 90 * time.Second
@@ -309,7 +318,8 @@ func TestAMarketStartsAgain(t *testing.T) {
 	spot := nodePool("spot", Spot, 1, 1, 80)
 	spot.Market = &trace.Spot{Duration: 20 * time.Minute, Initial: 2, Events: []trace.SpotEvent{{At: 10 * time.Minute, Lost: 1, Available: 1}}}
 	seen := map[int]int{}
-	watch(t, Config{NodePools: []NodePool{spot}, Workloads: []Workload{plan("a")}}, 41*time.Minute, func(w *Simulator, s int) { seen[s] = w.nodes.pools[0].market.available })
+	watch(t, Config{NodePools: []NodePool{spot}, Workloads: []Workload{plan("a")}}, 41*time.Minute,
+		func(w *Simulator, s int) { seen[s] = w.nodes.pools[0].market.available })
 	for second, want := range map[int]int{60: 2, 500: 1, 1190: 1, 1201: 2, 1681: 1, 2401: 2} {
 		if seen[second] != want {
 			t.Errorf("at %d s %d nodes can be had, want %d", second, seen[second], want)

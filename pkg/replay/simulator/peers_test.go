@@ -98,8 +98,9 @@ func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
 			continue
 		}
 		t.Run(r.Name, func(t *testing.T) {
-			got := run(t, Config{Seed: 1, Workloads: []Workload{{Key: scaling.Key{Namespace: "peers", Name: r.Name}, Actuator: r.Default(Bounds{Min: 1, Max: 12}),
-				Service: Chat8B, Initial: 1, Traffic: population}}}, time.Hour+30*time.Minute)
+			got := run(t, Config{Seed: 1, Workloads: []Workload{{Key: scaling.Key{Namespace: "peers", Name: r.Name},
+				Actuator: r.Default(Bounds{Min: 1, Max: 12}),
+				Service:  Chat8B, Initial: 1, Traffic: population}}}, time.Hour+30*time.Minute)
 			l := &got.Loads[0]
 			if l.Served < l.Arrived*99/100 || l.ReplicaStarts < 4 {
 				t.Errorf("%d of %d served, %d replicas started", l.Served, l.Arrived, l.ReplicaStarts)

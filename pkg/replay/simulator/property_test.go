@@ -22,7 +22,8 @@ func anything(t *rapid.T) Config {
 	a := DefaultAssumptions()
 	a.ModelLoad.Median, a.NodeLaunch.Median = seconds("load", 1, 100), seconds("launch", 30, 100)
 	a.TerminationGrace, a.Pack = seconds("grace", 0, 60), rapid.Bool().Draw(t, "pack")
-	c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Assumptions: &a, Fleet: Fleet{GPUs: rapid.Int32Range(0, 12).Draw(t, "fleet"), HourlyPerGPU: 2}}
+	c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Assumptions: &a,
+		Fleet: Fleet{GPUs: rapid.Int32Range(0, 12).Draw(t, "fleet"), HourlyPerGPU: 2}}
 	if rapid.Bool().Draw(t, "pools") {
 		spot, od := nodePool("spot", Spot, rapid.Int32Range(2, 8).Draw(t, "spot GPUs"), 3, 80), nodePool("od", OnDemand, 4, 8, 20)
 		spot.ConsolidateAfter, od.ConsolidateAfter = seconds("after", 0, 300), seconds("after", 0, 300)
@@ -37,10 +38,12 @@ func anything(t *rapid.T) Config {
 		}
 	}
 	spec := hpa.Spec{Min: 1, Max: 9, Behavior: hpa.DefaultBehavior()}
-	actuatorFactories := []ActuatorFactory{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3), KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: InSystem, Target: 6}}}.NewActuator, nil}
+	actuatorFactories := []ActuatorFactory{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3),
+		KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: InSystem, Target: 6}}}.NewActuator, nil}
 	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 		w := Workload{
-			Key: scaling.Key{Namespace: "team", Name: string(rune('a' + i))}, Service: Service{Slots: rapid.IntRange(1, 8).Draw(t, "slots"), Fixed: seconds("service", 1, 90)},
+			Key: scaling.Key{Namespace: "team", Name: string(rune('a' + i))}, Service: Service{Slots: rapid.IntRange(1, 8).Draw(t, "slots"),
+				Fixed: seconds("service", 1, 90)},
 			GPUs: rapid.Int32Range(1, 2).Draw(t, "GPUs"), Initial: rapid.Int32Range(0, 3).Draw(t, "initial"),
 		}
 		if w.Actuator = rapid.SampledFrom(actuatorFactories).Draw(t, "actuator"); w.Actuator == nil {
@@ -62,9 +65,11 @@ func anything(t *rapid.T) Config {
 func anyGroup(t *rapid.T) *capacity.Group {
 	may := func(what string) bool { return rapid.Bool().Draw(t, what) }
 	g, err := capacity.NewGroup(capacity.Group{
-		Name: "group", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot}, {Name: "od", Type: capacity.OnDemand}},
+		Name: "group", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{{Name: "spot", Type: capacity.Spot},
+			{Name: "od", Type: capacity.OnDemand}},
 		ZeroLimit: may("zero limit"), ConsolidationFreeze: may("freeze"), StartupShield: may("shield"), EmptyWholeNodes: may("packing"),
-		Fallback: capacity.FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback")), SpotWaitTimeout: time.Duration(rapid.IntRange(0, 1).Draw(t, "wait")) * time.Minute,
+		Fallback:           capacity.FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback")),
+		SpotWaitTimeout:    time.Duration(rapid.IntRange(0, 1).Draw(t, "wait")) * time.Minute,
 		ReturnNodesPerHour: rapid.Int64Range(0, 60).Draw(t, "return"), OnDemandBase: rapid.Int64Range(0, 2).Draw(t, "base"),
 	})
 	if err != nil {

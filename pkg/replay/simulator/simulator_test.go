@@ -17,9 +17,11 @@ import (
 // chat returns a policy that may scale to zero, on the number of requests that wait in front of the replicas and on the running requests.
 func chat(name string, change func(*scaling.Policy)) *policy.Compiled {
 	p := &scaling.Policy{
-		Signals:     []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}, {Name: "running", Type: "vllm", Target: 5, MaxAge: 2 * time.Minute, Optional: true}},
+		Signals: []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute},
+			{Name: "running", Type: "vllm", Target: 5, MaxAge: 2 * time.Minute, Optional: true}},
 		MinReplicas: 0, MaxReplicas: 12, CooldownPeriod: 5 * time.Minute,
-		ScaleDown: scaling.Direction{StabilizationWindow: 5 * time.Minute, Rates: []scaling.RatePolicy{{Type: scaling.PercentRate, Value: 100, Period: 15 * time.Second}}},
+		ScaleDown: scaling.Direction{StabilizationWindow: 5 * time.Minute,
+			Rates: []scaling.RatePolicy{{Type: scaling.PercentRate, Value: 100, Period: 15 * time.Second}}},
 	}
 	if change != nil {
 		change(p)
@@ -89,7 +91,8 @@ func encode(v any) []byte {
 }
 
 func TestADayOfChatIsServedAndAccountedFor(t *testing.T) {
-	c := Config{Seed: 1, Workloads: []Workload{{Policy: chat("chat", nil), Traffic: generate(t, "nights", 24*time.Hour, nil), Service: Chat8B}}, Fleet: Fleet{HourlyPerGPU: 1.861}}
+	c := Config{Seed: 1, Workloads: []Workload{{Policy: chat("chat", nil), Traffic: generate(t, "nights", 24*time.Hour, nil),
+		Service: Chat8B}}, Fleet: Fleet{HourlyPerGPU: 1.861}}
 	r := run(t, c, 24*time.Hour)
 	t.Logf("%s", encode(r.Loads))
 	t.Logf("%v cost %.2f paid %s", r.Ledger, r.Cost, r.Paid)
@@ -113,7 +116,8 @@ func TestSameSeedGivesTheSameRunInAnyOrderOfWorkloads(t *testing.T) {
 	pools := []NodePool{nodePool("spot", Spot, 2, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}
 	pools[0].Market = losses(5, 3*time.Hour)
 	swapped := []NodePool{pools[1], pools[0]}
-	if x, y := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour), run(t, Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour); !bytes.Equal(encode(x), encode(y)) {
+	if x, y := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour), run(t,
+		Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour); !bytes.Equal(encode(x), encode(y)) {
 		t.Error("the order of NodePools changed the run")
 	}
 	alone := run(t, Config{Seed: 3, Workloads: []Workload{b}}, 6*time.Hour)
@@ -167,7 +171,8 @@ func BenchmarkAzureHour(b *testing.B) {
 func BenchmarkDayOnNodes(b *testing.B) {
 	c := Config{Seed: 1, NodePools: []NodePool{nodePool("spot", Spot, 1, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}}
 	for i, preset := range []string{"diurnal", "bursty", "nights"} {
-		c.Workloads = append(c.Workloads, Workload{Policy: chat(string(rune('a'+i)), nil), Traffic: generate(b, preset, 24*time.Hour, nil), Service: Chat8B})
+		c.Workloads = append(c.Workloads, Workload{Policy: chat(string(rune('a'+i)), nil), Traffic: generate(b, preset, 24*time.Hour, nil),
+			Service: Chat8B})
 		c.NodePools[i%2].ConsolidateAfter = 5 * time.Minute
 	}
 	for b.Loop() {

@@ -51,7 +51,8 @@ func TestBurstFromZeroAndBackToZero(t *testing.T) {
 		t.Errorf("the last request is at 1200 s, the cooldown is 300 s, and the target is zero at %d s", zero)
 	}
 	if l := r.Loads[0]; l.Served != l.Arrived || l.OnTime > 0.7 || l.Max < 300*time.Second {
-		t.Errorf("%d of %d served, %.0f%% on time, longest wait %s: the first request waits for the cold start", l.Served, l.Arrived, 100*l.OnTime, l.Max)
+		t.Errorf("%d of %d served, %.0f%% on time, longest wait %s: the first request waits for the cold start",
+			l.Served, l.Arrived, 100*l.OnTime, l.Max)
 	}
 	if len(r.Series.Loads[0].Target) != 60 || r.Series.Loads[0].Target[59] != 0 {
 		t.Errorf("the series has %d minutes", len(r.Series.Loads[0].Target))
@@ -61,7 +62,8 @@ func TestBurstFromZeroAndBackToZero(t *testing.T) {
 func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 	w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B}
 	peak := int32(0)
-	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second, func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
+	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second,
+		func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
 	// 870 requests wait when the first replica is almost ready. With a target of 4 per replica, all 12 replicas are needed; the target must
 	// not exceed this maximum. With the lower traffic below, about three requests arrive, and one replica is enough.
 	if peak > 12 {
@@ -69,7 +71,8 @@ func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 	}
 	w.Traffic = burst(t, 0.01)
 	peak = 0
-	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second, func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
+	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, 10*time.Minute+290*time.Second,
+		func(w *Simulator, _ int) { peak = max(peak, w.loads[0].target) })
 	if peak != 1 {
 		t.Errorf("%d replicas were started for three requests while the first one loads", peak)
 	}
@@ -78,7 +81,8 @@ func TestLoadingReplicasDoNotIncreaseTheTarget(t *testing.T) {
 func TestMissingMetricsDoNotLowerTheTarget(t *testing.T) {
 	for _, cause := range []scaling.Cause{scaling.CauseUnreachable, scaling.CauseEmpty, scaling.CauseTruncated} {
 		w := Workload{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B, Initial: 5}
-		c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, Faults: []Fault{{From: 18 * time.Minute, To: 50 * time.Minute, Cause: cause}}}
+		c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w},
+			Faults: []Fault{{From: 18 * time.Minute, To: 50 * time.Minute, Cause: cause}}}
 		var before int32
 		r := watch(t, c, time.Hour, func(w *Simulator, s int) {
 			l := w.loads[0]
@@ -111,7 +115,8 @@ func TestPartialCoverageDoesNotLowerTheTarget(t *testing.T) {
 		p.ScaleDown.StabilizationWindow = 0
 	})
 	w := Workload{Policy: p, Traffic: generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 4 }), Service: Chat8B, Initial: 6}
-	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}, Faults: []Fault{{Signal: "running", From: 20 * time.Minute, To: 40 * time.Minute, Share: 0.5}}}
+	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w},
+		Faults: []Fault{{Signal: "running", From: 20 * time.Minute, To: 40 * time.Minute, Share: 0.5}}}
 	var before int32
 	watch(t, c, 45*time.Minute, func(w *Simulator, s int) {
 		l := w.loads[0]
@@ -152,8 +157,9 @@ func TestScheduleMinimumIsReadyOnTime(t *testing.T) {
 
 func TestEngineObservesTheSimulatedReplicas(t *testing.T) {
 	var seen []engine.Record
-	c := Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B, GPUs: 2}},
-		Engine: engine.Options{OnTransition: func(r engine.Record) { seen = append(seen, r) }}}
+	c := Config{Seed: 1, Assumptions: exact(),
+		Workloads: []Workload{{Policy: chat("chat", nil), Traffic: burst(t, 3), Service: Chat8B, GPUs: 2}},
+		Engine:    engine.Options{OnTransition: func(r engine.Record) { seen = append(seen, r) }}}
 	watch(t, c, time.Hour, nil)
 	if len(seen) < 5 {
 		t.Fatalf("%d transitions in an hour with a burst", len(seen))
@@ -171,7 +177,8 @@ func TestKEDAScalesFromZeroByPushAndToZeroByPoll(t *testing.T) {
 	p := chat("chat", nil)
 	p.Workload.Activate = false // KEDA scales from zero
 	woke, zero, decidedZero := 0, 0, 0
-	watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B}}}, time.Hour, func(w *Simulator, s int) {
+	watch(t, Config{Seed: 1, Assumptions: exact(),
+		Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B}}}, time.Hour, func(w *Simulator, s int) {
 		d, _ := w.engine.Decisions().Decision(w.loads[0].key)
 		if woke == 0 && w.loads[0].target > 0 {
 			woke = s
@@ -198,7 +205,8 @@ func TestBaselinesOnTheSameBurst(t *testing.T) {
 		return watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, time.Hour, nil)
 	}
 	peak := run(Static(6), 6)
-	if l := peak.Loads[0]; l.OnTime != 1 || peak.Paid != 6*time.Hour || peak.Ledger[Minimum]+peak.Ledger[Serving] != peak.Paid || l.ScaleUps != 0 {
+	if l := peak.Loads[0]; l.OnTime != 1 || peak.Paid != 6*time.Hour || peak.Ledger[Minimum]+peak.Ledger[Serving] != peak.Paid ||
+		l.ScaleUps != 0 {
 		t.Errorf("static: %.3f on time, paid %s, %v", l.OnTime, peak.Paid, peak.Ledger)
 	}
 	queue := run(HPAOnQueue(spec, 4), 1)

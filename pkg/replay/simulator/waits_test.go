@@ -88,12 +88,14 @@ func TestASignalOnWaitsSeesItsWindowOnly(t *testing.T) {
 func TestAPolicyOnWaitsIsDrivenByThem(t *testing.T) {
 	p := chat("chat", func(p *scaling.Policy) {
 		p.MinReplicas = 1
-		p.Signals[1] = scaling.Signal{Name: "wait", Type: "vllm", Kind: scaling.Mean, Class: scaling.Latency, Unit: scaling.Seconds, Target: 2, MaxAge: 2 * time.Minute, Optional: true}
+		p.Signals[1] = scaling.Signal{Name: "wait", Type: "vllm", Kind: scaling.Mean, Class: scaling.Latency, Unit: scaling.Seconds, Target: 2,
+			MaxAge: 2 * time.Minute, Optional: true}
 		p.Signals[0].Target = 1e6
 	})
 	p.Sources[1] = policy.Source{Type: policy.SourceVLLM, Metric: "queueTime", Quantile: 0.95, Window: time.Minute}
 	peak := int32(0)
-	r := watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B, Initial: 1}}}, time.Hour, func(w *Simulator, _ int) {
+	r := watch(t, Config{Seed: 1, Assumptions: exact(),
+		Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B, Initial: 1}}}, time.Hour, func(w *Simulator, _ int) {
 		peak = max(peak, w.loads[0].target)
 	})
 	if peak < 3 || r.Loads[0].Served != r.Loads[0].Arrived {

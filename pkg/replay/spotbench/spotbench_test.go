@@ -12,7 +12,8 @@ import (
 
 // gone returns a spot trace of 6 hours with six available nodes, except in the second hour, in which no node is available.
 func gone() *trace.Spot {
-	return &trace.Spot{Name: "gone", Duration: 6 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
+	return &trace.Spot{Name: "gone", Duration: 6 * time.Hour, Initial: 6,
+		Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
 }
 
 func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
@@ -31,7 +32,8 @@ func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
 			t.Errorf("%s: %.3f available for $%.2f, the lowest cost is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
 		}
 	}
-	gpuscaler, karpenterOnly, skyServe, onDemand := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic fallback"], by["on demand only"]
+	gpuscaler, karpenterOnly, skyServe, onDemand := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic "+
+		"fallback"], by["on demand only"]
 	if gpuscaler.Cost >= karpenterOnly.Cost || gpuscaler.Availability < karpenterOnly.Availability-0.001 {
 		t.Errorf("gpuscaler %+v, Karpenter alone, which does not return to spot, %+v", gpuscaler, karpenterOnly)
 	}
@@ -46,7 +48,8 @@ func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
 	}
 	for _, run := range r.Runs {
 		l := run.Ledger
-		if paid := l.SpotHours*c.SpotHourly + l.OnDemandHours*c.OnDemandHourly; math.Abs(paid-run.Cost) > 0.01 || l.Excess > l.OnDemandHours+0.01 || l.WithoutNode > l.Missing {
+		if paid := l.SpotHours*c.SpotHourly + l.OnDemandHours*c.OnDemandHourly; math.Abs(paid-run.Cost) > 0.01 ||
+			l.Excess > l.OnDemandHours+0.01 || l.WithoutNode > l.Missing {
 			t.Errorf("%s: $%.2f in the ledger, $%.2f paid: %+v", run.Name, paid, run.Cost, l)
 		}
 	}

@@ -43,18 +43,22 @@ func check(t *testing.T, raw []byte, o Options) {
 }
 
 func FuzzRequestCSV(f *testing.F) {
-	for _, s := range []string{"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109",
-		"ts;status\n1;200\n.5;failed\n", "\xef\xbb\xbft_ms\tinput_tokens\n1e3\t374.0\n", "1700000000123\n1700000000124\n", mark + "start=none duration=1h\ntimestamp_s\n1.000000001\n", "ts\n\"1\n2\"\n"} {
+	for _, s := range []string{"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 " +
+		"18:15:50.9951690,396,109",
+		"ts;status\n1;200\n.5;failed\n", "\xef\xbb\xbft_ms\tinput_tokens\n1e3\t374.0\n", "1700000000123\n1700000000124\n",
+		mark + "start=none duration=1h\ntimestamp_s\n1.000000001\n", "ts\n\"1\n2\"\n"} {
 		f.Add([]byte(s), byte(0))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, how byte) {
-		check(t, raw, Options{Format: CSV, DropFailed: how&1 > 0, Scale: map[bool]float64{true: 0.5}[how&2 > 0], From: time.Duration(how&4) * time.Second,
+		check(t, raw, Options{Format: CSV, DropFailed: how&1 > 0, Scale: map[bool]float64{true: 0.5}[how&2 > 0],
+			From:    time.Duration(how&4) * time.Second,
 			Columns: Columns{InputTokens: map[bool]string{true: "#2"}[how&8 > 0]}, MaxRequests: 10_000})
 	})
 }
 
 func FuzzJSONLines(f *testing.F) {
-	for _, s := range []string{`{"ts":1,"usage":{"prompt_tokens":7}}` + "\n" + `{"ts":2.5}`, `{"timestamp":"2026-01-05T09:00:00,5+01:00","status":503}`, `{"ts":null}`, `{"ts":1,"usage":[]}`} {
+	for _, s := range []string{`{"ts":1,"usage":{"prompt_tokens":7}}` + "\n" +
+		`{"ts":2.5}`, `{"timestamp":"2026-01-05T09:00:00,5+01:00","status":503}`, `{"ts":null}`, `{"ts":1,"usage":[]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -63,11 +67,13 @@ func FuzzJSONLines(f *testing.F) {
 }
 
 func FuzzRates(f *testing.F) {
-	for _, s := range []string{"0,0,0,,0,0\n600,1.3316666666666668,8.598383725990791,Weibull,0.37,0.39\n1200,0.5,1,Gamma,1,2", "start,rps,cv\n2026-01-05T00:00:00Z,1,0\n2026-01-05T00:01:00Z,2,900\n", "start,rate\n0,1e-9\n1e8,3\n"} {
+	for _, s := range []string{"0,0,0,,0,0\n600,1.3316666666666668,8.598383725990791,Weibull,0.37,0.39\n1200,0.5,1,Gamma,1,2",
+		"start,rps,cv\n2026-01-05T00:00:00Z,1,0\n2026-01-05T00:01:00Z,2,900\n", "start,rate\n0,1e-9\n1e8,3\n"} {
 		f.Add([]byte(s), int64(0), int64(0))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, from, to int64) {
-		check(t, raw, Options{Format: RateCSV, From: time.Duration(from), To: time.Duration(to), Gaps: HoldGaps, Tokens: &Tokens{Input: TokenDist{Mean: 10, Sigma: 5}, Output: TokenDist{Mean: 3}}})
+		check(t, raw, Options{Format: RateCSV, From: time.Duration(from), To: time.Duration(to), Gaps: HoldGaps,
+			Tokens: &Tokens{Input: TokenDist{Mean: 10, Sigma: 5}, Output: TokenDist{Mean: 3}}})
 	})
 }
 
@@ -81,14 +87,16 @@ func FuzzPrometheus(f *testing.F) {
 
 // FuzzAnything detects the format from the input, including gzip and tar.
 func FuzzAnything(f *testing.F) {
-	for _, s := range []string{"ts\n1\n", `{"ts":1}`, "[1]", "\x1f\x8b\x08\x00", "PK\x03\x04", matrix(), strings.Repeat("\x00", 257) + "ustar"} {
+	for _, s := range []string{"ts\n1\n", `{"ts":1}`, "[1]", "\x1f\x8b\x08\x00", "PK\x03\x04", matrix(),
+		strings.Repeat("\x00", 257) + "ustar"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) { check(t, raw, Options{MaxRequests: 10_000}) })
 }
 
 func FuzzSpot(f *testing.F) {
-	for _, s := range []string{"0,add,a\r\n60000,add,c\n120000,remove,a", "2021-12-11, 11:11:30, 2\n2021-12-11, 11:12:30, 3\n", "time,count\n1700000000,2\n", `{"metadata":{"gap_seconds":60},"data":[2,3,1]}`} {
+	for _, s := range []string{"0,add,a\r\n60000,add,c\n120000,remove,a", "2021-12-11, 11:11:30, 2\n2021-12-11, 11:12:30, 3\n",
+		"time,count\n1700000000,2\n", `{"metadata":{"gap_seconds":60},"data":[2,3,1]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

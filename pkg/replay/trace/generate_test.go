@@ -195,14 +195,16 @@ func TestWrittenLogKeepsFailures(t *testing.T) {
 	}
 	read := mustRead(t, file.String(), Options{})
 	if fingerprint(read) != fingerprint(log) || !read.Start.Equal(log.Start) || read.Duration != log.Duration {
-		t.Errorf("read back from %s:\n%v from %v, want %v from %v", file.String(), mustCollect(t, read), read.Start, mustCollect(t, log), log.Start)
+		t.Errorf("read back from %s:\n%v from %v, want %v from %v", file.String(), mustCollect(t, read), read.Start,
+			mustCollect(t, log), log.Start)
 	}
 }
 
 func TestInvalidProfileIsRejected(t *testing.T) {
 	two := 2000.0
 	for i, p := range []Profile{
-		{}, {Rate: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: 2e6}, {Rate: 1, CV: -1}, {Rate: 1, CV: math.NaN()}, {Rate: 1, Family: "Pareto"},
+		{}, {Rate: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: 2e6}, {Rate: 1, CV: -1}, {Rate: 1, CV: math.NaN()},
+		{Rate: 1, Family: "Pareto"},
 		{Rate: 1, Swing: 1.1}, {Rate: 1, Peak: day}, {Rate: 1, Duration: -1}, {Rate: 1, Weekend: &two},
 		{Rate: 1, Idle: []Hours{{0, day}}}, {Rate: 1, Idle: []Hours{{time.Hour, time.Hour}}}, {Rate: 1, Idle: []Hours{{-1, 2}}},
 		{Rate: 1, Bursts: Bursts{Every: time.Hour}}, {Rate: 1, Spikes: Spikes{Every: time.Minute, Length: time.Hour, Factor: 2}},

@@ -58,13 +58,15 @@ func TestUnitOfNumericTimestamps(t *testing.T) {
 }
 
 func TestStatusWordsAndNumbers(t *testing.T) {
-	for status, want := range map[string]bool{"200": false, "302": false, "404": true, "503": true, "0": false, "14": true, "OK": false, "Failed": true,
+	for status, want := range map[string]bool{"200": false, "302": false, "404": true, "503": true, "0": false, "14": true,
+		"OK": false, "Failed": true,
 		"timeout": true, "null": false, "stop": false} {
 		tr := mustRead(t, "ts,status\n1,"+status+"\n", Options{})
 		if got := mustCollect(t, tr)[0].Failed; got != want {
 			t.Errorf("status %s: failed %v, want %v", status, got, want)
 		}
-		if strange := strings.Contains(strings.Join(tr.Notes, "\n"), `a status such as "stop", read as a success: 1`); strange != (status == "stop") {
+		if strange := strings.Contains(strings.Join(tr.Notes, "\n"),
+			`a status such as "stop", read as a success: 1`); strange != (status == "stop") {
 			t.Errorf("status %s: notes %q", status, tr.Notes)
 		}
 	}

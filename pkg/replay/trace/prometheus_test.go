@@ -42,7 +42,8 @@ func TestSeriesAreSummed(t *testing.T) {
 	if bins := fmt.Sprint(tr.Bins(time.Minute)); bins != "[60 180]" {
 		t.Errorf("requests a minute %v, want [60 180]", bins)
 	}
-	if notes := strings.Join(tr.Notes, "\n"); !strings.Contains(notes, "clients that begin later or end earlier than others, without traffic there: 1") || !strings.Contains(notes, "2 series, read as requests per second") {
+	if notes := strings.Join(tr.Notes, "\n"); !strings.Contains(notes, "clients that begin later or end earlier than others, "+
+		"without traffic there: 1") || !strings.Contains(notes, "2 series, read as requests per second") {
 		t.Errorf("notes %q", tr.Notes)
 	}
 }
@@ -60,7 +61,8 @@ func TestNaNIsUnknown(t *testing.T) {
 		return matrix(`{"metric":{},"values":[` + strings.Join(vs, ",") + `]}`)
 	}
 	tr := mustRead(t, values(5), Options{})
-	if n := len(mustCollect(t, tr)); n != 1200 || !strings.Contains(strings.Join(tr.Notes, "\n"), "samples that are NaN: unknown, so as if missing: 5") {
+	if n := len(mustCollect(t, tr)); n != 1200 || !strings.Contains(strings.Join(tr.Notes, "\n"),
+		"samples that are NaN: unknown, so as if missing: 5") {
 		t.Errorf("%d requests, notes %q; want the rate held over five minutes, and said", n, tr.Notes)
 	}
 	_, err := Read("p.json", strings.NewReader(values(6)), Options{})
@@ -69,8 +71,10 @@ func TestNaNIsUnknown(t *testing.T) {
 
 func TestInvalidResponsesAreRejected(t *testing.T) {
 	for _, c := range []struct{ name, text, found string }{
-		{"Prometheus' own error", `{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""}`, "Prometheus' error bad_data"},
-		{"an instant query", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}`, `resultType "vector"`},
+		{"Prometheus' own error", `{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""}`,
+			"Prometheus' error bad_data"},
+		{"an instant query", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}`,
+			`resultType "vector"`},
 		{"no series", matrix(), "no series"},
 		{"histograms", matrix(`{"metric":{},"histograms":[[1700000000,{}]]}`), "native histograms"},
 		{"negative", matrix(`{"metric":{},"values":[[1700000000,"1"],[1700000060,"-1"]]}`), "(series 1) sample 2: found value -1"},

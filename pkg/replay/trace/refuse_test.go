@@ -118,7 +118,8 @@ func archive(t *testing.T, members map[string]string, order ...string) string {
 
 func TestInvalidFileOfAnArchiveIsNamed(t *testing.T) {
 	good := "0,1,1,Gamma,0,0\n600,0,0,,0,0\n"
-	members := map[string]string{"d/a.csv": good, "d/b.csv": strings.Replace(good, "600", "550", 1), "d/bad.csv": "0,1,1,Gamma,0,0\n600,x,0,,0,0\n",
+	members := map[string]string{"d/a.csv": good, "d/b.csv": strings.Replace(good, "600", "550", 1),
+		"d/bad.csv": "0,1,1,Gamma,0,0\n600,x,0,,0,0\n",
 		"d/log.csv": "ts,input_tokens\n1,2\n", "README": "hello", "d/._a.csv": "\x00\x05", "empty.csv": ""}
 	tr := mustRead(t, archive(t, members, "README", "d/._a.csv", "d/a.csv"), Options{})
 	if n := len(mustCollect(t, tr)); n != 600 || !strings.Contains(strings.Join(tr.Notes, "\n"), "members that are not .csv, skipped: 2") {

@@ -15,7 +15,8 @@ import (
 func TestSummaryAsText(t *testing.T) {
 	office, _ := Preset("office")
 	office.Seed, office.Start = 1, time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	log := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,0\r\n2023-11-16 18:29:51.2224670,879,55"
+	log := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 " +
+		"18:15:50.9951690,396,0\r\n2023-11-16 18:29:51.2224670,879,55"
 	rates := "0,1.33,8.6,Weibull,0,0\n600,0,0,,0,0\n1200,0.31,0.4,Weibull,0,0\n"
 	var sb strings.Builder
 	for _, tr := range []*Trace{mustGenerate(t, office), mustRead(t, log, Options{}), mustRead(t, rates, Options{})} {
@@ -69,8 +70,10 @@ func TestFormatsOfNumbers(t *testing.T) {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0s", 14 * day: "14d", 27*time.Hour + time.Minute: "1d3h1m", 58*time.Minute + 21722*time.Millisecond: "58m22s",
-		time.Hour: "1h", 90 * time.Minute: "1h30m", time.Minute: "1m", 4314 * time.Millisecond: "4.3s", 250 * time.Millisecond: "250ms", 2*day - time.Second: "2d"} {
+	for d, want := range map[time.Duration]string{0: "0s", 14 * day: "14d", 27*time.Hour + time.Minute: "1d3h1m",
+		58*time.Minute + 21722*time.Millisecond: "58m22s",
+		time.Hour:                               "1h", 90 * time.Minute: "1h30m", time.Minute: "1m", 4314 * time.Millisecond: "4.3s",
+		250 * time.Millisecond: "250ms", 2*day - time.Second: "2d"} {
 		if got := human(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}

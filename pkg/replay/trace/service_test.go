@@ -27,19 +27,26 @@ func TestServiceTimesAreRead(t *testing.T) {
 		note       string
 	}{
 		{"the usual header", "ts,service_seconds\n1,0.25\n2,3\n", Options{}, []time.Duration{250 * ms, 3 * time.Second}, ""},
-		{"milliseconds in the header", "ts,service_ms\n1,250\n2,3000.5\n", Options{}, []time.Duration{250 * ms, 3000*ms + 500*time.Microsecond}, ""},
+		{"milliseconds in the header", "ts,service_ms\n1,250\n2,3000.5\n", Options{},
+			[]time.Duration{250 * ms, 3000*ms + 500*time.Microsecond}, ""},
 		{"camel case", "ts,processingTimeMs\n1,250\n", Options{}, []time.Duration{250 * ms}, ""},
 		{"a unit in parentheses", "ts,Inference Time (us)\n1,250000\n", Options{}, []time.Duration{250 * ms}, ""},
 		{"seconds without a unit", "ts,execution_time\n1,0.25\n", Options{}, []time.Duration{250 * ms}, ""},
 		{"durations as text", "ts,service_time\n1,250ms\n2,1m3s\n", Options{}, []time.Duration{250 * ms, 63 * time.Second}, ""},
-		{"a column that the user names", "ts,duration\n1,250\n", Options{Columns: Columns{Service: "duration"}, ServiceUnit: Milliseconds}, []time.Duration{250 * ms}, ""},
+		{"a column that the user names", "ts,duration\n1,250\n", Options{Columns: Columns{Service: "duration"}, ServiceUnit: Milliseconds},
+			[]time.Duration{250 * ms}, ""},
 		{"by position, without a header", "1,0.25\n2,1\n", Options{Columns: Columns{Service: "#2"}}, []time.Duration{250 * ms, time.Second}, ""},
-		{"an empty cell is unknown, not zero", "ts,service_seconds\n1,\n2,1\n", Options{}, []time.Duration{0, time.Second}, "rows without a service time: 1"},
-		{"zero is known, and short", "ts,service_seconds\n1,0\n2,1\n", Options{}, []time.Duration{1, time.Second}, "rows with a service time of 0: 1"},
-		{"JSON lines", `{"ts":1,"service_ms":250}` + "\n" + `{"ts":2,"service_ms":null}`, Options{}, []time.Duration{250 * ms, 0}, "rows without a service time: 1"},
-		{"a nested JSON key", `{"ts":1,"backend":{"took":0.25}}`, Options{Columns: Columns{Service: "backend.took"}}, []time.Duration{250 * ms}, ""},
+		{"an empty cell is unknown, not zero", "ts,service_seconds\n1,\n2,1\n", Options{}, []time.Duration{0, time.Second},
+			"rows without a service time: 1"},
+		{"zero is known, and short", "ts,service_seconds\n1,0\n2,1\n", Options{}, []time.Duration{1, time.Second},
+			"rows with a service time of 0: 1"},
+		{"JSON lines", `{"ts":1,"service_ms":250}` + "\n" + `{"ts":2,"service_ms":null}`, Options{}, []time.Duration{250 * ms, 0},
+			"rows without a service time: 1"},
+		{"a nested JSON key", `{"ts":1,"backend":{"took":0.25}}`, Options{Columns: Columns{Service: "backend.took"}},
+			[]time.Duration{250 * ms}, ""},
 		{"the name of a service is not a time", "ts,service\n1,llama\n", Options{}, []time.Duration{0}, ""},
-		{"a latency may include a queue, so it is not used", "ts,latency_ms\n1,250\n", Options{}, []time.Duration{0}, `column "latency_ms" is not used`},
+		{"a latency may include a queue, so it is not used", "ts,latency_ms\n1,250\n", Options{}, []time.Duration{0},
+			`column "latency_ms" is not used`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := mustRead(t, c.text, c.o)
@@ -68,7 +75,8 @@ func TestInvalidServiceTimesAreRejectedWithTheirLine(t *testing.T) {
 		{"a negative duration", "ts,service_time\n1,-250ms\n", Options{}, 2, `service time "-250ms"`},
 		{"a JSON object", `{"ts":1,"service_ms":{}}`, Options{}, 1, `service time "{}"`},
 		{"a unit without a column", "ts\n1\n", Options{ServiceUnit: Milliseconds}, 1, "a unit of service times, but no column"},
-		{"a column of windowed rates", "start,rate,service_seconds\n0,1,2\n60,1,2\n", Options{Columns: Columns{Service: "service_seconds"}}, 0, "a column of service times"},
+		{"a column of windowed rates", "start,rate,service_seconds\n0,1,2\n60,1,2\n", Options{Columns: Columns{Service: "service_seconds"}}, 0,
+			"a column of service times"},
 		{"a column that does not exist", "ts,a\n1,2\n", Options{Columns: Columns{Service: "took"}}, 1, `no column "took"`},
 	} {
 		_, err := Read("test", strings.NewReader(c.text), c.o)

@@ -73,8 +73,10 @@ func TestServeGenRatesAgreeWithReferenceSums(t *testing.T) {
 			}
 			s := Summarize(tr)
 			got := map[string]any{
-				"clients": s.Clients, "windows": len(s.Bins), "window_s": s.Bin.Seconds(), "duration_s": s.Duration.Seconds(), "total_requests": float64(s.Requests),
-				"rpm_min": rounded(s.RPM.Min, 1), "rpm_p50": rounded(s.RPM.P50, 1), "rpm_p95": rounded(s.RPM.P95, 1), "rpm_max": rounded(s.RPM.Max, 1),
+				"clients": s.Clients, "windows": len(s.Bins), "window_s": s.Bin.Seconds(), "duration_s": s.Duration.Seconds(),
+				"total_requests": float64(s.Requests),
+				"rpm_min":        rounded(s.RPM.Min, 1), "rpm_p50": rounded(s.RPM.P50, 1), "rpm_p95": rounded(s.RPM.P95, 1),
+				"rpm_max": rounded(s.RPM.Max, 1),
 			}
 			want := stats(t, file)
 			for name := range want {
@@ -155,7 +157,8 @@ func TestBambooSpotTracesAgreeWithTheirDocumentation(t *testing.T) {
 				t.Fatal(err)
 			}
 			sum := s.Summarize()
-			if sum.Added != c.added || sum.Lost != c.lost || sum.Drops != c.drops || sum.LargestOne != c.max || sum.Max != c.all || s.Named != c.named {
+			if sum.Added != c.added || sum.Lost != c.lost || sum.Drops != c.drops || sum.LargestOne != c.max || sum.Max != c.all ||
+				s.Named != c.named {
 				t.Errorf("got %+v, want %+v", sum, c)
 			}
 			if got := rounded(sum.Duration.Hours(), 1); got != c.hours {

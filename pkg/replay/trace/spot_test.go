@@ -56,7 +56,8 @@ func TestFormsOfSpotTraces(t *testing.T) {
 
 func TestCapacityBetweenEvents(t *testing.T) {
 	s := mustReadSpot(t, `{"metadata":{"gap_seconds":10},"data":[5,5,0,4]}`)
-	for at, want := range map[time.Duration]int{-time.Second: 5, 0: 5, 19 * time.Second: 5, 20 * time.Second: 0, 29 * time.Second: 0, 30 * time.Second: 4, time.Hour: 4} {
+	for at, want := range map[time.Duration]int{-time.Second: 5, 0: 5, 19 * time.Second: 5, 20 * time.Second: 0, 29 * time.Second: 0,
+		30 * time.Second: 4, time.Hour: 4} {
 		if got := s.Available(at); got != want {
 			t.Errorf("at %v: %d nodes, want %d", at, got, want)
 		}

@@ -100,7 +100,8 @@ func TestWrittenPolicyHasTheSettingsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run := report.Runs[0]; run.Cost != r.Report.After.Cost || run.OnTime != r.Report.After.OnTime {
-		t.Errorf("the file costs %v at %v on time, the report has %v at %v:\n%s", run.Cost, run.OnTime, r.Report.After.Cost, r.Report.After.OnTime, text)
+		t.Errorf("the file costs %v at %v on time, the report has %v at %v:\n%s",
+			run.Cost, run.OnTime, r.Report.After.Cost, r.Report.After.OnTime, text)
 	}
 	var words bytes.Buffer
 	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "report") {
@@ -156,13 +157,15 @@ func TestEachCheckHasFewerLateRequests(t *testing.T) {
 		t.Fatalf("%d checks: %+v", r.Checked, r.Checks)
 	}
 	for i := 1; i < len(r.Checks); i++ {
-		if before, now := r.Checks[i-1], r.Checks[i]; before.Meets || 1-now.SearchedOnTime > nextLateShare*(1-before.SearchedOnTime) || now.SearchedCost < before.SearchedCost ||
+		if before, now := r.Checks[i-1], r.Checks[i]; before.Meets || 1-now.SearchedOnTime > nextLateShare*(1-before.SearchedOnTime) ||
+			now.SearchedCost < before.SearchedCost ||
 			before.SearchedOnTime == 1 && now.SearchedCost < nextCostFactor*before.SearchedCost {
 			t.Errorf("after %+v, the next check is %+v", before, now)
 		}
 	}
 	var words bytes.Buffer
-	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "SELECTION") || r.Found != strings.Contains(words.String(), "settings were found") {
+	if err := r.WriteText(&words); err != nil || !strings.Contains(words.String(), "SELECTION") ||
+		r.Found != strings.Contains(words.String(), "settings were found") {
 		t.Errorf("%v\n%s", err, words.String())
 	}
 	t.Logf("\n%s", words.String())

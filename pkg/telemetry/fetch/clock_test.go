@@ -31,7 +31,8 @@ func polls(c *Clock, n int, ahead, latency time.Duration) (last time.Duration) {
 func near(got, want time.Duration) bool { return (got - want).Abs() <= time.Second }
 
 func TestClockIsMeasuredThroughWholeSecondsAndSlowAnswers(t *testing.T) {
-	for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second, 5 * time.Second, -5 * time.Second, 48 * time.Hour, -400 * 24 * time.Hour} {
+	for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second, 5 * time.Second, -5 * time.Second, 48 * time.Hour,
+		-400 * 24 * time.Hour} {
 		for _, latency := range []time.Duration{5 * time.Millisecond, 800 * time.Millisecond} {
 			var c Clock
 			correction := polls(&c, 40, ahead, latency)
@@ -132,7 +133,8 @@ func TestClockThatWasSetIsMeasuredByTheNextAnswer(t *testing.T) {
 }
 
 func FuzzClockSurvivesAnyDate(f *testing.F) {
-	for _, date := range []string{"", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sat, 01 Jan 0000 00:00:00 GMT", "Friday, 20-Nov-26 12:00:00 GMT"} {
+	for _, date := range []string{"", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sat, 01 Jan 0000 00:00:00 GMT",
+		"Friday, 20-Nov-26 12:00:00 GMT"} {
 		f.Add(date, "", int64(5))
 	}
 	f.Fuzz(func(t *testing.T, date, age string, took int64) {

@@ -110,7 +110,8 @@ func TestStatusErrorHasTheStartOfTheBody(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>\n  bad\x00\xff gateway"+strings.Repeat("x", 10_000))
 	})
 	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 100}, nil)
-	if err == nil || len(err.Error()) > 600 || !strings.HasPrefix(err.Error(), "status 502: <html> bad") || strings.Contains(err.Error(), "\n") {
+	if err == nil || len(err.Error()) > 600 || !strings.HasPrefix(err.Error(), "status 502: <html> bad") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("%q", err)
 	}
 }
@@ -121,7 +122,8 @@ func TestGuardRefusesAddressesThatNoSourceHas(t *testing.T) {
 		"127.0.0.1": {false, true}, "127.255.255.254": {false, true}, "::1": {false, true}, "::ffff:127.0.0.1": {false, true},
 		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "fd00:ec2::254": {},
 		"fd20:ce::254": {}, "100.100.100.200": {}, "::ffff:100.100.100.200": {}, "168.63.129.16": {}, "192.0.0.192": {},
-		"64:ff9b::a9fe:a9fe": {}, "64:ff9b:1::a83f:8110": {}, "2002:a9fe:a9fe::1": {}, "64:ff9b::7f00:1": {false, true}, "64:ff9b::a00:1": {true, true},
+		"64:ff9b::a9fe:a9fe": {}, "64:ff9b:1::a83f:8110": {}, "2002:a9fe:a9fe::1": {}, "64:ff9b::7f00:1": {false, true},
+		"64:ff9b::a00:1":  {true, true},
 		"100.100.100.201": {true, true}, "168.63.129.17": {true, true}, "fd20:ce::255": {true, true},
 		"0.0.0.0": {}, "::": {}, "224.0.0.1": {}, "ff02::1": {},
 	} {
@@ -153,7 +155,8 @@ func TestNameThatResolvesToThisMachineIsRefused(t *testing.T) {
 }
 
 func TestConfiguredLoopbackHostIsAllowed(t *testing.T) {
-	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true, "prometheus": false, "localhost.evil.example": false, "10.0.0.1": false, "": false} {
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true, "prometheus": false,
+		"localhost.evil.example": false, "10.0.0.1": false, "": false} {
 		if got := GuardFor(host).Loopback; got != want {
 			t.Errorf("%q: %t", host, got)
 		}

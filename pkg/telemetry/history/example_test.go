@@ -11,7 +11,8 @@ import (
 )
 
 func ExampleOpen() {
-	server, err := history.Open("http://prometheus.monitoring.svc:9090", config.DefaultHTTPClientConfig, history.Limits{Time: 10 * time.Second})
+	server, err := history.Open("http://prometheus.monitoring.svc:9090", config.DefaultHTTPClientConfig,
+		history.Limits{Time: 10 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return

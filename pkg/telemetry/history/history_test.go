@@ -76,7 +76,8 @@ func TestAnswerIsBounded(t *testing.T) {
 	}))
 	defer slow.Close()
 	began := time.Now()
-	if _, err := open(t, slow.URL, Limits{Time: 100 * time.Millisecond}).Instant(t.Context(), "up", time.Unix(60, 0)); err == nil || time.Since(began) > 3*time.Second {
+	if _, err := open(t, slow.URL, Limits{Time: 100 * time.Millisecond}).Instant(t.Context(), "up", time.Unix(60, 0)); err == nil ||
+		time.Since(began) > 3*time.Second {
 		t.Errorf("it waited %s: %v", time.Since(began), err)
 	}
 }

@@ -36,17 +36,22 @@ func TestValidAnswers(t *testing.T) {
 		want       string
 	}{
 		{"a vector", vector(`{"metric":{"a":"1","b":"x\"y\\z\u00e9"},"value":[3600.25,"1.5"]}`), `[[{a 1} {b x"y\zé}] 1.5 01:00:00.250 true]`},
-		{"a matrix: the newest sample", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[60,"1"],[120.5,"2"]]}]}}`, `[[] 2 00:02:00.500 true]`},
-		{"spaces", ` { "status" : "success", "data" : { "resultType":"vector", "result" : [ { "metric" : { "a" : "1" , "b" : "2" } , "value" : [ 60 , "1" ] } ] } } `, `[[{a 1} {b 2}] 1 00:01:00.000 true]`},
+		{"a matrix: the newest sample", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},` +
+			`"values":[[60,"1"],[120.5,"2"]]}]}}`, `[[] 2 00:02:00.500 true]`},
+		{"spaces", ` { "status" : "success", "data" : { "resultType":"vector", "result" : [ { "metric" : { "a" : "1" , "b" : "2" } , ` +
+			`"value" : [ 60 , "1" ] } ] } } `, `[[{a 1} {b 2}] 1 00:01:00.000 true]`},
 		{"NaN and infinities", vector(`{"metric":{},"value":[0,"NaN"]},{"metric":{},"value":[0,"+Inf"]},{"metric":{},"value":[0,"-Inf"]}`),
 			`[[] NaN 00:00:00.000 true [] +Inf 00:00:00.000 true [] -Inf 00:00:00.000 true]`},
 		{"an overflow is an infinity", vector(`{"metric":{},"value":[0,"1e999"]}`), `[[] +Inf 00:00:00.000 true]`},
 		{"a native histogram is no float", vector(`{"metric":{"a":"1"},"histogram":[60,{"count":"1"}]}`), `[[{a 1}] NaN - false]`},
 		{"nothing", vector(``), `[]`},
 		{"null labels", vector(`{"metric":null,"value":[0,"1"]}`), `[[] 1 00:00:00.000 true]`},
-		{"warnings about the query", `{"status":"success","warnings":["PromQL warning: x (1:1)","PromQL info: y","3 more warning annotations omitted"],"data":{"resultType":"vector","result":[{"metric":{},"value":[0,"1"]}]}}`, `[[] 1 00:00:00.000 true]`},
-		{"no warnings and unknown members", `{"status":"success","infos":["x"],"warnings":null,"data":{"stats":{"a":[1]},"resultType":"vector","result":[{"metric":{},"value":[0,"1"],"x":{}}]},"z":1}`, `[[] 1 00:00:00.000 true]`},
-		{"an empty matrix element", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[]}]}}`, `[[] NaN - false]`},
+		{"warnings about the query", `{"status":"success","warnings":["PromQL warning: x (1:1)","PromQL info: y","3 more warning annotations ` +
+			`omitted"],"data":{"resultType":"vector","result":[{"metric":{},"value":[0,"1"]}]}}`, `[[] 1 00:00:00.000 true]`},
+		{"no warnings and unknown members", `{"status":"success","infos":["x"],"warnings":null,"data":{"stats":{"a":[1]},` +
+			`"resultType":"vector","result":[{"metric":{},"value":[0,"1"],"x":{}}]},"z":1}`, `[[] 1 00:00:00.000 true]`},
+		{"an empty matrix element", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[]}]}}`,
+			`[[] NaN - false]`},
 	} {
 		got, err := decodeAll(c.text, roomy)
 		if text := "[" + strings.Join(got, " ") + "]"; err != nil || text != c.want {
@@ -69,10 +74,14 @@ func TestInvalidAnswers(t *testing.T) {
 		{"too many series", vector(strings.Repeat(one+",", 100) + one), "truncated"},
 		{"labels without end", vector(`{"metric":{"a":"` + strings.Repeat("x", 2000) + `"},"value":[0,"1"]}`), "truncated"},
 		{"a partial answer of VictoriaMetrics", `{"status":"success","isPartial":true,"data":{"resultType":"vector","result":[]}}`, "truncated"},
-		{"an answer without what a remote storage has", `{"status":"success","warnings":["PromQL warning: x","remote_read: remote server http://old:9090 returned HTTP status 503"],"data":{"resultType":"vector","result":[` + one + `]}}`, "truncated"},
-		{"an answer that was cut at a limit", `{"status":"success","warnings":["results truncated due to limit"],"data":{"resultType":"vector","result":[` + one + `]}}`, "truncated"},
+		{"an answer without what a remote storage has",
+			`{"status":"success","warnings":["PromQL warning: x","remote_read: ` +
+				`remote server http://old:9090 returned HTTP status 503"],"data":{"resultType":"vector","result":[` + one + `]}}`, "truncated"},
+		{"an answer that was cut at a limit",
+			`{"status":"success","warnings":["results truncated due to limit"],"data":{"resultType":"vector","result":[` + one + `]}}`, "truncated"},
 		{"warnings that are a word", `{"status":"success","warnings":"x","data":{"resultType":"vector","result":[` + one + `]}}`, "format"},
-		{"an error with data", `{"status":"error","errorType":"execution","error":"x","data":{"resultType":"vector","result":[` + one + `]}}`, "api"},
+		{"an error with data", `{"status":"error","errorType":"execution","error":"x","data":{"resultType":"vector","result":[` + one + `]}}`,
+			"api"},
 		{"an error", `{"status":"error","errorType":"timeout","error":"x"}`, "api"},
 		{"no status", `{"data":{"resultType":"vector","result":[]}}`, "format"},
 		{"no result", `{"status":"success","data":{"resultType":"vector"}}`, "format"},
@@ -90,7 +99,8 @@ func TestInvalidAnswers(t *testing.T) {
 		{"a time that is a word", vector(`{"metric":{},"value":["now","1"]}`), "format"},
 		{"a time before all time", vector(`{"metric":{},"value":[-1,"1"]}`), "format"},
 		{"a time after all time", vector(`{"metric":{},"value":[1e300,"1"]}`), "format"},
-		{"a sample with brackets in its string", `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[0,"[1"]]}]}}`, "format"},
+		{"a sample with brackets in its string",
+			`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[0,"[1"]]}]}}`, "format"},
 		{"two answers", vector(one) + vector(one), "format"},
 		{"words after the answer", vector(one) + "</html>", "format"},
 	} {
@@ -151,7 +161,8 @@ func BenchmarkDecode10000Series(b *testing.B) {
 		if i > 0 {
 			text.WriteByte(',')
 		}
-		fmt.Fprintf(&text, `{"metric":{"namespace":"team-%d","pool":"llama-%d","gpuscaler_part":"value"},"value":[1700000000.123,"%d"]}`, i%50, i, i)
+		fmt.Fprintf(&text, `{"metric":{"namespace":"team-%d","pool":"llama-%d","gpuscaler_part":"value"},"value":[1700000000.123,"%d"]}`,
+			i%50, i, i)
 	}
 	text.WriteString(`]}}`)
 	b.SetBytes(int64(text.Len()))

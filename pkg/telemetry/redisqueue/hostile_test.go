@@ -59,13 +59,14 @@ func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 		reply string
 		cause scaling.Cause
 	}{
-		"an array of 10^11 elements":          {"*100000000000\r\n", scaling.CauseTruncated},
-		"a string of 10^11 bytes":             {"$100000000000\r\n", scaling.CauseTruncated},
-		"an array of 10^9 in an array":        {"*1\r\n*1000000000\r\n", scaling.CauseTruncated},
-		"a length that no number holds":       {"*" + strings.Repeat("9", 400) + "\r\n", scaling.CauseTruncated},
-		"a line without end":                  {"+" + strings.Repeat("x", 1<<20), scaling.CauseTruncated},
-		"arrays a thousand deep":              {strings.Repeat("*1\r\n", 1000) + ":1\r\n", scaling.CauseTruncated},
-		"a thousand arrays of 1000 each":      {"*1000\r\n" + strings.Repeat("*1000\r\n"+strings.Repeat(":1\r\n", 1000), 1000), scaling.CauseTruncated},
+		"an array of 10^11 elements":    {"*100000000000\r\n", scaling.CauseTruncated},
+		"a string of 10^11 bytes":       {"$100000000000\r\n", scaling.CauseTruncated},
+		"an array of 10^9 in an array":  {"*1\r\n*1000000000\r\n", scaling.CauseTruncated},
+		"a length that no number holds": {"*" + strings.Repeat("9", 400) + "\r\n", scaling.CauseTruncated},
+		"a line without end":            {"+" + strings.Repeat("x", 1<<20), scaling.CauseTruncated},
+		"arrays a thousand deep":        {strings.Repeat("*1\r\n", 1000) + ":1\r\n", scaling.CauseTruncated},
+		"a thousand arrays of 1000 each": {"*1000\r\n" + strings.Repeat("*1000\r\n"+strings.Repeat(":1\r\n", 1000), 1000),
+			scaling.CauseTruncated},
 		"a RESP3 map of 10^11 pairs":          {"%100000000000\r\n", scaling.CauseInvalid},
 		"a RESP3 set of 10^11":                {"~100000000000\r\n", scaling.CauseInvalid},
 		"a RESP3 push of 10^11":               {">100000000000\r\n", scaling.CauseInvalid},

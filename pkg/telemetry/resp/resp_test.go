@@ -124,7 +124,8 @@ func TestIdleSocketCanStillBeChecked(t *testing.T) {
 
 // FuzzScan checks that every split of a stream has the same result, and that no length above a limit reaches the reader.
 func FuzzScan(f *testing.F) {
-	for _, seed := range []string{"+OK\r\n:1\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*100000000000\r\n", "$100000000000\r\n", "$-1\r\n*-1\r\n", "%1\r\n", "$?\r\n", "$3\r\n*9\r\r\n"} {
+	for _, seed := range []string{"+OK\r\n:1\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*100000000000\r\n", "$100000000000\r\n", "$-1\r\n*-1\r\n",
+		"%1\r\n", "$?\r\n", "$3\r\n*9\r\r\n"} {
 		f.Add([]byte(seed), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, size uint8) {
