@@ -22,7 +22,7 @@ func (w nodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bo
 		return t, false
 	}
 	return nodes.Target{
-		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, Extended: found.Extended,
+		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, Extended: w.ExtendedOf(work),
 		PerPod: found.PerPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.Rejection.Kind != "",
 	}, true
 }

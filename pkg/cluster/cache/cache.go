@@ -53,10 +53,11 @@ type entry struct {
 	hpas         map[string]*HPA
 	scaledObject *ScaledObject
 
-	refusal string // why no target is computed although the scale target exists
-	view    engine.View
-	policy  string // the policy that the managed HPA reads; empty: any policy with this scale target
-	list    []engine.Pod
+	refusal  string           // why no target is computed although the scale target exists
+	extended []gpupods.Amount // see effectiveResources
+	view     engine.View
+	policy   string // the policy that the managed HPA reads; empty: any policy with this scale target
+	list     []engine.Pod
 }
 
 type podEntry struct {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -22,6 +23,15 @@ func (c *Cache) Version() uint64 { return c.version }
 func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 	if e := c.entries[RefOfWorkload(w)]; e != nil {
 		return e.target
+	}
+	return nil
+}
+
+// ExtendedOf returns the extended resources that one replica of a workload requests, including those that only its existing pods request,
+// for example because of a LimitRange. The caller holds the lock.
+func (c *Cache) ExtendedOf(w *scaling.Workload) []gpupods.Amount {
+	if e := c.entries[RefOfWorkload(w)]; e != nil {
+		return e.extended
 	}
 	return nil
 }

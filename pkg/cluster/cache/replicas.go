@@ -15,7 +15,8 @@ func (e *entry) refresh() {
 	v.MinReplicas, v.MaxReplicas = e.bounds()
 	operators := make([]*Operator, 0, 2)
 	if e.target != nil {
-		v.Replicas, v.GPUs = e.target.Replicas, e.target.GPUs
+		e.extended = e.effectiveResources()
+		v.Replicas, v.GPUs = e.target.Replicas, e.gpus()
 		e.countReplicas(&v)
 		if v.Rejection = e.target.Rejection; v.Rejection.Kind != "" {
 			// If no replica is missing, the rejected pod is an additional one, such as that of a rolling update.

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
@@ -22,7 +24,57 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 		pods += c.podRequest(p, resource)
 	}
 	known = !e.target.Unreadable && !c.mayClaim(w.Key.Namespace, e.target.Claims, resource)
-	return gpupods.CountOf(e.target.Extended, resource), known, pods
+	return gpupods.CountOf(e.extended, resource), known, pods
+}
+
+// effectiveResources returns the extended resources that one replica requests: those of the pod template, and those that only the existing
+// pods request. A LimitRange or a webhook can add requests to pods that the template does not have. For a resource in the template, the
+// template applies, because the existing pods can be from its previous version. For replicas with several pods, only the template is used.
+func (e *entry) effectiveResources() []gpupods.Amount {
+	of := e.target.Extended
+	if e.target.Size > 1 {
+		return of
+	}
+	for _, p := range e.pods {
+		if p.phase == ended || p.gpu == nil {
+			continue
+		}
+		for _, a := range p.gpu.Extended {
+			if gpupods.CountOf(e.target.Extended, a.Resource) == 0 {
+				of = withAtLeast(of, a)
+			}
+		}
+	}
+	return of
+}
+
+// withAtLeast returns a copy of a list in which the count of a resource is at least that of a.
+func withAtLeast(list []gpupods.Amount, a gpupods.Amount) []gpupods.Amount {
+	if gpupods.CountOf(list, a.Resource) >= a.Count {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].Resource == a.Resource {
+			list[i].Count = a.Count
+			return list
+		}
+	}
+	return append(list, a)
+}
+
+// gpus returns the GPUs of one replica.
+func (e *entry) gpus() int32 {
+	if e.target.GPUs > 0 {
+		return e.target.GPUs
+	}
+	var n int64
+	for _, a := range e.extended {
+		if gpupods.IsGPU(corev1.ResourceName(a.Resource)) {
+			n += a.Count
+		}
+	}
+	return int32(min(n, gpupods.MaxGPUs))
 }
 
 // podRequest returns how much of a resource a pod requests. It returns 0 for a pod that has finished or is terminating, and at least 1 if

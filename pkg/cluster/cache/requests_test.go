@@ -114,3 +114,31 @@ func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 		}
 	}
 }
+
+// A LimitRange gives each container of the namespace one GPU, so the pods request more than their template. The request of a replica is then
+// that of its pods. Pods of a previous version of the template do not change the request of the current version.
+func TestRequestIncludesWhatOnlyThePodsRequest(t *testing.T) {
+	c := New(0)
+	chat := fixture.Workload("chat")
+	d := fixture.Deployment("chat", 2, "1")
+	d.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	c.PutTarget(fixture.Must[*Target](TrimDeployment(d)))
+	request := func(perReplica, pods int64, gpus int32) {
+		t.Helper()
+		n, known, sum := c.Request(chat, "nvidia.com/gpu")
+		v, _ := c.View(chat)
+		c.RLock()
+		extended := gpupods.CountOf(c.ExtendedOf(chat), "nvidia.com/gpu")
+		c.RUnlock()
+		if n != perReplica || extended != perReplica || !known || sum != pods || v.GPUs != gpus {
+			t.Errorf("%d per replica (nodes: %d, view: %d), %d in pods, known: %t; want %d, %d", n, extended, v.GPUs, sum, known, perReplica, pods)
+		}
+	}
+	request(0, 0, 0)
+	c.PutPod(fixture.Must[*Pod](TrimPod(fixture.GPUPod("chat", 0, "ready", "1"))))
+	c.PutPod(fixture.Must[*Pod](TrimPod(fixture.GPUPod("chat", 1, "pending", "1"))))
+	request(1, 2, 1)
+	c.PutTarget(fixture.Must[*Target](TrimDeployment(fixture.Deployment("chat", 2, "1"))))
+	c.PutPod(fixture.Must[*Pod](TrimPod(fixture.GPUPod("chat", 0, "ready", "4"))))
+	request(1, 5, 1)
+}
