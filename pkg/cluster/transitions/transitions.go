@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,10 @@ type transition struct {
 	workload *scaling.Workload
 	before   int32
 	after    scaling.Decision
+	// changed is the decision that changed the target last, made with policy. The current decision can have another cause, such as a signal
+	// that is missing since then.
+	changed scaling.Decision
+	policy  *scaling.Policy
 }
 
 // New returns a Reporter. reference returns the scaled object of a workload, false if it does not exist.
@@ -62,6 +67,9 @@ func (r *Reporter) Add(changes []engine.Change) {
 		if p == nil {
 			p = &transition{before: c.Before}
 			r.pending[c.Workload.Key] = p
+		}
+		if p.policy == nil || c.Before != c.After.Replicas {
+			p.changed, p.policy = c.After, c.Workload.Policy
 		}
 		p.workload, p.after = c.Workload, c.After
 	}
@@ -101,34 +109,51 @@ func (r *Reporter) SendDue(now time.Time) {
 	}
 }
 
-// send sends the Event about one transition. It returns false if no Event was sent, because the target equals that of the last Event or the
-// scaled object does not exist.
+// send sends the Events about one transition: one about the target if it changed, and one about the signals if they are missing or available
+// since the last Event. Both have the same text. It returns false if no Event was sent, because nothing changed or the scaled object does not
+// exist.
 func (r *Reporter) send(p *transition) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
-	kind, reason := corev1.EventTypeNormal, events.TargetChanged
+	var signals string // the reason of the Event about the signals
 	switch {
 	case p.after.Degraded && !wasDegraded:
-		kind, reason = corev1.EventTypeWarning, events.SignalsMissing
+		signals = events.SignalsMissing
 		r.degraded[key] = struct{}{}
 	case wasDegraded && !p.after.Degraded:
-		reason = events.SignalsRecovered
+		signals = events.SignalsRecovered
 		delete(r.degraded, key)
 	case p.before == p.after.Replicas:
 		return false
 	}
 	about, ok := r.reference(p.workload)
-	if ok {
-		r.events.Send(about, kind, reason, p.text())
+	if !ok {
+		return false
 	}
-	return ok
+	text := p.text()
+	if p.before != p.after.Replicas {
+		r.events.Send(about, corev1.EventTypeNormal, events.TargetChanged, text)
+	}
+	switch signals {
+	case events.SignalsMissing:
+		r.events.Send(about, corev1.EventTypeWarning, signals, text)
+	case events.SignalsRecovered:
+		r.events.Send(about, corev1.EventTypeNormal, signals, text)
+	}
+	return true
 }
 
-// text returns the Event message: "6 -> 9: gateway 87 needs 9 replicas (target 10 per replica) (policy team/chat)".
+// text returns the Event message: "6 -> 9: gateway 87 needs 9 replicas (target 10 per replica) (policy team/chat)". The cause of the change
+// is first. If signals are missing, they follow it.
 func (p *transition) text() string {
-	numbers := strconv.Itoa(int(p.after.Replicas))
+	numbers, cause := strconv.Itoa(int(p.after.Replicas)), p.after.Why(p.workload.Policy)
 	if p.before != p.after.Replicas {
-		numbers = strconv.Itoa(int(p.before)) + " -> " + numbers
+		numbers, cause = strconv.Itoa(int(p.before))+" -> "+numbers, p.changed.Why(p.policy)
 	}
-	return fmt.Sprintf("%s: %s (policy %s)", numbers, p.after.Why(p.workload.Policy), p.workload.Key)
+	for _, r := range p.after.Reasons.All() {
+		if missing := r.Text(p.workload.Policy); r.Rule == scaling.RuleMissing && !strings.Contains(cause, missing) {
+			cause += "; " + missing
+		}
+	}
+	return fmt.Sprintf("%s: %s (policy %s)", numbers, cause, p.workload.Key)
 }

@@ -85,6 +85,46 @@ func TestMissingSignalsAreAWarningAndTheirReturnIsReported(t *testing.T) {
 	}
 }
 
+// The queue raises the target while another signal is missing. Then the queue is missing as well, before the Event is due. Both Events lead
+// with the cause of the change.
+func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testing.T) {
+	policy := &scaling.Policy{
+		Signals: []scaling.Signal{
+			{Name: "gpu", Target: 0.7, Unit: scaling.Percent, MaxAge: time.Minute}, {Name: "queue", Target: 10, MaxAge: time.Minute},
+		},
+		MinReplicas: 1, MaxReplicas: 20,
+	}
+	work := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "llama"}, Policy: policy}
+	missing := scaling.Reading{Cause: scaling.CauseUnreachable, Failures: 3, Reported: -1}
+	state := scaling.Seed(policy, 3, night.Add(-time.Minute))
+	decide := func(now time.Time, readings ...scaling.Reading) engine.Change {
+		before := int32(9)
+		if now.Equal(night) {
+			before = 3
+		}
+		d := state.Decide(policy, &scaling.Observation{Replicas: before, Ready: before, Readings: readings, Advice: scaling.NoAdvice,
+			Operator: scaling.NoOperator}, now)
+		return engine.Change{Workload: work, Before: before, After: d}
+	}
+	r, s := newReporter(true)
+	r.Add([]engine.Change{decide(night, missing, scaling.Reading{Known: true, Value: 87, At: night, Coverage: 1, Reported: -1})})
+	r.Add([]engine.Change{decide(night.Add(2*time.Minute), missing, missing)})
+	r.SendDue(night.Add(2 * time.Minute))
+	const note = "3 -> 9: queue 87 needs 9 replicas (target 10 per replica); gpu is missing, 1 more cannot be used: no scale-down " +
+		"(policy team/chat)"
+	if got, want := s.take(), []string{"llama TargetChanged: " + note, "llama SignalsMissing: " + note}; !slices.Equal(got, want) {
+		t.Errorf("Events\n%q, want\n%q", got, want)
+	}
+	// While the signals are still missing, another change does not repeat the warning.
+	raise := engine.Change{Workload: work, Before: 9, After: scaling.Decision{Replicas: 12, Binding: scaling.RuleOverride, BindingIndex: -1, Degraded: true,
+		Reasons: scaling.ReasonsOf([]scaling.Reason{{Rule: scaling.RuleOverride, Index: -1, From: 9, To: 12, A: 12, B: -1}})}}
+	r.Add([]engine.Change{raise})
+	r.SendDue(night.Add(4 * time.Minute))
+	if got := s.take(); !slices.Equal(got, []string{"llama TargetChanged: 9 -> 12: override by annotation: min 12 (policy team/chat)"}) {
+		t.Errorf("Events %q", got)
+	}
+}
+
 func TestAdvisoryPolicyAndMissingTargetHaveNoEvent(t *testing.T) {
 	r, s := newReporter(true)
 	changes := change(3, 5, false)
