@@ -186,7 +186,7 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	}
 	midRelease(t, c, real)
 	stack.Eventually(t, 20*time.Second, "no pod has an annotation of gpuscaler", unmarked("crash"))
-	undrifted(t)
+	undrifted(t, c.pools...)
 }
 
 // generations returns metadata.generation of each NodePool with an override. It must not change without need, because Karpenter validates a

@@ -174,14 +174,14 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 	})
 }
 
-// reported returns the Events in the namespace default about objects whose name contains the prefix, as sorted lines without duplicates.
+// reported returns the Events in the namespace default about objects whose name has the prefix, as sorted lines without duplicates.
 func reported(ctx context.Context, prefix string) (said []string) {
 	var events corev1.EventList
 	if err := suite.Client.List(ctx, &events, client.InNamespace("default")); err != nil {
 		return []string{err.Error()}
 	}
 	for _, e := range events.Items {
-		if strings.Contains(e.InvolvedObject.Name, prefix) {
+		if strings.HasPrefix(e.InvolvedObject.Name, prefix) {
 			said = append(said, e.Reason+": "+e.Message)
 		}
 	}

@@ -71,7 +71,7 @@ func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 		}
 		return nil
 	})
-	undrifted(t)
+	undrifted(t, pools...)
 	g.load(t, map[string]float64{"trace/chat": 0})
 	g.explained(t, "nodes at risk: ", "spot fallback: ", "spot probe: ", "return to spot: ")
 }

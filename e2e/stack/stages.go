@@ -17,10 +17,14 @@ import (
 // weights. A pod without the annotation is Ready immediately.
 const StartupAnnotation = "e2e.gpuscaler.io/startup"
 
+// RunTimeAnnotation on the pod of a Job is the time from its start until it completes, such as "20s". A pod without the annotation completes
+// immediately.
+const RunTimeAnnotation = "e2e.gpuscaler.io/run-time"
+
 // HostProcess is the label of pods that package kubelet runs instead of kwok.
 const HostProcess = "e2e.gpuscaler.io/host-process"
 
-// writeStages writes kwok's stages. The pod stage has a startup time and excludes pods with the label HostProcess.
+// writeStages writes kwok's stages. The pod stages have the delays in the pod's annotations and exclude pods with the label HostProcess.
 func (s *Stack) writeStages() (path string, err error) {
 	text := []string{nodefast.DefaultNodeInit, nodelease.DefaultNodeHeartbeatWithLease}
 	for _, stage := range []string{podfast.DefaultPodReady, podfast.DefaultPodComplete, podfast.DefaultPodDelete} {
@@ -34,6 +38,9 @@ func (s *Stack) writeStages() (path string, err error) {
 	return path, os.WriteFile(path, []byte(strings.Join(text, "\n---\n")), 0o600)
 }
 
+// delays contains the annotation with the delay of a stage.
+var delays = map[string]string{"pod-ready": StartupAnnotation, "pod-complete": RunTimeAnnotation}
+
 func editPodStage(text string) (string, error) {
 	var stage v1alpha1.Stage
 	if err := yaml.UnmarshalStrict([]byte(text), &stage); err != nil {
@@ -42,11 +49,11 @@ func editPodStage(text string) (string, error) {
 	stage.Spec.Selector.MatchExpressions = append(stage.Spec.Selector.MatchExpressions, v1alpha1.MatchExpression{
 		JQ: &v1alpha1.SelectorJQ{Key: fmt.Sprintf(".metadata.labels[%q]", HostProcess), Operator: v1alpha1.SelectorOpDoesNotExist},
 	})
-	if stage.Name == "pod-ready" {
+	if annotation, delayed := delays[stage.Name]; delayed {
 		stage.Spec.Delay = &v1alpha1.StageDelay{
 			DurationMilliseconds: new(int64),
 			DurationFrom: &v1alpha1.ExpressionFrom{JQ: &v1alpha1.ExpressionJQ{Expression: fmt.Sprintf(".metadata.annotations[%q]",
-				StartupAnnotation)}},
+				annotation)}},
 		}
 	}
 	edited, err := yaml.Marshal(stage)
