@@ -1,18 +1,26 @@
 // Package buffers reads and writes CapacityBuffers, which make Karpenter (from 1.15, behind a feature gate) or the cluster autoscaler
 // keep nodes for pods that do not exist yet. They are the only objects that gpuscaler creates for other controllers.
+//
+// An informer stores each CapacityBuffer of the cluster in a Cache, from which package capacity learns the replicas that a buffer has. For a
+// capacity.Buffer action the caller creates a Task and passes it to a Writer. A Remover deletes gpuscaler's buffers for `gpuscaler restore`.
+//
+// The typed objects are those of the Karpenter module, which copies them from the cluster autoscaler to avoid its dependencies.
 package buffers
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	karpautoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
@@ -22,7 +30,7 @@ import (
 
 // Kind is the kind of CapacityBuffers, and Resource their resource in the API.
 var (
-	Kind     = schema.GroupVersionKind{Group: "autoscaling.x-k8s.io", Version: "v1beta1", Kind: "CapacityBuffer"}
+	Kind     = schema.GroupVersionKind{Group: karpautoscaling.Group, Version: "v1beta1", Kind: "CapacityBuffer"}
 	Resource = Kind.GroupVersion().WithResource("capacitybuffers")
 )
 
@@ -79,33 +87,37 @@ func Trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// Decode reads a CapacityBuffer.
+// Decode converts a CapacityBuffer to the part that the informer stores. If spec or status cannot be decoded, the target is empty and the
+// replicas are 0: Replicas then returns -1 for gpuscaler's own buffer, so that it is written again.
 func Decode(u *unstructured.Unstructured) *Buffer {
-	text := func(field string) string {
-		s, _, _ := unstructured.NestedString(u.Object, "spec", "scalableRef", field)
-		return s
-	}
-	replicas := func(part string) int32 {
-		n, _, _ := unstructured.NestedInt64(u.Object, part, "replicas")
-		return int32(min(max(n, 0), maxReplicas))
-	}
-	return &Buffer{
+	b := &Buffer{
 		ObjectMeta: informer.Identity(u),
-		target:     Target{Namespace: u.GetNamespace(), Group: text("apiGroup"), Kind: text("kind"), Name: text("name")},
-		replicas:   replicas("spec"),
-		held:       replicas("status"),
 		ours:       u.GetLabels()[managedByLabel] == ownership.Manager && ownership.HasManager(u.GetManagedFields(), ownership.Manager),
-		responded:  hasCondition(u, "ReadyForProvisioning"),
 		created:    u.GetCreationTimestamp().Time,
 	}
+	var typed karpautoscaling.CapacityBuffer
+	text, err := u.MarshalJSON() // the converter of package runtime decodes 2^32 replicas as 0 without an error
+	if err == nil {
+		err = json.Unmarshal(text, &typed)
+	}
+	if err != nil {
+		return b
+	}
+	if ref := typed.Spec.ScalableRef; ref != nil {
+		b.target = Target{Namespace: u.GetNamespace(), Group: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+	b.replicas, b.held = replicas(typed.Spec.Replicas), replicas(typed.Status.Replicas)
+	ready := apimeta.FindStatusCondition(typed.Status.Conditions, karpautoscaling.ReadyForProvisioningCondition)
+	b.responded = ready != nil && ready.Status != ""
+	return b
 }
 
-func hasCondition(u *unstructured.Unstructured, kind string) bool {
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(raw any) bool {
-		c, _ := raw.(map[string]any)
-		return c["type"] == kind && c["status"] != nil && c["status"] != ""
-	})
+// replicas returns a number of replicas between 0 and maxReplicas. It returns 0 if n is nil.
+func replicas(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return min(max(*n, 0), maxReplicas)
 }
 
 // Cache contains the CapacityBuffers of the cluster. It is safe for concurrent use.

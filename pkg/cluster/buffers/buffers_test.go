@@ -58,14 +58,17 @@ func TestReplicasCountOwnBuffersWithTheSameTarget(t *testing.T) {
 		from, to string
 		want     int32
 	}{
-		"own":                    {"", "", 3},
-		"of another owner":       {"managed-by: gpuscaler", "managed-by: Helm", 0},
-		"of another manager":     {"manager: gpuscaler", "manager: kubectl", 0},
-		"with another target":    {"name: chat}", "name: chat-v1}", -1},
-		"of another policy":      {"name: gpuscaler-chat", "name: gpuscaler-code", 0},
-		"with negative replicas": {"replicas: 3", "replicas: -3", 0},
-		"of the core API group":  {"apiGroup: apps", "apiGroup: \"\"", -1},
-		"with another kind":      {"kind: Deployment", "kind: StatefulSet", -1},
+		"own":                     {"", "", 3},
+		"of another owner":        {"managed-by: gpuscaler", "managed-by: Helm", 0},
+		"of another manager":      {"manager: gpuscaler", "manager: kubectl", 0},
+		"with another target":     {"name: chat}", "name: chat-v1}", -1},
+		"of another policy":       {"name: gpuscaler-chat", "name: gpuscaler-code", 0},
+		"with a text as replicas": {"replicas: 3", "replicas: three", -1},
+		"with 2^40 replicas":      {"replicas: 3", "replicas: 1099511627776", -1},
+		"without a target":        {"scalableRef: {apiGroup: apps, kind: Deployment, name: chat}, ", "", -1},
+		"with negative replicas":  {"replicas: 3", "replicas: -3", 0},
+		"of the core API group":   {"apiGroup: apps", "apiGroup: \"\"", -1},
+		"with another kind":       {"kind: Deployment", "kind: StatefulSet", -1},
 	} {
 		b := newCache(nil)
 		b.Put(decode(t, strings.Replace(fixture.ChatBuffer, c.from, c.to, 1)))

@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	karpautoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
@@ -84,7 +86,11 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so that the buffer would keep no GPU: "+
 			"set the same value under requests", t.Target.Kind, t.Target.Name)
 	}
-	_, err = client.Apply(ctx, name, t.object(name), metav1.ApplyOptions{FieldManager: ownership.Manager})
+	object, err := t.object(name)
+	if err != nil {
+		return done, err
+	}
+	_, err = client.Apply(ctx, name, object, metav1.ApplyOptions{FieldManager: ownership.Manager})
 	return done, err
 }
 
@@ -102,17 +108,20 @@ func (w *Writer) isNew(buffer, text string) bool {
 	return before != text
 }
 
-// object returns the fields of the buffer that gpuscaler applies.
-func (t *Task) object(name string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
+// object returns the fields of the buffer that gpuscaler applies: of the spec only the fields that it sets, and no status.
+func (t *Task) object(name string) (*unstructured.Unstructured, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&karpautoscaling.CapacityBufferSpec{
+		ScalableRef: &karpautoscaling.ScalableRef{APIGroup: t.Target.Group, Kind: t.Target.Kind, Name: t.Target.Name},
+		Replicas:    &t.Replicas,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode CapacityBuffer %s/%s: %w", t.Namespace, name, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetGroupVersionKind(Kind)
 	u.SetNamespace(t.Namespace)
 	u.SetName(name)
 	u.SetLabels(map[string]string{managedByLabel: ownership.Manager})
 	u.SetOwnerReferences([]metav1.OwnerReference{*t.Owner})
-	u.Object["spec"] = map[string]any{
-		"scalableRef": map[string]any{"apiGroup": t.Target.Group, "kind": t.Target.Kind, "name": t.Target.Name},
-		"replicas":    int64(t.Replicas),
-	}
-	return u
+	return u, nil
 }
