@@ -38,3 +38,33 @@ func ExampleDecide() {
 	// zero limit: no pod or policy requests nvidia.com/gpu: limit 0
 	// l40s-spot spec.limits[nvidia.com/gpu]: 16 -> "0"  (zero limit)
 }
+
+// A pod waits for a spot node. After the spot wait timeout the phase changes to fallback, and new nodes are on-demand nodes.
+func ExampleDecide_fallback() {
+	group, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", SpotWaitTimeout: 4 * time.Minute,
+		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	spot := capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight, Weight: capacity.FieldView{Value: "80"}}
+	onDemand := spot
+	onDemand.Weight.Value = "20"
+	observation := capacity.Observation{
+		Pools:         []capacity.PoolView{spot, onDemand},
+		UnmanagedPods: []capacity.Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}},
+	}
+	start := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+	var state capacity.State
+	before := capacity.PreferSpot
+	for now := start; now.Before(start.Add(5 * time.Minute)); now = now.Add(time.Second) {
+		var decision capacity.Decision
+		decision, state = capacity.Decide(group, observation, state, now)
+		if decision.Phase != before {
+			fmt.Println(now.Format("15:04:05"), before, "->", decision.Phase)
+			before = decision.Phase
+		}
+	}
+	// Output: 09:04:00 prefer spot -> fallback
+}
