@@ -38,6 +38,7 @@ type caseFlags struct {
 	hourly    float64
 	spotPrice float64
 	service   simulator.Service
+	cache     int
 	measures  map[string]string
 	seed      uint64
 }
@@ -61,6 +62,7 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.Float64Var(&o.hourly, "hourly", evaluate.DefaultHourly, "price of an on-demand GPU in $ per hour")
 	f.Float64Var(&o.spotPrice, "spot-hourly", evaluate.DefaultSpotHourly, "price of a spot GPU in $ per hour")
 	f.IntVar(&o.service.Slots, "slots", o.service.Slots, "requests that a replica serves concurrently")
+	f.IntVar(&o.cache, "cache-tokens", 0, "tokens in the KV cache of a replica; 0: 4000 for each slot")
 	f.DurationVar(&o.service.Base, "service-base", o.service.Base, "fixed part of the service time of a request")
 	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time per input token")
 	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time per output token, with all slots in use")
@@ -75,6 +77,9 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
 	c := evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly,
 		SpotHourly: o.spotPrice, Seed: o.seed}
+	if c.Service.CacheTokens = o.cache; o.cache == 0 {
+		c.Service.CacheTokens = simulator.Chat8B.WithSlots(o.service.Slots).CacheTokens
+	}
 	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.enabled() {
 		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
 	}

@@ -207,6 +207,7 @@ func (c *Case) served(of string) []simulator.Assumption {
 	out := []simulator.Assumption{
 		c.serviceTime(of),
 		{Name: "slots" + of, Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
+		{Name: "KV cache" + of, Value: number(float64(s.CacheTokens)) + " tokens", Source: "4000 tokens per slot, unless set by flags"},
 		{Name: "GPUs per replica" + of, Value: number(float64(max(1, c.GPUs))), Source: "the case"},
 		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound",
 			Source: "computed from the first ten minutes, unless set by flags"},

@@ -205,7 +205,7 @@ func (w *workloadSpec) build(folder string, store *store.Store, f *file) (out Wo
 		out.Service = simulator.Service{Fixed: time.Duration(w.Service.Fixed)}
 	}
 	if w.Service.Slots > 0 {
-		out.Service.Slots = w.Service.Slots
+		out.Service = out.Service.WithSlots(w.Service.Slots)
 	}
 	out.Traffic, err = w.Traffic.open(folder, f)
 	return out, err

@@ -137,3 +137,17 @@ func TestWhatSignalsMean(t *testing.T) {
 		}
 	}
 }
+
+// The KV cache belongs to the slots: with all slots in use by average requests, its usage is the same for each number of slots. With the
+// cache of 8 slots, 32 slots used 137% of it, so that a policy on its usage added replicas with half of the slots in use.
+func TestCacheHasTheSameUsageWithMoreSlots(t *testing.T) {
+	for _, slots := range []int{1, 4, 8, 32, 128} {
+		s := Chat8B.WithSlots(slots)
+		if s.Slots != slots || s.CacheTokens != 4000*slots {
+			t.Errorf("%d slots: a cache of %d tokens, want %d", slots, s.CacheTokens, 4000*slots)
+		}
+	}
+	if s := (Service{Fixed: time.Second}).WithSlots(4); s.Slots != 4 || s.CacheTokens != 0 {
+		t.Errorf("a service without a cache: %+v", s)
+	}
+}
