@@ -40,6 +40,16 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, e.Body)
 }
 
+// TimedOut reports whether a Prometheus server ended the query because of its time limit. The server writes this with the status 503, or
+// with 422 if the time ends while it selects the series.
+func (e *StatusError) TimedOut() bool {
+	switch e.Code {
+	case http.StatusServiceUnavailable, http.StatusUnprocessableEntity, http.StatusGatewayTimeout:
+		return strings.Contains(e.Body, `"errorType":"timeout"`) || strings.Contains(e.Body, context.DeadlineExceeded.Error())
+	}
+	return false
+}
+
 // Client sends requests to one source.
 type Client struct {
 	http *http.Client
@@ -136,8 +146,12 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.Join(err, body.failed)
 	}
-	// If the body was cut at the limit, read may have returned a syntax error. Return ErrTruncated instead, because the limit is the cause.
-	if body.cut || errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case body.cut: // read may have returned a syntax error, but the limit is the cause
+		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
+	case err != nil && ctx.Err() != nil: // the connection was closed because the time ended, so read may have returned any error
+		err = fmt.Errorf("%w after %d bytes: %w", ctx.Err(), body.n, err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
 	}
 	return body.n, err

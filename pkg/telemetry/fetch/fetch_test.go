@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -57,6 +58,48 @@ func TestTruncationIsReportedWhereTheParserStopsEarly(t *testing.T) {
 	})
 	if !errors.Is(err, ErrTruncated) {
 		t.Errorf("%v, want truncated", err)
+	}
+}
+
+// roundTrip is an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// closedBody returns an error as the transport does when it closes a connection whose request has ended.
+type closedBody struct{ ctx context.Context }
+
+func (b closedBody) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, net.ErrClosed }
+func (b closedBody) Close() error             { return nil }
+
+// When the time ends while the body is read, the transport closes the connection, and the body may return the error of that. The cause is
+// the time limit.
+func TestTimeThatEndsWithinTheBodyIsReported(t *testing.T) {
+	c := &Client{http: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: closedBody{r.Context()}, Request: r}, nil
+	})}}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Do(ctx, Request{URL: "http://prometheus", Bytes: 100}, func(a Answer) error { _, err := io.ReadAll(a); return err })
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrTruncated) {
+		t.Errorf("%v, want the time limit", err)
+	}
+}
+
+func TestStatusErrorReportsTheTimeLimitOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		err  StatusError
+		want bool
+	}{
+		{StatusError{503, `{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}`}, true},
+		{StatusError{422, `{"status":"error","errorType":"execution","error":"expanding series: context deadline exceeded"}`}, true},
+		{StatusError{422, `{"status":"error","errorType":"execution","error":"many-to-many matching not allowed"}`}, false},
+		{StatusError{400, `{"status":"error","errorType":"bad_data","error":"context deadline exceeded"}`}, false},
+		{StatusError{503, "no endpoints available"}, false},
+	} {
+		if got := c.err.TimedOut(); got != c.want {
+			t.Errorf("%v: %t, want %t", &c.err, got, c.want)
+		}
 	}
 }
 

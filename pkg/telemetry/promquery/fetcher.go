@@ -3,6 +3,7 @@ package promquery
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 	// maxBackoff is the greatest number of rounds in which a namespace over a limit is not queried. The number of rounds doubles with each
 	// failure.
 	maxBackoff = 8
+	// A section is quick if it takes at most this part of a round. Only quick sections are merged, so that a section with the namespaces
+	// that are within their limits has enough time also in a round in which others use up the time.
+	quickPart = 8
 )
 
 // Fetcher sends one shared query in each poll and returns the readings of its requests. It implements source.Fetcher.
@@ -39,12 +43,13 @@ type Fetcher struct {
 	limits promapi.Limits
 
 	round        int
-	sections     []*section // nil: the query is not divided
-	undividedAt  int        // the round in which the query is sent undivided again
-	mergeAt      int        // the round from which sections are merged
-	pausedUntil  int        // the round before which the query is not divided
-	failedRounds int        // consecutive rounds without success
-	namespaces   []string   // of the requests, sorted
+	quick        time.Duration // how long a quick section may take
+	sections     []*section    // nil: the query is not divided
+	undividedAt  int           // the round in which the query is sent undivided again
+	mergeAt      int           // the round from which sections are merged
+	pausedUntil  int           // the round before which the query is not divided
+	failedRounds int           // consecutive rounds without success
+	namespaces   []string      // of the requests, sorted
 	violations   map[string]Limit
 	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: not counted yet
 }
@@ -54,12 +59,10 @@ func newFetcher(q sharedQuery, l promapi.Limits) *Fetcher { return &Fetcher{quer
 // Fetch implements source.Fetcher. The readings of a namespace over a limit are missing.
 func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
 	f.round++
+	f.quick = timeLeft(ctx) / quickPart
 	if f.sections == nil || f.round >= f.undividedAt {
 		whole := &part{requests: requests, out: out, limits: f.limits, round: f.round}
-		if f.sections != nil {
-			whole.series = map[string]int{}
-		}
-		bytes, err = f.query.run(ctx, whole)
+		bytes, err = f.fetchUndivided(ctx, whole)
 		if err == nil {
 			f.sections, f.violations, f.outside, f.failedRounds = nil, nil, nil, 0
 			return bytes, nil
@@ -75,6 +78,26 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	}
 	n, err := f.fetchSections(ctx, requests, out)
 	return bytes + n, err
+}
+
+// fetchUndivided sends the undivided query. If the query is divided, this is a trial of the undivided one, which leaves half of the time to
+// the sections.
+func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64, err error) {
+	if f.sections != nil {
+		whole.series = map[string]int{}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeLeft(ctx)/2)
+		defer cancel()
+	}
+	return f.query.run(ctx, whole)
+}
+
+// timeLeft returns the time until the deadline of ctx, or a very long time if it has none.
+func timeLeft(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return time.Until(deadline) // I/O edge: the time limit of the poll
+	}
+	return math.MaxInt64
 }
 
 // Violations returns the namespaces that exceeded a limit in the last round.
@@ -139,7 +162,7 @@ func (f *Fetcher) share() promapi.Limits {
 // fetchSections queries each section, and divides those that fail.
 func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
 	f.namespaces = namespacesOf(requests)
-	queue, queries, succeeded := queryOrder(align(f.sections, f.namespaces), f.share()), 0, 0
+	queue, queries, succeeded := queryOrder(align(f.sections, f.namespaces), f.share(), f.quick), 0, 0
 	var done []*section
 	for len(queue) > 0 {
 		s := queue[0]
@@ -177,12 +200,12 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 
 var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
 
-// failRound handles a round in which no section succeeded. If all sections were queried, or if this happened in maxFailedRounds consecutive
-// rounds, the cause is the query or the server and not the series of one namespace. The query is then not divided for undividedInterval
-// rounds.
+// failRound handles a round in which no section succeeded. If the server refused all sections, or if this happened in maxFailedRounds
+// consecutive rounds, the cause is the query or the server and not the series of one namespace. The query is then not divided for
+// undividedInterval rounds. A section for which the time was too short is not refused: an earlier section can have used up the time.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
-	all := !slices.ContainsFunc(f.sections, func(s *section) bool { return errors.Is(s.cause, errNotQueried) })
+	all := !slices.ContainsFunc(f.sections, func(s *section) bool { return errors.Is(s.cause, errNotQueried) || tookTooLong(s.cause) })
 	if err == nil {
 		err = errNotQueried
 	}
@@ -198,14 +221,12 @@ func (f *Fetcher) failRound(err error) error {
 func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []source.Request, out []scaling.Reading,
 ) (pieces []*section, bytes int64) {
 	p := f.partOf(s, requests)
-	if deadline, ok := ctx.Deadline(); ok { // a slow section leaves half of the time to the others
-		left := time.Until(deadline) // I/O edge: the time limit of the poll
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, left/2)
-		defer cancel()
-	}
-	bytes, err := f.query.run(ctx, p)
+	left := timeLeft(ctx)
+	limited, cancel := context.WithTimeout(ctx, left/2) // a slow section leaves half of the time to the others
+	defer cancel()
+	bytes, err := f.query.run(limited, p)
 	limit := limitOf(err)
+	s.took = left - timeLeft(ctx)
 	s.ok, s.cause, s.limit, s.waited = err == nil, err, "", 0
 	switch {
 	case err == nil:
@@ -251,7 +272,7 @@ func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) 
 		q.keepTotals(causes)
 	}
 	if f.round >= f.mergeAt {
-		f.sections = merge(f.sections, f.limits)
+		f.sections = merge(f.sections, f.limits, f.quick)
 	}
 }
 

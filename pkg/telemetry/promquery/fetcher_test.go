@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -21,6 +22,7 @@ type load struct {
 	bytes   int64
 	refused bool // the server refuses the query for its series
 	slow    bool // the server does not finish the query for its series
+	takes   time.Duration
 }
 
 // fakeQuery is a shared query. The reading of each request is the number of series of its namespace.
@@ -50,6 +52,11 @@ func (f *fakeQuery) run(ctx context.Context, p *part) (int64, error) {
 		l := f.loads[n]
 		if l.slow {
 			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		select {
+		case <-time.After(l.takes):
+		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 		if l.refused {
@@ -220,6 +227,32 @@ func TestNamespaceWhoseQueryIsSlowIsIsolated(t *testing.T) {
 	if f.violations["evil"] != LimitRefused || len(f.violations) != 1 {
 		t.Errorf("violations %v", f.violations)
 	}
+}
+
+// The time of a round is not enough for the queries of two of three namespaces. When the first round of the division fails for all of them,
+// the third must still be queried alone in the next round. Later it must have a reading in each round, also when the undivided query is
+// tried again.
+func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		query := &fakeQuery{loads: map[string]load{"a-evil": {takes: time.Minute}, "b-evil": {takes: 2 * time.Second},
+			"victim": {takes: 700 * time.Millisecond, series: 3}}}
+		f := newFetcher(query, fakeLimits)
+		requests := requestsIn("a-evil", "b-evil", "victim")
+		for round := range 3 * undividedInterval {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			got, err := fetchRound(ctx, f, requests)
+			cancel()
+			if round >= 2 && (err != nil || !got["victim"].Known || got["a-evil"].Known) {
+				t.Fatalf("round %d: %+v, %v", round, got, err)
+			}
+			if round == 2 && f.violations["victim"] != "" {
+				t.Errorf("round %d: violations %v", round, f.violations)
+			}
+		}
+		if f.violations["a-evil"] != LimitRefused || len(f.violations) != 1 {
+			t.Errorf("violations %v", f.violations)
+		}
+	})
 }
 
 func TestNamespaceWithoutAPolicyIsReportedAsOutside(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
@@ -39,11 +38,10 @@ func limitOf(err error) Limit {
 		return LimitSeries
 	case errors.Is(err, fetch.ErrTruncated):
 		return LimitBytes
-	case errors.Is(err, context.DeadlineExceeded):
+	case tookTooLong(err):
 		return LimitRefused
 	case errors.As(err, &status):
-		tooSlow := status.Code == 503 && strings.Contains(status.Body, `"errorType":"timeout"`)
-		if tooSlow || slices.Contains([]int{400, 413, 414, 422}, status.Code) {
+		if slices.Contains([]int{400, 413, 414, 422}, status.Code) {
 			return LimitRefused
 		}
 	case errors.As(err, &api):
@@ -52,4 +50,10 @@ func limitOf(err error) Limit {
 		}
 	}
 	return ""
+}
+
+// tookTooLong reports whether a query failed because it did not finish within its time limit, at the server or at this client.
+func tookTooLong(err error) bool {
+	var status *fetch.StatusError
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.TimedOut()
 }

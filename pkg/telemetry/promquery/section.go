@@ -3,6 +3,7 @@ package promquery
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
@@ -15,8 +16,9 @@ type section struct {
 	waited     int      // rounds since it was queried last
 	series     int      // of its last usable answer
 	bytes      int64
-	limit      Limit // that its single namespace exceeded
-	cause      error // why it has no answer in this round
+	took       time.Duration // of its last query
+	limit      Limit         // that its single namespace exceeded
+	cause      error         // why it has no answer in this round
 	failures   int
 	retryAt    int // the round from which a namespace over a limit is queried again
 }
@@ -50,16 +52,17 @@ func (s *section) halves() []*section {
 	}
 }
 
-// merge combines sections that succeeded, if their responses are small enough: the sum of their series and the sum of their bytes must be
-// at most four fifths of the limits of one response.
-func merge(sections []*section, l promapi.Limits) (out []*section) {
+// merge combines sections that succeeded, if their responses are small and quick enough: the sum of their series and the sum of their bytes
+// must be at most four fifths of the limits of one response, and the sum of their times at most quick.
+func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*section) {
 	var open *section
 	for _, s := range sections {
 		if s.cause != nil {
 			out = append(out, s)
 			continue
 		}
-		if open != nil && (open.series+s.series)*5 <= l.Series*4 && (open.bytes+s.bytes)*5 <= l.Bytes*4 {
+		if open != nil && (open.series+s.series)*5 <= l.Series*4 && (open.bytes+s.bytes)*5 <= l.Bytes*4 && open.took+s.took <= quick {
+			open.took += s.took
 			open.namespaces = slices.Sorted(slices.Values(append(open.namespaces, s.namespaces...)))
 			open.series, open.bytes, open.merged = open.series+s.series, open.bytes+s.bytes, true
 			continue
@@ -70,16 +73,16 @@ func merge(sections []*section, l promapi.Limits) (out []*section) {
 	return out
 }
 
-// queryOrder returns the sections in the order in which they are queried. Small sections that succeeded in their last query are first, so
-// that their namespaces have a reading in each round. After them, large sections that succeeded alternate with sections that failed. Within
+// queryOrder returns the sections in the order in which they are queried. Small and quick sections that succeeded in their last query are
+// first, so that their namespaces have a reading in each round. After them, large sections that succeeded alternate with sections that failed. Within
 // each of these three kinds, the section that has not been queried for the most rounds is first.
-func queryOrder(sections []*section, share promapi.Limits) []*section {
+func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) []*section {
 	var small, large, failed []*section
 	for _, s := range sections {
 		switch {
 		case !s.ok:
 			failed = append(failed, s)
-		case s.series*8 <= share.Series && s.bytes*8 <= share.Bytes:
+		case s.series*8 <= share.Series && s.bytes*8 <= share.Bytes && s.took <= quick:
 			small = append(small, s)
 		default:
 			large = append(large, s)

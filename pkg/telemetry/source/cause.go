@@ -43,6 +43,9 @@ func CauseOf(err error) scaling.Cause {
 	case errors.Is(err, fetch.ErrTruncated), errors.Is(err, exposition.ErrTruncated), errors.Is(err, resp.ErrLimit):
 		return scaling.CauseTruncated
 	case errors.As(err, &status):
+		if status.TimedOut() {
+			return scaling.CauseUnreachable
+		}
 		return causeOfStatus(status.Code)
 	case errors.As(err, &address), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), errors.Is(err, ErrForbidden):
 		return scaling.CauseForbidden
