@@ -19,9 +19,9 @@ import (
 )
 
 // TestEachRowFailsWithoutItsDefence applies each removal in turn and runs the sections of hostileCases that contain its rows. The files of
-// the repository are not changed: the edited copies are passed to the compiler with -overlay. Each row of the removal must fail. Other rows
-// that fail are only logged, because rows can share state. The environment variable DEFENCES is a regular expression that selects removals
-// by their text.
+// the repository are not changed: the edited copies are passed to the compiler with -overlay, and to the function shipped. Each row of
+// the removal must fail. Other rows that fail are only logged, because rows can share state. The environment variable DEFENCES is a regular
+// expression that selects removals by their text.
 func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	chosen := regexp.MustCompile(os.Getenv("DEFENCES"))
 	var all removal
@@ -59,16 +59,25 @@ func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	}
 }
 
+// uneditedBinary is the path of the tests without an edit of Go code, or "". It is in a temporary directory of the first run.
+var uneditedBinary string
+
 // runRows builds the tests of this package with a removal applied, and returns for each row that ran whether it failed. A row that ends the
 // process counts as failed; the remaining rows then run again without it. The result is nil if the edited code does not compile.
 func runRows(t *testing.T, r removal) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "pkg.test")
-	if out, err := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", overlay(t, dir, r), "-o", binary,
+	binary, edited := filepath.Join(dir, "pkg.test"), overlay(t, dir, r)
+	compiled := slices.ContainsFunc(r.edits, func(e edit) bool { return strings.HasSuffix(e.file, ".go") })
+	if !compiled && uneditedBinary != "" {
+		binary = uneditedBinary
+	} else if out, err := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-overlay", edited, "-o", binary,
 		".").CombinedOutput(); err != nil {
 		t.Errorf("without %s the code does not compile: %v\n%s", r.what, err, out)
 		return nil
+	}
+	if !compiled {
+		uneditedBinary = binary
 	}
 	rows, log, skip := map[string]bool{}, filepath.Join(dir, "rows"), ""
 	for range 20 {
@@ -76,7 +85,7 @@ func runRows(t *testing.T, r removal) map[string]bool {
 		// announces, which would exhaust the machine.
 		c := exec.Command("sh", "-c", `ulimit -v 8000000; exec "$0" "$@"`, binary, "-test.timeout", "5m", "-test.run",
 			"^TestHostileCases$/"+entrancesOf(r.rows))
-		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, golden.Variable+"=")
+		c.Env = append(os.Environ(), "HOSTILE_ROWS="+log, "HOSTILE_SKIP="+skip, "HOSTILE_OVERLAY="+edited, golden.Variable+"=")
 		out, err := c.CombinedOutput()
 		text, _ := os.ReadFile(log)
 		last := ""

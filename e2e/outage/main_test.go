@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pollEvery is the poll interval of every source of these tests.
+// pollEvery is the poll interval of every source of these tests but one.
 const pollEvery = 2 * time.Second
 
 var (
@@ -69,8 +69,12 @@ func platform(s *stack.Stack) string {
 	for _, f := range faults.All() {
 		text += fmt.Sprintf("- {name: %s, type: prometheus, address: %q, interval: %s, maxBytes: 4Mi}\n", sourceOf(f), addresses[f], pollEvery)
 	}
+	text += fmt.Sprintf("- {name: shared, type: prometheus, address: %q, interval: %s}\n", s.Prometheus.URL, sharedInterval)
 	return text + fmt.Sprintf("- {name: engines, type: scrape, profile: vllm, port: %d, interval: %s}\n", enginePort, pollEvery)
 }
+
+// sharedInterval is the poll interval of the data source that TestNamespacesThatOverloadPrometheusDoNotAffectOthers uses.
+const sharedInterval = 5 * time.Second
 
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
