@@ -126,7 +126,8 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 			traces["a generated day, seed "+seed] = []string{"--requests", day}
 		}
 		examples := filepath.Join("..", "..", "config", "examples")
-		policies := map[string]string{"README.md": readmePolicy(t), "formula.yaml": withSlots(t, filepath.Join(examples, "formula.yaml"), size.slots)}
+		policies := map[string]string{"README.md": readmePolicy(t),
+			"formula.yaml": withSlots(t, filepath.Join(examples, "formula.yaml"), size.slots)}
 		for _, name := range []string{"chat.yaml", "office-hours.yaml"} {
 			policies[name] = filepath.Join(examples, name)
 		}
@@ -144,9 +145,9 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 	}
 }
 
-// costComparable reports whether the cost of an example can be compared with KEDA's. The formula example is for model servers with many slots. With
-// 4 slots, one long conversation fills the KV cache of a replica (16,000 tokens), for which the example adds a replica and KEDA's default
-// does not; its maximum of 6 replicas then limits KEDA and not the example.
+// costComparable reports whether the cost of an example can be compared with KEDA's. The formula example is for model servers with
+// many slots. With 4 slots, one long conversation fills the KV cache of a replica (16,000 tokens), for which the example adds a replica and
+// KEDA's default does not; its maximum of 6 replicas then limits KEDA and not the example.
 func costComparable(name string, size serviceSize) bool {
 	return name != "formula.yaml" || size.slots != "4"
 }

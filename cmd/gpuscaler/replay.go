@@ -66,7 +66,8 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&o.service.Base, "service-base", o.service.Base, "fixed part of the service time of a request")
 	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time per input token")
 	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time per output token, with all slots in use")
-	f.DurationVar(&o.service.Fixed, "service-fixed", 0, "service time of every request; 0: recorded in the traffic, or else computed from its tokens")
+	f.DurationVar(&o.service.Fixed, "service-fixed", 0,
+		"service time of every request; 0: recorded in the traffic, or else computed from its tokens")
 	f.StringToStringVar(&o.measures, "measure", nil, "what a custom signal measures, `SIGNAL=MEASURE`, for example backlog=inSystem; "+
 		"MEASURE is queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime; default: arrivals for a query of rate() or "+
 		"increase(), queue for other queries")

@@ -31,8 +31,8 @@ func (t *traceFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&c.Time, "time-column", "", "column of the timestamp: a header, a dotted JSON key, or #2 for the second")
 	f.StringVar(&c.InputTokens, "input-tokens-column", "", "column of the input tokens")
 	f.StringVar(&c.OutputTokens, "output-tokens-column", "", "column of the output tokens")
-	f.StringVar(&c.Service, "service-column", "", "column of the time that a replica spent on a request, without waits; used instead of token "+
-		"counts; found by itself if it is named like service_seconds or processing_time_ms")
+	f.StringVar(&c.Service, "service-column", "", "column of the time that a replica spent on a request, without waits; "+
+		"used instead of token counts; found by itself if it is named like service_seconds or processing_time_ms")
 	f.StringVar(&t.serviceUnit, "service-unit", "", "unit of that column: s, ms, us or ns; empty: the unit in its name, or s")
 	f.StringVar(&c.Rate, "rate-column", "", "column of the rate, in a file of windowed rates")
 	f.StringVar(&t.unit, "time-unit", "", "unit of numeric timestamps: s, ms, us or ns")

@@ -70,6 +70,13 @@ func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, e
 		return nil, err
 	}
 	out.Runs = append([]Run{first}, slices.Concat(runs...)...)
+	if len(t) == 1 {
+		low, err := c.lowTargets(ctx, &first)
+		if err != nil {
+			return nil, err
+		}
+		out.Warnings = append(out.Warnings, low...)
+	}
 	out.certified(certificates)
 	oracles, err := t.clairvoyant(ctx, certificates, progress)
 	out.Runs = append(out.Runs, oracles...)

@@ -53,7 +53,7 @@ func (c *Case) subject() Subject {
 		out.Traffic.Spot = c.Spot.Name
 	}
 	admission, warnings := c.admission()
-	out.Admission, out.Warnings = &admission, slices.Concat(warnings, c.targetWarnings())
+	out.Admission, out.Warnings = &admission, slices.Concat(warnings, c.targetWarnings(), c.idleActivity())
 	return out
 }
 
@@ -187,12 +187,14 @@ func (c *Case) serviceTime(of string) simulator.Assumption {
 	case recorded == all && all > 0:
 		out.Value, out.Source = "as recorded for each request, "+meanOf(sum, recorded)+" on average", "the traffic"
 	case recorded > 0:
-		out.Value = fmt.Sprintf("as recorded for %d of %d requests, %s on average; for the others %s", recorded, all, meanOf(sum, recorded), formula)
+		out.Value = fmt.Sprintf("as recorded for %d of %d requests, %s on average; for the others %s", recorded, all,
+			meanOf(sum, recorded), formula)
 	default:
 		out.Value = formula
 	}
 	if unknown > 0 {
-		out.Value += fmt.Sprintf("; %d of %d requests have no token counts: %d input and %d output tokens assumed", unknown, all, s.Input, s.Output)
+		out.Value += fmt.Sprintf("; %d of %d requests have no token counts: %d input and %d output tokens assumed",
+			unknown, all, s.Input, s.Output)
 	}
 	return out
 }

@@ -80,8 +80,8 @@ var Chat8B = Service{
 	Input: 1155, Output: 211, CacheTokens: 32000,
 }
 
-// WithSlots returns the service with another number of slots, and a KV cache with as many tokens per slot as before. With an unchanged cache,
-// more slots would fill it with fewer of them in use than the model server accepts.
+// WithSlots returns the service with another number of slots, and a KV cache with as many tokens per slot as before. With an unchanged
+// cache, more slots would fill it with fewer of them in use than the model server accepts.
 func (s Service) WithSlots(slots int) Service {
 	if slots > 0 && s.Slots > 0 {
 		s.CacheTokens = s.CacheTokens / s.Slots * slots

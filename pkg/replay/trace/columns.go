@@ -26,8 +26,8 @@ const (
 
 var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "service time", "rate", "cv", "family"}
 
-// usualNames has, for each role except the service time (see usualService), the headers of public traces and access logs, in the form that plain returns. If a file has several of
-// them, the first name in the list is used.
+// usualNames has, for each role except the service time (see usualService), the headers of public traces and access logs, in the form that
+// plain returns. If a file has several of them, the first name in the list is used.
 var usualNames = [roles][]string{
 	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart",
 		"start", "requesttime", "receivedat", "createdat", "datetime", "date", "t"},

@@ -11,9 +11,9 @@
 // Windowed rates can also be a tar archive with one CSV per client, as in ServeGen (arXiv:2505.09999). [Generate] returns a trace of a
 // [Profile], and [NewGenerator] returns traffic of a Profile that does not end. [OpenSpot] reads a trace of the available spot capacity.
 //
-// Unknown values are not guessed: a request without token counts has [UnknownTokens], one without a service time has 0, and a gap in a rate of more than five minutes is an
-// error unless [Gaps] sets the rate to use. A file that cannot be read is an [*Error] with the file, the line, the found text and the
-// allowed forms.
+// Unknown values are not guessed: a request without token counts has [UnknownTokens], one without a service time has 0, and a gap in a
+// rate of more than five minutes is an error unless [Gaps] sets the rate to use. A file that cannot be read is an [*Error] with
+// the file, the line, the found text and the allowed forms.
 //
 // Reproducibility: random numbers are from PCG-DXSM of math/rand/v2, whose sequence is part of Go's compatibility promise. Logarithm and
 // exponential are implemented here (floats.go), because those of package math use assembly or fused multiply-add on some architectures, so

@@ -1,0 +1,75 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+)
+
+// A target below lowTarget of what a replica serves concurrently is compared with one of suggestedTarget of it. The suggestion is reported
+// only if the traffic then costs at least minAdvisedSaving less, and the SLO is still met: otherwise the low target is justified.
+const lowTarget, suggestedTarget, minAdvisedSaving = 0.5, 0.8, 0.05
+
+// concurrent are the measures that count requests which a replica serves at the same time.
+var concurrent = map[simulator.Measure]string{simulator.InSystem: "requests in flight", simulator.Running: "running requests"}
+
+// lowTargets returns a warning for each signal whose target per replica is far below what a replica serves concurrently, with the cost of a
+// higher target on the same traffic. It runs the policy once more for each of these signals. ours is the run of the policy as it is.
+func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, err error) {
+	p := c.limits()
+	if p.Formula != nil || !ours.MeetsSLO { // a formula can use other numbers than the targets
+		return nil, nil
+	}
+	slots := float64(max(1, c.Service.Slots))
+	knobs := Knobs(c.Policy)
+	search := c.SearchPolicy(knobs)
+	for i := range p.Signals {
+		what := concurrent[simulator.MeaningOf(c.Policy, i, c.Measures).Measure]
+		target := p.Signals[i].Target
+		if what == "" || target >= lowTarget*slots {
+			continue
+		}
+		settings, suggested := Values(knobs), math.Max(1, math.Round(suggestedTarget*slots))
+		for k := range knobs {
+			if knobs[k].Name == p.Signals[i].Name+" target" {
+				settings[k] = suggested
+			}
+		}
+		run, err := search.Play(ctx, settings)
+		if err != nil {
+			return nil, err
+		}
+		if run.MeetsSLO && run.Cost < ours.Cost*(1-minAdvisedSaving) {
+			warnings = append(warnings, fmt.Sprintf(
+				"signal %s: its target of %s %s uses %.0f%% of the %s that a replica serves concurrently; "+
+					"a target of %s would cost $%.2f instead of $%.2f on this traffic, and meet the SLO",
+				p.Signals[i].Name, number(target), what, 100*target/slots, number(slots), number(suggested), run.Cost, ours.Cost))
+		}
+	}
+	return warnings, nil
+}
+
+// idleActivity returns a warning for each signal on GPU activity that cannot lower the target from two replicas to one while requests
+// arrive, if less than one replica is needed on average: a replica with a single request has a high activity.
+func (c *Case) idleActivity() (warnings []string) {
+	served, arrive := c.perReplica(c.Traffic.Duration)
+	p := c.limits()
+	if served == 0 || arrive >= served || p.MaxReplicas < 2 || c.Service.Slots < 2 {
+		return nil
+	}
+	busy := c.assumptions().BusyActivity
+	for i := range p.Signals {
+		s := &p.Signals[i]
+		if simulator.MeaningOf(c.Policy, i, c.Measures).Measure != simulator.Activity || 2*busy <= s.Target {
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf(
+			"signal %s: a replica has at least %.0f%% GPU activity while it serves any request (assumed), so with a target of %.0f%% "+
+				"this signal keeps two replicas, and the traffic needs %.1f on average; "+
+				"requests in flight per replica would be a better signal for this service",
+			s.Name, 100*busy, 100*s.Target, arrive/served))
+	}
+	return warnings
+}
