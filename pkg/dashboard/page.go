@@ -1,6 +1,9 @@
 // Package dashboard serves the web page and the JSON API with the targets of all workloads and the reasons for them. It is read-only and
 // reads the engine's decisions from memory. Package explain explains the target of one workload, package metrics exports Prometheus
 // metrics, and package visitor authenticates users.
+//
+// A Page is an http.Handler with the web page and the API. An API alone serves JSON; both read a store of the engine's decisions at each
+// request.
 package dashboard
 
 import (

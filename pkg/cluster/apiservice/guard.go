@@ -1,5 +1,7 @@
 // Package apiservice registers this release as the server of external metrics. It writes the APIService v1beta1.external.metrics.k8s.io,
 // updates its CA bundle, and reports when the APIService names the Service of another adapter.
+//
+// A Guard watches the APIService and compares it with the expected one after each change. Only the Guard of the leader writes it.
 package apiservice
 
 import (

@@ -1,4 +1,6 @@
 // Package events posts Kubernetes Events. It defines the reasons of all Events of the controller.
+//
+// A Recorder sends the Events in the background, so that a tick never waits for the API server. Other packages use it as a Sender.
 package events
 
 import (

@@ -1,4 +1,6 @@
 // Package scale reads the scale subresource of custom resources. gpuscaler knows their kinds only from its configuration.
+//
+// A Reader reads /scale after each change of an object and puts the result into the cache of the cluster.
 package scale
 
 import (

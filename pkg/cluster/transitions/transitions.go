@@ -1,4 +1,6 @@
 // Package transitions sends an Event about a workload's scaled object when the workload's target changes.
+//
+// A Reporter receives the changes of each tick with Add, and sends at most one Event about a workload in half a minute.
 package transitions
 
 import (

@@ -1,5 +1,7 @@
 // Package compile checks policies and PlatformConfigs and compiles them into the values that the engine uses. It reports all problems
 // of a document. It does no I/O and reads no clock, so the same input has the same result at any time.
+//
+// Policy returns a policy.Compiled for a decoded ScalingPolicy, and Platform a policy.Platform for the PlatformConfig.
 package compile
 
 import (

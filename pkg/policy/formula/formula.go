@@ -1,4 +1,6 @@
 // Package formula compiles a formula in CEL into a function of the signals of a policy.
+//
+// Compile checks the text against the names of the signals. The function that it returns becomes scaling.Policy.Formula.
 package formula
 
 import (

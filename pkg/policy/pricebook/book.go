@@ -1,4 +1,7 @@
 // Package pricebook reads a price book into a cost.Book.
+//
+// A price book is a YAML document of kind PriceBook with the list prices of instance types by region. Its prices apply to nodes whose price
+// Karpenter does not report.
 package pricebook
 
 import (

@@ -1,6 +1,8 @@
 // Package spotbench simulates gpuscaler, Karpenter alone, SkyServe and on-demand nodes on a recorded trace of spot capacity. Each run keeps
 // a fixed number of replicas. The report has the availability and the cost of each run, and the lowest cost of a plan that knows the whole
 // trace.
+//
+// Compare runs a Case and returns its Report.
 package spotbench
 
 import (

@@ -1,5 +1,7 @@
 // Package external reads signals from the cluster's external metrics API: the metrics of any adapter, and the triggers of ScaledObjects
 // through KEDA's adapter.
+//
+// A Fetcher sends one request for each namespace, metric and selector in a poll, however many policies read them.
 package external
 
 import (
