@@ -39,13 +39,13 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	}
 	spot := pool{name: "base-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide, edit: busy}
 	demand := pool{name: "base-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide, edit: busy}
-	pools, whole := []pool{spot, demand}, map[string]string{}
+	pools, contents := []pool{spot, demand}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	chat(t, "base", nil)
 	for _, p := range pools {
-		whole[p.name] = p.face(t)
+		contents[p.name] = p.content(t)
 	}
 	platform := func(base string) string {
 		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, " + base + "nodePools: {spot: base-spot, " +
@@ -77,8 +77,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	g.load(t, map[string]float64{"base/chat": 0})
 	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
-			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+			if content := p.content(t); content != contents[p.name] {
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, content, contents[p.name])
 			}
 		}
 		return nil
@@ -102,8 +102,8 @@ func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 		touch(t, p, `{"spec":{"weight":20}}`)
 		stack.Eventually(t, 20*time.Second, "gpuscaler yields to an edit", func(context.Context) error {
 			s, err := g.status()
-			if err == nil && len(s.Groups["gpu"].Nudges) > 0 {
-				err = fmt.Errorf("still ours: %q", s.Groups["gpu"].Nudges)
+			if err == nil && len(s.Groups["gpu"].Overrides) > 0 {
+				err = fmt.Errorf("still ours: %q", s.Groups["gpu"].Overrides)
 			}
 			return err
 		})

@@ -98,7 +98,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	p := pool{name: "buf-spot", kind: "spot", weight: 80, by: clientSide} // no consent is needed, because gpuscaler owns the buffer
 	p.create(t)
 	chat(t, "buf", nil)
-	face := p.face(t)
+	content := p.content(t)
 	limited := startAt(t, 1, "buf", map[string]string{"platform.yaml": buffering("buf-spot"), "chat.yaml": soon("buf", 2)})
 	stack.Eventually(t, time.Minute, "the log reports a template without GPU requests", func(context.Context) error {
 		if log := limited.tail(10000); !strings.Contains(log, "has limits of GPUs but no requests") {
@@ -150,8 +150,8 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	g.run(t)
 	stack.Eventually(t, 20*time.Second, "the next leader deletes the buffer", noBuffer("buf"))
 	g.group(t, 90*time.Second, "Karpenter removes the nodes", on(0, 0))
-	if now := p.face(t); now != face {
-		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, face)
+	if now := p.content(t); now != content {
+		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, content)
 	}
 
 	g.write(t, "chat.yaml", soon("buf", 1))

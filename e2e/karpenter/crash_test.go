@@ -28,13 +28,13 @@ import (
 
 // crashGroups has one group for each state with an override: its name and its settings in the PlatformConfig.
 var crashGroups = map[string]string{
-	"zero":  "zeroLimit: true, nodePools: {spot: crash-zero}",
-	"left":  "nodePools: {spot: crash-left}",
-	"hold":  "nodePools: {spot: crash-hold}",
-	"cap":   "spotWaitTimeout: 4m, nodePools: {spot: crash-cap-spot, on-demand: crash-cap-od}",
-	"fall":  "nodePools: {spot: crash-fall-spot, on-demand: crash-fall-od}",
-	"probe": "nodePools: {spot: crash-probe-spot, on-demand: crash-probe-od}",
-	"move":  "nodePools: {spot: crash-move-spot, on-demand: crash-move-od}",
+	"zero":     "zeroLimit: true, nodePools: {spot: crash-zero}",
+	"expired":  "nodePools: {spot: crash-expired}",
+	"freeze":   "nodePools: {spot: crash-freeze}",
+	"cap":      "spotWaitTimeout: 4m, nodePools: {spot: crash-cap-spot, on-demand: crash-cap-od}",
+	"fallback": "nodePools: {spot: crash-fallback-spot, on-demand: crash-fallback-od}",
+	"probe":    "nodePools: {spot: crash-probe-spot, on-demand: crash-probe-od}",
+	"move":     "nodePools: {spot: crash-move-spot, on-demand: crash-move-od}",
 }
 
 const (
@@ -58,9 +58,9 @@ func crashPolicy(group, schedule string) string {
 // crash is the environment of the crash test: the NodePools, their content before the test, and the directory from which gpuscaler reads
 // policies.
 type crash struct {
-	pools []pool
-	faces map[string]string
-	dir   string
+	pools    []pool
+	contents map[string]string
+	dir      string
 }
 
 func (c *crash) put(t *testing.T, name, text string) {
@@ -70,9 +70,9 @@ func (c *crash) put(t *testing.T, name, text string) {
 	}
 }
 
-// past starts a fast process whose clock is behind real time and equals it at the time meets. The process leaves the same overrides and
-// timestamps as a controller that crashed a few minutes ago.
-func (c *crash) past(t *testing.T, name string, meets time.Time) *fastProcess {
+// startInPast starts a fast process whose clock is behind real time and equals it at the time equalAt. The process leaves the same overrides
+// and timestamps as a controller that crashed a few minutes ago.
+func (c *crash) startInPast(t *testing.T, name string, equalAt time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -80,7 +80,7 @@ func (c *crash) past(t *testing.T, name string, meets time.Time) *fastProcess {
 	}
 	load, status := fastFiles(dir)
 	g := &fastProcess{dir: dir, config: fastConfig{Kubeconfig: suite.account, Policies: c.dir, Load: load, Status: status, Prefix: name,
-		Epoch: meets, Speed: speed}}
+		Epoch: equalAt, Speed: speed}}
 	g.load(t, nil)
 	g.run(t)
 	t.Cleanup(func() {
@@ -91,14 +91,14 @@ func (c *crash) past(t *testing.T, name string, meets time.Time) *fastProcess {
 	return g
 }
 
-// whole returns a check that the named NodePools have exactly the content that they had before the test, including the owners of their
+// restored returns a check that the named NodePools have exactly the content that they had before the test, including the owners of their
 // fields. Without names it checks all NodePools.
-func (c *crash) whole(t *testing.T, names ...string) func(context.Context) error {
+func (c *crash) restored(t *testing.T, names ...string) func(context.Context) error {
 	return func(context.Context) error {
 		var all error
 		for _, p := range c.pools {
-			if face := p.face(t); face != c.faces[p.name] && (len(names) == 0 || slices.Contains(names, p.name)) {
-				all = errors.Join(all, fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, face, c.faces[p.name]))
+			if content := p.content(t); content != c.contents[p.name] && (len(names) == 0 || slices.Contains(names, p.name)) {
+				all = errors.Join(all, fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, content, c.contents[p.name]))
 			}
 		}
 		return all
@@ -121,8 +121,9 @@ func (c *crash) budgets(ctx context.Context, name string) int {
 
 // present returns the overrides that must survive a crash, as one line of text.
 func (c *crash) present(ctx context.Context) string {
-	return fmt.Sprintf("zero %s, hold %d, fall %s, probe %s", c.pool("crash-zero").limitNow(ctx), c.budgets(ctx, "crash-hold"),
-		c.weight(ctx, "crash-fall-od"), c.pool("crash-probe-spot").limitNow(ctx))
+	return fmt.Sprintf("zero limit %s, freeze budgets %d, fallback weight %s, probe limit %s",
+		c.pool("crash-zero").limitNow(ctx), c.budgets(ctx, "crash-freeze"),
+		c.weight(ctx, "crash-fallback-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
 // ownType returns an edit that gives a NodePool its own node label and, if market has one for the group, its own instance type.
@@ -156,16 +157,16 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	replicas(t, real, 0)
 	crashed(t, c)
 	leftover(t, c)
-	c.put(t, "platform", crashPlatform("zero", "left", "hold", "cap", "fall", "probe", "move"))
+	c.put(t, "platform", crashPlatform("zero", "expired", "freeze", "cap", "fallback", "probe", "move"))
 	opens := time.Now().UTC().Truncate(time.Minute).Add(3 * time.Minute).Format("2006-01-02T15:04")
-	c.put(t, "hold", crashPolicy("hold", fmt.Sprintf(`{name: peak, timezone: UTC, from: %q, until: "2099-12-31", minReplicas: 1}`, opens)))
+	c.put(t, "freeze", crashPolicy("freeze", fmt.Sprintf(`{name: peak, timezone: UTC, from: %q, until: "2099-12-31", minReplicas: 1}`, opens)))
 	replicas(t, real, 2)
 
-	stack.Eventually(t, 40*time.Second, "an expired consolidation freeze is removed", c.whole(t, "crash-left"))
+	stack.Eventually(t, 40*time.Second, "an expired consolidation freeze is removed", c.restored(t, "crash-expired"))
 	stack.Eventually(t, 40*time.Second, "a limit cap is removed until demand has been known for a while",
-		c.whole(t, "crash-cap-spot", "crash-cap-od"))
+		c.restored(t, "crash-cap-spot", "crash-cap-od"))
 	stack.Eventually(t, 40*time.Second, "an unfinished move leaves no annotation", unmarked("crash"))
-	present := "zero 0, hold 3, fall 81, probe 1"
+	present := "zero limit 0, freeze budgets 3, fallback weight 81, probe limit 1"
 	unchanged := func(context.Context) error {
 		if now := c.present(t.Context()); now != present {
 			return fmt.Errorf("%s, want %s", now, present)
@@ -193,7 +194,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 // NodePool again after each change of its spec.
 func (c *crash) generations(t *testing.T) map[string]int64 {
 	all := map[string]int64{}
-	for _, name := range []string{"crash-zero", "crash-hold", "crash-fall-spot", "crash-fall-od", "crash-probe-spot", "crash-probe-od"} {
+	for _, name := range []string{"crash-zero", "crash-freeze", "crash-fallback-spot", "crash-fallback-od", "crash-probe-spot",
+		"crash-probe-od"} {
 		all[name] = c.pool(name).get(t.Context()).GetGeneration()
 	}
 	return all
@@ -201,7 +203,7 @@ func (c *crash) generations(t *testing.T) map[string]int64 {
 
 func crashScene(t *testing.T) *crash {
 	t.Helper()
-	c := &crash{faces: map[string]string{}, dir: filepath.Join(suite.Dir, "policies")}
+	c := &crash{contents: map[string]string{}, dir: filepath.Join(suite.Dir, "policies")}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -212,9 +214,9 @@ func crashScene(t *testing.T) *crash {
 		c.pools = append(c.pools, p)
 	}
 	add("zero", "crash-zero", "spot", 80, int64(16))
-	add("left", "crash-left", "spot", 80, nil)
-	add("hold", "crash-hold", "spot", 80, nil)
-	for _, group := range []string{"cap", "fall", "probe", "move"} {
+	add("expired", "crash-expired", "spot", 80, nil)
+	add("freeze", "crash-freeze", "spot", 80, nil)
+	for _, group := range []string{"cap", "fallback", "probe", "move"} {
 		add(group, "crash-"+group+"-spot", "spot", 80, int64(16))
 		add(group, "crash-"+group+"-od", "on-demand", 20, nil)
 	}
@@ -222,14 +224,14 @@ func crashScene(t *testing.T) *crash {
 		if p.by == updated {
 			c.pools[i].weight++ // the weight that create has set
 		}
-		c.faces[p.name] = p.face(t)
+		c.contents[p.name] = p.content(t)
 	}
 	if err := suite.Namespace(t.Context(), "crash"); err != nil {
 		t.Fatal(err)
 	}
 	for group := range crashGroups {
 		schedule, replicas := crashNever, int32(0)
-		if group == "fall" || group == "probe" || group == "move" {
+		if group == "fallback" || group == "probe" || group == "move" {
 			schedule = crashAlways
 		}
 		c.put(t, group, crashPolicy(group, schedule))
@@ -253,14 +255,14 @@ func crashScene(t *testing.T) *crash {
 // removed, its schedule would apply again in a year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
-	meets := time.Now().Add(time.Minute)
-	then := fastConfig{Epoch: meets, Speed: speed}.now()
+	equalAt := time.Now().Add(time.Minute)
+	then := fastConfig{Epoch: equalAt, Speed: speed}.now()
 	from, until := then.UTC().Add(3*time.Minute).Format("2006-01-02T15:04"), then.UTC().Add(12*time.Minute).Format("2006-01-02T15:04")
-	c.put(t, "left", crashPolicy("left", fmt.Sprintf(`{name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}`, from, until)))
-	c.put(t, "platform", crashPlatform("left"))
-	g := c.past(t, "crash-left", meets)
+	c.put(t, "expired", crashPolicy("expired", fmt.Sprintf(`{name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}`, from, until)))
+	c.put(t, "platform", crashPlatform("expired"))
+	g := c.startInPast(t, "crash-expired", equalAt)
 	stack.Eventually(t, 20*time.Second, "consolidation was frozen", func(ctx context.Context) error {
-		if n := c.budgets(ctx, "crash-left"); n < 2 {
+		if n := c.budgets(ctx, "crash-expired"); n < 2 {
 			return fmt.Errorf("%d budgets", n)
 		}
 		return nil
@@ -291,9 +293,9 @@ func crashed(t *testing.T, c *crash) {
 		scarce(t, of...)
 	}
 	lacks("probe", "move")
-	c.put(t, "platform", crashPlatform("zero", "cap", "fall", "probe", "move"))
+	c.put(t, "platform", crashPlatform("zero", "cap", "fallback", "probe", "move"))
 	// about the time of the kill, because a fallback of 15 minutes must not end before
-	g := c.past(t, "crash-", time.Now().Add(45*time.Second))
+	g := c.startInPast(t, "crash-", time.Now().Add(45*time.Second))
 	scale("probe", 3)
 	scale("move", 3)
 	is := func(within time.Duration, group, phase string) {
@@ -310,8 +312,8 @@ func crashed(t *testing.T, c *crash) {
 	is(time.Minute, "move", "fallback")
 	stack.Eventually(t, time.Minute, "on-demand replicas are ready", workload.HasReplicas(suite.Client, "crash", "move", 3))
 	is(time.Minute, "probe", "probing") // and it stays, because no pod uses the probe
-	lacks("fall")
-	scale("fall", 3)
+	lacks("fallback")
+	scale("fallback", 3)
 	victim := ""
 	stack.Eventually(t, 2*time.Minute, "one group falls back, and in another a replica is in the middle of its move",
 		func(ctx context.Context) error {
@@ -322,8 +324,8 @@ func crashed(t *testing.T, c *crash) {
 			if s.Numbers["crash/move"] > 3 {
 				scale("move", s.Numbers["crash/move"])
 			}
-			if s.Groups["fall"].Phase != "fallback" || s.Groups["probe"].Phase != "probing" {
-				return fmt.Errorf("fall %+v, probe %+v", s.Groups["fall"], s.Groups["probe"])
+			if s.Groups["fallback"].Phase != "fallback" || s.Groups["probe"].Phase != "probing" {
+				return fmt.Errorf("fallback %+v, probe %+v", s.Groups["fallback"], s.Groups["probe"])
 			}
 			var pods corev1.PodList
 			if err := suite.Client.List(ctx, &pods, client.InNamespace("crash"), client.MatchingLabels{"app": "move"}); err != nil {
@@ -347,7 +349,7 @@ func crashed(t *testing.T, c *crash) {
 		t.Fatal(err)
 	}
 	limitCap := c.pool("crash-cap-od").limitNow(t.Context())
-	if now := c.present(t.Context()); now != "zero 0, hold 1, fall 81, probe 1" || limitCap != "0" {
+	if now := c.present(t.Context()); now != "zero limit 0, freeze budgets 1, fallback weight 81, probe limit 1" || limitCap != "0" {
 		t.Fatalf("overrides %s, limit cap %s", now, limitCap)
 	}
 }
@@ -423,11 +425,11 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 	half := func(ctx context.Context) error {
 		for _, p := range c.pools {
 			spec, _ := json.Marshal(p.get(ctx).Object["spec"])
-			if !strings.HasPrefix(c.faces[p.name], "spec "+string(spec)+"\n") {
+			if !strings.HasPrefix(c.contents[p.name], "spec "+string(spec)+"\n") {
 				return fmt.Errorf("%s: spec %s", p.name, spec)
 			}
 		}
-		for _, name := range []string{"crash-zero", "crash-fall-od", "crash-probe-spot", "crash-hold"} {
+		for _, name := range []string{"crash-zero", "crash-fallback-od", "crash-probe-spot", "crash-freeze"} {
 			if c.pool(name).get(ctx).GetAnnotations()["gpuscaler.io/record"] == "" {
 				return fmt.Errorf("%s has no record", name)
 			}
@@ -435,8 +437,8 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 		return nil
 	}
 	stack.Eventually(t, time.Minute, "a restore is half done", half)
-	if face := c.pool("crash-zero").face(t); !strings.Contains(face, "gpuscaler/Update") {
-		t.Errorf("crash-zero has more than its first write:\n%s", face)
+	if content := c.pool("crash-zero").content(t); !strings.Contains(content, "gpuscaler/Update") {
+		t.Errorf("crash-zero has more than its first write:\n%s", content)
 	}
 	kill(t, real, true)
 	for _, u := range refusals {
@@ -444,5 +446,5 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 	}
-	stack.Eventually(t, time.Minute, "the next leader restores every NodePool", c.whole(t))
+	stack.Eventually(t, time.Minute, "the next leader restores every NodePool", c.restored(t))
 }

@@ -34,18 +34,18 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "day-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide, limit: int64(32)}
 	demand := pool{name: "day-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
-	pools, faces, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
+	pools, contents, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	chat(t, "day", nil)
 	for _, p := range pools {
-		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
+		contents[p.name], hashes[p.name] = p.content(t), p.hash(t.Context())
 	}
-	whole := func(context.Context) error {
+	restored := func(context.Context) error {
 		for _, p := range pools {
-			if face := p.face(t); face != faces[p.name] {
-				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
+			if content := p.content(t); content != contents[p.name] {
+				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, content, contents[p.name])
 			}
 		}
 		return nil
@@ -111,7 +111,7 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.group(t, 10*time.Second, "the probe continues after a crash", phase("probing", "returning"))
 	g.group(t, 3*time.Minute, "every replica is back on spot, and the Job was not moved", on(6, 1))
 	g.group(t, 30*time.Second, "no override is left", func(s fastGroup) error {
-		if s.Phase != "prefer spot" || len(s.Nudges) > 0 {
+		if s.Phase != "prefer spot" || len(s.Overrides) > 0 {
 			return errors.New("an override is left")
 		}
 		return nil
@@ -119,7 +119,7 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	if n := least.Load(); n < 6 {
 		t.Errorf("at one time only %d of 6 required replicas were ready", n)
 	}
-	stack.Eventually(t, 30*time.Second, "the NodePools are restored", whole)
+	stack.Eventually(t, 30*time.Second, "the NodePools are restored", restored)
 	stack.Eventually(t, 30*time.Second, "no pod has an annotation of gpuscaler", unmarked("day"))
 	var now corev1.Pod
 	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {

@@ -53,7 +53,7 @@ type fastGroup struct {
 	Phase                    string
 	Demand, Pending          int64
 	Reasons, Findings, Plan  []string
-	Nudges                   []string
+	Overrides                []string
 	Surge, AtRisk            int32
 	Capped                   bool
 	SpotNodes, OnDemandNodes int
@@ -264,7 +264,7 @@ func groupOf(r engine.GroupRecord) fastGroup {
 		g.Findings = append(g.Findings, f.Text(r.Group))
 	}
 	for _, n := range r.Overrides {
-		g.Nudges = append(g.Nudges, fmt.Sprintf("%s %s = %s (was %s by %s)", n.Pool, n.Name(), n.Value, n.Original, n.Owner))
+		g.Overrides = append(g.Overrides, fmt.Sprintf("%s %s = %s (was %s by %s)", n.Pool, n.Name(), n.Value, n.Original, n.Owner))
 	}
 	for _, w := range r.Workloads {
 		g.Surge, g.AtRisk, g.Capped = max(g.Surge, w.Advice.Surge), max(g.AtRisk, w.Advice.AtRisk), g.Capped || w.Advice.Capped

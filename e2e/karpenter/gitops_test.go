@@ -162,7 +162,7 @@ func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 	p := pool{name: "argo-spot", kind: "spot", weight: 80, limit: int64(16), nudge: allFields, by: serverSide}
 	p.create(t)
 	hashed(t, p)
-	face := p.face(t)
+	content := p.content(t)
 	a := argo{git: p.object(), trusted: []string{"gpuscaler"}}
 	git := func(value any, fields ...string) {
 		t.Helper()
@@ -204,8 +204,8 @@ func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 	git(int64(80), "weight")
 	git("1s", "disruption", "consolidateAfter")
 	synced("disruption.consolidateAfter", "weight")
-	if now := p.face(t); now != face {
-		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, face)
+	if now := p.content(t); now != content {
+		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, content)
 	}
 }
 

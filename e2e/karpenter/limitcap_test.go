@@ -27,13 +27,13 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "cap-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, limit: int64(16), edit: atOnce}
 	demand := pool{name: "cap-od", kind: "on-demand", weight: 20, nudge: allFields, by: clientSide}
-	pools, whole, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
+	pools, contents, hashes := []pool{spot, demand}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	chat(t, "cap", map[string]string{"pool": spot.name})
 	for _, p := range pools {
-		whole[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
+		contents[p.name], hashes[p.name] = p.content(t), p.hash(t.Context())
 	}
 	group := func(window string) string {
 		if window != "" {
@@ -50,7 +50,7 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	claims := watchClaims(t, "cap")
 
 	began := time.Now()
-	for _, nudge := range []struct {
+	for _, override := range []struct {
 		window string
 		path   []string
 		want   string
@@ -61,8 +61,8 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 		{"disruption: {consolidationPolicy: WhenEmptyOrUnderutilized}", []string{"disruption", "consolidationPolicy"},
 			"WhenEmptyOrUnderutilized"},
 	} {
-		g.write(t, "platform.yaml", group(nudge.window))
-		stack.Eventually(t, 20*time.Second, nudge.window, both(pools, nudge.want, nudge.path...))
+		g.write(t, "platform.yaml", group(override.window))
+		stack.Eventually(t, 20*time.Second, override.window, both(pools, override.want, override.path...))
 	}
 	g.write(t, "platform.yaml", group(""))
 	opened := g.config.now().UTC().Truncate(time.Minute)
@@ -92,8 +92,8 @@ func TestOverridesCauseNoDriftAndLimitsEvictNoPods(t *testing.T) {
 	g.write(t, "chat.yaml", chatPolicy("cap"))
 	stack.Eventually(t, time.Minute, "the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
-			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+			if content := p.content(t); content != contents[p.name] {
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, content, contents[p.name])
 			}
 		}
 		return nil

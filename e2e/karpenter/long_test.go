@@ -20,15 +20,15 @@ import (
 // This test uses real time, because Karpenter evaluates the budget with its own clock.
 func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
-		t.Skip("a hold of minutes on the world's own clock: GPUSCALER_E2E_LONG=1, or make test-long")
+		t.Skip("this test takes minutes, because Karpenter evaluates budgets in real time: set GPUSCALER_E2E_LONG=1 or run make test-long")
 	}
-	held := pool{name: "hold-held", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
-	free := pool{name: "hold-free", kind: "spot", weight: 10, by: clientSide}
-	for _, p := range []pool{held, free} {
+	frozen := pool{name: "freeze-on", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
+	free := pool{name: "freeze-off", kind: "spot", weight: 10, by: clientSide}
+	for _, p := range []pool{frozen, free} {
 		p.create(t)
 	}
-	chat(t, "hold", map[string]string{"pool": held.name})
-	face := held.face(t)
+	chat(t, "freeze", map[string]string{"pool": frozen.name})
+	content := frozen.content(t)
 
 	// The schedule sets a minimum of one replica for one minute and begins within two minutes. gpuscaler must freeze consolidation from now
 	// on.
@@ -36,13 +36,13 @@ func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 	ends := opens.Add(time.Minute)
 	window := fmt.Sprintf("  schedules:\n  - {name: minute, timezone: UTC, from: %q, until: %q, minReplicas: 1}\n",
 		opens.Format("2006-01-02T15:04"), ends.Format("2006-01-02T15:04"))
-	g := startAt(t, 1, "hold", map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: hold-held}}\n"),
-		"chat.yaml":     chatPolicy("hold") + window,
+	g := startAt(t, 1, "freeze", map[string]string{
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, nodePools: {spot: freeze-on}}\n"),
+		"chat.yaml":     chatPolicy("freeze") + window,
 	})
-	g.load(t, map[string]float64{"hold/chat": 0})
+	g.load(t, map[string]float64{"freeze/chat": 0})
 	stack.Eventually(t, time.Minute, "consolidation is frozen", func(ctx context.Context) error {
-		if budgets, _, _ := unstructured.NestedSlice(held.get(ctx).Object, "spec", "disruption", "budgets"); len(budgets) < 3 {
+		if budgets, _, _ := unstructured.NestedSlice(frozen.get(ctx).Object, "spec", "disruption", "budgets"); len(budgets) < 3 {
 			return fmt.Errorf("budgets %v", budgets)
 		}
 		return nil
@@ -56,8 +56,8 @@ func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 		}
 		return len(nodes.Items)
 	}
-	for _, p := range []pool{held, free} {
-		job := lonelyJob(t, "hold", map[string]string{"pool": p.name})
+	for _, p := range []pool{frozen, free} {
+		job := lonelyJob(t, "freeze", map[string]string{"pool": p.name})
 		if err := suite.Client.Delete(t.Context(), job, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -75,21 +75,21 @@ func TestLongConsolidationFreezeEndsWithoutGpuscaler(t *testing.T) {
 		return nil
 	})
 	for time.Now().Before(ends.Add(-5 * time.Second)) {
-		if n := nodesOf(t.Context(), held); n != 1 {
+		if n := nodesOf(t.Context(), frozen); n != 1 {
 			t.Fatalf("%s before the end of the freeze there are %d nodes", time.Until(ends).Round(time.Second), n)
 		}
 		time.Sleep(time.Second)
 	}
 	stack.Eventually(t, 2*time.Minute, "the node is removed after the end of the freeze", func(ctx context.Context) error {
-		if n := nodesOf(ctx, held); n != 0 {
+		if n := nodesOf(ctx, frozen); n != 0 {
 			return fmt.Errorf("%d nodes", n)
 		}
 		return nil
 	})
 	g.run(t)
 	stack.Eventually(t, 30*time.Second, "the next leader removes the override", func(context.Context) error {
-		if now := held.face(t); now != face {
-			return fmt.Errorf("%s\nbefore:\n%s", now, face)
+		if now := frozen.content(t); now != content {
+			return fmt.Errorf("%s\nbefore:\n%s", now, content)
 		}
 		return nil
 	})

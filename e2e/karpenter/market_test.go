@@ -20,9 +20,9 @@ var market = map[string]karpenter.InstanceType{
 	"pack":   {Name: "pair.xlarge", GPUs: 2, Prices: map[string]float64{"spot": 0.64, "on-demand": 1.61}},
 	"unpack": {Name: "twin.xlarge", GPUs: 2, Prices: map[string]float64{"spot": 0.64, "on-demand": 1.61}},
 
-	"crashfall":  {Name: "fall.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
-	"crashprobe": {Name: "probe.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
-	"crashmove":  {Name: "move.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+	"crashfallback": {Name: "fall.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+	"crashprobe":    {Name: "probe.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
+	"crashmove":     {Name: "move.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
 }
 
 var (

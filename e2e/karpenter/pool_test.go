@@ -141,8 +141,8 @@ func (p pool) get(ctx context.Context) *unstructured.Unstructured {
 	return u
 }
 
-// face returns as text everything in a NodePool that a restore must restore: the spec, the annotations, and the owners of the fields.
-func (p pool) face(t *testing.T) string {
+// content returns as text everything in a NodePool that a restore must restore: the spec, the annotations, and the owners of the fields.
+func (p pool) content(t *testing.T) string {
 	t.Helper()
 	u := p.get(t.Context())
 	spec, err := json.Marshal(u.Object["spec"])

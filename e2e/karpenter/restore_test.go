@@ -27,12 +27,12 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 		{name: "restore-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide},
 		{name: "restore-theirs", kind: "reserved", weight: 5, nudge: "limits", by: clientSide},
 	}
-	faces, hashes := map[string]string{}, map[string]string{}
+	contents, hashes := map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	for _, p := range pools {
-		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
+		contents[p.name], hashes[p.name] = p.content(t), p.hash(t.Context())
 	}
 	if err := suite.Nodes(t.Context(), "static", 1, 0); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 		}
 	}
 	put(groups)
-	nudged := func(ctx context.Context) error {
+	overridden := func(ctx context.Context) error {
 		for _, p := range pools {
 			u := p.get(ctx)
 			if h := p.hash(ctx); h == "" || h != hashes[p.name] {
@@ -78,20 +78,20 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 		}
 		return nil
 	}
-	stack.Eventually(t, time.Minute, "the schedule overrides only the allowed fields", nudged)
-	whole := func(context.Context) error {
+	stack.Eventually(t, time.Minute, "the schedule overrides only the allowed fields", overridden)
+	restored := func(context.Context) error {
 		for _, p := range pools {
-			if face := p.face(t); face != faces[p.name] {
-				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, face, faces[p.name])
+			if content := p.content(t); content != contents[p.name] {
+				return fmt.Errorf("%s differs:\n%s\nbefore:\n%s", p.name, content, contents[p.name])
 			}
 		}
 		return nil
 	}
 
 	put(controller.Platform("mode: auto\n"))
-	stack.Eventually(t, 30*time.Second, "without groups the NodePools are restored", whole)
+	stack.Eventually(t, 30*time.Second, "without groups the NodePools are restored", restored)
 	put(groups)
-	stack.Eventually(t, 30*time.Second, "with groups the overrides are set again", nudged)
+	stack.Eventually(t, 30*time.Second, "with groups the overrides are set again", overridden)
 
 	// A user edits an overridden field. The value stays, also after the restore.
 	edit := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"weight":50}}`))
@@ -104,20 +104,20 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	if weight, _, _ := unstructured.NestedInt64(pools[0].get(t.Context()).Object, "spec", "weight"); weight != 50 {
 		t.Errorf("the edit was reverted: weight %d", weight)
 	}
-	faces["restore-spot"] = strings.Replace(faces["restore-spot"], `"weight":80`, `"weight":50`, 1)
+	contents["restore-spot"] = strings.Replace(contents["restore-spot"], `"weight":80`, `"weight":50`, 1)
 
 	var seen atomic.Bool
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
 		for ctx.Err() == nil {
-			if whole(ctx) == nil {
+			if restored(ctx) == nil {
 				seen.Store(true)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
 	restore(t, c.Binary, 3)
-	err = whole(t.Context())
+	err = restored(t.Context())
 	stop()
 	if err != nil && !seen.Load() {
 		t.Errorf("with a running controller the NodePools were never restored: %v", err)
@@ -145,7 +145,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 		return nil
 	})
 	restore(t, c.Binary, 2)
-	if err := whole(t.Context()); err != nil {
+	if err := restored(t.Context()); err != nil {
 		t.Error(err)
 	}
 	restore(t, c.Binary, 0) // the second run has nothing to restore

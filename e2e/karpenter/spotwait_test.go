@@ -24,7 +24,7 @@ func TestLongSpotWaitTimeoutIsPlannedSetAndRemovedWithoutSignals(t *testing.T) {
 		p.create(t)
 	}
 	chat(t, "wait", nil)
-	face := demand.face(t)
+	content := demand.content(t)
 	platform := func(mode string) string {
 		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, mode: " + mode + ", spotWaitTimeout: 4m, " +
 			"nodePools: {spot: wait-spot, on-demand: wait-od}}\n")
@@ -46,8 +46,8 @@ func TestLongSpotWaitTimeoutIsPlannedSetAndRemovedWithoutSignals(t *testing.T) {
 		}
 		return nil
 	})
-	if now := demand.face(t); now != face {
-		t.Errorf("an advisory group wrote:\n%s\nbefore:\n%s", now, face)
+	if now := demand.content(t); now != content {
+		t.Errorf("an advisory group wrote:\n%s\nbefore:\n%s", now, content)
 	}
 
 	g.write(t, "platform.yaml", platform("auto"))

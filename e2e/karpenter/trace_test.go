@@ -35,13 +35,13 @@ func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "trace-spot", kind: "spot", weight: 80, nudge: allFields, by: clientSide}
 	demand := pool{name: "trace-od", kind: "on-demand", weight: 20, nudge: allFields, by: updated, edit: atOnce}
-	pools, whole := []pool{spot, demand}, map[string]string{}
+	pools, contents := []pool{spot, demand}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	chat(t, "trace", nil)
 	for _, p := range pools {
-		whole[p.name] = p.face(t)
+		contents[p.name] = p.content(t)
 	}
 	g := start(t, "trace", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, returnNodesPerHour: 60, nodePools: " +
@@ -65,8 +65,8 @@ func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 	g.group(t, 5*time.Minute, "all nodes are on spot again", on(desired, 0))
 	stack.Eventually(t, time.Minute, "the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
-			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+			if content := p.content(t); content != contents[p.name] {
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, content, contents[p.name])
 			}
 		}
 		return nil

@@ -31,7 +31,7 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	demand := pool{name: "stuck-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide}
 	spot.create(t)
 	demand.create(t)
-	face := demand.face(t)
+	content := demand.content(t)
 	chat(t, "stuck", nil)
 	scarce(t, karpenter.Shortage{CapacityType: "spot", InstanceType: spot.instance()})
 	statefulSet(t, "stuck", "db")
@@ -70,7 +70,7 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 				return fmt.Errorf("no finding %q", want)
 			}
 		}
-		if s.Phase != "prefer spot" || len(s.Nudges) > 0 {
+		if s.Phase != "prefer spot" || len(s.Overrides) > 0 {
 			return errors.New("an override exists although no pod can move")
 		}
 		return nil
@@ -87,8 +87,8 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 		t.Error("the Deployment's replica was missing for some time")
 	}
 	stack.Eventually(t, 30*time.Second, "no pod has an annotation of gpuscaler", unmarked("stuck"))
-	if now := demand.face(t); now != face {
-		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, face)
+	if now := demand.content(t); now != content {
+		t.Errorf("the NodePool differs:\n%s\nbefore:\n%s", now, content)
 	}
 	g.load(t, map[string]float64{"stuck/chat": 0, "stuck/db": 1, "stuck/llm": 1})
 }

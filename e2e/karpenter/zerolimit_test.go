@@ -26,7 +26,7 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 		{name: "zero-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: "8"},
 		{name: "zero-res", kind: "reserved", weight: 10, nudge: allFields, by: updated},
 	}
-	faces, hashes := map[string]string{}, map[string]string{}
+	contents, hashes := map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
@@ -34,7 +34,7 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 	// machine. A pod that could run on any node might then start on an on-demand node first.
 	chat(t, "zero", map[string]string{"pool": pools[0].name})
 	for _, p := range pools {
-		faces[p.name], hashes[p.name] = p.face(t), p.hash(t.Context())
+		contents[p.name], hashes[p.name] = p.content(t), p.hash(t.Context())
 	}
 	g := start(t, "zero", map[string]string{
 		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, nodePools: {spot: " +
@@ -81,16 +81,16 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 	stack.Eventually(t, time.Minute, "the zero limit is removed for the Job and set again after it", limited)
 
 	g.load(t, map[string]float64{"zero/chat": 2})
-	whole := func(context.Context) error {
+	restored := func(context.Context) error {
 		var all error
 		for _, p := range pools {
-			if face := p.face(t); face != faces[p.name] {
-				all = errors.Join(all, fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, faces[p.name]))
+			if content := p.content(t); content != contents[p.name] {
+				all = errors.Join(all, fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, content, contents[p.name]))
 			}
 		}
 		return all
 	}
-	stack.Eventually(t, 20*time.Second, "every pool is restored byte for byte, without fields of gpuscaler", whole)
+	stack.Eventually(t, 20*time.Second, "every pool is restored byte for byte, without fields of gpuscaler", restored)
 	g.group(t, 40*time.Second, "two spot nodes", func(s fastGroup) error {
 		if s.SpotNodes != 2 || s.OnDemandNodes != 0 {
 			return errors.New("not two spot nodes")

@@ -29,13 +29,13 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	t.Parallel()
 	spot := pool{name: "zone-spot", kind: "spot", weight: 80, nudge: allFields, by: updated, edit: atOnce}
 	demand := pool{name: "zone-od", kind: "on-demand", weight: 20, nudge: allFields, by: serverSide, limit: int64(64), edit: atOnce}
-	pools, whole := []pool{spot, demand}, map[string]string{}
+	pools, contents := []pool{spot, demand}, map[string]string{}
 	for _, p := range pools {
 		p.create(t)
 	}
 	chat(t, "zone", nil)
 	for _, p := range pools {
-		whole[p.name] = p.face(t)
+		contents[p.name] = p.content(t)
 	}
 	platform := func(fallback string) string {
 		return controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, fallback: " + fallback + ", nodePools: {spot: " +
@@ -124,8 +124,8 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	g.group(t, 2*time.Minute, "only the node of the Job is left", on(0, 1))
 	stack.Eventually(t, time.Minute, "the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {
-			if face := p.face(t); face != whole[p.name] {
-				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, face, whole[p.name])
+			if content := p.content(t); content != contents[p.name] {
+				return fmt.Errorf("%s by %s differs:\n%s\nbefore:\n%s", p.name, p.by, content, contents[p.name])
 			}
 		}
 		return nil

@@ -164,8 +164,8 @@ func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	s.backlog(t, 35)
 	stack.Eventually(t, 60*time.Second, "seven replicas by KEDA's trigger", s.has(7))
 	stack.Eventually(t, 30*time.Second, "the explanation has a target of four", s.explained(func(e explain.Explanation) error {
-		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.Follower != nil {
-			return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
+		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.ScaledBy != nil {
+			return fmt.Errorf("%s: target %d, current %d, scaled by %+v", e.Mode, e.Target, e.Current, e.ScaledBy)
 		}
 		return nil
 	}))
@@ -202,8 +202,8 @@ spec:
 `, name, s.ns, s.queue()))
 	stack.Eventually(t, 20*time.Second, "the explanation has a target of four and two replicas",
 		s.explained(func(e explain.Explanation) error {
-			if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.Follower != nil {
-				return fmt.Errorf("%s: target %d, current %d, follower %+v", e.Mode, e.Target, e.Current, e.Follower)
+			if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.ScaledBy != nil {
+				return fmt.Errorf("%s: target %d, current %d, scaled by %+v", e.Mode, e.Target, e.Current, e.ScaledBy)
 			}
 			return nil
 		}))

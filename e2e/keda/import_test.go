@@ -62,8 +62,8 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	}))
 	s.replace(t, plan.Replacement)
 	stack.Eventually(t, 30*time.Second, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
-		if e.Follower == nil || !e.Follower.Exact || e.Target != 4 || e.Degraded {
-			return fmt.Errorf("%d, degraded %t, follower %+v", e.Target, e.Degraded, e.Follower)
+		if e.ScaledBy == nil || !e.ScaledBy.Exact || e.Target != 4 || e.Degraded {
+			return fmt.Errorf("%d, degraded %t, scaled by %+v", e.Target, e.Degraded, e.ScaledBy)
 		}
 		return nil
 	}))
@@ -78,8 +78,8 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	s.replace(t, plan.Rollback)
 	put(plan.Policy)
 	stack.Eventually(t, 20*time.Second, "the old metric is read again", s.explained(func(e explain.Explanation) error {
-		if e.Follower != nil {
-			return fmt.Errorf("follower %+v", e.Follower)
+		if e.ScaledBy != nil {
+			return fmt.Errorf("scaled by %+v", e.ScaledBy)
 		}
 		return nil
 	}))

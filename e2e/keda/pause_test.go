@@ -57,8 +57,8 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 		stack.Eventually(t, 30*time.Second, "after "+c.annotation, s.has(c.free))
 	}
 	stack.Eventually(t, 30*time.Second, "no pause is in force", s.explained(func(e explain.Explanation) error {
-		if e.Operator != nil || e.Follower == nil || !e.Follower.Exact {
-			return fmt.Errorf("operator %+v, follower %+v", e.Operator, e.Follower)
+		if e.Operator != nil || e.ScaledBy == nil || !e.ScaledBy.Exact {
+			return fmt.Errorf("operator %+v, scaled by %+v", e.Operator, e.ScaledBy)
 		}
 		return nil
 	}))

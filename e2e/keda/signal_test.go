@@ -51,8 +51,8 @@ signals:
 	s.backlog(t, 37)
 	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.has(4))
 	stack.Eventually(t, 30*time.Second, "explain shows the trigger's reading", s.explained(func(e explain.Explanation) error {
-		if v := e.Signals[0].Value; e.Signals[0].Type != "keda" || v == nil || *v != 37 || e.Follower == nil || !e.Follower.Exact {
-			return fmt.Errorf("signals %+v, follower %+v", e.Signals, e.Follower)
+		if v := e.Signals[0].Value; e.Signals[0].Type != "keda" || v == nil || *v != 37 || e.ScaledBy == nil || !e.ScaledBy.Exact {
+			return fmt.Errorf("signals %+v, scaled by %+v", e.Signals, e.ScaledBy)
 		}
 		return nil
 	}))

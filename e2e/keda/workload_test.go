@@ -117,8 +117,8 @@ func (s *scaledWorkload) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
 	stack.Eventually(t, 30*time.Second, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
-		if e.Follower == nil || e.Follower.Kind != "ScaledObject" {
-			return fmt.Errorf("follower %+v", e.Follower)
+		if e.ScaledBy == nil || e.ScaledBy.Kind != "ScaledObject" {
+			return fmt.Errorf("scaled by %+v", e.ScaledBy)
 		}
 		return nil
 	}))

@@ -28,8 +28,8 @@ func TestDefaultToleranceOfAnHPAIsReported(t *testing.T) {
 	}
 	stack.Eventually(t, 25*time.Second, "an Event on the HPA", suite.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
 	stack.Eventually(t, 30*time.Second, "explain says that the HPA is not exact, and why", s.Explained(func(e explain.Explanation) error {
-		if e.Follower == nil || e.Follower.Exact || !strings.Contains(e.Follower.Why, "tolerance") {
-			return fmt.Errorf("it says %+v", e.Follower)
+		if e.ScaledBy == nil || e.ScaledBy.Exact || !strings.Contains(e.ScaledBy.Why, "tolerance") {
+			return fmt.Errorf("it says %+v", e.ScaledBy)
 		}
 		return nil
 	}))

@@ -30,7 +30,7 @@ signals:
 	stack.Eventually(t, 30*time.Second, "five replicas", s.HasReplicas(5))
 	stack.Eventually(t, 30*time.Second, "explain names the cause and reports that the HPA follows exactly",
 		s.Explained(func(e explain.Explanation) error {
-			recommends, f := e.Signals[0].Recommends, e.Follower
+			recommends, f := e.Signals[0].Recommends, e.ScaledBy
 			if e.Target != 5 || e.Degraded || recommends == nil || *recommends != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
 				return fmt.Errorf("explanation %+v, HPA %+v", e, f)
 			}

@@ -72,7 +72,7 @@ var filters = map[string]func(*row) bool{
 	"crashing": func(r *row) bool { return r.has("crashing") },
 	"rejected": func(r *row) bool { return r.has("rejected") },
 	"zero":     func(r *row) bool { return r.Decided && r.Target == 0 },
-	"inexact":  func(r *row) bool { return !r.Follower.Exact },
+	"inexact":  func(r *row) bool { return !r.ScaledBy.Exact },
 }
 
 var filterNames = []struct{ name, text string }{
@@ -92,7 +92,7 @@ var orders = map[string]func(a, b *row) int{
 	"reason":  func(a, b *row) int { return cmp.Compare(a.Rule, b.Rule) },
 	"since":   func(a, b *row) int { return a.Since.at.Compare(b.Since.at) },
 	"mode":    func(a, b *row) int { return cmp.Compare(a.Mode, b.Mode) },
-	"follows": func(a, b *row) int { return cmp.Compare(a.Follower.Word, b.Follower.Word) },
+	"follows": func(a, b *row) int { return cmp.Compare(a.ScaledBy.Word, b.ScaledBy.Word) },
 }
 
 // column is a column of the table.
@@ -113,7 +113,7 @@ var columns = []column{
 	{Name: "current", Label: "Current", Class: "num c-current", Why: "spec.replicas of the workload at present"},
 	{Label: "Last 3 hours", Class: "c-spark"}, {Name: "reason", Label: "Reason", Class: "c-why"},
 	{Name: "since", Label: "Since", Class: "num c-since"}, {Name: "mode", Label: "Mode", Class: "c-mode"},
-	{Name: "follows", Label: "Follower", Class: "c-follows",
+	{Name: "follows", Label: "Scaled by", Class: "c-follows",
 		Why: "The HPA or ScaledObject that scales the workload to the target"},
 }
 

@@ -90,11 +90,11 @@ func TestRowAsHTML(t *testing.T) {
 	rising := row{
 		ID: elementID(key), URL: workloadURL(key), Key: key, Decided: true, Target: 9, Current: 9, Ready: 6, Loading: 2, Pending: 1, Mode: "auto",
 		Rule: "combine", Text: "gateway 87 needs 9 replicas (target 10 per replica)", Since: p.moment(nine.Add(-90 * time.Second)),
-		Badges: []badge{{"degraded", "warn", "inputs are missing"}}, Follower: followerCell{"HPA can differ", "tolerance 10%", false},
+		Badges: []badge{{"degraded", "warn", "inputs are missing"}}, ScaledBy: scaledByCell{"HPA can differ", "tolerance 10%", false},
 	}
 	undecided := row{
 		ID: "w1", URL: "workloads/a/b", Key: scaling.Key{Namespace: "a", Name: "b"}, Mode: "hold",
-		Badges: []badge{{"held", "bad", "held"}}, Follower: followerCell{"HPA exact", "", true},
+		Badges: []badge{{"held", "bad", "held"}}, ScaledBy: scaledByCell{"HPA exact", "", true},
 	}
 	first := fragment("overview", "row", rowView{&rising, sparkline{"M0 9H500V3H1000V20H0Z", "M0 9H1000"}})
 	golden.Compare(t, "testdata/rows.html", first+fragment("overview", "row", rowView{&undecided, sparkline{}}))

@@ -27,7 +27,7 @@ type row struct {
 	Mode, Rule, Text string
 	Since            moment
 	Badges           []badge
-	Follower         followerCell
+	ScaledBy         scaledByCell
 	searchText       string // in lower case
 }
 
@@ -37,8 +37,8 @@ type badge struct {
 	Why         string
 }
 
-// followerCell is the table cell that shows whether the replicas of a workload follow its target.
-type followerCell struct {
+// scaledByCell is the table cell that shows whether the replicas of a workload follow its target.
+type scaledByCell struct {
 	Word, Why string
 	Exact     bool
 }
@@ -83,7 +83,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 		ID: elementID(k), URL: workloadURL(k), Key: k, Decided: !r.At.IsZero() && !explain.Outdated(r, unserved),
 		Target: r.Decision.Replicas, Current: r.View.Replicas, Ready: r.View.Ready, Loading: r.View.Loading, Pending: r.View.Pending,
 		GPUs: r.View.GPUs, Mode: r.Workload.Mode.String(), Since: p.moment(r.Since),
-		Badges: badges(r, unserved), Follower: newFollowerCell(r.View.ManagedHPA),
+		Badges: badges(r, unserved), ScaledBy: newScaledByCell(r.View.ManagedHPA),
 	}
 	if out.Decided {
 		out.Rule, out.Text = binding(r, policy)
@@ -92,7 +92,7 @@ func (p *Page) row(r *engine.Record, unserved error) row {
 	}
 	words := []string{
 		k.String(), r.Workload.Target.Kind, r.Workload.Target.Name, r.Workload.Group, r.Workload.Origin,
-		out.Mode, out.Rule, out.Text, out.Follower.Word,
+		out.Mode, out.Rule, out.Text, out.ScaledBy.Word,
 	}
 	for _, b := range out.Badges {
 		words = append(words, b.Word)
@@ -139,15 +139,15 @@ func badges(r *engine.Record, unserved error) (all []badge) {
 	return all
 }
 
-func newFollowerCell(f engine.ManagedHPA) followerCell {
+func newScaledByCell(f engine.ManagedHPA) scaledByCell {
 	kind := explain.ShortKind(f.Kind)
 	switch {
 	case kind == "":
-		return followerCell{"none", (*explain.Follower)(nil).Text(), false}
+		return scaledByCell{"none", (*explain.ScaledBy)(nil).Text(), false}
 	case f.Exact:
-		return followerCell{kind + " exact", fmt.Sprintf("%s %s desires %d", kind, f.Name, f.Desired), true}
+		return scaledByCell{kind + " exact", fmt.Sprintf("%s %s desires %d", kind, f.Name, f.Desired), true}
 	}
-	return followerCell{kind + " can differ", f.Why, false}
+	return scaledByCell{kind + " can differ", f.Why, false}
 }
 
 func (r *row) has(words ...string) bool {

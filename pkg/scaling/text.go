@@ -92,12 +92,13 @@ func (r Reason) Text(p *Policy) string {
 		return r.fallbackText(p)
 	case RuleGrowingDemand:
 		u := p.unit(r.Index)
-		return fmt.Sprintf("%s grew from %s to %s: %s by utilization", p.signalName(r.Index), u.Format(r.B), u.Format(r.A), r.noScaleDown())
+		return fmt.Sprintf("%s grew from %s to %s: utilization does not lower the target%s", p.signalName(r.Index), u.Format(r.B),
+			u.Format(r.A), r.belowKept())
 	case RuleLoading:
 		if r.Index >= 0 {
 			return fmt.Sprintf("%s is above its target on %.0f ready %s: %s", p.signalName(r.Index), r.B, plural(r.B, "replica"), r.noScaleDown())
 		}
-		return replicas(r.A) + " loading: signals per replica do not remove them"
+		return replicas(r.A) + " loading: a mean over the ready replicas does not remove them"
 	case RuleTolerance:
 		return fmt.Sprintf("%s of the last target, within the tolerance of %s", Percent.Format(r.A), Percent.Format(r.B))
 	case RulePanic:
@@ -118,10 +119,15 @@ func (r Reason) Text(p *Policy) string {
 // noScaleDown returns "no scale-down", with the number that the rule kept if the rule raised the target. The target may have decreased to
 // that number.
 func (r Reason) noScaleDown() string {
+	return "no scale-down" + r.belowKept()
+}
+
+// belowKept returns " below N" if the rule raised the target to N, and otherwise "".
+func (r Reason) belowKept() string {
 	if r.To > r.From {
-		return fmt.Sprintf("no scale-down below %d", r.To)
+		return fmt.Sprintf(" below %d", r.To)
 	}
-	return "no scale-down"
+	return ""
 }
 
 func (r Reason) limitText(p *Policy) string {

@@ -16,7 +16,7 @@ func TestTextOfEachReason(t *testing.T) {
 	eight := time.Date(2026, 11, 23, 8, 0, 0, 0, zone)
 	p := &Policy{
 		Signals: []Signal{{Name: "gateway", Target: 10, Forecast: Forecast{Window: 5 * time.Minute, Deviations: 2.5}}, {Name: "kv",
-			Unit: Percent, Target: 0.8}, {Name: "ttft", Unit: Seconds, Target: 0.25}},
+			Kind: Mean, Unit: Percent, Target: 0.8}, {Name: "ttft", Kind: Mean, Unit: Seconds, Target: 0.25}},
 		ScaleUp:   Direction{Rates: []RatePolicy{{PercentRate, 100, 15 * time.Second}}},
 		ScaleDown: Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
 		Schedules: []Schedule{{Window: calendar.Window{Name: "office", Location: zone,

@@ -2,8 +2,8 @@
 // ScaledObjects that allow it.
 //
 // An Activator compares the served targets with the replicas in the cache once a second, and writes 1 to /scale of a workload that has 0
-// replicas and a target above 0, and 0 in the opposite case. The HPA scales between 1 and the maximum. A KEDAManager sets KEDA's annotations
-// on ScaledObjects with the annotation gpuscaler.io/manage-keda.
+// replicas and a target above 0, and 0 in the opposite case. The HPA scales between 1 and the maximum. A KEDAManager sets KEDA's
+// annotations on ScaledObjects with the annotation gpuscaler.io/manage-keda.
 package activation
 
 import (

@@ -1,8 +1,8 @@
 // Package nodes observes NodePools, NodeClaims and Nodes, together with the pods that use or need them, and builds the observation from
 // which package capacity decides. Karpenter may be absent, be installed later or be removed.
 //
-// Informers put the objects into a Cache. The engine calls Cache.Observe once for each capacity group and tick, and passes the observation to
-// capacity.Decide.
+// Informers put the objects into a Cache. The engine calls Cache.Observe once for each capacity group and tick, and passes the
+// observation to capacity.Decide.
 package nodes
 
 import (

@@ -57,7 +57,7 @@ type Explanation struct {
 	// A rule without a time prevents a decrease until its condition ends.
 	EarliestScaleDown time.Time `json:"earliestScaleDown,omitzero"`
 	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`
-	Follower          *Follower `json:"follower,omitempty"`
+	ScaledBy          *ScaledBy `json:"scaledBy,omitempty"`
 	Operator          *Operator `json:"operator,omitempty"`
 }
 
@@ -90,8 +90,8 @@ type Without struct {
 	Replicas int32  `json:"replicas"`
 }
 
-// Follower is the object that scales the workload to the target: an HPA, a ScaledObject or gpuscaler itself.
-type Follower struct {
+// ScaledBy is the object that scales the workload to the target: an HPA, a ScaledObject or gpuscaler itself.
+type ScaledBy struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
@@ -119,7 +119,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 		Mode: r.Workload.Mode.String(), Origin: r.Workload.Origin, Active: d.Active, Degraded: d.Degraded,
 		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: d.Text(r.Workload.Policy),
 		Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
-		Follower: newFollower(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
+		ScaledBy: newScaledBy(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
 	}
 	if r.At.IsZero() {
 		e.Binding, e.Why, e.Rules = "", "", []Rule{}
@@ -191,11 +191,11 @@ func RuleName(p *scaling.Policy, rule scaling.Rule, index int8) string {
 	return name
 }
 
-func newFollower(f engine.ManagedHPA) *Follower {
+func newScaledBy(f engine.ManagedHPA) *ScaledBy {
 	if f.Kind == "" {
 		return nil
 	}
-	return &Follower{Kind: f.Kind, Name: f.Name, Desired: f.Desired, Exact: f.Exact, Why: f.Why}
+	return &ScaledBy{Kind: f.Kind, Name: f.Name, Desired: f.Desired, Exact: f.Exact, Why: f.Why}
 }
 
 // NewOperator returns the pause or the override of a user that is in force, or nil.

@@ -160,9 +160,9 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 		fmt.Fprintf(out, "WITHOUT  %s\n", strings.Join(parts, " | "))
 	}
 	fmt.Fprintf(out, "NEXT     %s\n", e.Next(zone))
-	kind := "FOLLOWER"
-	if e.Follower != nil {
-		kind = e.Follower.Short()
+	kind := "SCALED BY"
+	if e.ScaledBy != nil {
+		kind = e.ScaledBy.Short()
 	}
 	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follows())
 }
@@ -190,12 +190,12 @@ func (e Explanation) Follows() string {
 	case e.NotDecided != "":
 		return "not known: there is no current decision"
 	}
-	return e.Follower.Text()
+	return e.ScaledBy.Text()
 }
 
-// Text returns the number of replicas that the follower desires, and whether it follows the target exactly. A nil Follower means that no
+// Text returns the number of replicas that the object desires, and whether it follows the target exactly. A nil ScaledBy means that no
 // object reads the target.
-func (f *Follower) Text() string {
+func (f *ScaledBy) Text() string {
 	switch {
 	case f == nil:
 		return "no HPA or ScaledObject of the scale target reads this target"
@@ -205,8 +205,8 @@ func (f *Follower) Text() string {
 	return fmt.Sprintf("%s desires %d: can differ from the target, %s", f.Name, f.Desired, f.Why)
 }
 
-// Short returns the short form of the follower's kind, for example HPA.
-func (f *Follower) Short() string { return ShortKind(f.Kind) }
+// Short returns the short form of the object's kind, for example HPA.
+func (f *ScaledBy) Short() string { return ShortKind(f.Kind) }
 
 // ShortKind returns the short form of a kind: HPA for HorizontalPodAutoscaler, and other kinds unchanged.
 func ShortKind(kind string) string {

@@ -67,7 +67,7 @@ var (
 			func(r *engine.Record) float64 { return float64(r.At.UnixMilli()) / 1000 }),
 		{describe("binding_rule", "1 for the rule that determined the target.", append(perPolicy[:2:2], "rule")), sendBindingRule},
 		{describe("managed_object_exact", "1 if the HPA or ScaledObject that reads the target follows every change, 0 if it can differ.",
-			append(perPolicy[:2:2], "kind", "name")), sendFollower},
+			append(perPolicy[:2:2], "kind", "name")), sendScaledBy},
 		{describe("signal_value", "Newest value of a signal in its own unit (percentages as fractions); absent while it is unknown.", perSignal),
 			sendSignalValues},
 		{describe("signal_target", "Target of the signal per replica.", perSignal), sendSignalTargets},
@@ -110,7 +110,7 @@ func sendBindingRule(r *engine.Record, send func(float64, ...string)) {
 	send(1, explain.RuleName(r.Workload.Policy, r.Decision.Binding, r.Decision.BindingIndex))
 }
 
-func sendFollower(r *engine.Record, send func(float64, ...string)) {
+func sendScaledBy(r *engine.Record, send func(float64, ...string)) {
 	if f := r.View.ManagedHPA; f.Kind != "" {
 		send(number(f.Exact), f.Kind, f.Name)
 	}

@@ -38,7 +38,7 @@ var docs = map[string]string{
 
 	"Signal.name":   "a short name for formulas and explanations",
 	"Signal.type":   "the source of the value",
-	"Signal.target": "value per replica: 10, 80% or 500ms",
+	"Signal.target": "desired value: a number per replica (10), or a mean over the ready replicas (80%, 500ms)",
 	"Signal.activationTarget": "the workload is active while the value is above this; required for dcgm memory with minReplicas 0, " +
 		"because a loaded model always uses memory",
 	"Signal.metricType": "AverageValue: the reading is a total over the workload. Value: the reading is already a mean over the " +

@@ -1,8 +1,8 @@
 // Package demo runs the simulation of `gpuscaler demo`: policies of three teams, a workload generator and a cluster, simulated by
 // package simulator at an accelerated clock.
 //
-// New creates a Demo and Run simulates it. The servers of `gpuscaler demo` read its engine and its clock, as those of `gpuscaler run` read the
-// engine of the controller.
+// New creates a Demo and Run simulates it. The servers of `gpuscaler demo` read its engine and its clock, as those of `gpuscaler run` read
+// the engine of the controller.
 package demo
 
 import (
