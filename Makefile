@@ -65,8 +65,10 @@ fuzz: ## a minute of each fuzz target
 	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 	    echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime 1m $$package || exit 1; done; done
 
-lint: ## run the linters of .golangci.yml (builds them once, some minutes)
+# e2e/hpacheck is not linted, because it needs Kubernetes' own packages; gofmt and go vet check it.
+lint: ## run the linters of .golangci.yml on both modules (builds them once, some minutes)
 	@$(GOLANGCI) run ./...
+	@cd e2e && $(GOLANGCI) run --config ../.golangci.yml ./...
 
 fmt: ## format the code
 	@gofmt -w cmd pkg config e2e

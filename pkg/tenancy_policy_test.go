@@ -169,8 +169,8 @@ func policyFiles(t *testing.T) entrance {
 		{"an address of one's own, by KEDA's field", "KEDA serverAddress", "no such field",
 			file(signal(`{name: queue, type: prometheus, serverAddress: "http://10.0.0.1", metric: up, target: 1}`))},
 		{"a file as a data source", "CVE-2025-68476 (KEDA reads any file)", "no such data source",
-			file(signal(`{name: queue, type: redis, source: "file:///var/run/secrets/kubernetes.io/serviceaccount/token", listName: ` +
-				`jobs, target: 5}`))},
+			file(signal(`{name: queue, type: redis, source: "file:///var/run/secrets/kubernetes.io/serviceaccount/token", ` +
+				`listName: jobs, target: 5}`))},
 		{"a password file of one's own", "CVE-2025-68476", "no such field",
 			file(signal(`{name: queue, type: redis, source: redis-chat, listName: jobs, target: 5, passwordFile: /etc/shadow}`))},
 		{"another's credentials, by KEDA's field", "KEDA #7782 (ClusterTriggerAuthentication sent to a tenant's URL)", "no such field",
@@ -342,10 +342,10 @@ func annotationEntrance(t *testing.T) entrance {
 		{"a spec that is a bomb", "CVE-2019-11253", "refused", hpa("spec", bomb()+"signals: *a9")},
 		{"a spec that is a list of lists", "", "refused", hpa("spec", strings.Repeat("[", 20_000))},
 		{"a spec that is no YAML", "", "refused", hpa("spec", "signals: [}")},
-		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to " +
-			"4,000 pods", "at most 24 replicas", object("HorizontalPodAutoscaler", func(o *store.Object) {
-			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 9999, good
-		})},
+		{"bounds beyond the platform's, by the HPA's own maxReplicas", "Komodor: 30 to 4,000 pods", "at most 24 replicas",
+			object("HorizontalPodAutoscaler", func(o *store.Object) {
+				o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 9999, good
+			})},
 		{"an HPA with two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 1<<31-1, good
 		})},

@@ -115,8 +115,9 @@ func ports(t *testing.T) entrance {
 			const attempts = 4000
 			occupy(t, open, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", attempts)
 			scraper := ask("http://" + open + "/metrics")
-			for deadline := time.Now().Add(30 * time.Second); closed.Load() < attempts-kept &&
-				time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			deadline := time.Now().Add(30 * time.Second)
+			for closed.Load() < attempts-kept && time.Now().Before(deadline) {
+				time.Sleep(5 * time.Millisecond)
 			}
 			return fmt.Sprintf("%d connections stay open, the metrics are gathered %d times, the scraper gets %s",
 				max(kept, attempts-int(closed.Load())), gathered.Load(), scraper)
@@ -204,8 +205,9 @@ func streams(t *testing.T) []attempt {
 		}},
 		{"4,000 connections that never speak", "", "KEDA reads", func(t *testing.T) string {
 			occupy(t, address, "", 4000)
-			for deadline := time.Now().Add(30 * time.Second); closed.Load() < 4000-64 &&
-				time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			deadline := time.Now().Add(30 * time.Second)
+			for closed.Load() < 4000-64 && time.Now().Before(deadline) {
+				time.Sleep(5 * time.Millisecond)
 			}
 			if n := closed.Load(); n < 4000-64 {
 				return fmt.Sprintf("%d connections are open", 4000-n)

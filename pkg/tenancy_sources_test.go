@@ -262,10 +262,10 @@ func sources(t *testing.T) entrance {
 	}
 	return entrance{"Sources of readings", "A tenant's pods, which gpuscaler scrapes, and a Prometheus server that an attacker controls. " +
 		"An unknown reading never lowers a target.", []attempt{
-		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown", pod(func(w http.ResponseWriter,
-			r *http.Request) {
-			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
-		})},
+		{"a pod that redirects to the cloud's metadata service", "KEDA follows redirects", "unknown",
+			pod(func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+			})},
 		{"a pod that redirects to this machine", "", "unknown", redirecting("/elsewhere", http.StatusTemporaryRedirect, pod)},
 		{"a pod whose address is the cloud's metadata service", "KEDA #7697", "unknown: forbidden", address("169.254.169.254")},
 		{"a pod whose address is that service's, as IPv6", "", "unknown: forbidden", address("fd00:ec2::254")},

@@ -210,9 +210,9 @@ func awsProbes(t *testing.T, query edit) []fieldProbe {
 	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		calls.write("%s %s", r.Form.Get("RoleArn"), r.Form.Get("ExternalId"))
-		fmt.Fprintf(w, `<AssumeRoleResponse `+
-			`xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials><AccessKeyId>AKID%s%s</AccessKeyId>`+
-			`<SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>%s</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`,
+		fmt.Fprintf(w, `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>`+
+			`<AccessKeyId>AKID%s%s</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>`+
+			`<Expiration>%s</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`,
 			r.Form.Get("RoleArn")[len(r.Form.Get("RoleArn"))-1:], r.Form.Get("ExternalId"), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}))
 	t.Cleanup(sts.Close)

@@ -30,8 +30,8 @@ Only the leader serves metrics of policies and groups. The namespace label is th
 `
 
 // description matches the output of prometheus.Desc, which has no getters.
-var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: ` +
-	`"[^"]*",)? constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)",(?: unit: "[^"]*",)? ` +
+	`constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
 func TestMetricsReferenceIsCurrent(t *testing.T) {
 	c := offline(t)

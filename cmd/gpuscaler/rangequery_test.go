@@ -102,10 +102,13 @@ func TestFetchErrorsNameTheCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ want, args string }{
-		{"--prometheus needs --query", ""}, {"exceeded maximum", "--query up"}, {"is not before",
-			"--query up --start 200 --end 100"}, {"use 2026-11-14",
-			"--query up --start yesterday"},
-		{"at least 1s", "--query up --step 1ms"}, {"a longer --step", "--query up --start -10y"}, {"use one of them", "--query up " + file},
+		{"--prometheus needs --query", ""},
+		{"exceeded maximum", "--query up"},
+		{"is not before", "--query up --start 200 --end 100"},
+		{"use 2026-11-14", "--query up --start yesterday"},
+		{"at least 1s", "--query up --step 1ms"},
+		{"a longer --step", "--query up --start -10y"},
+		{"use one of them", "--query up " + file},
 	} {
 		if text, err := execute(append([]string{"trace", "--prometheus", url},
 			strings.Fields(c.args)...)...); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -104,8 +104,8 @@ func TestFaultsAffectOnlyTheirPage(t *testing.T) {
 	if page, status := scrape(t, server, "/dcgm/n0"); len(page) != 0 || status != http.StatusOK {
 		t.Errorf("an empty page has %d families, status %d", len(page), status)
 	}
-	if page, _ := scrape(t, server,
-		"/gateway"); page["inference_extension_flow_control_queue_size"].GetMetric()[0].GetGauge().GetValue() != 3 {
+	page, _ = scrape(t, server, "/gateway")
+	if page["inference_extension_flow_control_queue_size"].GetMetric()[0].GetGauge().GetValue() != 3 {
 		t.Error("the fault of DCGM affects the gateway")
 	}
 }

@@ -54,9 +54,9 @@ var badPods = []struct {
 	{"no node affinity", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = nil }},
 	{"a node selector without a GPU label", "must select nodes", func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"zone": "a"} }},
 	{"an affinity that is only preferred", "must select nodes", func(s *corev1.PodSpec) {
+		preferred := []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term("karpenter.sh/capacity-type", "spot")}}
 		s.NodeSelector = nil
-		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-			Weight: 1, Preference: term("karpenter.sh/capacity-type", "spot")}}}}
+		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}}
 	}},
 	{"no PriorityClass", "must set priorityClassName", func(s *corev1.PodSpec) { s.PriorityClassName = "" }},
 	{"less memory requested than allowed", "requests equal to limits for memory", func(s *corev1.PodSpec) {

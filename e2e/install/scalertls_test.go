@@ -39,7 +39,7 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 				return err
 			}
 			defer answer.Body.Close()
-			// the server speaks gRPC
+			// The server speaks gRPC and rejects the media type of other requests.
 			if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusUnsupportedMediaType {
 				return fmt.Errorf("%s, %w", answer.Status, err)
 			}

@@ -144,7 +144,7 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	}
 	c := crashScene(t)
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
-	// left by another test
+	// Delete the Service of another test.
 	_ = suite.Client.Delete(t.Context(), &corev1.Service{ObjectMeta: (&controller.Controller{}).Deployment().ObjectMeta})
 	if err := suite.Nodes(t.Context(), "crash-cpu", 2, 0); err != nil {
 		t.Fatal(err)
@@ -395,8 +395,9 @@ func kill(t *testing.T, c *controller.Controller, all bool) {
 // the values are restored but gpuscaler still owns the fields. On every other NodePool it rejects the last write, so that the record
 // annotation remains.
 const refusal = `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"crash"},"spec":{
-"failurePolicy":"Fail",` +
-	`"matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],"operations":["UPDATE"]}]},
+"failurePolicy":"Fail",
+"matchConstraints":{"resourceRules":[{"apiGroups":["karpenter.sh"],"apiVersions":["*"],"resources":["nodepools"],
+"operations":["UPDATE"]}]},
 "matchConditions":[{"name":"gpuscaler","expression":"request.userInfo.username.startsWith('system:serviceaccount:gpuscaler-system:')"}],
 "validations":[{"expression":"object.metadata.name == 'crash-zero' ? object.spec != oldObject.spec : 'gpuscaler.io/record' in ` +
 	`object.metadata.annotations || !('gpuscaler.io/record' in oldObject.metadata.annotations)","message":"not now"}]}}`

@@ -140,7 +140,11 @@ func leaderWorkerSet(t *testing.T, namespace, name string) {
 				Name: "v1", Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
 					XPreserveUnknownFields: &anything}},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"}},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Scale: &apiextensionsv1.CustomResourceSubresourceScale{
+						SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas",
+					},
+				},
 			}},
 		},
 	}

@@ -1,5 +1,5 @@
-// Command retries checks the end-to-end tests that failed at first and passed when they were repeated. It reads gotestsum's report of repeated
-// tests and the list of known flaky tests:
+// Command retries checks the end-to-end tests that failed at first and passed when they were repeated. It reads gotestsum's report of
+// repeated tests and the list of known flaky tests:
 //
 //	go run ./retries REPORT flaky.txt
 //

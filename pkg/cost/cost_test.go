@@ -264,8 +264,8 @@ func TestPartsAddUpToTheTotal(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		b := book().With(nil, rapid.SampledFrom([][]Commitment{nil, {{InstanceType: "p5.48xlarge", Count: 2, Hourly: 30}}}).Draw(t,
-			"commitments"))
+		commitments := rapid.SampledFrom([][]Commitment{nil, {{InstanceType: "p5.48xlarge", Count: 2, Hourly: 30}}})
+		b := book().With(nil, commitments.Draw(t, "commitments"))
 		l := NewLedger(Options{Book: b, Resolution: time.Hour})
 		var dollars, hours float64
 		for i := range rapid.IntRange(1, 4).Draw(t, "intervals") {

@@ -12,8 +12,8 @@ import (
 
 // fallbackRecord returns a group in fallback: spot launches fail, and one NodePool does not exist.
 func fallbackRecord() *engine.GroupRecord {
-	spot, demand := engine.PoolUse{Name: "l40s-spot", Exists: true, Ready: true}, engine.PoolUse{Name: "l40s-ondemand",
-		Exists: true, Ready: true}
+	spot := engine.PoolUse{Name: "l40s-spot", Exists: true, Ready: true}
+	demand := engine.PoolUse{Name: "l40s-ondemand", Exists: true, Ready: true}
 	spot.Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6}
 	demand.Use[capacity.OnDemand] = engine.Use{Nodes: 4, GPUs: 16, Used: 16}
 	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // terminating pods count too
@@ -31,11 +31,13 @@ func fallbackRecord() *engine.GroupRecord {
 func TestNodePoolsOfAGroup(t *testing.T) {
 	got := poolsOf(fallbackRecord())
 	want := []NodePool{
-		{Name: "l40s-spot", Group: "chat", Phase: "fallback", CapacityType: "spot", Nodes: 2, Starting: 1, Busy: 6, Idle: 2, Overrides: []Override{
-			{Field: "disruption.budgets", From: "(absent)", To: `[{"nodes":"0"}]`, Reason: "consolidation freeze",
-				Until: nine.Add(19 * time.Minute)}}},
-		{Name: "l40s-ondemand", Group: "chat", Phase: "fallback", CapacityType: "on-demand, reserved", Nodes: 5, Busy: 21, Idle: 0, Overrides: []Override{
-			{Field: "weight", From: "10", To: "60", Reason: "spot fallback"}}},
+		{Name: "l40s-spot", Group: "chat", Phase: "fallback", CapacityType: "spot", Nodes: 2, Starting: 1, Busy: 6, Idle: 2,
+			Overrides: []Override{
+				{Field: "disruption.budgets", From: "(absent)", To: `[{"nodes":"0"}]`, Reason: "consolidation freeze",
+					Until: nine.Add(19 * time.Minute)}}},
+		{Name: "l40s-ondemand", Group: "chat", Phase: "fallback", CapacityType: "on-demand, reserved", Nodes: 5, Busy: 21, Idle: 0,
+			Overrides: []Override{
+				{Field: "weight", From: "10", To: "60", Reason: "spot fallback"}}},
 		{Name: "typo", Group: "chat", Phase: "fallback", Unknown: true, Problem: "the NodePool does not exist"},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -124,10 +124,11 @@ func TestRenewedCertificatesAreUsedByNewConnections(t *testing.T) {
 	roots.AddCert(ours.cert)
 	var shown *x509.Certificate
 	asks := func(a *authority) codes.Code {
-		config := &tls.Config{RootCAs: roots, ServerName: "scaler", Certificates: []tls.Certificate{a.pair(t, "keda")}, VerifyConnection: func(c tls.ConnectionState) error {
+		config := &tls.Config{RootCAs: roots, ServerName: "scaler", Certificates: []tls.Certificate{a.pair(t, "keda")}}
+		config.VerifyConnection = func(c tls.ConnectionState) error {
 			shown = c.PeerCertificates[0]
 			return nil
-		}}
+		}
 		_, err := connect(t, address, credentials.NewTLS(config)).IsActive(soon(t), ref("chat"))
 		return status.Code(err)
 	}

@@ -1,8 +1,8 @@
 // Package golden compares generated text with a file of the repository. Only tests import it.
 //
 // A golden file is either the expected output of a test (testdata/report.txt) or a document that is generated from the code
-// (config/schema/reference.md). A test passes its text to Compare. `UPDATE_GOLDEN=1 go test ./pkg/x` writes the text to the file instead, and
-// `make generate` does so for every package; the change of the file is then reviewed in `git diff`.
+// (config/schema/reference.md). A test passes its text to Compare. `UPDATE_GOLDEN=1 go test ./pkg/x` writes the text to the file instead,
+// and `make generate` does so for every package; the change of the file is then reviewed in `git diff`.
 package golden
 
 import (

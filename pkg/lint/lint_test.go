@@ -276,8 +276,10 @@ func TestRecordedLabelSets(t *testing.T) {
 // GPU series without a pod label have two possible causes: no pod uses a GPU, or the exporter cannot report pods. It is a warning without
 // pods that request GPUs, and an error with one.
 func TestMissingPodLabelIsAnErrorOnlyWhileAPodRequestsGPUs(t *testing.T) {
-	const free, requests = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`, "\nkube_pod_container_resource_requests{namespace=\"chat\"," +
-		"pod=\"llama-0\",resource=\"nvidia_com_gpu\"} 1x40"
+	const (
+		free     = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`
+		requests = "\n" + `kube_pod_container_resource_requests{namespace="chat",pod="llama-0",resource="nvidia_com_gpu"} 1x40`
+	)
 	if found := findingsOf(t, free, nil); found[0].Check != NoPodLabels || found[0].Severity != Warning {
 		t.Errorf("free GPUs: %+v", found)
 	}

@@ -161,10 +161,9 @@ func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 				case 2:
 					stamp = fmt.Sprint(rapid.Int64().Draw(r, "number"))
 				default:
-					stamp = rapid.SampledFrom([]string{"NaN", "-1", "0", "-0", "1e300", "-1e300", "Inf", "-Inf", "9223372036854775807",
-						"-9223372036854775808",
-						"9223372036854775808", "18446744073709551616", "0x7fffffff", "1e18", "null", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59Z",
-						"0001-01-01T00:00:01Z",
+					stamp = rapid.SampledFrom([]string{"NaN", "-1", "0", "-0", "1e300", "-1e300", "Inf", "-Inf",
+						"9223372036854775807", "-9223372036854775808", "9223372036854775808", "18446744073709551616",
+						"0x7fffffff", "1e18", "null", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:01Z",
 						"292277026596-12-04T15:30:07Z", "now"}).Draw(r, "text")
 				}
 				server.does(s.says(stamp))
@@ -219,10 +218,11 @@ func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	server := newPodServer(t)
 	page := func(ahead time.Duration, count int) {
 		at := time.Now().Add(ahead).UnixMilli()
-		server.does(text(fmt.Sprintf("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"1\"} "+
-			"%d %d\n"+
-			"vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} %d %d\nvllm:time_to_first_token_seconds_sum 5 "+
-			"%d\nvllm:time_to_first_token_seconds_count %d %d\n",
+		server.does(text(fmt.Sprintf("# TYPE vllm:time_to_first_token_seconds histogram\n"+
+			"vllm:time_to_first_token_seconds_bucket{le=\"1\"} %d %d\n"+
+			"vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} %d %d\n"+
+			"vllm:time_to_first_token_seconds_sum 5 %d\n"+
+			"vllm:time_to_first_token_seconds_count %d %d\n",
 			count, at, count, at, at, count, at)))
 	}
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "timeToFirstToken",

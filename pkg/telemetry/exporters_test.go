@@ -57,12 +57,14 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 		"the old label names beside exported":                       scraped + `,exported_namespace="chat",exported_pod_name="llama-0"`,
 		"labels of scrape configurations by annotation":             scraped + `,kubernetes_namespace="chat",kubernetes_pod_name="llama-0"`,
 		"labels of OpenTelemetry":                                   scraped + `,k8s_namespace_name="chat",k8s_pod_name="llama-0"`,
-		"a scrape by annotation, and namespace on the page":         `kubernetes_namespace="evil",kubernetes_pod_name="evil-0",namespace="chat",pod="llama-0"`,
-		"an exporter's name in another namespace":                   `namespace="evil",pod="dcgm-a",exported_namespace="chat",exported_pod="llama-0"`,
-		"a pod of the exporter's namespace that is no exporter":     `namespace="gpu-operator",pod="job-0",exported_namespace="chat",exported_pod="llama-0"`,
-		"an exporter, of a pod on another node":                     `namespace="gpu-operator",pod="dcgm-b",exported_namespace="chat",exported_pod="llama-0"`,
-		"a namespace without a pod":                                 `namespace="evil",exported_namespace="chat",exported_pod="llama-0"`,
-		"no scraped pod at all":                                     `exported_namespace="chat",exported_pod="llama-0"`,
+		"a scrape by annotation, and namespace on the page": `kubernetes_namespace="evil",kubernetes_pod_name="evil-0",` +
+			`namespace="chat",pod="llama-0"`,
+		"an exporter's name in another namespace": `namespace="evil",pod="dcgm-a",exported_namespace="chat",exported_pod="llama-0"`,
+		"a pod of the exporter's namespace that is no exporter": `namespace="gpu-operator",pod="job-0",exported_namespace="chat",` +
+			`exported_pod="llama-0"`,
+		"an exporter, of a pod on another node": `namespace="gpu-operator",pod="dcgm-b",exported_namespace="chat",exported_pod="llama-0"`,
+		"a namespace without a pod":             `namespace="evil",exported_namespace="chat",exported_pod="llama-0"`,
+		"no scraped pod at all":                 `exported_namespace="chat",exported_pod="llama-0"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newTestPrometheus(t)
@@ -129,8 +131,9 @@ func TestDeclaredExportersAreTrusted(t *testing.T) {
 			`namespace="gpu-operator",pod="dcgm-a",exported_namespace="chat",exported_pod="llama-0"`, "", ""},
 		"with the exporter's old label names": {`namespace="gpu-operator",pod="dcgm-a",pod_namespace="chat",pod_name="llama-0"`,
 			"", ""},
-		"a scrape with honor_labels":                       {`namespace="chat",pod="llama-0"`, "", ""},
-		"a scrape by annotation, with its labels declared": {`kubernetes_namespace="gpu-operator",kubernetes_pod_name="dcgm-a",namespace="chat",pod="llama-0"`, "kubernetes_namespace", "kubernetes_pod_name"},
+		"a scrape with honor_labels": {`namespace="chat",pod="llama-0"`, "", ""},
+		"a scrape by annotation, with its labels declared": {`kubernetes_namespace="gpu-operator",kubernetes_pod_name="dcgm-a",` +
+			`namespace="chat",pod="llama-0"`, "kubernetes_namespace", "kubernetes_pod_name"},
 	} {
 		server := newTestPrometheus(t)
 		server.put(`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",`+c.labels+`}`, time.Now().Add(-10*time.Second), 0.9)

@@ -182,8 +182,8 @@ func TestTriggersOfAScaledObjectAreReadThroughKEDAsMetrics(t *testing.T) {
 	if !r[0].Known || r[0].Value != 7 {
 		t.Errorf("trigger: %+v", r[0])
 	}
-	if want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/s0-aws-sqs-queue-embed?scaledobject.keda.sh/name=worker"; asked !=
-		want {
+	want := "/apis/external.metrics.k8s.io/v1beta1/namespaces/embed/s0-aws-sqs-queue-embed?scaledobject.keda.sh/name=worker"
+	if asked != want {
 		t.Errorf("asked %s", asked)
 	}
 	if r[1].Known || r[1].Cause != scaling.CauseEmpty {

@@ -84,11 +84,12 @@ func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 				s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, `,vgpu="1"`), at, 0.95)
 			}
 		}},
-		"a node whose GPUs are time-sliced": {options: Options{Nodes: sharedNodes{"n": true}}, put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
-			for i, p := range pods {
-				s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, 0.95)
-			}
-		}},
+		"a node whose GPUs are time-sliced": {options: Options{Nodes: sharedNodes{"n": true}},
+			put: func(s *testPrometheus, at time.Time, pods []engine.Pod) {
+				for i, p := range pods {
+					s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, 0.95)
+				}
+			}},
 	} {
 		if got, r := replicasOf(t, c.options, 4, c.put); got != 4 || !r.Known || !r.Shared || !near(r.Value, 0.95) {
 			t.Errorf("%s: from 4 to %d replicas, reading %+v, want 4 and a known shared activity of 95%%", name, got, r)

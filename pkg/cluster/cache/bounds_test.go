@@ -36,8 +36,8 @@ func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 				v.ManagedHPA.Why, c.why)
 		}
 	}
-	if why := objects.Narrower(objects.Range{Min: 1, Max: 40}, objects.Range{Min: 0, Max: 40},
-		true); why != "its minReplicas 1 is above the policy's minReplicas 0: it never has fewer than 1 replicas" {
+	why := objects.Narrower(objects.Range{Min: 1, Max: 40}, objects.Range{Min: 0, Max: 40}, true)
+	if why != "its minReplicas 1 is above the policy's minReplicas 0: it never has fewer than 1 replicas" {
 		t.Errorf("a ScaledObject scales to zero itself: %q", why)
 	}
 }

@@ -156,9 +156,10 @@ status: {conditions: [{type: Available, status: "False", reason: MissingEndpoint
 
 func snapshotOf(t *testing.T, minor string, all ...runtime.Object) *Snapshot {
 	t.Helper()
-	lists := map[schema.GroupVersionResource]string{hpas: "HorizontalPodAutoscalerList", scaledObjects: "ScaledObjectList",
-		karpenter.NodePools: "NodePoolList",
-		deployments:         "DeploymentList", apiservice.Resource: "APIServiceList"}
+	lists := map[schema.GroupVersionResource]string{
+		hpas: "HorizontalPodAutoscalerList", scaledObjects: "ScaledObjectList", karpenter.NodePools: "NodePoolList",
+		deployments: "DeploymentList", apiservice.Resource: "APIServiceList",
+	}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, all...)
 	s, err := Read(t.Context(), client, fixedVersion(minor))
 	if err != nil {

@@ -53,8 +53,9 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := small(t, func(c *Case) {
-		c.Traffic, c.Service, c.SLO, c.Initial, c.ColdStart = tr, simulator.Service{Slots: 1, Fixed: 10 * time.Minute}, SLO{Share: 0.95,
-			Wait: 20 * time.Minute}, 1, 2*time.Minute
+		c.Traffic, c.Initial, c.ColdStart = tr, 1, 2*time.Minute
+		c.Service = simulator.Service{Slots: 1, Fixed: 10 * time.Minute}
+		c.SLO = SLO{Share: 0.95, Wait: 20 * time.Minute}
 		onNodes(c)
 	})
 	cases, err := gather([]Case{c})

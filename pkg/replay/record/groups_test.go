@@ -47,10 +47,11 @@ func market(t testing.TB) simulator.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &policy.Compiled{Sources: []policy.Source{{Type: policy.SourcePrometheus}}, Workload: scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Group: "gpu",
-		Policy: &scaling.Policy{Signals: []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
-			MinReplicas: 2, MaxReplicas: 12,
-			ScaleDown: scaling.Direction{StabilizationWindow: time.Minute}}}}
+	p := &policy.Compiled{Sources: []policy.Source{{Type: policy.SourcePrometheus}}}
+	p.Workload = scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Group: "gpu", Policy: &scaling.Policy{
+		Signals:     []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute}},
+		MinReplicas: 2, MaxReplicas: 12,
+		ScaleDown: scaling.Direction{StabilizationWindow: time.Minute}}}
 	pool := func(name, capacityType string, hourly float64, weight int32) simulator.NodePool {
 		return simulator.NodePool{Name: name, CapacityType: capacityType, InstanceType: name, GPUs: 1, Hourly: hourly, Weight: weight,
 			ConsolidateAfter: time.Minute,
@@ -241,19 +242,20 @@ func TestWhatIsNoGroup(t *testing.T) {
 	start := `{"kind":"start","version":2}` + "\n"
 	group := `{"kind":"group","group":{"id":1,"group":{"Name":"gpu","Resource":"nvidia.com/gpu","Pools":[{"Name":"a"}]}}}` + "\n"
 	tick := func(entry string) string { return `{"kind":"tick","g":[` + entry + "]}\n" }
-	for text, want := range map[string]string{
-		start + `{"kind":"group"}` + "\n":                                         "without a group",
-		start + `{"kind":"group","group":{"id":1}}` + "\n":                        "without a group",
-		start + tick(`{"k":"gpu"}`):                                               "incomplete",
-		start + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{}},"d":{}}`): "not in the recording",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0,0,0,0,0,0,0,0]}},"d":{}}`):        "9 pools",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`):                      "2 NodePools observed, want 1",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`):                       `no part "pool.0"`,
-		start + group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`):                                    "state of a capacity group",
-		start + group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[1],"Workloads":1}},"d":{"Phase":7}}`): "came out otherwise",
+	for _, c := range []struct{ want, text string }{
+		{"without a group", `{"kind":"group"}` + "\n"},
+		{"without a group", `{"kind":"group","group":{"id":1}}` + "\n"},
+		{"incomplete", tick(`{"k":"gpu"}`)},
+		{"not in the recording", tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{}},"d":{}}`)},
+		{"9 pools", group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0,0,0,0,0,0,0,0]}},"d":{}}`)},
+		{"2 NodePools observed, want 1", group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[0,0]}},"d":{}}`)},
+		{`no part "pool.0"`, group + tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{},"pool.0":{}},"d":{}}`)},
+		{"state of a capacity group", group + tick(`{"k":"gpu","p":1,"seen":{"whole":{}},"state":[1],"d":{}}`)},
+		{"came out otherwise", group +
+			tick(`{"k":"gpu","p":1,"fresh":true,"seen":{"whole":{"Pools":[1],"Workloads":1}},"d":{"Phase":7}}`)},
 	} {
-		if _, err := Verify("file", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		if _, err := Verify("file", strings.NewReader(start+c.text), nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.text, err, c.want)
 		}
 	}
 }

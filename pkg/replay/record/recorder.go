@@ -148,30 +148,17 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 			return err
 		}
 	}
-	e := entry{Key: key.String()}
+	d, err := encode(&r.record.Decision)
+	if err != nil {
+		return fmt.Errorf("recording %s: %w", key, err)
+	}
+	e := entry{Key: key.String(), Policy: id, Decision: d}
 	whole := fresh || s.decision == nil // a new segment contains all data
 	if whole && !fresh {
 		s.state.Adopt(p)
 		e.State = s.state.Numbers()
 	}
-	if whole || s.policy != p {
-		e.Policy = id
-	}
-	if whole || s.view != r.record.View {
-		view := r.record.View
-		e.View = &view
-	}
-	if whole || !slices.EqualFunc(s.readings, r.record.Readings, sameReading) {
-		readings := readingsOf(r.record.Readings)
-		e.Readings = &readings
-	}
-	d, err := encode(&r.record.Decision)
-	if err != nil {
-		return fmt.Errorf("recording %s: %w", key, err)
-	}
-	if whole || !bytes.Equal(s.decision, d) {
-		e.Decision = d
-	}
+	r.addChanges(&e, s, whole)
 	begin := b.StateOrigin(key)
 	e.Begin = uint8(begin)
 	begin.From(&s.state, p, r.record.View.Replicas, now)
@@ -182,6 +169,28 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 		out.Workloads = append(out.Workloads, e)
 	}
 	return nil
+}
+
+// addChanges adds the view and the readings of r.record to e, and removes the policy and the decision from e, as far as they are equal to
+// those of the last tick in s. With whole set, e contains all of them.
+func (r *Recorder) addChanges(e *entry, s *shadow, whole bool) {
+	if whole || s.view != r.record.View {
+		view := r.record.View
+		e.View = &view
+	}
+	if whole || !slices.EqualFunc(s.readings, r.record.Readings, sameReading) {
+		readings := readingsOf(r.record.Readings)
+		e.Readings = &readings
+	}
+	if whole {
+		return
+	}
+	if s.policy == r.record.Workload.Policy {
+		e.Policy = 0
+	}
+	if bytes.Equal(s.decision, e.Decision) {
+		e.Decision = nil
+	}
 }
 
 // sameReading compares bits, so that a NaN equals itself.

@@ -107,12 +107,12 @@ func (s *schema) fields(path string, of reflect.Type) {
 			s.bare = append(s.bare, of.Name()+"."+f.Name)
 		}
 		s.line("| `%s` | %s | %s | %s |", at, kind, always, strings.ReplaceAll(words, "|", "\\|"))
-		if inner != nil && !(inner == reflect.TypeFor[evaluate.Subject]() && list) && inner != reflect.TypeFor[evaluate.WorkloadRun]() {
+		ofRun := inner == reflect.TypeFor[evaluate.WorkloadRun]()
+		if inner != nil && !(inner == reflect.TypeFor[evaluate.Subject]() && list) && !ofRun {
 			s.fields(at+element(list)+".", inner)
 		} else if inner != nil {
-			s.line("| `%s[]...` | | | same as the top-level fields%s |",
-				at, map[bool]string{true: ", and `policy`, `gpuHours` (GPU hours that its replicas held)"}[inner ==
-					reflect.TypeFor[evaluate.WorkloadRun]()])
+			more := map[bool]string{true: ", and `policy`, `gpuHours` (GPU hours that its replicas held)"}[ofRun]
+			s.line("| `%s[]...` | | | same as the top-level fields%s |", at, more)
 		}
 	}
 }

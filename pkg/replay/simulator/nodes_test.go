@@ -98,8 +98,8 @@ func TestAWarmNodeSkipsItsPhases(t *testing.T) {
 	first = plan("a")
 	first.Initial = 1
 	other := plan("b", at(400, 1))
-	if got := readyAt(t, Config{Assumptions: exact(), Workloads: []Workload{first, other}, NodePools: pools}, 1, 1,
-		700*time.Second); got != 580 {
+	both := Config{Assumptions: exact(), Workloads: []Workload{first, other}, NodePools: pools}
+	if got := readyAt(t, both, 1, 1, 700*time.Second); got != 580 {
 		t.Errorf("another workload's replica on a warm node was ready after %d s, want 580: its image and model", got)
 	}
 	pair := plan("a", at(0, 2))

@@ -116,8 +116,9 @@ func TestSameSeedGivesTheSameRunInAnyOrderOfWorkloads(t *testing.T) {
 	pools := []NodePool{nodePool("spot", Spot, 2, 1, 80), nodePool("od", OnDemand, 4, 8, 20)}
 	pools[0].Market = losses(5, 3*time.Hour)
 	swapped := []NodePool{pools[1], pools[0]}
-	if x, y := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour), run(t,
-		Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour); !bytes.Equal(encode(x), encode(y)) {
+	x := run(t, Config{Seed: 3, Workloads: []Workload{a, b}, NodePools: pools}, 6*time.Hour)
+	y := run(t, Config{Seed: 3, Workloads: []Workload{b, a}, NodePools: swapped}, 6*time.Hour)
+	if !bytes.Equal(encode(x), encode(y)) {
 		t.Error("the order of NodePools changed the run")
 	}
 	alone := run(t, Config{Seed: 3, Workloads: []Workload{b}}, 6*time.Hour)

@@ -32,8 +32,8 @@ func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {
 			t.Errorf("%s: %.3f available for $%.2f, the lowest cost is $%.2f", run.Name, run.Availability, run.Cost, r.Least)
 		}
 	}
-	gpuscaler, karpenterOnly, skyServe, onDemand := by["gpuscaler"], by["Karpenter, two weighted pools"], by["SkyServe, dynamic "+
-		"fallback"], by["on demand only"]
+	gpuscaler, karpenterOnly := by["gpuscaler"], by["Karpenter, two weighted pools"]
+	skyServe, onDemand := by["SkyServe, dynamic fallback"], by["on demand only"]
 	if gpuscaler.Cost >= karpenterOnly.Cost || gpuscaler.Availability < karpenterOnly.Availability-0.001 {
 		t.Errorf("gpuscaler %+v, Karpenter alone, which does not return to spot, %+v", gpuscaler, karpenterOnly)
 	}

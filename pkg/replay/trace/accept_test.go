@@ -144,7 +144,10 @@ func TestLogIsSorted(t *testing.T) {
 
 func TestRatesWithAndWithoutHeader(t *testing.T) {
 	serveGen := "0,0,0,,0,0\n600,1.3316666666666668,8.598383725990791,Weibull,0.37,0.39\n1200,0.5,1,Gamma,1,2"
-	named := "start,rate,cv,family\n2026-01-05T00:00:00Z,0,0,\n2026-01-05T00:10:00Z,1.3316666666666668,8.598383725990791,Weibull\n2026-01-05T00:20:00Z,0.5,1,Gamma\n"
+	named := "start,rate,cv,family\n" +
+		"2026-01-05T00:00:00Z,0,0,\n" +
+		"2026-01-05T00:10:00Z,1.3316666666666668,8.598383725990791,Weibull\n" +
+		"2026-01-05T00:20:00Z,0.5,1,Gamma\n"
 	short := "start,rps\n0,0\n600,1.3316666666666668\n1200,0.5\n"
 	for _, text := range []string{serveGen, named, short, gzipped(t, serveGen)} {
 		tr := mustRead(t, text, Options{Seed: 9})

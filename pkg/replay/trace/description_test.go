@@ -31,8 +31,8 @@ func writeFile(t *testing.T, dir, name, text string) string {
 
 func TestDescriptionConfiguresTheFile(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, dir, "log.csv", "when,model,n\n2026-01-05 09:00:00,chat,5\n2026-01-05 09:01:30,chat,6\n2026-01-05 "+
-		"09:02:00,embed,7\n2026-01-05 10:29:00,chat,\n2026-01-05 12:00:00,chat,9\n")
+	writeFile(t, dir, "log.csv", "when,model,n\n2026-01-05 09:00:00,chat,5\n2026-01-05 09:01:30,chat,6\n"+
+		"2026-01-05 09:02:00,embed,7\n2026-01-05 10:29:00,chat,\n2026-01-05 12:00:00,chat,9\n")
 	path := writeFile(t, dir, "trace.yaml", described)
 	tr, err := Open(path, Options{})
 	if err != nil {

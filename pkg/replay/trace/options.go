@@ -114,6 +114,11 @@ func (o Options) withDefaults(file string) (Options, error) {
 
 // wrong returns the allowed values of the first invalid option, or "".
 func (o Options) wrong() string {
+	return cmp.Or(o.unknownName(), o.outOfRange(), o.Tokens.wrong())
+}
+
+// unknownName returns the allowed names of the first option with an unknown one, or "".
+func (o Options) unknownName() string {
 	_, unit := perUnit[o.TimeUnit]
 	_, serviceUnit := perUnit[o.ServiceUnit]
 	switch {
@@ -129,6 +134,13 @@ func (o Options) wrong() string {
 		return "gaps hold or zero"
 	case !slices.Contains([]Family{Gamma, Weibull}, o.Family):
 		return "family Gamma or Weibull"
+	}
+	return ""
+}
+
+// outOfRange returns the allowed range of the first number that is outside it, or "".
+func (o Options) outOfRange() string {
+	switch {
 	case !(o.CV >= minCV && o.CV <= maxCV):
 		return "cv 0.001 to 1000"
 	case !(o.Scale > 0 && o.Scale <= 1e6):
@@ -138,7 +150,7 @@ func (o Options) wrong() string {
 	case o.Window < 0 || o.Duration < 0 || o.Duration > MaxDuration || o.MaxBackwards < 0 || o.MaxRequests < 0:
 		return "window, duration, maxBackwards and maxRequests at least 0, duration at most 400 days"
 	}
-	return o.Tokens.wrong()
+	return ""
 }
 
 // end returns the end of the selected part of the trace (From..To): To, or a time after the end of any trace if To is 0.

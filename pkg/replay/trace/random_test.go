@@ -118,7 +118,8 @@ func TestFractionalCountIsCorrectOnAverage(t *testing.T) {
 // multiplications and additions, so that a seed gives the same traffic on every machine. If these values change, the result of every replay
 // with a seed changes.
 func TestSeedsAreReproducible(t *testing.T) {
-	rates := "0,1.33,8.6,Weibull,0,0\n600,2.7,1.2,Gamma,0,0\n1200,0.31,0.4,Weibull,0,0\n1800,0.77,1,Gamma,0,0\n2400,1.01,40,Gamma,0,0\n3000,0.5,0.2,Gamma,0,0\n"
+	rates := "0,1.33,8.6,Weibull,0,0\n600,2.7,1.2,Gamma,0,0\n1200,0.31,0.4,Weibull,0,0\n" +
+		"1800,0.77,1,Gamma,0,0\n2400,1.01,40,Gamma,0,0\n3000,0.5,0.2,Gamma,0,0\n"
 	tokens := &Tokens{Input: TokenDist{Mean: 1000, Sigma: 1.2}, Output: TokenDist{Mean: 200, Sigma: 0.7, Max: 2000}}
 	got := map[string]string{"rates": fingerprint(mustRead(t, rates, Options{Seed: 42, Tokens: tokens}))}
 	for _, name := range PresetNames() {

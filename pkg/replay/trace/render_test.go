@@ -15,8 +15,8 @@ import (
 func TestSummaryAsText(t *testing.T) {
 	office, _ := Preset("office")
 	office.Seed, office.Start = 1, time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
-	log := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 " +
-		"18:15:50.9951690,396,0\r\n2023-11-16 18:29:51.2224670,879,55"
+	log := "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n" +
+		"2023-11-16 18:15:50.9951690,396,0\r\n2023-11-16 18:29:51.2224670,879,55"
 	rates := "0,1.33,8.6,Weibull,0,0\n600,0,0,,0,0\n1200,0.31,0.4,Weibull,0,0\n"
 	var sb strings.Builder
 	for _, tr := range []*Trace{mustGenerate(t, office), mustRead(t, log, Options{}), mustRead(t, rates, Options{})} {

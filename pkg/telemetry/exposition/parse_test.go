@@ -77,8 +77,8 @@ u NaN
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=\"m\"} 3.0\n"))
-	f.Add([]byte("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"0.5\"} " +
-		"1\nvllm:time_to_first_token_seconds_count 1\n"))
+	f.Add([]byte("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_bucket{le=\"0.5\"} 1\n" +
+		"vllm:time_to_first_token_seconds_count 1\n"))
 	f.Add([]byte("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-1\",pod=\"p\",namespace=\"n\"} 0.5\n"))
 	f.Add([]byte("num_requests_waiting 1e+011\n{\"quoted\",x=\"1\"} 2\n"))
 	f.Add([]byte("vllm:time_to_first_token_seconds_count -1\n# TYPE vllm:num_requests_waiting counter\nvllm:num_requests_waiting NaN\n"))
