@@ -112,7 +112,7 @@ func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 		}
 	}
 	g.group(t, 10*time.Second, "the group reports the third conflict", func(s fastGroup) error {
-		if !strings.Contains(fmt.Sprint(s.Findings), "weight was overwritten 3 times: it is not overridden until") {
+		if !strings.Contains(fmt.Sprint(s.Findings), "another field manager changed weight 3 times: gpuscaler does not change it before") {
 			return fmt.Errorf("findings %q", s.Findings)
 		}
 		return nil

@@ -152,7 +152,7 @@ func TestForeignBufferIsReportedAsWhatKeepsANode(t *testing.T) {
 		"chat.yaml":     chatPolicy("theirs"),
 	})
 	g.load(t, map[string]float64{"theirs/chat": 0})
-	const kept = "theirs-spot: 1 empty node kept by a CapacityBuffer, $0.32/h"
+	const kept = "NodePool theirs-spot: a CapacityBuffer reserves nodes: Karpenter keeps 1 node without nvidia.com/gpu pods, $0.32/h"
 	find := func(want bool) func(fastGroup) error {
 		return func(s fastGroup) error {
 			if found := strings.Contains(strings.Join(s.Findings, "\n"), kept); found != want {

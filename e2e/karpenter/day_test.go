@@ -139,8 +139,8 @@ func TestDayOfOneGroupFromZeroToZero(t *testing.T) {
 	g.load(t, map[string]float64{"day/chat": 0})
 	g.group(t, 2*time.Minute, "evening: consolidation removes every node", on(0, 0))
 	stack.Eventually(t, 40*time.Second, "the zero limit is set again", limited)
-	g.explained(t, "zero limit: no pod or policy requests", "no zero limit: known demand starts soon", "consolidation freeze:",
-		"spot fallback: launches refused", "spot probe:",
+	g.explained(t, "zero limit: no pod or policy requests", "no zero limit: known demand for nvidia.com/gpu starts soon",
+		"consolidation freeze:", "spot fallback: launches in NodePool day-spot failed for lack of capacity", "spot probe:",
 		"return to spot:", "move: replicas of day/chat", "zero limit: no pod or policy requests")
 	g.end(syscall.SIGTERM)
 	sameAsSimulated(t, g.agrees(t).Phases["gpu"])

@@ -65,6 +65,6 @@ func TestLongSpotWaitTimeoutIsPlannedSetAndRemovedWithoutSignals(t *testing.T) {
 		t.Errorf("on-demand nodes after %s, before the timeout of %s", waited, 4*time.Minute/speed)
 	}
 	g.group(t, 10*time.Second, "by a fallback", phase("fallback"))
-	g.explained(t, "spot fallback: spot wait timeout expired")
+	g.explained(t, "spot fallback: pods waited for NodePool wait-spot longer than spotWaitTimeout")
 	g.load(t, map[string]float64{"wait/chat": 0})
 }

@@ -59,7 +59,7 @@ func TestLongInterruptionsAreDistinguishedFromConsolidation(t *testing.T) {
 		}
 		return nil
 	})
-	g.explained(t, "spot fallback: nodes lost")
+	g.explained(t, "spot fallback: the provider took nodes of NodePool storm-spot")
 }
 
 // interrupt does what a provider's controller does: it writes an Event for the NodeClaim and deletes it.

@@ -66,7 +66,8 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	g.group(t, 4*time.Minute, "the Deployment's replica returns to spot, the three others stay", on(1, 3))
 	reported := func(s fastGroup) error {
 		for _, name := range []string{"stuck/db", "stuck/llm"} {
-			if want := "stuck-od: 1 pod of " + name + " on demand moves to spot only at a restart"; !slices.Contains(s.Findings, want) {
+			if want := "NodePool stuck-od: a StatefulSet or LeaderWorkerSet starts no new pod before it deletes one: 1 pod of " + name +
+				" stays on demand; restart it when spot has capacity"; !slices.Contains(s.Findings, want) {
 				return fmt.Errorf("no finding %q", want)
 			}
 		}

@@ -98,7 +98,8 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 		return nil
 	})
 
-	g.explained(t, "zero limit: no pod", "no zero limit: a pod is pending", " zero limit: no pod", "no zero limit: ")
+	g.explained(t, "zero limit: no pod", "no zero limit: a pod that may need nvidia.com/gpu is pending", " zero limit: no pod",
+		"no zero limit: ")
 	for _, p := range pools {
 		if h := p.hash(t.Context()); h != hashes[p.name] || h == "" {
 			t.Errorf("%s drifted: %s -> %s", p.name, hashes[p.name], h)

@@ -101,7 +101,7 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	scarce(t, noDemand...)
 	asks(13)
 	g.group(t, time.Minute, "without on-demand pending pods get spot nodes", on(5, 9))
-	g.explained(t, "on demand: launches refused: zone-spot is not limited")
+	g.explained(t, "launches in NodePool zone-od failed for lack of capacity: gpuscaler does not limit spot NodePool zone-spot")
 	g.write(t, "platform.yaml", platform("soft"))
 	stack.Eventually(t, 20*time.Second, "with fallback soft spot has no limit", func(ctx context.Context) error {
 		if limit := spot.limitNow(ctx); limit != "absent" {
@@ -134,8 +134,9 @@ func TestLongMarketLosesZonesAndThenAllCapacity(t *testing.T) {
 	if err := suite.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &now); err != nil || now.UID != job.UID {
 		t.Errorf("the Job's pod was replaced: %v", err)
 	}
-	g.explained(t, "spot fallback: launches refused", "CapacityConstrained: ", `limits[nvidia.com/gpu]: (absent) -> \"4\"  (spot fallback)`,
-		"spot probe: the wait after the fallback is over: zone-spot may grow to ")
+	g.explained(t, "spot fallback: launches in NodePool zone-spot failed for lack of capacity", "CapacityConstrained: ",
+		`limits[nvidia.com/gpu]: (absent) -> \"4\"  (spot fallback)`,
+		"spot probe: the fallback is over: NodePool zone-spot may grow by one node to ")
 }
 
 // atOnce sets a disruption budget with which Karpenter may remove all empty nodes at the same time. With the default budget of 10%,

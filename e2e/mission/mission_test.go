@@ -58,7 +58,7 @@ behavior:
 	}
 	stack.Eventually(t, time.Until(opens), "a replica is ready before the window opens", s.HasReplicas(1))
 	t.Logf("the replica is ready %s before the window opens", time.Until(opens).Round(time.Second))
-	because(t, "consolidation freeze: known demand: gpu-spot keeps empty nodes until")
+	because(t, "consolidation freeze: known demand arrives: Karpenter keeps the empty nodes of NodePool gpu-spot until")
 	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		if want := "at least 1 replica ahead of schedule office, which begins at " + opens.Format("15:04"); err == nil &&
@@ -81,7 +81,7 @@ behavior:
 	queue(85)
 	stack.Eventually(t, 90*time.Second, "on-demand replaces rejected spot", s.HasReplicas(9))
 	stack.Eventually(t, 30*time.Second, "spot nodes stay", nodes(4, 6))
-	because(t, "spot fallback: launches refused")
+	because(t, "spot fallback: launches in NodePool gpu-spot failed for lack of capacity")
 	stack.Eventually(t, 20*time.Second, "on-demand has the higher weight", weight("gpu-on-demand", 81))
 
 	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
@@ -90,7 +90,7 @@ behavior:
 			t.Fatal(err)
 		}
 		stack.Eventually(t, 40*time.Minute, "the nodes move back to spot, four a minute", nodes(10, 0))
-		because(t, "spot probe: the wait after the fallback is over: gpu-spot may grow to 5", "return to spot: ",
+		because(t, "spot probe: the fallback is over: NodePool gpu-spot may grow by one node to 5", "return to spot: ",
 			"move: replicas of mission/chat")
 		if n := least.Load(); n < 9 {
 			t.Errorf("at one time only %d of 9 required replicas were ready", n)

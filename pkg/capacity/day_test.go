@@ -29,7 +29,7 @@ func (d *changeLog) note() {
 	var b strings.Builder
 	for _, a := range c.d.Actions {
 		for _, line := range strings.Split(strings.TrimSpace(a.Text()), "\n") {
-			if !strings.HasSuffix(line, "record only") {
+			if !strings.Contains(line, ": no field changes") {
 				b.WriteString("  " + line + "\n")
 			}
 		}

@@ -32,10 +32,10 @@ func ExampleDecide() {
 		}
 	}
 	// Output:
-	// demand: 0 nvidia.com/gpu requested: 0 by policies, 0 by other pods
-	// no zero limit: no pod or policy requests units: the limit becomes 0 at 00:05 UTC
-	// demand: 0 nvidia.com/gpu requested: 0 by policies, 0 by other pods
-	// zero limit: no pod or policy requests nvidia.com/gpu: limit 0
+	// demand: pods and policies request 0 GPUs: policies 0, other pods 0
+	// no zero limit: no pod or policy requests nvidia.com/gpu: limits[nvidia.com/gpu] becomes 0 in every NodePool of group chat at 00:05 UTC
+	// demand: pods and policies request 0 GPUs: policies 0, other pods 0
+	// zero limit: no pod or policy requests nvidia.com/gpu: limits[nvidia.com/gpu] is 0 in every NodePool of group chat
 	// l40s-spot spec.limits[nvidia.com/gpu]: 16 -> "0"  (zero limit)
 }
 

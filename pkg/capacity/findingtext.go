@@ -7,97 +7,110 @@ import (
 
 // Text returns the message for users: the problem, its price if known, and what to do about it.
 func (f Finding) Text(g *Group) string {
-	pool, field := g.pool(f.Pool), f.Field.Name(f.Resource)
+	pool := "NodePool " + g.pool(f.Pool)
+	if f.Pool < 0 {
+		pool = "group " + g.Name
+	}
 	switch f.Kind {
 	case FindMissing:
-		return "NodePool " + pool + " does not exist"
+		return fmt.Sprintf("%s of group %s does not exist: create it, or remove it from nodePools of group %s", pool, g.Name, g.Name)
 	case FindMixed:
-		return fmt.Sprintf("%s launches several capacity types: gpuscaler only observes it, %d %s on demand%s",
+		return fmt.Sprintf("%s allows several capacity types: gpuscaler does not change it (%d on-demand %s%s); use a NodePool for each type",
 			pool, f.Count, plural(float64(f.Count), "node"), f.price())
 	case FindWeights:
-		return fmt.Sprintf("the weight of %s is above the weight of spot: nothing returns to spot; raise the weight of the spot NodePool", pool)
+		return fmt.Sprintf("%s comes before spot NodePool %s by weight: no replica returns to spot; give the spot NodePool the greater weight",
+			pool, g.spotPool())
 	case FindUnmovable:
-		return fmt.Sprintf("%s: %d %s", pool, f.Count, f.unmovable())
+		return pool + ": " + f.unmovable()
 	case FindForeignAnnotation:
-		return fmt.Sprintf("pod %s has a deletion cost of another manager: gpuscaler does not change it and does not move the pod", f.Name)
+		return fmt.Sprintf("pod %s: another field manager set controller.kubernetes.io/pod-deletion-cost: gpuscaler does not move the pod "+
+			"to spot; remove the annotation to have it moved", f.Name)
 	case FindClaims:
 		more := ""
 		if f.Count > 1 {
 			more = fmt.Sprintf(" and %d more", f.Count-1)
 		}
-		return fmt.Sprintf("%s%s claim devices by dynamic resource allocation (resourceClaims), which are not counted: "+
-			"demand is unknown, and no limit is lowered", f.Name, more)
+		return fmt.Sprintf("%s%s %s resourceClaims, whose devices gpuscaler does not count: "+
+			"the demand of group %s is unknown, and gpuscaler lowers no limit", f.Name, more, plural(float64(f.Count), "uses", "use"), g.Name)
 	case FindRecord:
-		return pool + ": the annotation with the original values cannot be read: the overridden fields are removed"
+		return pool + ": the annotation gpuscaler.io/record with the owner's values cannot be read: gpuscaler removes the fields that it set, " +
+			"and Karpenter's defaults apply; set your values again"
 	case FindNever, FindZeroBudget, FindDoNotDisrupt, FindBlockingPods, FindBuffered:
-		nodes := fmt.Sprintf("%d empty %s", f.Count, plural(float64(f.Count), "node"))
-		return fmt.Sprintf("%s: %s kept by %s%s", pool, nodes, f.keeper(), f.price())
+		return fmt.Sprintf("%s: %s", pool, f.keeper(g))
 	}
-	return f.fieldText(pool, field)
+	return pool + ": " + f.fieldText()
 }
 
-// fieldText returns the message of a finding about one field of a NodePool.
-func (f Finding) fieldText(pool, field string) string {
+// fieldText returns the message of a finding about one field of a NodePool, without the name of the NodePool.
+func (f Finding) fieldText() string {
+	field := f.Field.Name(f.Resource)
 	switch f.Kind {
 	case FindNotConsented:
-		return fmt.Sprintf("%s: the annotation gpuscaler.io/nudge does not list %s: the rule %s cannot override %s",
-			pool, f.Field.Consent(), f.Rule, field)
+		return fmt.Sprintf("the annotation gpuscaler.io/nudge does not list %s: the rule %s cannot set %s; add %s to the annotation to allow it",
+			f.Field.Consent(), f.Rule, field, f.Field.Consent())
 	case FindUnsupported:
 		switch f.Rule {
 		case RuleBuffer:
-			return "buffer: no CapacityBuffer is written: the role does not allow it (karpenter.capacityBuffers in the chart), " +
-				"or no autoscaler in this cluster serves CapacityBuffers"
+			return "the cluster serves no CapacityBuffers, or the chart's karpenter.capacityBuffers is false: gpuscaler writes none, " +
+				"so nodes start only when pods are pending"
 		case RuleShield:
-			return "startup shield: this Karpenter does not read a duration in karpenter.sh/do-not-disrupt"
+			return "this version of Karpenter does not accept a duration in karpenter.sh/do-not-disrupt: loading pods are not protected; " +
+				"upgrade Karpenter, or set startupShield to false"
 		}
-		return fmt.Sprintf("%s: this Karpenter has no field %s: the rule %s cannot override it", pool, field, f.Rule)
+		return fmt.Sprintf("%s is not supported here: the rule %s has no effect; upgrade Karpenter, or remove spec.replicas from the NodePool",
+			field, f.Rule)
 	case FindUnreadable:
-		return fmt.Sprintf("%s: the value of %s cannot be read: it is not overridden", pool, field)
+		return fmt.Sprintf("the value of %s is invalid or too long to be saved: the rule %s does not change it; correct or shorten it",
+			field, f.Rule)
 	case FindContested:
-		return fmt.Sprintf("%s: %s was overwritten %d times: it is not overridden until %s", pool, field, f.Count, clock(f.Until))
+		return fmt.Sprintf("another field manager changed %s %d times: gpuscaler does not change it before %s; "+
+			"metadata.managedFields names the manager", field, f.Count, clock(f.Until))
 	case FindPermanentLimit:
-		return fmt.Sprintf("%s: the rule %s overrides %s: if gpuscaler is killed and does not start again, the limit stays", pool, f.Rule, field)
+		return fmt.Sprintf("the rule %s has lowered %s: if gpuscaler is killed and does not start again, pods stay pending; "+
+			"run gpuscaler restore then", f.Rule, field)
 	}
-	return fmt.Sprintf("%s: %s stays overridden (rule %s; its owner's value: %s) because gpuscaler.io/nudge no longer lists %s: "+
-		"list it again together with the word restore, or set the value yourself", pool, field, f.Rule, f.Name, f.Field.Consent())
+	return fmt.Sprintf("the annotation gpuscaler.io/nudge no longer lists %s: gpuscaler cannot restore %s, which the rule %s set; "+
+		"the owner's value is %s; list %s and restore in the annotation, or set the value yourself",
+		f.Field.Consent(), field, f.Rule, f.Name, f.Field.Consent())
 }
 
-// unmovable returns the part of the message that explains why pods do not move to spot and what a user can do.
+// unmovable returns why pods do not move to spot and what a user can do, without the name of the NodePool.
 func (f Finding) unmovable() string {
 	n := float64(f.Count)
+	pods := fmt.Sprintf("%d %s of %s %s on demand", f.Count, plural(n, "pod"), f.Name, plural(n, "stays", "stay"))
 	switch f.Blocker {
 	case BlockedByNoOwner:
-		it := plural(n, "it", "them")
-		return fmt.Sprintf("%s of %s without a Deployment %s on demand until %s: run %s by a Deployment to have %s moved",
-			plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "it ends", "they end"), it, it)
+		return fmt.Sprintf("no Deployment controls %s: %s until %s; use a Deployment to have %s moved to spot",
+			f.Name, pods, plural(n, "it ends", "they end"), plural(n, "it", "them"))
 	case BlockedByLabels:
-		return fmt.Sprintf("%s of %s %s on demand: it is unknown whether nodes of the spot NodePool have the labels that the %s; "+
-			"name the labels in its template or requirements",
-			plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "pod requests", "pods request"))
+		return fmt.Sprintf("gpuscaler does not know whether spot nodes have the labels that %s requests: %s; "+
+			"add the labels to the template or requirements of the spot NodePool", f.Name, pods)
 	case BlockedByDoNotDisrupt:
-		return fmt.Sprintf("%s of %s %s on demand because of karpenter.sh/do-not-disrupt: "+
-			"remove the annotation, or restart the %s when spot is available",
-			plural(n, "pod"), f.Name, plural(n, "stays", "stay"), plural(n, "pod"))
+		return fmt.Sprintf("%s has the annotation karpenter.sh/do-not-disrupt: %s; remove it, or restart the %s when spot has capacity",
+			f.Name, pods, plural(n, "pod"))
 	case BlockedByUnmanagedPod:
-		return fmt.Sprintf("%s without a policy %s nodes on demand: write a policy for %s, or use a separate NodePool",
-			plural(n, "pod"), plural(n, "keeps", "keep"), plural(n, "it", "them"))
+		return fmt.Sprintf("%d %s no policy: gpuscaler does not move %s to spot; write a policy for %s, or use a separate NodePool",
+			f.Count, plural(n, "pod has", "pods have"), plural(n, "it", "them"), plural(n, "it", "them"))
 	}
-	return fmt.Sprintf("%s of %s on demand %s to spot only at a restart", plural(n, "pod"), f.Name, plural(n, "moves", "move"))
+	return fmt.Sprintf("a StatefulSet or LeaderWorkerSet starts no new pod before it deletes one: %s; restart %s when spot has capacity",
+		pods, plural(n, "it", "them"))
 }
 
-// keeper returns the part of the message that names the cause that keeps empty nodes.
-func (f Finding) keeper() string {
+// keeper returns what keeps empty nodes, with their price and what a user can do, without the name of the NodePool.
+func (f Finding) keeper(g *Group) string {
+	n := float64(f.Count)
+	nodes := fmt.Sprintf("Karpenter keeps %d %s without %s pods%s", f.Count, plural(n, "node"), g.Resource, f.price())
 	switch f.Kind {
 	case FindNever:
-		return "consolidateAfter: Never"
+		return "consolidateAfter is Never: " + nodes + "; set a duration to have them removed"
 	case FindZeroBudget:
-		return "a disruption budget of 0"
+		return "a disruption budget is 0 at all times: " + nodes + "; raise it or give it a schedule"
 	case FindDoNotDisrupt:
-		return "pods with karpenter.sh/do-not-disrupt"
+		return "pods have the annotation karpenter.sh/do-not-disrupt: " + nodes + "; remove the annotation or move the pods"
 	case FindBlockingPods:
-		return "pods that request no GPU"
+		return fmt.Sprintf("pods that do not request %s run there: %s; add a taint to the NodePool, or move the pods", g.Resource, nodes)
 	}
-	return "a CapacityBuffer"
+	return "a CapacityBuffer reserves nodes: " + nodes + "; delete the CapacityBuffer if they are not needed"
 }
 
 func (f Finding) price() string {

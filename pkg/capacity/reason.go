@@ -28,7 +28,7 @@ const (
 	RuleShield      // A: pods that load
 	RulePacking     // A: pods that a scale-in deletes first
 	RuleAtRisk      // A: replicas on nodes with a notice; B: expected further losses
-	RuleConstrained // no NodePool provides a node. A: replicas without a node; Until: next try
+	RuleConstrained // no NodePool provides a node. Pool: the first one, with its Cause; A: replicas without a node; Until: next try
 	RuleBuffer      // A: replicas whose nodes are kept; Until: when they are needed
 	RuleRelease     // every field is restored
 	numRules

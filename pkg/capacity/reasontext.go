@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,16 +33,43 @@ func (c CapacityType) String() string {
 	return [...]string{"mixed", "spot", "on-demand", "reserved"}[min(c, Reserved)]
 }
 
-// String returns the cause for messages.
-func (c Cause) String() string {
-	return [...]string{"", "launches refused", "nodes lost", "spot wait timeout expired", "NodePool at its limit", "NodePool not ready",
-		"pods rejected by the API server (ResourceQuota, LimitRange or admission policy)", "probe failed"}[min(c, CauseProbe)]
+// text returns the cause as a clause. pool is the NodePool that it is about, and resource the resource of a limit, "" if it is unknown.
+func (c Cause) text(pool, resource string) string {
+	switch c {
+	case CauseRefused:
+		return "launches in NodePool " + pool + " failed for lack of capacity"
+	case CauseLost:
+		return "the provider took nodes of NodePool " + pool
+	case CauseSpotWaitTimeout:
+		return "pods waited for NodePool " + pool + " longer than spotWaitTimeout"
+	case CauseLimit:
+		if resource != "" {
+			return "NodePool " + pool + " has reached limits[" + resource + "]"
+		}
+		return "NodePool " + pool + " has reached its limits"
+	case CauseNotReady:
+		return "NodePool " + pool + " is not ready"
+	case CauseProbe:
+		return "the probe of NodePool " + pool + " failed"
+	}
+	return "the cause is unknown"
 }
 
-// String returns the reason why the limit is not 0, for messages.
-func (l LiftReason) String() string {
-	return [...]string{"a policy requests units", "a pod is pending", "demand is unknown", "known demand starts soon", "pods are running",
-		"no pod or policy requests units"}[min(l, NotLifted)]
+// text returns the reason why the limit is not 0, as a clause.
+func (l LiftReason) text(resource string) string {
+	switch l {
+	case LiftedByDemand:
+		return "a policy requests " + resource
+	case LiftedByPendingPod:
+		return "a pod that may need " + resource + " is pending"
+	case LiftedByUnknownDemand:
+		return "the demand for " + resource + " is unknown"
+	case LiftedByKnownDemand:
+		return "known demand for " + resource + " starts soon"
+	case LiftedByPods:
+		return "pods that request " + resource + " run"
+	}
+	return "no pod or policy requests " + resource
 }
 
 // pool returns the name of a NodePool of the group, and the name of the group for an index without a NodePool.
@@ -52,18 +80,32 @@ func (g *Group) pool(i int8) string {
 	return g.Pools[i].Name
 }
 
+// spotPool returns the name of the group's spot NodePool.
+func (g *Group) spotPool() string { return g.pool(int8(g.only(Spot))) }
+
+// limitName returns the name of the limit of the group's resource below spec.
+func (g *Group) limitName() string { return FieldLimit.Name(g.Resource) }
+
+// amount returns an amount of the group's resource, such as 3 GPUs. An amount of a resource other than whole GPUs has its name.
+func (g *Group) amount(n float64) string {
+	if strings.HasSuffix(g.Resource, "/gpu") {
+		return fmt.Sprintf("%.0f %s", n, plural(n, "GPU"))
+	}
+	return fmt.Sprintf("%.0f %s", n, g.Resource)
+}
+
 // Text returns the message for users. Most messages have the form "cause: effect". The name of the rule is not part of the message.
 func (r Reason) Text(g *Group) string {
 	switch r.Rule {
 	case RuleDemand:
-		return fmt.Sprintf("%.0f %s requested: %.0f by policies, %.0f by other pods", r.A+r.B, g.Resource, r.A, r.B)
+		return fmt.Sprintf("pods and policies request %s: policies %.0f, other pods %.0f", g.amount(r.A+r.B), r.A, r.B)
 	case RuleForeignEdit:
-		return fmt.Sprintf("another manager changed %s of %s%s: gpuscaler does not override it until %s",
+		return fmt.Sprintf("another field manager changed %s of NodePool %s%s: gpuscaler keeps this value and does not change it before %s",
 			r.Name, g.pool(r.Pool), times(r.A), clock(r.Until))
 	case RuleSchedule:
-		return fmt.Sprintf("window %s is open: its settings apply until %s", r.Name, clock(r.Until))
+		return fmt.Sprintf("schedule %s of group %s is open: its NodePool settings apply until %s", r.Name, g.Name, clock(r.Until))
 	case RuleRelease:
-		return "the overrides end: every field gets its owner's value"
+		return "the overrides of group " + g.Name + " end: gpuscaler restores the owner's value of every NodePool field"
 	case RuleBase, RuleFallback, RuleProbe, RuleSpotWaitTimeout:
 		return r.spotText(g)
 	case RuleReturn, RuleMove:
@@ -71,101 +113,112 @@ func (r Reason) Text(g *Group) string {
 	case RuleZeroLimit, RuleNoZeroLimit, RuleConsolidationFreeze:
 		return r.idleText(g)
 	}
-	return r.podText()
+	return r.podText(g)
 }
 
 // spotText renders the rules that choose between spot and on-demand for new nodes.
 func (r Reason) spotText(g *Group) string {
-	pool := g.pool(r.Pool)
-	switch r.Rule {
-	case RuleBase:
-		return fmt.Sprintf("the first %.0f units run on demand: %s is used first and has %.0f of them", r.A, pool, min(r.A, r.B))
-	case RuleFallback:
-		if r.Until.IsZero() {
-			return fmt.Sprintf("on demand: %s: %s is not limited", r.Cause, pool)
-		}
-		evidence := ""
-		if r.Cause == CauseRefused || r.Cause == CauseLost {
-			evidence = fmt.Sprintf(" (%.0f of %.0f)", r.A, r.B)
-		}
-		return fmt.Sprintf("%s%s: %s is used before spot; next probe at %s", r.Cause, evidence, pool, clock(r.Until))
-	case RuleProbe:
-		if r.Until.IsZero() {
-			return fmt.Sprintf("on demand: %s: %s is not limited", r.Cause, pool)
-		}
-		return fmt.Sprintf("the wait after the fallback is over: %s may grow to %.0f, one more node; the probe ends at %s",
-			pool, r.A, clock(r.Until))
+	pool, spot, onDemand := g.pool(r.Pool), g.spotPool(), g.pool(g.other(r.Pool))
+	switch {
+	case r.Rule == RuleBase:
+		return fmt.Sprintf("onDemandBaseCapacity is %s: Karpenter uses NodePool %s first until it has this capacity; it has %s now",
+			g.amount(r.A), pool, g.amount(r.B))
+	case r.Rule == RuleSpotWaitTimeout && r.Until.IsZero():
+		return fmt.Sprintf("new pods use spot first: %s of NodePool %s is %.0f; no pod is waiting", g.limitName(), pool, r.A)
+	case r.Rule == RuleSpotWaitTimeout:
+		return fmt.Sprintf("pods wait for a spot node: %s of NodePool %s stays %.0f until spotWaitTimeout ends at %s",
+			g.limitName(), pool, r.A, clock(r.Until))
+	case r.Until.IsZero():
+		return fmt.Sprintf("pods wait for a node, and %s: gpuscaler does not limit spot NodePool %s", r.Cause.text(onDemand, ""), pool)
+	case r.Rule == RuleProbe:
+		return fmt.Sprintf("the fallback is over: NodePool %s may grow by one node to %s, to test whether spot has capacity, until %s",
+			pool, g.amount(r.A), clock(r.Until))
 	}
-	if r.Until.IsZero() {
-		return fmt.Sprintf("no pod waits for spot: %s is capped at %.0f", pool, r.A)
+	evidence := ""
+	switch r.Cause {
+	case CauseRefused:
+		evidence = fmt.Sprintf(" (%.0f of %.0f launches)", r.A, r.B)
+	case CauseLost:
+		evidence = fmt.Sprintf(" (%.0f of %.0f nodes)", r.A, r.B)
 	}
-	return fmt.Sprintf("pods wait for spot: %s is capped at %.0f until %s", pool, r.A, clock(r.Until))
+	return fmt.Sprintf("%s%s: Karpenter uses NodePool %s first; the next test of spot is at %s",
+		r.Cause.text(spot, ""), evidence, pool, clock(r.Until))
 }
 
 func (r Reason) returnText(g *Group) string {
 	pool := g.pool(r.Pool)
 	switch {
 	case r.Rule == RuleMove:
-		return fmt.Sprintf("replicas of %s move to %s: %.0f ready, %.0f needed", r.Name, pool, r.A, r.B)
+		return fmt.Sprintf("replicas of %s move from on-demand to NodePool %s: %.0f %s ready, %.0f needed",
+			r.Name, pool, r.A, plural(r.A, "replica is", "replicas are"), r.B)
 	case r.Cause == CauseLimit:
-		return fmt.Sprintf("%s is at its limit of %s: %.0f units stay on %s", pool, r.Name, r.A, g.pool(g.other(r.Pool)))
+		return fmt.Sprintf("%s: replicas with %s stay on NodePool %s; raise the limit to move them to spot",
+			r.Cause.text(pool, r.Name), g.amount(r.A), g.pool(g.other(r.Pool)))
 	}
 	next := "the next one now"
 	if !r.Until.IsZero() {
-		next = "the next one not before " + clock(r.Until)
+		next = "the next one at " + clock(r.Until) + " or later"
 	}
-	return fmt.Sprintf("%.0f %s on %s can run on spot: at most %.0f %s per hour, %s",
-		r.A, plural(r.A, "unit"), pool, r.B, plural(r.B, "node moves", "nodes move"), next)
+	return fmt.Sprintf("replicas with %s on NodePool %s can run on spot: gpuscaler moves at most %.0f %s per hour, %s",
+		g.amount(r.A), pool, r.B, plural(r.B, "node"), next)
 }
 
 // idleText renders the rules that keep or remove nodes without use.
 func (r Reason) idleText(g *Group) string {
 	switch r.Rule {
 	case RuleZeroLimit:
-		return fmt.Sprintf("no pod or policy requests %s: limit 0", g.Resource)
+		return fmt.Sprintf("%s: %s is 0 in every NodePool of group %s", NotLifted.text(g.Resource), g.limitName(), g.Name)
 	case RuleNoZeroLimit:
 		if lift := LiftReason(r.A); lift != NotLifted {
-			return lift.String()
+			return fmt.Sprintf("%s: gpuscaler does not set %s of group %s to 0", lift.text(g.Resource), g.limitName(), g.Name)
 		}
-		return fmt.Sprintf("%s: the limit becomes 0 at %s", NotLifted, clock(r.Until))
+		return fmt.Sprintf("%s: %s becomes 0 in every NodePool of group %s at %s", NotLifted.text(g.Resource), g.limitName(), g.Name,
+			clock(r.Until))
 	}
 	pool, until := g.pool(r.Pool), clock(r.Until)
 	switch {
 	case r.B == 2:
-		return fmt.Sprintf("no rule needs the freeze any more: consolidation of %s starts again at %s", pool, until)
+		return fmt.Sprintf("the reason for the freeze has ended: Karpenter may consolidate NodePool %s again from %s", pool, until)
 	case r.A > 0:
 		empty := clock(time.Unix(int64(r.A), 0).UTC())
-		return fmt.Sprintf("known demand: %s keeps empty nodes until %s and all nodes in use until %s", pool, empty, until)
+		return fmt.Sprintf("known demand arrives: Karpenter keeps the empty nodes of NodePool %s until %s and its nodes with pods until %s",
+			pool, empty, until)
 	case r.B > 0:
-		return fmt.Sprintf("replicas return to spot: consolidation of %s moves no replica until %s", pool, until)
+		return fmt.Sprintf("gpuscaler itself moves replicas to spot in batches: Karpenter replaces no node with pods in NodePool %s until %s",
+			pool, until)
 	}
-	return fmt.Sprintf("known demand: %s keeps all nodes in use until %s", pool, until)
+	return fmt.Sprintf("known demand has arrived: Karpenter replaces no node with pods in NodePool %s until %s", pool, until)
 }
 
 // podText renders the rules about replicas and their pods.
-func (r Reason) podText() string {
+func (r Reason) podText(g *Group) string {
 	switch r.Rule {
 	case RuleShield:
-		return fmt.Sprintf("%.0f %s not disrupted until ready", r.A, plural(r.A, "pod is loading: it is", "pods are loading: they are"))
+		return fmt.Sprintf("%.0f %s not ready yet: Karpenter does not disrupt %s",
+			r.A, plural(r.A, "pod has a node and is", "pods have a node and are"), plural(r.A, "it", "them"))
 	case RulePacking:
-		return fmt.Sprintf("a scale-in frees whole nodes: it deletes %.0f %s first", r.A, plural(r.A, "pod"))
+		return fmt.Sprintf("emptyWholeNodes is true: a scale-in deletes %.0f annotated %s first, so that nodes become empty",
+			r.A, plural(r.A, "pod"))
 	case RuleAtRisk:
-		return fmt.Sprintf("%.0f ready %s on nodes that are about to be lost, %.0f more expected: %.0f more requested",
-			r.A, plural(r.A, "replica"), r.B, r.A+r.B)
+		return fmt.Sprintf("the provider takes nodes: %.0f ready %s about to be lost, %.0f more probably will be: %.0f %s added to the targets",
+			r.A, plural(r.A, "replica is", "replicas are"), r.B, r.A+r.B, plural(r.A+r.B, "replica is", "replicas are"))
 	case RuleConstrained:
-		next := "tried again all the time"
-		if !r.Until.IsZero() {
-			next = "next try at " + clock(r.Until)
-		}
-		cause := r.Cause.String()
-		if r.Name != "" {
-			cause += " of " + r.Name
-		}
-		return fmt.Sprintf("%s: %.0f %s no node; %s", cause, r.A, plural(r.A, "replica gets", "replicas get"), next)
+		return r.constrainedText(g)
 	case RuleBuffer:
-		return fmt.Sprintf("known demand at %s: a CapacityBuffer keeps nodes for %.0f %s", clock(r.Until), r.A, plural(r.A, "replica"))
+		return fmt.Sprintf("known demand starts at %s: CapacityBuffers keep nodes for %.0f %s", clock(r.Until), r.A, plural(r.A, "replica"))
 	}
 	return ""
+}
+
+// constrainedText renders why requested replicas get no node. At most one of them stays pending, and the others are not created.
+func (r Reason) constrainedText(g *Group) string {
+	replicas := fmt.Sprintf("%.0f requested %s no node", r.A, plural(r.A, "replica has", "replicas have"))
+	if r.Cause == CauseQuota {
+		return "the API server rejects pods (ResourceQuota, LimitRange or admission policy): " + replicas +
+			"; raise the limit or lower maxReplicas"
+	}
+	return fmt.Sprintf("no NodePool of group %s launches nodes (%s): %s, and the targets are capped until the next attempt at %s",
+		g.Name, r.Cause.text(g.pool(r.Pool), r.Name), replicas, clock(r.Until))
 }
 
 func times(n float64) string {

@@ -50,7 +50,7 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 				t.Errorf("4 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes,
 					frozen, c.why())
 			}
-			if want := "l40s-spot is at its limit of " + resource + ": 2 units stay on l40s-ondemand"; !strings.Contains(c.why(), want) {
+			if want := "NodePool l40s-spot has reached limits[" + resource + "]: replicas with 2 GPUs stay on"; !strings.Contains(c.why(), want) {
 				t.Errorf("not said: %q\n%s", want, c.why())
 			}
 			// When the owner raises the limit, the replicas must return to spot.
@@ -130,7 +130,7 @@ func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 		c.until(10*time.Minute, "two more are ready on demand", c.whole(chat))
 		chat.want = 12
 		c.until(10*time.Minute, resource+": the target is capped", func() bool { return chat.lastAdvice.Cap == 7 })
-		if want := "at its limit of " + resource; !strings.Contains(c.why(), want) {
+		if want := "has reached limits[" + resource + "]"; !strings.Contains(c.why(), want) {
 			t.Errorf("%s: not said: %q\n%s", resource, want, c.why())
 		}
 	}

@@ -51,7 +51,8 @@ type poolState struct {
 	}
 }
 
-// stamps returns pointers to all stamps of the state except those of the entries of a consolidation freeze. begin changes them if the clock was set back.
+// stamps returns pointers to all stamps of the state except those of the entries of a consolidation freeze. begin changes them if the clock
+// was set back.
 func (s *State) stamps() []*int64 {
 	all := []*int64{&s.At, &s.Spot.Since, &s.Spot.Until, &s.Spot.Moved, &s.KnownSince, &s.UnknownAt, &s.ZeroLimit.Since, &s.ShortSince,
 		&s.TargetCap.Since, &s.TargetCap.Until, &s.Move.Since, &s.Pace.Until, &s.Reserve.At}

@@ -84,10 +84,11 @@ func (c *targetCap) apply(event targetCapEvent, in targetCapInput) {
 // launches is the evidence for a fallback.
 func (t *tick) capTargets() {
 	c := &t.s.TargetCap
-	cause, resource, closed := t.allClosed()
-	in := targetCapInput{t.at, t.g.Name, closed, t.s.ShortSince != 0, t.short}
+	closed := t.allClosed()
+	in := targetCapInput{t.at, t.g.Name, closed.cause != CauseNone, t.s.ShortSince != 0, t.short}
 	c.apply(c.event(in), in)
 	var missing float64
+	reason := Reason{Rule: RuleConstrained, Pool: closed.pool, Name: closed.resource, Cause: closed.cause, Until: instant(c.Until)}
 	for i := range t.o.Workloads {
 		w := &t.o.Workloads[i]
 		if !c.On && !w.Quota {
@@ -95,13 +96,14 @@ func (t *tick) capTargets() {
 		}
 		limit := w.placed() + 1
 		if !c.On {
-			cause, resource = CauseQuota, ""
+			reason.Pool, reason.Cause, reason.Name = -1, CauseQuota, ""
 		}
 		t.d.Advice[i].Cap = limit
 		missing += float64(max(w.Uncapped-limit+1, 0))
 	}
 	if missing > 0 || c.On {
-		t.because(Reason{Rule: RuleConstrained, Pool: -1, Name: resource, Cause: cause, A: missing, Until: instant(c.Until)})
+		reason.A = missing
+		t.because(reason)
 	}
 }
 
@@ -122,26 +124,33 @@ func (w *Workload) placed() (n int32) {
 	return n
 }
 
-// allClosed reports whether no NodePool of the group provides a node. cause is the reason for the first NodePool. If it is CauseLimit,
-// resource is the limited resource. Limits that gpuscaler itself sets are ignored, because gpuscaler removes them when they are no longer
-// needed.
-func (t *tick) allClosed() (cause Cause, resource string, all bool) {
+// closedGroup is the reason why no NodePool of a group provides a node. It names the first NodePool.
+type closedGroup struct {
+	pool     int8
+	cause    Cause  // CauseNone: a NodePool may provide a node
+	resource string // of CauseLimit
+}
+
+// allClosed returns why no NodePool of the group provides a node. Limits that gpuscaler itself sets are ignored, because gpuscaler removes
+// them when they are no longer needed.
+func (t *tick) allClosed() (closed closedGroup) {
+	closed.pool = -1
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
 			continue // it is unknown what it would provide
 		}
 		why := t.closedBy(i)
 		if why == CauseNone {
-			return CauseNone, "", false
+			return closedGroup{pool: -1}
 		}
-		if cause == CauseNone {
-			cause = why
+		if closed.cause == CauseNone {
+			closed.pool, closed.cause = int8(i), why
 			if why == CauseLimit {
-				resource = t.pools[i].full
+				closed.resource = t.pools[i].full
 			}
 		}
 	}
-	return cause, resource, cause != CauseNone
+	return closed
 }
 
 // closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a target cap,

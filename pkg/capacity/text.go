@@ -6,14 +6,14 @@ import (
 )
 
 // Text returns one line for each changed field, with the old value, the new value and the rule. A patch that only changes the record has
-// one line with "record only".
+// one line that says so.
 func (p NodePoolPatch) Text() string {
 	var b strings.Builder
 	for _, c := range p.Changes {
 		fmt.Fprintf(&b, "%s %s: %s -> %s  (%s)\n", p.Pool, c.Path(), c.From, c.To, c.Why())
 	}
 	if len(p.Changes) == 0 {
-		fmt.Fprintf(&b, "%s: record only\n", p.Pool)
+		fmt.Fprintf(&b, "%s: no field changes, only the annotation with the owner's values\n", p.Pool)
 	}
 	return b.String()
 }

@@ -27,6 +27,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 		{Rule: RuleFallback, Pool: 1, Cause: CauseProbe, Until: at},
 		{Rule: RuleFallback, Pool: 0, Cause: CauseRefused},
 		{Rule: RuleFallback, Pool: 0, Cause: CauseLimit},
+		{Rule: RuleFallback, Pool: 0, Cause: CauseNotReady},
 		{Rule: RuleProbe, Pool: 0, A: 4, Until: at},
 		{Rule: RuleProbe, Pool: 0, Cause: CauseRefused},
 		{Rule: RuleReturn, Pool: 1, A: 3, B: 4, Until: at},
@@ -45,15 +46,16 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 		{Rule: RuleConsolidationFreeze, Pool: 0, A: unix, Until: at.Add(time.Hour)},
 		{Rule: RuleConsolidationFreeze, Pool: 1, Until: at},
 		{Rule: RuleConsolidationFreeze, Pool: 1, B: 1, Until: at},
+		{Rule: RuleConsolidationFreeze, Pool: 1, B: 2, Until: at},
 		{Rule: RuleShield, Pool: -1, A: 1},
 		{Rule: RuleShield, Pool: -1, A: 2},
 		{Rule: RulePacking, Pool: -1, A: 1},
 		{Rule: RulePacking, Pool: -1, A: 3},
 		{Rule: RuleAtRisk, Pool: -1, A: 1, B: 2},
-		{Rule: RuleConstrained, Pool: -1, Cause: CauseRefused, A: 4, Until: at},
-		{Rule: RuleConstrained, Pool: -1, Cause: CauseLimit, A: 1, Until: at},
-		{Rule: RuleConstrained, Pool: -1, Cause: CauseLimit, Name: "memory", A: 1, Until: at},
-		{Rule: RuleConstrained, Pool: -1, Cause: CauseNotReady, A: 1, Until: at},
+		{Rule: RuleConstrained, Pool: 0, Cause: CauseRefused, A: 4, Until: at},
+		{Rule: RuleConstrained, Pool: 0, Cause: CauseLimit, A: 1, Until: at},
+		{Rule: RuleConstrained, Pool: 0, Cause: CauseLimit, Name: "memory", A: 1, Until: at},
+		{Rule: RuleConstrained, Pool: 0, Cause: CauseNotReady, A: 1, Until: at},
 		{Rule: RuleConstrained, Pool: -1, Cause: CauseQuota, A: 2},
 		{Rule: RuleBuffer, Pool: -1, A: 3, Until: at},
 		{Rule: RuleRelease, Pool: -1},
@@ -62,8 +64,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	}
 	b.WriteString("\n")
 	for kind := range numFindings {
-		f := Finding{Kind: kind, Pool: 1, Field: FieldWeight, Rule: RuleFallback, Name: "team-chat/llama", Count: 3, Hourly: 5.58, Until: at}
-		b.WriteString(f.Text(g) + "\n")
+		b.WriteString(sampleFinding(kind, at).Text(g) + "\n")
 	}
 	for why := range numMoveBlockers {
 		for _, n := range []int{1, 3} {
@@ -73,6 +74,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	for _, f := range []Finding{
 		{Kind: FindNotConsented, Pool: 0, Field: FieldLimit, Resource: "nvidia.com/gpu", Rule: RuleZeroLimit},
 		{Kind: FindUnsupported, Pool: -1, Rule: RuleShield},
+		{Kind: FindUnsupported, Pool: -1, Rule: RuleBuffer},
 		{Kind: FindBlockingPods, Pool: 0, Count: 1},
 	} {
 		b.WriteString(f.Text(g) + "\n")
@@ -92,6 +94,24 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 		b.WriteString(a.Text())
 	}
 	golden.Compare(t, "testdata/words.golden", b.String())
+}
+
+// sampleFinding returns a finding of a kind as it occurs: about the field, and caused by the rule, for which a group has it.
+func sampleFinding(kind FindingKind, at time.Time) Finding {
+	f := Finding{Kind: kind, Pool: 1, Field: FieldWeight, Rule: RuleFallback, Count: 3, Until: at}
+	switch kind {
+	case FindPermanentLimit:
+		f.Field, f.Resource, f.Rule = FieldLimit, "nvidia.com/gpu", RuleSpotWaitTimeout
+	case FindUnreadable:
+		f.Field, f.Rule = FieldBudgets, RuleConsolidationFreeze
+	case FindConsentWithdrawn:
+		f.Name = "20"
+	case FindMixed, FindNever, FindZeroBudget, FindDoNotDisrupt, FindBlockingPods, FindBuffered:
+		f.Hourly = 5.58
+	case FindUnmovable, FindForeignAnnotation, FindClaims:
+		f.Name = "team-chat/llama"
+	}
+	return f
 }
 
 func TestEveryRuleAndFindingHasAText(t *testing.T) {
