@@ -133,7 +133,8 @@ func newGuard(typed kubernetes.Interface, objects dynamic.Interface, o Options) 
 	if o.CABundle == nil {
 		o.CABundle = func() []byte { return nil }
 	}
-	recorder := events.NewRecorder(typed.EventsV1(), events.Options{Instance: o.Instance, ClusterName: o.ClusterName, Log: o.Log})
+	recorder := events.NewRecorder(typed.EventsV1(), events.Options{Instance: o.Instance, ClusterName: o.ClusterName, Log: o.Log,
+		Metrics: o.Metrics})
 	g := &Guard{
 		options: o, log: o.Log, watch: objects, objects: objects.Resource(Resource), roles: typed.RbacV1().ClusterRoles(),
 		events: recorder, recorder: recorder,

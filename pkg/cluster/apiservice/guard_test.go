@@ -1,13 +1,17 @@
 package apiservice
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +19,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
@@ -162,5 +167,39 @@ func TestNewLeaderChecksWithoutWaitingForTheInterval(t *testing.T) {
 func TestUnknownModeIsRejected(t *testing.T) {
 	if _, err := New(nil, Options{Mode: "force"}); err == nil {
 		t.Error("mode force was accepted")
+	}
+}
+
+// The API server refuses an Event of the guard. It is counted with the lost Events of the other parts of the process, which have the same
+// registry.
+func TestLostEventsOfTheGuardAreCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	log := slog.New(slog.DiscardHandler)
+	events.NewRecorder(fake.NewClientset().EventsV1(), events.Options{Log: log, Metrics: registry})
+	client := fake.NewClientset()
+	client.PrependReactor("create", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(eventsv1.Resource("events"), "x", nil)
+	})
+	scheme := runtime.NewScheme()
+	utilruntime.Must(apiregistration.AddToScheme(scheme))
+	g := newGuard(client, dynamicfake.NewSimpleDynamicClient(scheme), Options{Mode: Auto, Log: log, Metrics: registry})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { g.recorder.Run(ctx); close(ended) }()
+	defer func() { cancel(); <-ended }()
+	g.events.Send(corev1.ObjectReference{Kind: "APIService", Name: Name}, corev1.EventTypeWarning, events.APIServiceConflict, "taken")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "gpuscaler_events_lost_total" && f.GetMetric()[0].GetCounter().GetValue() == 1 {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the lost Event is not counted")
+		}
 	}
 }

@@ -5,6 +5,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -54,7 +55,7 @@ const (
 )
 
 const (
-	queueLength = 1000 // an Event that does not fit is counted and dropped
+	queueLength = 1000 // of all namespaces; an Event that does not fit is counted and dropped
 	burst       = 100
 	perSecond   = 10
 	postTimeout = 5 * time.Second
@@ -73,7 +74,8 @@ type Options struct {
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	Log         *slog.Logger
-	Metrics     prometheus.Registerer // nil: nothing is registered
+	// Metrics is where the counter of lost Events is registered. Recorders with the same registry share the counter. nil: it is not registered.
+	Metrics prometheus.Registerer
 }
 
 // Recorder posts Events. client-go's recorder is not used, because it combines Events with the same reason into a series that keeps the
@@ -82,7 +84,7 @@ type Recorder struct {
 	client   typedevents.EventsV1Interface
 	instance string
 	cluster  func() string
-	queue    chan *eventsv1.Event
+	queue    *queue
 	limit    flowcontrol.RateLimiter
 	log      *slog.Logger
 	lost     prometheus.Counter
@@ -99,15 +101,21 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 	}
 	r := &Recorder{
 		client: client, instance: instance, cluster: o.ClusterName, log: o.Log,
-		queue: make(chan *eventsv1.Event, queueLength),
+		queue: newQueue(),
 		limit: flowcontrol.NewTokenBucketRateLimiter(perSecond, burst),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "gpuscaler_events_lost_total",
 			Help: "Kubernetes Events that were not written, because there were too many at once or the API server refused them.",
 		}),
 	}
-	if o.Metrics != nil {
-		o.Metrics.MustRegister(r.lost)
+	if o.Metrics == nil {
+		return r
+	}
+	var other prometheus.AlreadyRegisteredError
+	if err := o.Metrics.Register(r.lost); errors.As(err, &other) {
+		r.lost = other.ExistingCollector.(prometheus.Counter) // of another Recorder of this process: both count together
+	} else if err != nil {
+		panic(err) // as MustRegister does
 	}
 	return r
 }
@@ -139,9 +147,7 @@ func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string)
 			event.Annotations = map[string]string{clusterAnnotation: name}
 		}
 	}
-	select {
-	case r.queue <- event:
-	default:
+	if !r.queue.push(event) {
 		r.lost.Inc()
 	}
 }
@@ -158,15 +164,19 @@ func eventName(about string, now time.Time) string {
 // Run posts queued Events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case event := <-r.queue:
-			if r.limit.Wait(ctx) != nil {
+		event := r.queue.pop()
+		if event == nil {
+			select {
+			case <-ctx.Done():
 				return
+			case <-r.queue.added:
+				continue
 			}
-			r.post(ctx, event)
 		}
+		if r.limit.Wait(ctx) != nil {
+			return
+		}
+		r.post(ctx, event)
 	}
 }
 

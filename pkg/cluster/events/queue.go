@@ -1,0 +1,71 @@
+package events
+
+import (
+	"slices"
+	"sync"
+
+	eventsv1 "k8s.io/api/events/v1"
+)
+
+// queue contains the Events that are not posted yet. Namespaces take turns, so that a namespace with many Events, such as one with thousands
+// of invalid policies, neither delays nor displaces the Events of others.
+type queue struct {
+	added chan struct{} // has a value after push
+
+	mu          sync.Mutex
+	length      int
+	byNamespace map[string][]*eventsv1.Event // first in, first out
+	turns       []string                     // the namespaces in byNamespace; the first one is next
+}
+
+func newQueue() *queue {
+	return &queue{added: make(chan struct{}, 1), byNamespace: map[string][]*eventsv1.Event{}}
+}
+
+// push adds an Event. If the queue is full, the last Event of the namespace with the most Events is dropped, and push returns false.
+func (q *queue) push(e *eventsv1.Event) (kept bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.byNamespace[e.Namespace]) == 0 {
+		q.turns = append(q.turns, e.Namespace)
+	}
+	q.byNamespace[e.Namespace] = append(q.byNamespace[e.Namespace], e)
+	q.length++
+	if kept = q.length <= queueLength; !kept {
+		q.dropLast()
+	}
+	select {
+	case q.added <- struct{}{}:
+	default:
+	}
+	return kept
+}
+
+// dropLast removes the last Event of the namespace with the most Events.
+func (q *queue) dropLast() {
+	most := slices.MaxFunc(q.turns, func(a, b string) int { return len(q.byNamespace[a]) - len(q.byNamespace[b]) })
+	all := q.byNamespace[most]
+	q.byNamespace[most] = all[:len(all)-1]
+	if q.length--; len(all) == 1 {
+		delete(q.byNamespace, most)
+		q.turns = slices.DeleteFunc(q.turns, func(n string) bool { return n == most })
+	}
+}
+
+// pop removes the next Event, or returns nil if there is none.
+func (q *queue) pop() *eventsv1.Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.length == 0 {
+		return nil
+	}
+	namespace := q.turns[0]
+	all := q.byNamespace[namespace]
+	q.turns, q.byNamespace[namespace] = q.turns[1:], all[1:]
+	if q.length--; len(all) > 1 {
+		q.turns = append(q.turns, namespace)
+	} else {
+		delete(q.byNamespace, namespace)
+	}
+	return all[0]
+}
