@@ -17,8 +17,8 @@ import (
 // weights. A pod without the annotation is Ready immediately.
 const StartupAnnotation = "e2e.gpuscaler.io/startup"
 
-// RunTimeAnnotation on the pod of a Job is the time from its start until it completes, such as "20s". A pod without the annotation completes
-// immediately.
+// RunTimeAnnotation on the pod of a Job is the time from its start until it completes, such as "20s". A pod without the annotation
+// completes immediately.
 const RunTimeAnnotation = "e2e.gpuscaler.io/run-time"
 
 // HostProcess is the label of pods that package kubelet runs instead of kwok.

@@ -133,8 +133,9 @@ func TestZeroLimitIsRemovedBeforeTheTargetIsServed(t *testing.T) {
 	w, g, e, chat := night(t)
 	w.backlog[chat] = 25
 	w.after(e, time.Second)
-	if want := []string{`gpu-pool spec.limits[nvidia.com/gpu]: "0" -> (absent)  (owner's value restored)(serving 0)`}; !slices.Equal(g.acts, want) {
-		t.Errorf("as demand came: %q, want %q", g.acts, want)
+	const restored = `gpu-pool spec.limits[nvidia.com/gpu]: "0" -> (absent)  (owner's value restored)(serving 0)`
+	if !slices.Equal(g.acts, []string{restored}) {
+		t.Errorf("as demand came: %q, want %q", g.acts, restored)
 	}
 	if n := g.served(); n != 3 {
 		t.Errorf("then %d was served, not 3", n)

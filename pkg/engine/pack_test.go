@@ -105,7 +105,8 @@ func TestRecordsShareTheWorkloadOfTheirVersion(t *testing.T) {
 		replicas int32
 		origin   string
 	}{{2, ""}, {9, ""}, {19, "edited"}} {
-		if r := list[i].record(); r.Decision.Replicas != want.replicas || r.Workload.Origin != want.origin || len(r.Readings) != 1 || len(r.Without) == 0 {
+		if r := list[i].record(); r.Decision.Replicas != want.replicas || r.Workload.Origin != want.origin || len(r.Readings) != 1 ||
+			len(r.Without) == 0 {
 			t.Errorf("record %d: %+v", i, r)
 		}
 	}

@@ -114,10 +114,12 @@ func TestTargetsOfATeamStayWithinItsLimit(t *testing.T) {
 		t.Errorf("decided by %v, %d without the capacity cap", r.Decision.Binding, r.Decision.Uncapped)
 	}
 	reasons := r.Decision.Reasons.All()
-	if text := reasons[len(reasons)-1].Text(r.Workload.Policy); text != "capped at 2: team chat has a limit of 4 nvidia.com/gpu, and others use 2" {
+	text := reasons[len(reasons)-1].Text(r.Workload.Policy)
+	if text != "capped at 2: team chat has a limit of 4 nvidia.com/gpu, and others use 2" {
 		t.Errorf("the reason is %q", text)
 	}
-	if at := slices.IndexFunc(r.Without, func(c Counterfactual) bool { return c.Rule == scaling.RuleTeamLimit }); at < 0 || r.Without[at].Replicas != 40 {
+	if at := slices.IndexFunc(r.Without, func(c Counterfactual) bool { return c.Rule == scaling.RuleTeamLimit }); at < 0 ||
+		r.Without[at].Replicas != 40 {
 		t.Errorf("without the limit: %+v", r.Without)
 	}
 	want := []TeamUse{{Resource: gpu, Limit: 4, Wanted: 80, Targets: 4, Minimums: 2, Cut: 2}}

@@ -1,8 +1,9 @@
 // Package buffers reads and writes CapacityBuffers, which make Karpenter (from 1.15, behind a feature gate) or the cluster autoscaler
 // keep nodes for pods that do not exist yet. They are the only objects that gpuscaler creates for other controllers.
 //
-// An informer stores each CapacityBuffer of the cluster in a Cache, from which package capacity learns the replicas that a buffer has. For a
-// capacity.Buffer action the caller creates a Task and passes it to a Writer. A Remover deletes gpuscaler's buffers for `gpuscaler restore`.
+// An informer stores each CapacityBuffer of the cluster in a Cache, from which package capacity learns the replicas that a buffer has. For
+// a capacity.Buffer action the caller creates a Task and passes it to a Writer. A Remover deletes gpuscaler's buffers for `gpuscaler
+// restore`.
 //
 // The typed objects are those of the Karpenter module, which copies them from the cluster autoscaler to avoid its dependencies.
 package buffers

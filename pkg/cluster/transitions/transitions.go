@@ -111,9 +111,9 @@ func (r *Reporter) SendDue(now time.Time) {
 	}
 }
 
-// send sends the Events about one transition: one about the target if it changed, and one about the signals if they are missing or available
-// since the last Event. Both have the same text. It returns false if no Event was sent, because nothing changed or the scaled object does not
-// exist.
+// send sends the Events about one transition: one about the target if it changed, and one about the signals if they are missing or
+// available since the last Event. Both have the same text. It returns false if no Event was sent, because nothing changed or the scaled
+// object does not exist.
 func (r *Reporter) send(p *transition) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]

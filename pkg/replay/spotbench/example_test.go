@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// No spot node is available in the second of six hours. The plan that knows the trace pays, for each of four replicas, five spot hours at $1
-// and one on-demand hour at $3.
+// No spot node is available in the second of six hours. The plan that knows the trace pays, for each of four replicas, five spot hours at
+// $1 and one on-demand hour at $3.
 func ExampleCompare() {
 	market := &trace.Spot{Name: "outage", Duration: 6 * time.Hour, Initial: 6,
 		Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}

@@ -74,8 +74,8 @@ func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*s
 }
 
 // queryOrder returns the sections in the order in which they are queried. Small and quick sections that succeeded in their last query are
-// first, so that their namespaces have a reading in each round. After them, large sections that succeeded alternate with sections that failed. Within
-// each of these three kinds, the section that has not been queried for the most rounds is first.
+// first, so that their namespaces have a reading in each round. After them, large sections that succeeded alternate with sections that
+// failed. Within each of these three kinds, the section that has not been queried for the most rounds is first.
 func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) []*section {
 	var small, large, failed []*section
 	for _, s := range sections {
