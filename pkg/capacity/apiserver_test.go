@@ -48,7 +48,8 @@ func (c *cluster) observe() Observation {
 	see := func(p *simPod, key string) Pod {
 		namespace, _, _ := strings.Cut(key, "/")
 		pod := Pod{UID: p.uid, Namespace: namespace, Name: p.name, Owner: p.owner, GPUs: p.gpus, Pool: -1, Pending: p.node == nil, Since: p.since,
-			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, UnknownPlacement: p.unsure, Idle: p.idle, Pinned: p.pinned, Claims: p.claims}
+			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, UnknownPlacement: p.unsure,
+			Idle: p.idle, Pinned: p.pinned, Claims: p.claims}
 		if at, ok := index[p.node]; ok {
 			pod.Pool, pod.Node = at[0], at[1]
 		}

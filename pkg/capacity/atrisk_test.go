@@ -144,7 +144,8 @@ func TestReserveFallsSlowly(t *testing.T) {
 	for c.s.Reserve.Size == 3 && c.now.Sub(began) < time.Hour {
 		c.step()
 	}
-	if stood := c.now.Sub(began); stood < burstWindow+reserveDecay-2*time.Second || stood > burstWindow+reserveDecay+2*time.Second || c.s.Reserve.Size != 2 {
+	if stood := c.now.Sub(began); stood < burstWindow+reserveDecay-2*time.Second || stood > burstWindow+reserveDecay+2*time.Second ||
+		c.s.Reserve.Size != 2 {
 		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, stood, burstWindow)
 	}
 }

@@ -86,23 +86,22 @@ type simNode struct {
 }
 
 type simLoad struct {
-	key         string
-	want        int32 // target of scaling before the advice
-	current     int32
-	extra       int32
-	gpus        int64
-	owner       Owner
-	pods        []*simPod
-	unknown     bool
-	paused      bool
-	quota       bool
-	claims      bool
-	buffer      int32
-	neverReady  bool
-	full        bool  // at maxReplicas
-	minimum     int32 // the fewest ready replicas since the last reset
-	lastAdvice  Advice
-	followDelay time.Duration
+	key        string
+	want       int32 // target of scaling before the advice
+	current    int32
+	extra      int32
+	gpus       int64
+	owner      Owner
+	pods       []*simPod
+	unknown    bool
+	paused     bool
+	quota      bool
+	claims     bool
+	buffer     int32
+	neverReady bool
+	full       bool  // at maxReplicas
+	minimum    int32 // the fewest ready replicas since the last reset
+	lastAdvice Advice
 }
 
 type simPod struct {
@@ -136,8 +135,9 @@ func newCluster(t failer, change func(g *Group)) *cluster {
 	for _, p := range group.Pools {
 		sim := &simPool{Pool: p, consent: ConsentLimits | ConsentWeight | ConsentDisruption, gpus: 1, hourly: 1, ready: true,
 			fields: map[string]FieldView{
-				"disruption.consolidateAfter": {Value: `"60s"`, Owner: "kubectl"}, "disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
-				"disruption.budgets": {Value: `[{"nodes":"100%"}]`, Owner: "kubectl"}, "weight": {Value: "20", Owner: "kubectl"},
+				"disruption.consolidateAfter":    {Value: `"60s"`, Owner: "kubectl"},
+				"disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
+				"disruption.budgets":             {Value: `[{"nodes":"100%"}]`, Owner: "kubectl"}, "weight": {Value: "20", Owner: "kubectl"},
 				"limits[nvidia.com/gpu]": {Value: `16`, Owner: "kubectl"}, "limits[cpu]": {Value: `"400"`, Owner: "kubectl"},
 			}}
 		if p.Type == Spot {

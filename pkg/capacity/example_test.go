@@ -47,7 +47,8 @@ func ExampleDecide_fallback() {
 		fmt.Println(err)
 		return
 	}
-	spot := capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight, Weight: capacity.FieldView{Value: "80"}}
+	spot := capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight,
+		Weight: capacity.FieldView{Value: "80"}}
 	onDemand := spot
 	onDemand.Weight.Value = "20"
 	observation := capacity.Observation{

@@ -5,6 +5,7 @@ import "time"
 // FindingKind is a problem that only a user can solve.
 type FindingKind uint8
 
+// The kinds of findings.
 const (
 	FindMissing           FindingKind = iota // the NodePool does not exist
 	FindNotConsented                         // gpuscaler.io/nudge does not list the field
@@ -30,6 +31,7 @@ const (
 // MoveBlocker is the reason why a pod on an on-demand node cannot be moved to spot.
 type MoveBlocker uint8
 
+// The reasons why a pod cannot be moved.
 const (
 	BlockedByOwner        MoveBlocker = iota // a StatefulSet or LeaderWorkerSet creates no successor before the pod is deleted
 	BlockedByNoOwner                         // a Job, or a pod without a controller

@@ -126,10 +126,14 @@ func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
 		``:                `[{"nodes":"10%"},E,U]`, // the CRD's default: ours alone would allow everything between two holds
 		`[]`:              `[E,U]`,
 		`[{"nodes":"1"}]`: `[{"nodes":"1"},E,U]`,
-		`[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"}]`:                                `[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"},E,U]`,
-		`[{"duration":"60m","nodes":"0","reasons":["Drifted"],"schedule":"0 0 23 11 *"}]`:         `[{"duration":"60m","nodes":"0","reasons":["Drifted"],"schedule":"0 0 23 11 *"},E,U]`,
-		`[{"duration":"60m","nodes":"0","reasons":["Empty","Drifted"],"schedule":"0 0 23 11 *"}]`: `[{"duration":"60m","nodes":"0","reasons":["Empty","Drifted"],"schedule":"0 0 23 11 *"},E,U]`,
-		`[{"duration":"60m","nodes":"0","reasons":["Empty"],"schedule":"0 0 * * 1"}]`:             `[{"duration":"60m","nodes":"0","reasons":["Empty"],"schedule":"0 0 * * 1"},E,U]`,
+		`[{"duration":"8h","nodes":"0","schedule":"0 9 * * 1-5"}]`: `[{"duration":"8h","nodes":"0",` +
+			`"schedule":"0 9 * * 1-5"},E,U]`,
+		`[{"duration":"60m","nodes":"0","reasons":["Drifted"],"schedule":"0 0 23 11 *"}]`: `[{"duration":"60m","nodes":"0",` +
+			`"reasons":["Drifted"],"schedule":"0 0 23 11 *"},E,U]`,
+		`[{"duration":"60m","nodes":"0","reasons":["Empty","Drifted"],"schedule":"0 0 23 11 *"}]`: `[{"duration":"60m","nodes":"0",` +
+			`"reasons":["Empty","Drifted"],"schedule":"0 0 23 11 *"},E,U]`,
+		`[{"duration":"60m","nodes":"0","reasons":["Empty"],"schedule":"0 0 * * 1"}]`: `[{"duration":"60m","nodes":"0",` +
+			`"reasons":["Empty"],"schedule":"0 0 * * 1"},E,U]`,
 	} {
 		got, ok := h.with(list)
 		expect := entries.Replace(string(with))

@@ -43,7 +43,8 @@ func (t *tape) value() Value {
 
 func (t *tape) group() Group {
 	g := Group{Name: t.text(), Resource: "nvidia.com/gpu", Advisory: t.byte()%8 == 1, OnDemandBase: t.word(), SpotWaitTimeout: t.duration(),
-		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), ZeroLimit: t.flag(), ConsolidationFreeze: t.flag(), StartupShield: t.flag(),
+		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), ZeroLimit: t.flag(), ConsolidationFreeze: t.flag(),
+		StartupShield:   t.flag(),
 		EmptyWholeNodes: t.flag(), Buffer: t.flag(), LeadTime: t.duration()}
 	for i := range t.byte()%MaxPools + 1 {
 		g.Pools = append(g.Pools, Pool{string(rune('a' + i)), CapacityType(t.byte() % 5)})
@@ -58,7 +59,8 @@ func (t *tape) field() FieldView {
 func (t *tape) pod(now time.Time) Pod {
 	return Pod{Replica: [...]string{"", "0", "1"}[t.byte()%3], UID: t.text(), Name: t.text(), Owner: Owner(t.byte() % 5),
 		GPUs: t.word() % 16, Pool: int(int8(t.byte())) % 6, Node: int(int8(t.byte())) % 4,
-		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(), UnknownPlacement: t.flag(), UnknownLabels: t.flag(),
+		Pending: t.flag(), Since: now.Add(t.duration() % 1e13), Ready: t.flag(), Loading: t.flag(), Idle: t.flag(), Pinned: t.flag(),
+		UnknownPlacement: t.flag(), UnknownLabels: t.flag(),
 		DeletionCost: Annotation{t.text(), t.flag()}, DoNotDisrupt: Annotation{t.text(), t.flag()}}
 }
 
@@ -73,7 +75,8 @@ func (t *tape) pool(now time.Time) PoolView {
 	for range t.byte() % 4 {
 		v.Nodes = append(v.Nodes, Node{Name: t.text(), UID: t.text(), Type: CapacityType(t.byte() % 5), Stage: Stage(t.byte() % 4),
 			Ready: t.flag(), GPUs: t.word(), Used: t.word(),
-			Created: now.Add(t.duration()), Deleting: t.flag(), Voluntary: t.flag(), Notice: t.flag(), BlockingPods: int32(t.word()), Hourly: float64(t.word())})
+			Created: now.Add(t.duration()), Deleting: t.flag(), Voluntary: t.flag(), Notice: t.flag(), BlockingPods: int32(t.word()),
+			Hourly: float64(t.word())})
 	}
 	for range t.byte() % 6 {
 		v.Failures = append(v.Failures, Failure{t.text(), now.Add(t.duration() % 1e12), t.flag()})
@@ -109,7 +112,8 @@ func (t *tape) observation(pools int, now time.Time) Observation {
 // with the same input must return the same decision. Only fields with consent may be written, each at most once per patch.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{}, int64(0))
-	f.Add([]byte("bytes that are no valid group, to start from text: Decide must not panic for any of them, at any time, and must not write without consent"), int64(-1))
+	f.Add([]byte("bytes that are no valid group, to start from text: Decide must not panic for any of them, at any time, "+
+		"and must not write without consent"), int64(-1))
 	seed := make([]byte, 3000)
 	for i := range seed {
 		seed[i] = byte(i*i*7 + i*31)
@@ -156,7 +160,8 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 		seen := map[string]bool{}
 		for _, c := range p.Changes {
 			name := c.Name()
-			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&ConsentRestore != 0) || o.Pools[i].Consent&c.Field.Consent() == 0 || !o.Pools[i].Exists {
+			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&ConsentRestore != 0) || o.Pools[i].Consent&c.Field.Consent() == 0 ||
+				!o.Pools[i].Exists {
 				t.Errorf("%+v of %+v", c, p)
 			}
 			seen[name] = true
@@ -171,7 +176,9 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 // again must not change it.
 func FuzzRecord(f *testing.F) {
 	f.Add("")
-	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},"freeze":{"start":1,"empty":2,"inUse":3},"fields":[{"path":"/spec/weight","on":true,"original":"20","owner":"kubectl","value":"81","rule":5,"since":1795392000000}]}`)
+	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},` +
+		`"freeze":{"start":1,"empty":2,"inUse":3},"fields":[{"path":"/spec/weight","on":true,"original":"20","owner":"kubectl","value":"81",` +
+		`"rule":5,"since":1795392000000}]}`)
 	f.Add(`{"v":1,"fields":[{"path":"/spec/limits/"},{"path":"/spec/limits/a","overwrites":255},{"path":"/spec/template"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"a", Spot}}})

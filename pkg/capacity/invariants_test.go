@@ -96,7 +96,8 @@ func (c *cluster) watch() {
 		if l.key != m.Workload {
 			continue
 		}
-		if m.Step != noMove && c.batch.Workload == m.Workload && c.batch.Step != noMove && (m.Step > c.batch.Step || m.Since == c.batch.Since) && m.Count > c.batch.Count {
+		if m.Step != noMove && c.batch.Workload == m.Workload && c.batch.Step != noMove &&
+			(m.Step > c.batch.Step || m.Since == c.batch.Since) && m.Count > c.batch.Count {
 			c.t.Errorf("%s: a batch of %d became one of %d\n%s", c.clock(), c.batch.Count, m.Count, c.why())
 		}
 		now := moved{m.Workload, m.Node, m.Since, c.disturbed, l.want}
@@ -133,7 +134,8 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 			c.t.Errorf("%s: a zero limit with a demand of %+v", c.clock(), c.d.Demand)
 		}
 	case change.Rule == RuleSchedule:
-	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.ShortSince != 0 && stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():
+	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.ShortSince != 0 &&
+		stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():
 		c.t.Errorf("%s: spot is closed to pods that on-demand does not take either\n%s", c.clock(), c.why())
 	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
 		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())

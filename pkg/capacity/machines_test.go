@@ -399,18 +399,23 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 			[4]settled{kept, forgotten, forgotten, forgotten}},
 	} {
 		for i, value := range values {
-			checkSettled(t, name, c.state, FieldView{Value: value, Ours: true}, ConsentWeight, c.ours[i])
-			checkSettled(t, name, c.state, FieldView{Value: value, Owner: "kubectl"}, ConsentWeight, c.theirs[i])
-			checkSettled(t, name, c.state, FieldView{Value: value, Ours: true}, ConsentLimits, c.withoutConsent[i])
-			checkSettled(t, name, c.state, FieldView{Value: value, Owner: "kubectl"}, 0, c.withoutConsent[i])
+			checkSettled(t, name, c.state, weightView(FieldView{Value: value, Ours: true}, ConsentWeight), c.ours[i])
+			checkSettled(t, name, c.state, weightView(FieldView{Value: value, Owner: "kubectl"}, ConsentWeight), c.theirs[i])
+			checkSettled(t, name, c.state, weightView(FieldView{Value: value, Ours: true}, ConsentLimits), c.withoutConsent[i])
+			checkSettled(t, name, c.state, weightView(FieldView{Value: value, Owner: "kubectl"}, 0), c.withoutConsent[i])
 		}
 	}
 }
 
-func checkSettled(t *testing.T, name string, was override, view FieldView, consent Fields, want settled) {
+// weightView returns a NodePool with a value of weight and the fields that gpuscaler may change.
+func weightView(weight FieldView, consent Fields) PoolView {
+	return PoolView{Exists: true, Consent: consent, Weight: weight}
+}
+
+func checkSettled(t *testing.T, name string, was override, pool PoolView, want settled) {
 	t.Helper()
 	c := newCluster(t, nil)
-	o, d := Observation{Pools: []PoolView{{Exists: true, Consent: consent, Weight: view}, {Exists: true}}}, Decision{}
+	o, d := Observation{Pools: []PoolView{pool, {Exists: true}}}, Decision{}
 	var tick tick
 	tick.begin(c.g, &o, &c.s, midnight, &d)
 	got := &c.s.Pools[0].Overrides[FieldWeight]
@@ -422,7 +427,7 @@ func checkSettled(t *testing.T, name string, was override, view FieldView, conse
 		after.Seen, after.Releasing = true, was.Releasing && want == confirmed
 	}
 	if *got != after {
-		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, view.Value, view.Ours, consent, *got, after)
+		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, pool.Weight.Value, pool.Weight.Ours, pool.Consent, *got, after)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 func anyGroup(t *rapid.T) func(g *Group) {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	return func(g *Group) {
-		g.ZeroLimit, g.ConsolidationFreeze, g.StartupShield, g.EmptyWholeNodes = flag("zero limit"), flag("freeze"), flag("shield"), flag("packing")
+		g.ZeroLimit, g.ConsolidationFreeze = flag("zero limit"), flag("freeze")
+		g.StartupShield, g.EmptyWholeNodes = flag("shield"), flag("packing")
 		g.OnDemandBase = rapid.SampledFrom([]int64{0, 0, 1, 3}).Draw(t, "base")
 		g.SpotWaitTimeout = time.Duration(rapid.SampledFrom([]int{0, 0, 60, 240}).Draw(t, "spot wait timeout")) * time.Second
 		g.Fallback = FallbackMode(rapid.IntRange(0, 1).Draw(t, "fallback"))

@@ -143,7 +143,9 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: c.id("od"), created: c.now.Add(-time.Hour), changed: c.now, usable: true,
 		pool: c.pools[1]})
 	c.pools[0].remove(c.pools[0].nodes[spot])
-	c.until(6*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging })
+	c.until(6*time.Minute, "the batch is over", func() bool {
+		return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging
+	})
 	if chat.minimum < 16 || len(c.onSpot(chat)) < spot+3 {
 		t.Errorf("%d ready at the least, %d on spot of %d and four\n%s", chat.minimum, len(c.onSpot(chat)), spot, c.why())
 	}

@@ -37,6 +37,7 @@ const (
 // LiftReason is the reason why the NodePools of a group do not have the zero limit.
 type LiftReason uint8
 
+// The reasons why a group does not have the zero limit.
 const (
 	LiftedByDemand        LiftReason = iota // a policy requests units
 	LiftedByPendingPod                      // a pod is pending that may need these NodePools
@@ -49,6 +50,7 @@ const (
 // Cause is the reason why a group left spot, or why pods get no node.
 type Cause uint8
 
+// The causes of a fallback, or of pods without a node.
 const (
 	CauseNone            Cause = iota
 	CauseRefused               // launches failed for lack of capacity

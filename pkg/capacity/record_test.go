@@ -12,8 +12,10 @@ const everyField = fieldSet(1<<numFields - 1)
 // every order of the NodePools. A record of another group does not count.
 func TestNewestRecordSetsThePhase(t *testing.T) {
 	g, _ := pairOf(t, nil)
-	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`
-	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},"fields":[{"path":"/spec/weight","on":true,"original":"20","value":"81"}]}`
+	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},` +
+		`"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`
+	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},` +
+		`"fields":[{"path":"/spec/weight","on":true,"original":"20","value":"81"}]}`
 	other := strings.Replace(newer, `"chat","resource":"nvidia.com/gpu","revision":5`, `"batch","resource":"nvidia.com/gpu","revision":9`, 1)
 	for _, order := range [][]string{{older, newer}, {newer, older}, {newer, strings.Replace(other, `"phase":1`, `"phase":3`, 1)}} {
 		s := State{memory: memory{At: stamp(midnight)}}

@@ -138,7 +138,8 @@ func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 
 func TestQuantitiesAreReadAsKubernetesReadsThem(t *testing.T) {
 	for text, want := range map[Value]float64{
-		`8`: 8, `"8"`: 8, `"0"`: 0, `"-1"`: -1, `"1000m"`: 1, `"1k"`: 1000, `"1.5Gi"`: 1.5 * (1 << 30), `"1e3"`: 1000, `"1E3"`: 1000, `"2E"`: 2e18, `"5Ei"`: 5 * (1 << 60), `1e3`: 1000,
+		`8`: 8, `"8"`: 8, `"0"`: 0, `"-1"`: -1, `"1000m"`: 1, `"1k"`: 1000, `"1.5Gi"`: 1.5 * (1 << 30), `"1e3"`: 1000, `"1E3"`: 1000,
+		`"2E"`: 2e18, `"5Ei"`: 5 * (1 << 60), `1e3`: 1000,
 		`"500u"`: 0.0005, `"64Mi"`: 64 << 20,
 	} {
 		if got, ok := text.quantity(); !ok || got != want {

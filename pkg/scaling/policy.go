@@ -73,7 +73,7 @@ func (s *Signal) measures(o *Signal) bool {
 type Activation uint8
 
 const (
-	// ActiveByAny: one signal above its activation is enough.
+	// ActiveByAny means that one signal above its activation is enough.
 	ActiveByAny Activation = iota
 	// ActiveByAll means that every signal that has a value must be above its activation.
 	ActiveByAll

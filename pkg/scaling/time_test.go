@@ -70,12 +70,14 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.expect(0, RuleCombine)
 	w.tick(time.Second)
 	w.expect(2, RuleScheduleFloor) // ten minutes ahead of 8
-	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "at least 2 replicas ahead of schedule office, which begins at 08:00 Europe/Berlin" {
+	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "at least 2 replicas ahead of schedule office, "+
+		"which begins at 08:00 Europe/Berlin" {
 		t.Errorf("it says %q", text[len(text)-2].Text(p))
 	}
 	at(25, 19, 59)
 	w.expect(2, RuleScheduleFloor)
-	if want := time.Date(2026, 10, 25, 20, 30, 0, 0, zone); !w.last.Active || w.last.ScaleDownRule != RuleScheduleFloor || w.last.EarliestScaleDown.After(want) {
+	if want := time.Date(2026, 10, 25, 20, 30, 0, 0, zone); !w.last.Active || w.last.ScaleDownRule != RuleScheduleFloor ||
+		w.last.EarliestScaleDown.After(want) {
 		t.Errorf("active %v, may fall %v by %v", w.last.Active, w.last.EarliestScaleDown, w.last.ScaleDownRule)
 	}
 	at(25, 20, 0)

@@ -8,11 +8,12 @@
 // # Rules
 //
 //   - Missing evidence never lowers the plan. A value that is missing is not zero.
-//   - While too little is known, or while the result of the plans is worse than the objective, the safe policy decides and the plan says why.
+//   - While too little is known, or while the result of the plans is worse than the objective, the safe policy decides and the plan says
+//     why.
 //   - No measured value, correct or not, changes what was learned by more than a bounded factor in a tick.
 //
 // # Arithmetic
 //
-// The same evidence gives the same plan on amd64 and arm64. Products in a sum are converted with float64(), which prevents the compiler from
-// fusing them, and the package does not call functions such as math.Exp, whose last bit differs between architectures.
+// The same evidence gives the same plan on amd64 and arm64. Products in a sum are converted with float64(), which prevents the compiler
+// from fusing them, and the package does not call functions such as math.Exp, whose last bit differs between architectures.
 package objective
