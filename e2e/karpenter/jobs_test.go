@@ -21,9 +21,9 @@ import (
 // trainingTime is how long the pods of the Job run. In the fast clock of gpuscaler it is fifteen minutes.
 const trainingTime = 30 * time.Second
 
-// The real CronJob controller creates a Job with two GPU pods in a group that has a zero limit and no demand. The zero limit is removed, the
-// pods get nodes, and these nodes stay until the pods complete, although the policy's own workload scales to zero meanwhile. Completed pods
-// are no demand: the nodes are removed and the zero limit is set again.
+// The real CronJob controller creates a Job with two GPU pods in a group that has a zero limit and no demand. The zero limit is removed,
+// the pods get nodes, and these nodes stay until the pods complete, although the policy's own workload scales to zero meanwhile. Completed
+// pods are no demand: the nodes are removed and the zero limit is set again.
 func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	t.Parallel()
 	const ns = "batch"
@@ -31,8 +31,9 @@ func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	spot.create(t)
 	chat(t, ns, nil)
 	g := start(t, ns, map[string]string{
-		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, nodePools: {spot: batch-spot}}\n"),
-		"chat.yaml":     chatPolicy(ns),
+		"platform.yaml": controller.Platform("capacityGroups:\n- {name: gpu, resource: nvidia.com/gpu, zeroLimit: true, " +
+			"nodePools: {spot: batch-spot}}\n"),
+		"chat.yaml": chatPolicy(ns),
 	})
 	g.load(t, map[string]float64{"batch/chat": 0})
 	zeroLimit := func(ctx context.Context) error {
@@ -57,7 +58,8 @@ func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	on := jobNodes(t, ns)
 
 	g.load(t, map[string]float64{"batch/chat": 1})
-	stack.Eventually(t, 30*time.Second, "a replica of the policy's workload runs beside the Job", workload.HasReplicas(suite.Client, ns, "chat", 1))
+	stack.Eventually(t, 30*time.Second, "a replica of the policy's workload runs beside the Job",
+		workload.HasReplicas(suite.Client, ns, "chat", 1))
 	g.load(t, map[string]float64{"batch/chat": 0})
 	stack.Always(t, 10*time.Second, "the scale-down takes no node of the Job", func(ctx context.Context) error {
 		if now := jobNodes(t, ns); fmt.Sprint(now) != fmt.Sprint(on) {

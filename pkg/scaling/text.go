@@ -47,7 +47,8 @@ func (d *Decision) Text(p *Policy) string {
 
 // Why returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to the
 // target of another rule, the text also includes the other rule. It ends with the replicas that were added for a move or an interruption
-// and are not needed any more. If the decision has no reasons, Why returns the name of the binding rule.
+// and are not needed any more, and with replacements that cannot start early. If the decision has no reasons, Why returns the name of the
+// binding rule.
 func (d *Decision) Why(p *Policy) string {
 	all := d.Reasons.All()
 	var causes, effects []string
@@ -73,6 +74,9 @@ func (d *Decision) Why(p *Policy) string {
 		if r.Rule == RuleSurge && r.A < 0 {
 			effects = append(effects, r.Text(p))
 		}
+	}
+	if blocked := d.blockedReplacements(p); blocked != "" {
+		effects = append(effects, blocked)
 	}
 	if parts := slices.Concat(causes, effects); len(parts) > 0 {
 		return strings.Join(parts, "; ")
@@ -275,10 +279,7 @@ func overrideText(low, high float64) string {
 // boundsText returns the bound that changed the target, or both bounds if none did. The maximum is that of the managed HPA if it is less
 // than that of the policy.
 func (r Reason) boundsText(p *Policy) string {
-	most := fmt.Sprintf("maxReplicas %.0f", r.B)
-	if r.B < float64(p.MaxReplicas) {
-		most += " of the HPA"
-	}
+	most := p.maximumText(r.B)
 	switch {
 	case r.To > r.From:
 		return fmt.Sprintf("raised to minReplicas %.0f", r.A)

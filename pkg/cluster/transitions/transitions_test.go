@@ -116,8 +116,10 @@ func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testin
 		t.Errorf("Events\n%q, want\n%q", got, want)
 	}
 	// While the signals are still missing, another change does not repeat the warning.
-	raise := engine.Change{Workload: work, Before: 9, After: scaling.Decision{Replicas: 12, Binding: scaling.RuleOverride, BindingIndex: -1, Degraded: true,
-		Reasons: scaling.ReasonsOf([]scaling.Reason{{Rule: scaling.RuleOverride, Index: -1, From: 9, To: 12, A: 12, B: -1}})}}
+	raise := engine.Change{Workload: work, Before: 9, After: scaling.Decision{
+		Replicas: 12, Binding: scaling.RuleOverride, BindingIndex: -1, Degraded: true,
+		Reasons: scaling.ReasonsOf([]scaling.Reason{{Rule: scaling.RuleOverride, Index: -1, From: 9, To: 12, A: 12, B: -1}}),
+	}}
 	r.Add([]engine.Change{raise})
 	r.SendDue(night.Add(4 * time.Minute))
 	if got := s.take(); !slices.Equal(got, []string{"llama TargetChanged: 9 -> 12: override by annotation: min 12 (policy team/chat)"}) {
