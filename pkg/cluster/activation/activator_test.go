@@ -121,6 +121,28 @@ func newTestActivator(replicas int32, target any, policies engine.Policies) (*Ac
 	return a, sent
 }
 
+// The HPA of a workload reads another metrics server, because that server is registered for external metrics. gpuscaler still takes the
+// steps between zero and one replica, and leaves every other number of replicas to the HPA.
+func TestStepsBetweenZeroAndOneReplicaBesideAnHPAOfAnotherMetricsServer(t *testing.T) {
+	for _, c := range []struct {
+		replicas int32
+		target   int
+		want     []int64
+	}{{0, 5, []int64{1}}, {1, 5, nil}, {4, 0, nil}, {4, 7, nil}, {1, 0, []int64{0}}} {
+		a, _ := newTestActivator(c.replicas, c.target, fixed{activatingWorkload(nil)})
+		h := fixture.HPA("chat", "chat", "chat")
+		h.Spec.Metrics[0].External.Metric.Name = "datadogmetric@team:queue"
+		h.Spec.Metrics[0].External.Metric.Selector = nil
+		a.options.Cache.PutHPA(nil, fixture.Must[*cache.HPA](cache.TrimHPA(h)))
+		s := &fakeScale{replicas: int64(c.replicas)}
+		s.serve(a.options)
+		a.round(t.Context(), night)
+		if !slices.Equal(s.writes, c.want) {
+			t.Errorf("%d replicas, target %d: wrote %v, want %v", c.replicas, c.target, s.writes, c.want)
+		}
+	}
+}
+
 func TestStepsBetweenZeroAndOneReplica(t *testing.T) {
 	paused := func(c *cache.Cache) {
 		d := fixture.Deployment("chat", 0, "1")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,27 @@ func TestReplacedAPIServiceIsReportedOnceAndNotTakenBack(t *testing.T) {
 	}
 	if !slices.Equal(sent, []string{events.APIServiceTaken, events.APIServiceConflict}) {
 		t.Errorf("Events %v", sent)
+	}
+}
+
+// The message about another registered server says what to do, and only what works: KEDA's HPAs read the same API as all others.
+func TestMessageAboutAnotherServerHasANextStep(t *testing.T) {
+	for owner, want := range map[string]string{
+		"keda/keda-metrics-apiserver":               "ScaledObjects with an external-push trigger",
+		"datadog/datadog-cluster-agent-metrics-api": "clusterAgent.metricsProvider.registerAPIService=false",
+		"monitoring/prometheus-adapter":             "remove the registration of that server",
+		LocalOwner:                                  "delete the APIService",
+	} {
+		log := &strings.Builder{}
+		g := testGuard(Owner)
+		g.log, g.events = slog.New(slog.NewTextHandler(log, nil)), &sentReasons{}
+		g.report(registration{owner: owner, conflict: true})
+		if !strings.Contains(log.String(), "Next: ") || !strings.Contains(log.String(), want) {
+			t.Errorf("%s: no %q in %s", owner, want, log)
+		}
+		if !strings.Contains(owner, "keda") && strings.Contains(log.String(), "ScaledObject") {
+			t.Errorf("%s: KEDA cannot serve its HPAs here: %s", owner, log)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,6 +67,22 @@ func ServiceOf(found *apiregistration.APIService) string {
 		return LocalOwner
 	}
 	return found.Spec.Service.Namespace + "/" + found.Spec.Service.Name
+}
+
+// nextStep returns what a user can do while the service owner serves external metrics instead of this release. Only one server can be
+// registered, so KEDA does not help where a third server is registered: the HPAs of its ScaledObjects read the same API.
+func nextStep(owner string) string {
+	switch {
+	case strings.Contains(owner, "keda"):
+		return "scale through ScaledObjects with an external-push trigger (config/guides/keda.md)"
+	case strings.Contains(owner, "datadog"):
+		return "set clusterAgent.metricsProvider.registerAPIService=false in Datadog's chart and delete the APIService; or keep it: without " +
+			"the registration gpuscaler scales only between 0 and 1 (activate: true) and prepares NodePools (config/guides/datadog.md)"
+	case owner == LocalOwner:
+		return "delete the APIService, and gpuscaler registers itself"
+	}
+	return "remove the registration of that server and delete the APIService, and gpuscaler registers itself; or keep it: without the " +
+		"registration gpuscaler scales only between 0 and 1 (activate: true) and prepares NodePools"
 }
 
 // Available returns the status of the condition Available of an APIService: "True", "STATUS: REASON" for any other status, or "Unknown" if
