@@ -16,16 +16,18 @@ type Metric struct {
 	Mean bool
 	// Histogram is true if the server exports the latency as a histogram, from which a quantile can be computed.
 	Histogram bool
+	// Measures is what the metric is evidence of for an objective.
+	Measures scaling.Measure
 }
 
 // GPUMemory is the name of the metric "share of GPU memory in use".
 const GPUMemory = "memory"
 
 var (
-	requestsWaiting  = Metric{Name: "requestsWaiting"}
-	requestsRunning  = Metric{Name: "requestsRunning"}
+	requestsWaiting  = Metric{Name: "requestsWaiting", Measures: scaling.MeasureQueued}
+	requestsRunning  = Metric{Name: "requestsRunning", Measures: scaling.MeasureInFlight}
 	kvCacheUsage     = Metric{Name: "kvCacheUsage", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true}
-	gpuActivity      = Metric{Name: "activity", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true}
+	gpuActivity      = Metric{Name: "activity", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true, Measures: scaling.MeasureBusy}
 	timeToFirstToken = LatencyMetric("timeToFirstToken")
 	interToken       = LatencyMetric("interTokenLatency")
 	requestLatency   = LatencyMetric("requestLatency")
@@ -49,10 +51,12 @@ var metricsOf = map[SourceType][]Metric{
 	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceTGI:    {requestsWaiting, requestsRunning, interToken, requestLatency, queueTime},
 	// Triton exports sums of times and no histograms: a mean can be computed, a quantile cannot.
-	SourceTriton: {requestsWaiting, requestsRunning, kvCacheUsage, share("gpuUtilization"),
+	SourceTriton: {requestsWaiting, requestsRunning, kvCacheUsage,
+		{Name: "gpuUtilization", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true, Measures: scaling.MeasureBusy},
 		{Name: "queueTime", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true},
 		{Name: "requestLatency", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true}},
-	SourceRay: {requestsWaiting, requestsRunning, kvCacheUsage, {Name: "queuedQueries"}, {Name: "processingQueries"},
+	SourceRay: {requestsWaiting, requestsRunning, kvCacheUsage, {Name: "queuedQueries", Measures: scaling.MeasureQueued},
+		{Name: "processingQueries", Measures: scaling.MeasureInFlight},
 		timeToFirstToken, interToken, requestLatency, queueTime},
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
 // MaxSignals and MaxSchedules are the maximum numbers of signals and schedules of a policy. They give State and Decision a fixed size.
@@ -44,6 +45,25 @@ const (
 	Seconds             // 0.25 is printed as 250ms
 )
 
+// Measure is what the value of a signal is evidence of, for a policy with an objective.
+type Measure uint8
+
+// Values of Measure.
+const (
+	MeasureNone     Measure = iota // the signal is not evidence
+	MeasureArrivals                // work that arrives, per second
+	MeasureServed                  // work that finishes, per second
+	MeasureQueued                  // work that waits
+	MeasureInFlight                // work that replicas process
+	MeasureBusy                    // share of time in which the GPUs of the ready replicas were busy, 0..1
+	MeasureLatency                 // the time that the objective limits, at its percentile, in seconds
+)
+
+// String returns the value of the field `measures` of a signal; it is empty for MeasureNone.
+func (m Measure) String() string {
+	return [...]string{"", "arrivals", "served", "queued", "inFlight", "busy", "latency"}[min(m, MeasureLatency)]
+}
+
 // Signal is one input of a policy.
 type Signal struct {
 	Name       string
@@ -52,10 +72,12 @@ type Signal struct {
 	Kind       Kind
 	Class      Class
 	Unit       Unit
-	Target     float64 // per replica, > 0; percentages are fractions (80% is 0.8)
+	Target     float64 // per replica, > 0; percentages are fractions (80% is 0.8). 0 only with an objective: the signal is only evidence
 	Activation float64 // the workload is active while the value is above
 	Optional   bool    // a missing optional signal is ignored; a missing required one prevents a scale-down
 	Forecast   Forecast
+	Measures   Measure
+	PerSecond  float64 // of arrivals and served: the value for one unit of work per second; 60 for a rate per minute; 0 means 1
 	// MaxAge is the age from which a reading is stale; > 0.
 	MaxAge time.Duration
 	// MinCoverage is the share of ready pods that must have reported for the reading to lower the target, 0..1.
@@ -66,7 +88,7 @@ type Signal struct {
 // may differ.
 func (s *Signal) measures(o *Signal) bool {
 	sameSource := s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type)
-	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit
+	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit && s.Measures == o.Measures && s.PerSecond == o.PerSecond
 }
 
 // Activation is the condition for a workload with several signals to be active.
@@ -164,6 +186,8 @@ type Policy struct {
 	Signals    []Signal // at most MaxSignals
 	Formula    Formula  // nil: the greatest proposal
 	Activation Activation
+	// Objective is the SLO for which the rule objective computes the replicas; nil: every signal has a target.
+	Objective *objective.Objective
 
 	MinReplicas, MaxReplicas int32 // 0 <= MinReplicas <= MaxReplicas, within the platform's bounds
 	// CooldownPeriod is how long the workload must be inactive before it is scaled to zero.

@@ -22,6 +22,7 @@ const (
 	Spec          = Prefix + "spec"                    // the same YAML as the spec of a file
 	Mode          = Prefix + "mode"                    // auto, advisory or hold
 	CapacityGroup = Prefix + "capacity-group"          // capacityGroup
+	Objective     = Prefix + "objective"               // objective: "wait=10s percentile=99"
 	GPUTarget     = Prefix + "gpu-utilization-target"  // target of a dcgm signal named gpu
 	QueueSource   = Prefix + "queue-source"            // source of a signal named queue
 	QueueTarget   = Prefix + "queue-depth-per-replica" // target of the signal named queue
@@ -33,7 +34,7 @@ const (
 // metadata of a KEDA trigger.
 var policyKeys = []struct{ annotation, metadata string }{
 	{Policy, "policy"}, {Spec, "spec"}, {Mode, "mode"}, {CapacityGroup, "capacityGroup"},
-	{GPUTarget, "gpuUtilizationTarget"}, {QueueSource, "queueSource"}, {QueueTarget, "queueDepthPerReplica"},
+	{Objective, "objective"}, {GPUTarget, "gpuUtilizationTarget"}, {QueueSource, "queueSource"}, {QueueTarget, "queueDepthPerReplica"},
 	{Schedule, "schedule"},
 }
 

@@ -42,7 +42,8 @@ func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 	sugar.CapacityGroup = w.Values[CapacityGroup]
 	f.origin(decode.Spec.Key("mode"), w, Mode)
 	f.origin(decode.Spec.Key("capacityGroup"), w, CapacityGroup)
-	f.applySignals(written, w)
+	f.applyObjective(&sugar, w)
+	f.applySignals(written, sugar.Objective != nil || written.Objective != nil, w)
 	f.applySchedules(written, w)
 	setFields(written, &sugar)
 }
@@ -118,8 +119,9 @@ func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Ori
 	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
 }
 
-// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define.
-func (f overlay) applySignals(written *spec.Policy, w Layer) {
+// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define. With an objective,
+// the queue needs no target.
+func (f overlay) applySignals(written *spec.Policy, hasObjective bool, w Layer) {
 	if text, ok := w.Values[GPUTarget]; ok {
 		if target := f.amount(w, GPUTarget, text); target != nil {
 			f.signal(written, spec.Signal{Name: "gpu", Type: "dcgm", Target: target}, decode.Origin{Field: w.Field(GPUTarget), Text: text})
@@ -147,10 +149,13 @@ func (f overlay) applySignals(written *spec.Policy, w Layer) {
 	}
 	if hasDepth {
 		queue.Target = f.amount(w, QueueTarget, depth)
-	} else if queue.Target == nil {
-		f.RejectText(w.Field(QueueSource), source, "needs the target of the queue", QueueTarget+", too")
+	} else if queue.Target == nil && !hasObjective {
+		f.RejectText(w.Field(QueueSource), source, "needs the target of the queue", QueueTarget+" or "+Objective+", too")
 	}
-	if queue.Target != nil && queue.Type != "" {
+	if hasObjective && queue.Type != "" && queue.Measures == "" && hasSource && queue.Type != "redis" {
+		queue.Measures = "queued"
+	}
+	if (queue.Target != nil || hasObjective && !hasDepth) && queue.Type != "" {
 		f.signal(written, queue, from)
 		f.origin(decode.Spec.Key("signals").At(slices.IndexFunc(written.Signals,
 			func(s spec.Signal) bool { return s.Name == "queue" })).Key("target"), w, QueueTarget)

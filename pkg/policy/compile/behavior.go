@@ -29,9 +29,6 @@ const (
 )
 
 func (c *compiler) behavior(b *spec.Behavior, p *decode.Path) {
-	if b == nil {
-		b = &spec.Behavior{}
-	}
 	c.policy.ScaleUp = scaling.Direction{
 		Tolerance: defaultTolerance,
 		Rates: []scaling.RatePolicy{
@@ -42,6 +39,15 @@ func (c *compiler) behavior(b *spec.Behavior, p *decode.Path) {
 	c.policy.ScaleDown = scaling.Direction{
 		Tolerance: defaultTolerance, StabilizationWindow: defaultDownWindow,
 		Rates: []scaling.RatePolicy{{Type: scaling.PercentRate, Value: 100, Period: defaultRatePeriod}},
+	}
+	c.limits(b, p)
+}
+
+// limits applies the written fields of behavior. A policy with an objective has no other windows, tolerances and rates: the objective itself
+// decides how fast the target may change.
+func (c *compiler) limits(b *spec.Behavior, p *decode.Path) {
+	if b == nil {
+		return
 	}
 	c.direction(&c.policy.ScaleUp, b.ScaleUp, p.Key("scaleUp"))
 	c.direction(&c.policy.ScaleDown, b.ScaleDown, p.Key("scaleDown"))

@@ -62,11 +62,17 @@ func (c *compiler) compile() (out *policy.Compiled) {
 	c.policy = &scaling.Policy{}
 	c.scaleTarget()
 	c.bounds()
+	c.objective()
 	c.signals()
+	c.checkEvidence()
 	c.schedules()
 	c.overlaps()
 	d := c.Platform.Defaults
-	c.behavior(cmp.Or(c.Spec.Behavior, d.Behavior), decode.Spec.Key("behavior"))
+	if c.Spec.Objective == nil {
+		c.behavior(cmp.Or(c.Spec.Behavior, d.Behavior), decode.Spec.Key("behavior"))
+	} else {
+		c.limits(c.Spec.Behavior, decode.Spec.Key("behavior"))
+	}
 	c.fallback(cmp.Or(c.Spec.Fallback, d.Fallback), decode.Spec.Key("fallback"))
 	c.cooldown()
 	if c.Spec.Activation == "all" {
@@ -159,8 +165,11 @@ func (c *compiler) bounds() {
 }
 
 func (c *compiler) cooldown() {
-	c.policy.CooldownPeriod = defaultCooldown
-	if d := cmp.Or(c.Spec.CooldownPeriod, c.Platform.Defaults.CooldownPeriod); d != nil {
+	platform := c.Platform.Defaults.CooldownPeriod
+	if c.policy.CooldownPeriod = defaultCooldown; c.Spec.Objective != nil {
+		c.policy.CooldownPeriod, platform = 0, nil
+	}
+	if d := cmp.Or(c.Spec.CooldownPeriod, platform); d != nil {
 		c.policy.CooldownPeriod = time.Duration(*d)
 	}
 }

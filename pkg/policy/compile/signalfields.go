@@ -6,11 +6,12 @@ import (
 
 // fieldsFor lists the fields of a signal that belong to a type, in addition to commonFields.
 var fieldsFor = map[policy.SourceType][]string{
-	policy.SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window"},
-	policy.SourceRedis:      {"source", "listName", "stream", "consumerGroup"},
-	policy.SourceKueue:      {"localQueue", "clusterQueue"},
-	policy.SourceExternal:   {"source", "metric", "matchLabels"},
-	policy.SourceKEDA:       {"trigger"},
+	policy.SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window",
+		"measures"},
+	policy.SourceRedis:    {"source", "listName", "stream", "consumerGroup"},
+	policy.SourceKueue:    {"localQueue", "clusterQueue"},
+	policy.SourceExternal: {"source", "metric", "matchLabels", "measures"},
+	policy.SourceKEDA:     {"trigger", "measures"},
 }
 
 var commonFields = []string{"name", "type", "target", "activationTarget", "metricType", "class", "optional", "maxAge", "minCoverage",

@@ -90,6 +90,7 @@ func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, polic
 		metric.Class = class
 	}
 	signal := scaling.Signal{Name: s.Name, Type: s.Type, Optional: s.Optional, Class: metric.Class, Unit: metric.Unit}
+	c.measures(s, p, metric, &signal, &source)
 	c.target(s, p, metric, &signal)
 	signal.MaxAge = c.maxAge(s, source.DataSource)
 	signal.MinCoverage = c.minCoverage(s, p)

@@ -11,8 +11,12 @@ import (
 
 // target compiles target, activationTarget and metricType.
 func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
+	if s.Target == nil && c.Spec.Objective != nil {
+		c.withoutTarget(s, p, metric, signal)
+		return
+	}
 	if s.Target == nil {
-		c.Reject(p.Key("target"), "is missing", "the target value of one replica: 10, 80% or 500ms")
+		c.Reject(p.Key("target"), "is missing", "the target value of one replica: 10, 80% or 500ms; or an objective of the policy")
 		signal.Target = 1
 		return
 	}

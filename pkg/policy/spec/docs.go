@@ -18,9 +18,12 @@ var docs = map[string]string{
 	"Policy.scaleTargetRef": "the object whose replicas gpuscaler decides; not in annotations, where the object defines it",
 	"Policy.minReplicas":    "minimum number of replicas",
 	"Policy.maxReplicas":    "maximum number of replicas; it limits the cost",
-	"Policy.cooldownPeriod": "idle time before the last replica is removed (1 to 0)",
+	"Policy.cooldownPeriod": "idle time before the last replica is removed (1 to 0); with an objective, a further condition",
 	"Policy.capacityGroup":  "the capacity group of the PlatformConfig whose NodePools run this workload",
-	"Policy.signals":        "what is measured; the highest recommendation applies unless formula is set",
+	"Policy.objective": "the SLO to meet; gpuscaler then learns the capacity of a replica, the cold start and the pattern of the " +
+		"arrivals, and signals need no target. Recommendations of signals that have a target can only raise the result. Exactly one of " +
+		"wait, timeToFirstToken, interTokenLatency and deadline",
+	"Policy.signals": "what is measured; without an objective, the highest recommendation applies unless formula is set",
 	"Policy.formula": "CEL over the signals by name: gateway.value, gateway.replicas, has(gateway.value), replicas, ready, max, min, " +
 		"ceil; the result is the recommended number of replicas",
 	"Policy.activation": "the workload is active if any signal is above its activationTarget, or only if all are",
@@ -32,6 +35,17 @@ var docs = map[string]string{
 	"Policy.activate": "gpuscaler scales from 0 to 1 and from 1 to 0 itself, for workloads without KEDA; the namespace must be in " +
 		"activator.namespaces of the chart",
 
+	"Objective.wait": "how long a request may wait before a replica works on it, 100ms to 1h",
+	"Objective.timeToFirstToken": "how long a request may take until its first token, 10ms to 10m; a signal that measures this time " +
+		"makes the result more exact",
+	"Objective.interTokenLatency": "how long a request may take for each further token, 1ms to 10s; needs a signal that measures this " +
+		"time",
+	"Objective.deadline":   "how long a job may take from its arrival until it is complete, 1m to 168h; needs a signal that measures the queue",
+	"Objective.percentile": "share of the requests or jobs that must meet the time, 50 to 99.99",
+	"Objective.capacityPerReplica": "work per second that a replica serves, in the unit of the arrivals (requests or tokens); replaces " +
+		"what is learned",
+	"Objective.coldStart": "time from the decision to a ready replica, 1s to 1h; replaces what is learned",
+
 	"TargetRef.apiVersion": "group and version",
 	"TargetRef.kind":       "kind",
 	"TargetRef.name":       "name, in the policy's own namespace",
@@ -39,6 +53,9 @@ var docs = map[string]string{
 	"Signal.name":   "a short name for formulas and explanations",
 	"Signal.type":   "the source of the value",
 	"Signal.target": "desired value: a number per replica (10), or a mean over the ready replicas (80%, 500ms)",
+	"Signal.measures": "what the value is evidence of for the objective. arrivals: work that arrives, per second. queued: work that " +
+		"waits. inFlight: work in progress. served: work that finishes, per second. busy: share of time in which the GPUs work, 0 to 1. " +
+		"latency: the time that the objective limits, in seconds, at its percentile. Only for types prometheus, external and keda, and only with an objective",
 	"Signal.activationTarget": "the workload is active while the value is above this; required for dcgm memory with minReplicas 0, " +
 		"because a loaded model always uses memory",
 	"Signal.metricType": "AverageValue: the reading is a total over the workload. Value: the reading is already a mean over the " +
@@ -123,10 +140,10 @@ var docs = map[string]string{
 	"Bounds.minReplicas": "minimum of every policy",
 	"Bounds.maxReplicas": "maximum of every policy",
 
-	"Defaults.cooldownPeriod": "see the field of a policy",
+	"Defaults.cooldownPeriod": "see the field of a policy; not for policies with an objective",
 	"Defaults.maxAge":         "see the field of a signal",
 	"Defaults.minCoverage":    "see the field of a signal",
-	"Defaults.behavior":       "see the field of a policy",
+	"Defaults.behavior":       "see the field of a policy; not for policies with an objective",
 	"Defaults.fallback":       "see the field of a policy",
 	"Defaults.activate":       "see the field of a policy",
 

@@ -7,16 +7,29 @@ type Policy struct {
 	ScaleTargetRef *TargetRef `yaml:"scaleTargetRef,omitempty" default:"none: required in a file"`
 	MinReplicas    *int32     `yaml:"minReplicas,omitempty" default:"1, because 0 needs a signal that exists at zero replicas"`
 	MaxReplicas    *int32     `yaml:"maxReplicas,omitempty" default:"none: required in a file"`
-	CooldownPeriod *Duration  `yaml:"cooldownPeriod,omitempty" default:"5m, as in KEDA"`
+	CooldownPeriod *Duration  `yaml:"cooldownPeriod,omitempty" default:"5m, as in KEDA; 0 with an objective, which decides when the last replica is removed"`
 	CapacityGroup  string     `yaml:"capacityGroup,omitempty"`
+	Objective      *Objective `yaml:"objective,omitempty" default:"none: every signal has a target"`
 	Signals        []Signal   `yaml:"signals,omitempty"`
 	Formula        string     `yaml:"formula,omitempty"`
 	Activation     string     `yaml:"activation,omitempty" enum:"any,all" default:"any"`
 	Schedules      []Schedule `yaml:"schedules,omitempty"`
-	Behavior       *Behavior  `yaml:"behavior,omitempty" default:"as in an HPA"`
+	Behavior       *Behavior  `yaml:"behavior,omitempty" default:"as in an HPA; with an objective: no windows, tolerances and rates"`
 	Fallback       *Fallback  `yaml:"fallback,omitempty" default:"the current replicas are kept"`
 	Mode           string     `yaml:"mode,omitempty" enum:"auto,advisory,hold" default:"auto"`
 	Activate       *bool      `yaml:"activate,omitempty" default:"false"`
+}
+
+// Objective is the SLO of the workload. gpuscaler learns what is necessary to meet it: the capacity of a replica, the cold start and the
+// pattern of the arrivals. Exactly one of the times is set.
+type Objective struct {
+	Wait              *Duration   `yaml:"wait,omitempty"`
+	TimeToFirstToken  *Duration   `yaml:"timeToFirstToken,omitempty"`
+	InterTokenLatency *Duration   `yaml:"interTokenLatency,omitempty"`
+	Deadline          *Duration   `yaml:"deadline,omitempty"`
+	Percentile        *Percentile `yaml:"percentile,omitempty" default:"99"`
+	Capacity          *float64    `yaml:"capacityPerReplica,omitempty" default:"learned"`
+	ColdStart         *Duration   `yaml:"coldStart,omitempty" default:"learned"`
 }
 
 // TargetRef names an object with a scale subresource, as in a ScaledObject.
@@ -31,7 +44,8 @@ type Signal struct {
 	Name string `yaml:"name" required:"true"`
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda"`
 
-	Target           *Amount   `yaml:"target,omitempty" default:"none: required"`
+	Target           *Amount   `yaml:"target,omitempty" default:"none: required without an objective"`
+	Measures         string    `yaml:"measures,omitempty" enum:"arrivals,queued,inFlight,served,busy,latency" default:"by type and metric, as in the table below"`
 	ActivationTarget *Amount   `yaml:"activationTarget,omitempty" default:"0"`
 	MetricType       string    `yaml:"metricType,omitempty" enum:"AverageValue,Value" default:"by type and metric"`
 	Class            string    `yaml:"class,omitempty" enum:"demand,latency,utilization" default:"by type and metric"`
@@ -47,7 +61,7 @@ type Signal struct {
 	MatchLabels map[string]string `yaml:"matchLabels,omitempty"`
 	Aggregate   string            `yaml:"aggregate,omitempty" enum:"sum,avg,max,min" default:"sum for AverageValue, avg for Value"`
 	Rate        Duration          `yaml:"rate,omitempty"`
-	Quantile    float64           `yaml:"quantile,omitempty" default:"the mean"`
+	Quantile    float64           `yaml:"quantile,omitempty" default:"the mean; without target, the percentile of the objective"`
 	Window      Duration          `yaml:"window,omitempty" default:"2m"`
 
 	ListName      string `yaml:"listName,omitempty"`

@@ -157,6 +157,36 @@ func (p Percent) MarshalYAML() (any, error) {
 	return strconv.FormatFloat(float64(p)*100, 'g', 6, 64) + "%", nil
 }
 
+// Percentile is the share of requests that must meet an objective, in percent: 99 or 99%. 0.99 is rejected.
+type Percentile float64
+
+// Parse implements Scalar.
+func (p *Percentile) Parse(text string) error {
+	var share Percent
+	if err := share.Parse(text); err != nil {
+		return err
+	}
+	number, _ := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return errors.New("is not a percentage")
+	}
+	if v < 50 || v > 99.99 {
+		return errors.New("is out of range")
+	}
+	*p = Percentile(v)
+	return nil
+}
+
+// Allowed implements Scalar.
+func (Percentile) Allowed() string { return "a percentage from 50 to 99.99, such as 99" }
+
+// Pattern implements Scalar.
+func (Percentile) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
+
+// MarshalYAML returns a number.
+func (p Percentile) MarshalYAML() (any, error) { return float64(p), nil }
+
 // Tolerance is the tolerance of an HPA: a relative change as a number from 0 to 1 (0.1), or as a percentage (10%).
 type Tolerance float64
 
