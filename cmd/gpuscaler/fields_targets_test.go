@@ -193,6 +193,44 @@ func rates(direction string) edit {
 
 var idle = edit{"policy spec.minReplicas": 0}
 
+// backlog is a story of work that arrives at 6 a second for half an hour, with 40 that wait after ten minutes. Then it ends.
+func backlog(second int, signal string) scaling.Reading {
+	switch {
+	case signal == "latency":
+		return known(1)
+	case second > 1800:
+		return known(0)
+	case signal == "queue":
+		return known(6)
+	case second > 600:
+		return known(40)
+	}
+	return known(4)
+}
+
+var vllmLatency = fields("name", "latency", "type", "vllm", "metric", "interTokenLatency")
+
+// withObjective returns an edit that adds an objective, and signals without targets: the arrivals, the queue, and one more.
+func withObjective(signal map[string]any, objective ...any) edit {
+	list := []map[string]any{fields("name", "queue", "type", "prometheus", "metric", "arriving_total", "rate", "1m")}
+	waiting := fields("name", "waiting", "type", "redis", "source", "jobs", "listName", "waiting")
+	switch {
+	case signal != nil && signal["name"] == "queue":
+		list = []map[string]any{signal}
+	case signal != nil:
+		list = append(list, signal)
+	}
+	return joined(signals(append(list, waiting)...), edit{"policy spec.objective": joinedFields(fields("capacityPerReplica", 2),
+		fields(objective...)), "platform spec.dataSources[1]": fields("name", "prom", "type", "prometheus", "address", "http://prom:9090")})
+}
+
+func joinedFields(a, b map[string]any) map[string]any {
+	for k, v := range b {
+		a[k] = v
+	}
+	return a
+}
+
 // targetProbes are probes of fields that change the served target.
 func targetProbes() []fieldProbe {
 	all := []fieldProbe{
@@ -243,6 +281,17 @@ func targetProbes() []fieldProbe {
 		{field: "policy spec.signals[0].forecast.window", was: "5m", is: "20m", see: targets(noisy)},
 		{field: "policy spec.signals[0].forecast.deviations", was: 1, is: 3, see: targets(noisy)},
 		{field: "policy spec.signals[0].forecast.replacesReading", was: false, is: true, see: targets(noisy)},
+
+		{field: "policy spec.objective.wait", was: "10s", is: "2m", with: withObjective(nil), see: targets(backlog)},
+		{field: "policy spec.objective.timeToFirstToken", was: "10s", is: "2m", with: withObjective(nil), see: targets(backlog)},
+		{field: "policy spec.objective.interTokenLatency", was: "50ms", is: "10s", with: withObjective(vllmLatency), see: targets(backlog)},
+		{field: "policy spec.objective.deadline", was: "2m", is: "1h", with: withObjective(nil), see: targets(steady(2000))},
+		{field: "policy spec.objective.percentile", was: 99, is: 95, see: refusals, with: withObjective(fields("name", "latency", "type", "vllm",
+			"metric", "queueTime", "quantile", 0.99), "wait", "10s")},
+		{field: "policy spec.objective.capacityPerReplica", was: 2, is: 5, with: withObjective(nil, "wait", "10s"), see: targets(backlog)},
+		{field: "policy spec.objective.coldStart", was: "5m", is: "10s", with: withObjective(nil, "wait", "10s"), see: targets(backlog)},
+		{field: "policy spec.signals[0].measures", was: "arrivals", is: "inFlight", see: targets(backlog), with: withObjective(
+			fields("name", "queue", "type", "external", "metric", "work"), "wait", "10s")},
 
 		{field: "platform spec.mode", was: "auto", is: "hold", see: targets(wave)},
 		{field: "platform spec.bounds.minReplicas", is: 6, see: targets(wave)},

@@ -13,7 +13,8 @@ type StateOrigin uint8
 const (
 	Continued StateOrigin = iota // the state of the tick before, or the zero state
 	Restarted                    // the observed replicas, with the trends and forecasts of the signals
-	Seeded                       // the observed replicas alone
+	Seeded                       // the observed replicas, with what was learned for the objective
+	Replaced                     // the observed replicas alone
 )
 
 // From replaces the state s by the state from which a decision of this origin starts. A Continued decision keeps s.
@@ -22,6 +23,8 @@ func (b StateOrigin) From(s *scaling.State, p *scaling.Policy, replicas int32, n
 	case Restarted:
 		s.Restart(p, replicas, now)
 	case Seeded:
+		s.Reseed(p, replicas, now)
+	case Replaced:
 		*s = scaling.Seed(p, replicas, now)
 	}
 }
@@ -40,7 +43,8 @@ func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 // chooseOrigin returns the state from which the next decision starts. A decision normally continues from the last target. It starts from
 // the observed replicas in these cases:
 //
-//   - Seeded: the last decision is too old, or it was made for another or a deleted scale target.
+//   - Replaced: the last decision was made for a scale target of another name.
+//   - Seeded: the last decision is too old, or it was made for a deleted scale target of the same name.
 //   - Restarted: the last target was not served (mode hold or advisory), or no HPA read it until now.
 //   - Restarted: the target is 0, and a user or another controller scaled the workload up. The cooldown starts with that change.
 //
@@ -51,7 +55,9 @@ func (s *workloadEntry) chooseOrigin(w *scaling.Workload, v *View, now time.Time
 	switch {
 	case s.at.IsZero():
 		return Continued
-	case w.Target != s.workload.Target, v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge, s.unseen && now.Before(s.at):
+	case w.Target != s.workload.Target:
+		return Replaced
+	case v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge, s.unseen && now.Before(s.at):
 		return Seeded
 	case s.view.Replicas == 0 && v.Replicas > 0 && s.decision.Replicas == 0:
 		return Restarted

@@ -78,6 +78,8 @@ func (p *packer) write(v reflect.Value) {
 	case reflect.String:
 		p.unsigned(uint64(v.Len()))
 		p.buffer = append(p.buffer, v.String()...)
+	case reflect.Pointer: // nil is omitted, because it is zero
+		p.write(v.Elem())
 	case reflect.Slice, reflect.Array:
 		p.list(v)
 	case reflect.Struct:
@@ -158,6 +160,9 @@ func (u *unpacker) read(v reflect.Value) {
 		n := u.unsigned()
 		v.SetString(u.data[:n])
 		u.data = u.data[n:]
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		u.read(v.Elem())
 	case reflect.Slice:
 		n := int(u.unsigned())
 		v.Set(reflect.MakeSlice(v.Type(), n, n))

@@ -43,6 +43,11 @@ func fill(t *rapid.T, v reflect.Value) {
 		v.SetFloat(rapid.Float64().Draw(t, "float"))
 	case reflect.String:
 		v.SetString(rapid.String().Draw(t, "string"))
+	case reflect.Pointer:
+		if v.SetZero(); rapid.Bool().Draw(t, "pointer") {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem())
+		}
 	case reflect.Slice:
 		n := rapid.IntRange(0, 3).Draw(t, "length")
 		if v.SetZero(); n > 0 {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
 // testdata/decisions.golden has at least one decision for each rule, with the text that operators read. In that decision the rule must have
@@ -68,6 +69,9 @@ func decisionCases(t *testing.T) []decisionCase {
 	team := func(p *Policy) { p.Team = &Team{Name: "chat", Limits: []ResourceLimit{{"nvidia.com/gpu", 16}}} }
 	return []decisionCase{
 		{RuleCombine, row{name: "a queue grows", replicas: 6, values: []float64{87}, want: 9}},
+		{RuleObjective, row{name: "too little is known about a workload", replicas: 6, values: []float64{3}, policy: func(p *Policy) {
+			p.Objective, p.Signals = &objective.Objective{Limit: 10 * time.Second, Percentile: 99}, []Signal{evidence(MeasureArrivals)}
+		}, want: 6}},
 		{RuleMissing, row{name: "a source does not answer", replicas: 6, values: []float64{0, 0.2}, policy: twoSignals, see: missing, want: 6}},
 		{RuleFallback, row{name: "three polls failed", replicas: 6, values: []float64{0}, policy: func(p *Policy) {
 			p.Fallback = Fallback{FailureThreshold: 3, Behavior: FallbackStatic, Replicas: 9}

@@ -4,8 +4,9 @@ import "time"
 
 // Decide computes the target of one workload, the reasons for it, and the state for the next tick. It is a pure function and never fails:
 // for any observation the target is within the bounds of the policy. It does not keep a reference to o. It allocates memory only for a
-// policy with a Formula.
+// policy with a Formula or an Objective.
 func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
+	s.learner = s.learner.clone()
 	d := s.Decide(p, &o, now)
 	return d, s
 }
@@ -26,6 +27,9 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
 // and RuleScheduleCeiling, the schedule. For index -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
+	if s.learner != nil && s.learner.at != stamp(now) { // the model must not learn from a tick that does not happen
+		s.learner = s.learner.clone()
+	}
 	elapsed := s.begin(p, o.Replicas, now)
 	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed}
 	t.begin()
@@ -97,6 +101,8 @@ func (t *tick) apply(rule Rule) {
 		t.propose()
 	case RuleCombine:
 		t.combine()
+	case RuleObjective:
+		t.objective()
 	case RuleMissing:
 		t.missing()
 	case RuleFallback:
@@ -185,6 +191,7 @@ func (t *tick) begin() {
 	for i := range t.signals {
 		t.read(i)
 	}
+	t.observe()
 	op := &t.o.Operator
 	t.operator = (op.Min >= 0 || op.Max >= 0) && t.now.Before(op.Until)
 }
@@ -202,6 +209,9 @@ func (t *tick) finish() {
 	d.Room = max(t.withinFinalLimits(maxReplicas)-d.Uncapped, 0)
 	d.Active = t.n > 0 && (t.isKeptActive() || t.inputs.degraded || t.inputs.hidden)
 	d.Binding, d.BindingIndex = t.binding, t.index
+	if t.s.learner != nil {
+		d.Plan = t.s.learner.plan
+	}
 	t.report()
 	t.tie()
 	t.remember()

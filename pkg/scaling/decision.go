@@ -1,6 +1,10 @@
 package scaling
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
 
 // Rule is one step of Decide. The constants are in the order in which the rules run; the package documentation says how conflicts between
 // rules are resolved.
@@ -15,6 +19,9 @@ const (
 	// RuleCombine takes the greatest proposal, or the result of the formula. Index: the signal. A: replicas before rounding. B: the
 	// signal's value.
 	RuleCombine
+	// RuleObjective takes the replicas of Decision.Plan, if they exceed the recommendation of the signals with a target. A: the replicas
+	// that the objective needs. B: the objective.SafeReason.
+	RuleObjective
 	// RuleMissing prevents a scale-down while a required signal cannot be used. Index: the first such signal. A: the number of such
 	// signals. B: the SignalStatus of the first.
 	RuleMissing
@@ -158,5 +165,7 @@ type Decision struct {
 	// EarliestScaleDown is the earliest time at which the target can decrease if all demand ends now. ScaleDownRule prevents a decrease
 	// until then. The zero time means the next tick if ScaleDownRule is RuleNone, and a time that is not known otherwise.
 	EarliestScaleDown time.Time
-	Reasons           Reasons
+	// Plan is how many replicas the objective needs, and why; nil for a policy without an objective. It must not be changed.
+	Plan    *objective.Plan
+	Reasons Reasons
 }

@@ -8,6 +8,7 @@
 //
 //	signal                each signal proposes: a Total value / target, a Mean ready * value / target; or its forecast
 //	combine               the greatest proposal, or the result of the formula
+//	objective             the replicas that the objective (SLO) needs; proposals of signals with a target only raise them
 //	missing signal        a required signal that cannot be used prevents a scale-down
 //	fallback              after failureThreshold failed polls, KEDA's fallback raises the target
 //	growing demand        utilization does not lower the target while demand or latency grows

@@ -25,6 +25,9 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 		later(RuleStabilize, free)
 	}
 	later(RulePanic, t.panicUntil)
+	if t.hasObjective() && !s.learner.plan.EarliestScaleDown.IsZero() {
+		later(RuleObjective, stamp(s.learner.plan.EarliestScaleDown))
+	}
 	if t.n <= t.floor {
 		later(RuleScheduleFloor, t.floorEnds())
 	}

@@ -68,7 +68,7 @@ func (t *tick) growingDemand() {
 	for i := range t.signals {
 		sig := &t.p.Signals[i]
 		switch {
-		case t.without(i):
+		case t.without(i), sig.isEvidence():
 		case sig.Class == Utilization:
 			utilization = true
 		case grows < 0 && t.status[i] == SignalOK:

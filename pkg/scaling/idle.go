@@ -15,6 +15,9 @@ package scaling
 // example, a formula may fail at zero because the metrics of the pods do not exist, and the gateway's queue must still scale up the
 // workload.
 //
+// With an objective, inactivity alone does not remove the last replica: after the cooldown, the target is that of the objective, which may
+// keep a replica for the next arrival, also at zero.
+//
 // The cooldown already shows inactivity, so a longer stabilization window does not keep the last replicas.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
@@ -34,6 +37,8 @@ func (t *tick) idle() {
 		since = 1000 * idleMissing
 	case t.inputs.hidden && t.lastTarget > 0:
 		since = 1000 * idleHidden
+	case t.hasObjective() && (t.lastTarget == 0 || t.at >= ends):
+		to = t.n
 	case t.lastTarget == 0 || t.at >= ends:
 		to = 0
 	}

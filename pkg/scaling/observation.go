@@ -61,14 +61,16 @@ var NoAdvice = Advice{Cap: -1}
 
 // Observation is the observed state of one workload in a tick.
 type Observation struct {
-	Replicas       int32 // spec.replicas of the scale target
-	Ready          int32 // ready replicas
-	Loading        int32 // replicas on a node that are not ready yet (image pull, model load), without those that crash in a loop
-	Pending        int32 // replicas without a node
-	Readings       []Reading
-	Advice         Advice
-	Operator       Operator
-	Limit          TeamLimit
-	Forecast       int32 // a minimum from a forecast outside of this package; 0: none
+	Replicas int32 // spec.replicas of the scale target
+	Ready    int32 // ready replicas
+	Loading  int32 // replicas on a node that are not ready yet (image pull, model load), without those that crash in a loop
+	Pending  int32 // replicas without a node
+	Readings []Reading
+	Advice   Advice
+	Operator Operator
+	Limit    TeamLimit
+	Forecast int32 // a minimum from a forecast outside of this package; 0: none
+	// Version identifies what determines the capacity of a replica: the image of the server and the GPU type. 0: not known.
+	Version        uint64
 	HPAMaxReplicas int32 // maxReplicas of the managed HPA or ScaledObject; 0: there is none
 }

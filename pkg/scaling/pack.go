@@ -6,8 +6,9 @@ import "math"
 // schedules. Most policies use a tenth of it, so a caller with thousands of states keeps them packed. The zero Packed is the zero State.
 // Pack and Unpack reuse memory.
 type Packed struct {
-	policy *Policy
-	words  []int64
+	policy  *Policy
+	learner *learner // shared with the state
+	words   []int64
 }
 
 // packedHead is the number of words before the variable part (trends, forecasts, windows, steps and schedules).
@@ -48,12 +49,12 @@ func (p *Packed) Pack(s *State) {
 	}
 	w[4] = known<<8 | expected
 	w[5] = int64(s.down.n) | int64(s.up.n)<<8 | int64(s.steps.n)<<16 | int64(schedules)<<24
-	p.policy, p.words = s.policy, w
+	p.policy, p.learner, p.words = s.policy, s.learner, w
 }
 
 // Unpack sets s to the state that was packed.
 func (p *Packed) Unpack(s *State) {
-	*s = State{policy: p.policy}
+	*s = State{policy: p.policy, learner: p.learner}
 	if len(p.words) == 0 {
 		return
 	}
@@ -90,7 +91,9 @@ func (p *Packed) Unpack(s *State) {
 }
 
 // Copy sets p to q and reuses the memory of p.
-func (p *Packed) Copy(q *Packed) { p.policy, p.words = q.policy, append(p.words[:0], q.words...) }
+func (p *Packed) Copy(q *Packed) {
+	p.policy, p.learner, p.words = q.policy, q.learner, append(p.words[:0], q.words...)
+}
 
 func word(v float64) int64        { return int64(math.Float64bits(v)) }
 func number(v int64) float64      { return math.Float64frombits(uint64(v)) }

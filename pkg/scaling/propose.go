@@ -25,7 +25,7 @@ func (t *tick) read(i int8) {
 	status := t.examine(sig, &r)
 	t.status[i] = status
 	t.proposals[i] = Proposal{Value: r.Value, Known: status == SignalOK}
-	if status.hasValue() {
+	if status.hasValue() && !sig.isEvidence() {
 		t.proposals[i].Replicas = t.request(sig, &r)
 		t.updateForecast(i)
 		if r.Shared {
@@ -101,7 +101,7 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	switch {
 	case !r.Known && t.ready == 0 && (r.Cause == CauseEmpty || r.Cause == CauseNever || r.Cause == CauseUndeclared):
 		return SignalUnmeasured
-	case !r.Known || !(r.Value >= 0) || math.IsInf(r.Value, 0) || !(sig.Target > 0) || age/staleLimit > sig.MaxAge:
+	case !r.Known || !(r.Value >= 0) || math.IsInf(r.Value, 0) || !(sig.Target > 0 || sig.isEvidence()) || age/staleLimit > sig.MaxAge:
 		return SignalMissing
 	case sig.Kind == Mean && t.ready == 0:
 		return SignalUnmeasured
@@ -186,14 +186,17 @@ func (t *tick) combine() {
 	}
 	if best >= 0 {
 		t.setRequest(t.proposals[best].Replicas, best, t.proposals[best].Value)
-	} else if !t.inputs.degraded {
+	} else if !t.inputs.degraded && !t.hasObjective() {
 		t.setRequest(0, -1, 0)
 	}
 }
 
-// counts reports whether a signal is used in the combination. A signal that is stale or has low coverage is used only if it raises the
+// counts reports whether a signal is used in the combination. A signal without a target is not. A signal that is stale or has low coverage is used only if it raises the
 // target.
 func (t *tick) counts(i int8) bool {
+	if t.p.Signals[i].isEvidence() {
+		return false
+	}
 	return t.status[i] == SignalOK || t.status[i].hasValue() && t.rounded[i] > t.lastTarget
 }
 

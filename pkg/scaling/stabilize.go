@@ -11,7 +11,7 @@ package scaling
 func (t *tick) keepLoading() {
 	mean := false
 	for i := range t.signals {
-		if t.p.Signals[i].Kind != Mean || t.status[i] != SignalOK || t.without(i) {
+		if t.p.Signals[i].Kind != Mean || t.p.Signals[i].isEvidence() || t.status[i] != SignalOK || t.without(i) {
 			continue
 		}
 		mean = true

@@ -20,6 +20,7 @@ type State struct {
 	down, up   window // recommendations; up holds them negated, so that both windows return the greatest
 	steps      steps
 	schedules  scheduleCache
+	learner    *learner // nil: the policy has no objective
 }
 
 // seeded reports whether the state is not the zero State. It then has at least one step.
@@ -43,6 +44,7 @@ func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
 	}
+	s.adoptLearned(p, s.policy)
 	old, trends, forecasts := s.policy, s.trends, s.forecasts
 	s.policy, s.trends, s.forecasts, s.schedules = p, [MaxSignals]trend{}, [MaxSignals]forecastState{}, scheduleCache{}
 	if old == nil {
@@ -58,11 +60,19 @@ func (s *State) Adopt(p *Policy) {
 	}
 }
 
-// Restart sets s to the result of Seed, but keeps the trends and forecasts of the signals.
+// Reseed sets s to the result of Seed, but keeps what was learned for the objective.
+func (s *State) Reseed(p *Policy, replicas int32, now time.Time) {
+	s.Adopt(p)
+	learned := s.learner
+	*s = Seed(p, replicas, now)
+	s.learner = learned
+}
+
+// Restart sets s to the result of Seed, but keeps the trends and forecasts of the signals, and what was learned for the objective.
 func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
 	trends, forecasts := s.trends, s.forecasts
-	*s = Seed(p, replicas, now)
+	s.Reseed(p, replicas, now)
 	s.trends, s.forecasts = trends, forecasts
 }
 
@@ -71,7 +81,7 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 // increase until the clock reaches them. Without any history, every window would be empty.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
 	if !s.seeded() {
-		*s = Seed(p, replicas, now)
+		s.Reseed(p, replicas, now)
 	}
 	if back := s.at - stamp(now); back > 0 {
 		s.at -= back
@@ -82,6 +92,7 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 		s.steps.shift(-back)
 	}
 	s.Adopt(p)
+	s.adoptLearned(p, p)
 	s.schedules.refresh(p, now)
 	return stamp(now) - s.at
 }

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
 var ruleNames = [numRules]string{
-	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleMissing: "missing signal", RuleFallback: "fallback",
+	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleObjective: "objective", RuleMissing: "missing signal", RuleFallback: "fallback",
 	RuleGrowingDemand: "growing demand", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
 	RuleStabilize: "stabilization window", RuleIdle: "cooldown period", RuleRate: "rate limit", RuleForecast: "forecast",
 	RuleScheduleFloor: "schedule floor", RuleScheduleCeiling: "schedule ceiling", RuleAtRisk: "nodes at risk", RuleSurge: "surge",
@@ -56,7 +58,7 @@ func (d *Decision) Why(p *Policy) string {
 	for last >= 0 && (all[last].Rule != d.Binding || all[last].Index != d.BindingIndex) {
 		last--
 	}
-	for i := last; i >= 0 && all[i].Rule != RuleCombine; {
+	for i := last; i >= 0 && all[i].Rule != RuleCombine && all[i].Rule != RuleObjective; {
 		effects = append([]string{all[i].Text(p)}, effects...)
 		if all[i].Rule != RuleAtRisk && all[i].Rule != RuleSurge {
 			break
@@ -66,7 +68,10 @@ func (d *Decision) Why(p *Policy) string {
 		}
 	}
 	for _, r := range all {
-		if r.Rule == RuleCombine {
+		switch {
+		case r.Rule == RuleObjective && d.Plan != nil:
+			causes = append(causes, d.Plan.Text())
+		case r.Rule == RuleCombine || r.Rule == RuleObjective:
 			causes = append(causes, r.Text(p))
 		}
 	}
@@ -90,6 +95,8 @@ func (r Reason) Text(p *Policy) string {
 	switch r.Rule {
 	case RuleCombine:
 		return r.combineText(p)
+	case RuleObjective:
+		return r.objectiveText(p)
 	case RuleMissing:
 		return r.missingText(p)
 	case RuleFallback:
@@ -175,6 +182,19 @@ func (r Reason) limitText(p *Policy) string {
 		return r.teamText(p)
 	}
 	return ""
+}
+
+// objectiveText returns the replicas that the objective needs. Decision.Plan has the terms.
+func (r Reason) objectiveText(p *Policy) string {
+	if p.Objective == nil {
+		return "the objective needs " + replicas(r.A)
+	}
+	return fmt.Sprintf("%s needs %s", ObjectiveText(p.Objective), replicas(r.A))
+}
+
+// ObjectiveText returns an objective in a few words: "99% within 10s (wait)".
+func ObjectiveText(o *objective.Objective) string {
+	return fmt.Sprintf("%s%% within %s (%s)", strconv.FormatFloat(o.Percentile, 'g', 6, 64), Seconds.Format(o.Limit.Seconds()), o.Kind)
 }
 
 // combineText returns which signal, or the formula, needs the most replicas, and how many.

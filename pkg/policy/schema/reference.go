@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // Reference returns every field of the format as Markdown, from the same field tables as the decoder.
@@ -33,6 +34,33 @@ func Reference() string {
 			fmt.Fprintf(&b, "| %s | %s |\n", t, strings.Join(names, ", "))
 		}
 	}
+	b.WriteString(evidence())
+	return b.String()
+}
+
+// evidence returns the table of what each signal measures for an objective.
+func evidence() string {
+	var b strings.Builder
+	b.WriteString("\n## What a signal measures for an objective\n\n")
+	b.WriteString("An objective needs at least one signal that measures arrivals, queued or inFlight. Several signals may measure queued or " +
+		"inFlight; their values are added. Of every other measure there can be one signal.\n\n| type | metric | measures |\n|---|---|---|\n")
+	for _, t := range spec.SignalTypes() {
+		by := map[scaling.Measure][]string{}
+		for _, m := range policy.Metrics(policy.SourceType(t)) {
+			by[m.Measures] = append(by[m.Measures], "`"+m.Name+"`")
+		}
+		for m := scaling.MeasureArrivals; m <= scaling.MeasureLatency; m++ {
+			if by[m] != nil {
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", t, strings.Join(by[m], ", "), m)
+			}
+		}
+	}
+	b.WriteString("| model servers | `queueTime`, `timeToFirstToken` or `interTokenLatency`, whichever the objective limits (`wait`, " +
+		"`timeToFirstToken`, `interTokenLatency`), at its percentile | latency |\n")
+	b.WriteString("| redis, kueue, keda | | queued; keda: or the field `measures` |\n")
+	b.WriteString("| prometheus | a rate or an increase of a counter that exists without pods (a gateway's) | arrivals |\n")
+	b.WriteString("| prometheus | a rate or an increase of a counter of the pods (`vllm:request_success_total`) | served |\n")
+	b.WriteString("| prometheus, external | everything else | the field `measures` |\n")
 	return b.String()
 }
 

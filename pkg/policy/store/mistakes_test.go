@@ -15,6 +15,12 @@ import (
 // mistake is one edit of a valid document: the replaced text and the mistake.
 type mistake struct{ name, old, wrong string }
 
+// Edits that add an objective replace these lines of the base document.
+const (
+	withoutObjective = "  activation: any\n"
+	firstSignal      = "  signals:\n  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}\n"
+)
+
 var policyMistakes = []mistake{
 	{"the version of another project", "gpuscaler.io/v1alpha1", "gpuscaler.io/v1"},
 	{"no version", "apiVersion: gpuscaler.io/v1alpha1\n", ""},
@@ -127,6 +133,35 @@ var policyMistakes = []mistake{
 	{"a static fallback without replicas", "replicas: 6, ", ""},
 	{"a merge key", "  fallback: {failureThreshold", "  fallback: {<<: {replicas: 1}, failureThreshold"},
 	{"an empty entry of a list", "  - {name: kv,", "  -\n  - {name: kv,"},
+	{"an objective with two times", withoutObjective, "  objective: {wait: 10s, deadline: 30m}\n"},
+	{"an objective without a time", withoutObjective, "  objective: {percentile: 99}\n"},
+	{"an objective as a text", withoutObjective, "  objective: wait=10s\n"},
+	{"a misspelled time of an objective", withoutObjective, "  objective: {waits: 10s}\n"},
+	{"a percentile as a fraction", withoutObjective, "  objective: {wait: 10s, percentile: 0.99}\n"},
+	{"a percentile of 100", withoutObjective, "  objective: {wait: 10s, percentile: 100}\n"},
+	{"the median of fewer than half", withoutObjective, "  objective: {wait: 10s, percentile: 40}\n"},
+	{"a percentile that is not a number", withoutObjective, "  objective: {wait: 10s, percentile: .nan}\n"},
+	{"no wait at all", withoutObjective, "  objective: {wait: 0}\n"},
+	{"a wait of two hours", withoutObjective, "  objective: {wait: 2h}\n"},
+	{"a deadline of a month", withoutObjective, "  objective: {deadline: 720h}\n"},
+	{"an objective that no signal can show", withoutObjective, "  objective: {interTokenLatency: 50ms}\n"},
+	{"a capacity of zero", withoutObjective, "  objective: {wait: 10s, capacityPerReplica: 0}\n"},
+	{"a cold start of two hours", withoutObjective, "  objective: {wait: 10s, coldStart: 2h}\n"},
+	{"an objective without evidence of load", "  - {name: jobs, type: redis, source: redis-chat, listName: jobs, target: 5}\n",
+		"  objective: {wait: 10s}\n"},
+	{"measures without an objective", "queryRef: gateway-queue, target: 10", "queryRef: gateway-queue, measures: queued, target: 10"},
+	{"a query that is no evidence", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
+		"  - {name: gateway, type: prometheus, queryRef: gateway-queue}\n"},
+	{"a metric that is no evidence", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
+		"  - {name: gateway, type: vllm, metric: kvCacheUsage}\n"},
+	{"measures of a model server", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
+		"  - {name: gateway, type: vllm, metric: requestsWaiting, measures: arrivals}\n"},
+	{"two signals for the arrivals", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
+		"  - {name: gateway, type: prometheus, metric: a, rate: 1m}\n  - {name: second, type: prometheus, metric: b, rate: 1m}\n"},
+	{"a forecast without target", firstSignal, "  objective: {wait: 10s}\n  signals:\n" +
+		"  - {name: gateway, type: redis, source: redis-chat, listName: all, forecast: {}}\n"},
+	{"a latency at another percentile", firstSignal, "  objective: {timeToFirstToken: 500ms, percentile: 99}\n  signals:\n" +
+		"  - {name: gateway, type: vllm, metric: timeToFirstToken, quantile: 0.5}\n"},
 }
 
 var platformMistakes = []mistake{

@@ -9,10 +9,11 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Version is the version of the format. Version 1 has no capacity groups and can be read; other versions are an error.
-const Version = 2
+// Version is the version of the format. Other versions are an error: the numbers of the rules in a decision changed with version 3.
+const Version = 3
 
 const (
 	kindStart  = "start"
@@ -128,6 +129,20 @@ func (e *entry) readings() []scaling.Reading {
 type decision struct {
 	scaling.Decision
 	Reasons []reason
+	Plan    *plan `json:",omitempty"`
+}
+
+// plan is an objective.Plan whose numbers can be NaN or infinite.
+type plan struct {
+	objective.Plan
+	Load, Queued, Capacity, Quantile, Price number
+}
+
+func planOf(p *objective.Plan) *plan {
+	if p == nil {
+		return nil
+	}
+	return &plan{*p, number(p.Load), number(p.Queued), number(p.Capacity), number(p.Quantile), number(p.Price)}
 }
 
 type reason struct {
@@ -137,7 +152,7 @@ type reason struct {
 
 // encode returns the JSON of a decision, which is recorded. Verify compares it with the recomputed decision byte for byte.
 func encode(d *scaling.Decision) (json.RawMessage, error) {
-	out := decision{Decision: *d}
+	out := decision{Decision: *d, Plan: planOf(d.Plan)}
 	out.EarliestScaleDown = d.EarliestScaleDown.UTC()
 	for _, r := range d.Reasons.All() {
 		out.Reasons = append(out.Reasons, reason{r, number(r.A), number(r.B)})

@@ -155,8 +155,8 @@ func (p *player) take(l *line) error {
 	}
 	switch l.Kind {
 	case kindStart:
-		if l.Version < 1 || l.Version > Version {
-			return p.fault(fmt.Errorf("format %d; this program reads 1 to %d", l.Version, Version))
+		if l.Version != Version {
+			return p.fault(fmt.Errorf("format %d; this program reads format %d", l.Version, Version))
 		}
 		p.started, p.policies, p.known, p.order = true, map[int]*scaling.Policy{}, map[string]*replayed{}, nil
 		p.groups, p.nodes = map[int]*capacity.Group{}, map[string]*replayedGroup{}

@@ -1,0 +1,211 @@
+package scaling
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// learner is what was learned about a workload with an objective, and the plan of the newest tick. A State and its packed copies share it.
+// Decide therefore keeps the plan: a second decision for the same tick, for example with a team limit, uses the same plan.
+type learner struct {
+	model  *objective.Model
+	at     int64           // of the newest tick that the model observed
+	plan   *objective.Plan // immutable
+	starts starts
+	ages   []time.Duration // memory for objective.Evidence
+	cold   []objective.ColdStart
+}
+
+// clone returns an independent copy.
+func (l *learner) clone() *learner {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.model, c.ages, c.cold = l.model.Clone(), nil, nil
+	return &c
+}
+
+// Learned returns the state's model of a workload with an objective, or nil. The caller must not change it.
+func (s *State) Learned() *objective.Model {
+	if s.learner == nil {
+		return nil
+	}
+	return s.learner.model
+}
+
+// Restore sets what was learned about the workload, for example by the previous leader. It has no effect after the first tick, and for a
+// policy without an objective.
+func (s *State) Restore(p *Policy, m *objective.Model) {
+	if p.Objective != nil && m != nil && s.learner == nil {
+		s.policy, s.learner = p, &learner{model: m, at: -maxStamp}
+	}
+}
+
+// adoptLearned keeps what was learned if the policy p still has an objective and measures the same work as the policy old.
+func (s *State) adoptLearned(p, old *Policy) {
+	switch {
+	case p.Objective == nil:
+		s.learner = nil
+	case s.learner == nil || old != nil && !sameWork(p, old):
+		s.learner = &learner{model: objective.New(), at: -maxStamp}
+	}
+}
+
+// sameWork reports whether two versions of a policy measure the same work. Evidence that only one of them has does not matter. A source that
+// changed does, for example requests that become tokens, because the capacity of a replica is then another number.
+func sameWork(p, old *Policy) bool {
+	for _, m := range [...]Measure{MeasureArrivals, MeasureServed, MeasureQueued, MeasureInFlight} {
+		if p.measured(m, nil) && old.measured(m, nil) && !(p.measured(m, old) && old.measured(m, p)) {
+			return false
+		}
+	}
+	return true
+}
+
+// measured reports whether a signal of the policy measures m; for within, whether each such signal measures the same as one of within.
+func (p *Policy) measured(m Measure, within *Policy) bool {
+	found := false
+	for i := range min(len(p.Signals), MaxSignals) {
+		if s := &p.Signals[i]; s.Measures == m {
+			found = true
+			if within != nil && !within.reads(s) {
+				return false
+			}
+		}
+	}
+	return found
+}
+
+func (p *Policy) reads(s *Signal) bool {
+	for i := range min(len(p.Signals), MaxSignals) {
+		if s.measures(&p.Signals[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isEvidence reports whether the signal has no target and is only evidence for the objective.
+func (s *Signal) isEvidence() bool { return s.Target == 0 && s.Measures != MeasureNone }
+
+// observe adds the evidence of this tick to the model and computes the plan. It does so once for each tick.
+func (t *tick) observe() {
+	l := t.s.learner
+	if t.p.Objective == nil || l == nil || l.at == t.at {
+		return
+	}
+	e := t.evidence()
+	l.starts.follow(t, l)
+	e.Ready, e.Starting, e.ColdStarts, e.Version = t.ready, l.ages, l.cold, t.o.Version
+	// A time.Time has a pointer to its zone. If the time of the tick were passed on, the whole tick would be allocated on the heap.
+	now := instant(t.at)
+	l.model.Observe(now, &e)
+	high := max(t.maxReplicas(), 0)
+	plan := l.model.Plan(now, *t.p.Objective, objective.Limits{Min: clamp(t.p.MinReplicas, 0, high), Max: high})
+	if l.plan == nil || *l.plan != plan {
+		changed := plan // a new value, because decisions of earlier ticks refer to the old one
+		l.plan = &changed
+	}
+	l.at = t.at
+}
+
+// evidence returns the readings of this tick as evidence. A reading that is stale or has low coverage is missing, because it shows neither
+// more nor less load. Several signals may measure the queue or the work in flight; their sum is missing if one of them is.
+func (t *tick) evidence() (e objective.Evidence) {
+	var missing [MeasureLatency + 1]bool
+	for i := range t.signals {
+		sig := &t.p.Signals[i]
+		into := evidenceOf(&e, sig.Measures)
+		switch {
+		case into == nil:
+		case t.status[i] == SignalOK && !(sig.Measures == MeasureBusy && t.o.Readings[i].Shared):
+			r := &t.o.Readings[i]
+			into.V += t.amount(sig, r)
+			into.Known = true
+			if at := instant(stamp(r.At)); at.After(into.At) {
+				into.At = at
+			}
+		case t.status[i] != SignalUnmeasured && !sig.Optional:
+			missing[sig.Measures] = true
+		}
+	}
+	for m, is := range missing {
+		if is {
+			*evidenceOf(&e, Measure(m)) = objective.Value{}
+		}
+	}
+	return e
+}
+
+// evidenceOf returns the field of e for a measure; nil for MeasureNone.
+func evidenceOf(e *objective.Evidence, m Measure) *objective.Value {
+	switch m {
+	case MeasureArrivals:
+		return &e.Arrivals
+	case MeasureServed:
+		return &e.Served
+	case MeasureQueued:
+		return &e.Queued
+	case MeasureInFlight:
+		return &e.InFlight
+	case MeasureBusy:
+		return &e.Busy
+	case MeasureLatency:
+		return &e.Latency
+	}
+	return nil
+}
+
+// amount returns the evidence in a reading, for the whole workload. A reading that covers only some of the pods counts as if the others had
+// the same values.
+func (t *tick) amount(sig *Signal, r *Reading) float64 {
+	v := r.Value
+	switch sig.Measures {
+	case MeasureBusy, MeasureLatency:
+		return v
+	case MeasureArrivals, MeasureServed:
+		if sig.PerSecond > 0 {
+			v /= sig.PerSecond
+		}
+	}
+	switch {
+	case sig.Kind == Mean && r.Measured > 0:
+		v *= float64(min(r.Measured, maxReplicas))
+	case sig.Kind == Mean:
+		v *= float64(t.ready)
+	case r.Coverage > 0 && r.Coverage < 1:
+		v /= r.Coverage
+	}
+	return v
+}
+
+// objective raises or lowers the target to the replicas that the objective needs. Proposals of signals with a target, and the result of a
+// formula, can only raise it.
+func (t *tick) objective() {
+	l := t.s.learner
+	if t.p.Objective == nil || l == nil || l.plan == nil {
+		return
+	}
+	need := clamp(l.plan.Replicas-l.plan.Added[objective.TermLimits], 0, maxReplicas)
+	atLeast := int32(0) // what other signals need, or what missing signals keep
+	switch {
+	case t.inputs.degraded:
+		atLeast = t.n
+	case t.hasRequest:
+		atLeast = t.requested
+	}
+	if need <= atLeast && (t.hasRequest || t.inputs.degraded) {
+		t.set(RuleObjective, -1, t.n, float64(need), float64(l.plan.Safe))
+		return
+	}
+	t.requested, t.hasRequest = need, true
+	t.set(RuleObjective, -1, need, float64(need), float64(l.plan.Safe))
+	t.unrounded, t.binding, t.index = float64(need), RuleObjective, -1
+}
+
+// hasObjective reports whether the rule objective applies in this run of the rules.
+func (t *tick) hasObjective() bool {
+	return t.p.Objective != nil && t.s.learner != nil && t.s.learner.plan != nil && !t.skips(RuleObjective, -1)
+}

@@ -1,0 +1,305 @@
+package scaling
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// evidence returns a signal without a target.
+func evidence(m Measure) Signal {
+	return Signal{Name: m.String(), Source: uint64(m) + 1, Measures: m, MaxAge: time.Minute}
+}
+
+// chat is a policy with an objective and three signals.
+func chat() *Policy {
+	return &Policy{MinReplicas: 1, MaxReplicas: 20, Objective: &objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2},
+		Signals: []Signal{evidence(MeasureArrivals), evidence(MeasureQueued), evidence(MeasureServed)}}
+}
+
+// day is a workload whose replicas are ready a cold start after the target requests them.
+type day struct {
+	t      *testing.T
+	p      *Policy
+	s      State
+	now    time.Time
+	ready  int32
+	asked  []time.Time // of the replicas that are not ready
+	cold   time.Duration
+	values []float64
+	o      Observation
+	last   Decision
+}
+
+func (w *day) tick(step time.Duration) {
+	w.now = w.now.Add(step)
+	for len(w.asked) > 0 && w.now.Sub(w.asked[0]) >= w.cold {
+		w.asked, w.ready = w.asked[1:], w.ready+1
+	}
+	total := w.ready + int32(len(w.asked))
+	w.o = Observation{Replicas: total, Ready: w.ready, Loading: int32(len(w.asked)), Advice: NoAdvice, Operator: NoOperator}
+	for _, v := range w.values {
+		w.o.Readings = append(w.o.Readings, Reading{Value: v, At: w.now, Coverage: 1, Known: v >= 0, Cause: CauseUnreachable})
+	}
+	w.last = w.s.Decide(w.p, &w.o, w.now)
+	for ; total < w.last.Replicas; total++ {
+		w.asked = append(w.asked, w.now)
+	}
+	for ; total > w.last.Replicas && len(w.asked) > 0; total-- {
+		w.asked = w.asked[:len(w.asked)-1]
+	}
+	w.ready = min(w.ready, w.last.Replicas)
+}
+
+func (w *day) run(d time.Duration, values ...float64) {
+	w.values = values
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.tick(time.Second)
+	}
+}
+
+func newDay(t *testing.T, p *Policy, ready int32) *day {
+	return &day{t: t, p: p, now: nine, ready: ready, cold: time.Minute, s: Seed(p, ready, nine)}
+}
+
+// The load rises: the objective adds replicas, the decision names it, and its terms add up. Then the metrics are missing: nothing is removed.
+func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) {
+	w := newDay(t, chat(), 1)
+	w.run(20*time.Minute, 1, 0, 1)
+	if n := w.last.Replicas; n < 1 || n > 3 {
+		t.Errorf("%d replicas for 1 request/s at 2/s per replica\n%s", n, table(w.p, &w.last))
+	}
+	w.run(20*time.Minute, 10, 0, 10)
+	n := w.last.Replicas
+	if n < 5 || w.last.Plan == nil || w.last.Requested != n {
+		t.Fatalf("%d replicas for 10 requests/s at 2/s per replica\n%s", n, table(w.p, &w.last))
+	}
+	sum := int32(0)
+	for _, added := range w.last.Plan.Added {
+		sum += added
+	}
+	if sum != w.last.Plan.Replicas {
+		t.Errorf("the terms %v add up to %d, want %d", w.last.Plan.Added, sum, w.last.Plan.Replicas)
+	}
+	w.run(time.Hour, -1, -1, -1)
+	if w.last.Replicas < n || !w.last.Degraded || w.last.Binding != RuleMissing {
+		t.Errorf("%d replicas after an hour without evidence, want at least %d\n%s", w.last.Replicas, n, table(w.p, &w.last))
+	}
+}
+
+// The cold starts that the model learns are those that happened, from the decision to the ready replica. A replica that fails and restarts
+// is no cold start.
+func TestColdStartsAreLearned(t *testing.T) {
+	w := newDay(t, chat(), 1)
+	w.run(10*time.Minute, 1, 0, 1)
+	w.run(10*time.Minute, 12, 0, 2)
+	if c := w.s.Learned().Learned().ColdStart.P50; c < 59 || c > 62 {
+		t.Errorf("the cold start is %v seconds, want 60", c)
+	}
+	l, observe := w.s.learner, func(ready, total int32) {
+		w.now = w.now.Add(time.Second)
+		w.o.Ready, w.o.Replicas, w.o.Loading = ready, total, total-ready
+		w.s.Decide(w.p, &w.o, w.now)
+	}
+	n := w.ready
+	observe(n, n)
+	observe(n-1, n)
+	observe(n, n)
+	if len(l.cold) != 0 {
+		t.Errorf("a restart of one second counts as the cold start %v", l.cold)
+	}
+}
+
+// A signal with a target can raise the result of the objective, and cannot lower it.
+func TestASignalWithATargetOnlyRaisesTheObjective(t *testing.T) {
+	p := chat()
+	p.Signals = append(p.Signals, queue(10))
+	w := newDay(t, p, 1)
+	w.run(20*time.Minute, 10, 0, 10, 0)
+	n := w.last.Replicas
+	if n < 5 || w.last.Binding != RuleObjective {
+		t.Fatalf("%d replicas by %v\n%s", n, w.last.Binding, table(p, &w.last))
+	}
+	w.run(time.Second, 10, 0, 10, 150)
+	if w.last.Replicas != 15 || w.last.Binding != RuleCombine || w.last.BindingIndex != 3 {
+		t.Errorf("%d replicas by %v, want 15 for the queue of 150\n%s", w.last.Replicas, w.last.Binding, table(p, &w.last))
+	}
+}
+
+// Without minReplicas and without a written cooldown, the objective alone decides about the last replica: inactivity for one tick does not
+// remove it, and demand starts it at once.
+func TestTheObjectiveDecidesAboutTheLastReplica(t *testing.T) {
+	p := chat()
+	p.MinReplicas = 0
+	w := newDay(t, p, 0)
+	w.run(5*time.Minute, 0, 0, 0)
+	if w.last.Replicas != 0 {
+		t.Fatalf("%d replicas before the first request\n%s", w.last.Replicas, table(p, &w.last))
+	}
+	w.run(time.Second, 1, 0, 0)
+	if w.last.Replicas < 1 {
+		t.Fatalf("no replica for the first request\n%s", table(p, &w.last))
+	}
+	w.run(10*time.Minute, 1, 0, 1)
+	w.run(time.Second, 0, 0, 0)
+	if w.last.Replicas < 1 {
+		t.Errorf("one quiet second removed the last replica\n%s", table(p, &w.last))
+	}
+}
+
+// What was learned survives an edit of the policy and a restart. It does not survive if the arrivals are measured in another unit.
+func TestWhatWasLearnedSurvivesEditsThatMeasureTheSameWork(t *testing.T) {
+	w := newDay(t, chat(), 2)
+	w.run(20*time.Minute, 3, 0, 3)
+	load := func() float64 { return w.s.Learned().Learned().Load }
+	edited := chat()
+	edited.Objective.Limit, edited.MaxReplicas = 30*time.Second, 40
+	edited.Signals = append(edited.Signals, evidence(MeasureBusy))
+	before := load()
+	if w.s.Adopt(edited); before == 0 || load() != before {
+		t.Errorf("load %v after an edit, %v before", load(), before)
+	}
+	w.s.Restart(edited, 2, w.now)
+	w.s.Reseed(edited, 2, w.now)
+	if load() != before {
+		t.Errorf("load %v after a restart, %v before", load(), before)
+	}
+	tokens := chat()
+	tokens.Signals[0].Source = 99
+	if w.s.Adopt(tokens); load() != 0 {
+		t.Errorf("a model of requests is used for tokens: load %v", load())
+	}
+	if w.s.Adopt(&Policy{Signals: []Signal{queue(10)}, MaxReplicas: 3}); w.s.Learned() != nil {
+		t.Error("a policy without an objective keeps a model")
+	}
+}
+
+// Restore continues with what another process learned.
+func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
+	w := newDay(t, chat(), 2)
+	w.run(20*time.Minute, 3, 0, 3)
+	data, err := w.s.Learned().AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := objective.New()
+	if err := m.UnmarshalBinary(data); err != nil {
+		t.Fatal(err)
+	}
+	var s State
+	s.Restore(w.p, m)
+	s.Decide(w.p, &w.o, w.now.Add(time.Second))
+	if s.Learned() != m {
+		t.Error("the first decision replaced the restored model")
+	}
+	if other := objective.New(); s.learner != nil {
+		if s.Restore(w.p, other); s.Learned() != m {
+			t.Error("a model was restored over a newer one")
+		}
+	}
+}
+
+// anyObjective returns a random policy with an objective, whose signals are evidence, have targets, or both.
+func anyObjective(t *rapid.T, calm bool) *Policy {
+	p := anyPolicy(t, calm)
+	p.Objective = &objective.Objective{Kind: objective.Kind(rapid.IntRange(0, 3).Draw(t, "kind")),
+		Limit:      time.Duration(rapid.IntRange(1, 100).Draw(t, "limit")) * time.Second,
+		Percentile: rapid.SampledFrom([]float64{50, 95, 99, 99.99}).Draw(t, "percentile"),
+		Capacity:   rapid.SampledFrom([]float64{0, 0, 2}).Draw(t, "capacity")}
+	for i := range p.Signals {
+		p.Signals[i].Measures = Measure(rapid.IntRange(0, int(MeasureLatency)).Draw(t, "measures"))
+		if p.Signals[i].Measures != MeasureNone && rapid.Bool().Draw(t, "evidence") {
+			p.Signals[i].Target, p.Signals[i].Forecast = 0, Forecast{}
+		}
+	}
+	return p
+}
+
+func driveObjective(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, now time.Time)) {
+	p, now := anyObjective(t, calm), nine
+	s := Seed(p, rapid.Int32Range(0, 12).Draw(t, "seed"), now)
+	for range rapid.IntRange(1, 25).Draw(t, "ticks") {
+		now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 1, 1, 15, 61, 0, -1, -3600, 86400}).Draw(t, "step")) * time.Second)
+		o := anyObservation(t, p, now, calm)
+		look(p, o, s, now)
+		_, s = Decide(p, o, s, now)
+	}
+}
+
+// sameDecision compares decisions with their plans.
+func sameDecision(a, b Decision) bool {
+	same := (a.Plan == nil) == (b.Plan == nil) && (a.Plan == nil || *a.Plan == *b.Plan)
+	a.Plan, b.Plan = nil, nil
+	return same && a == b
+}
+
+func TestDecisionsWithAnObjectiveAreSound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		driveObjective(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			d, _ := Decide(p, o, s, now)
+			sound(t, p, o, &d)
+			if n := Without(p, o, s, now, RuleNone, -1); n != d.Replicas {
+				t.Fatalf("without nothing %d, decided %d", n, d.Replicas)
+			}
+			if n := Without(p, o, s, now, d.Binding, d.BindingIndex); (n == d.Replicas) != (d.Tied != RuleNone) {
+				t.Fatalf("%d by %v, %d without it, tied %v\n%s", d.Replicas, d.Binding, n, d.Tied, table(p, &d))
+			}
+		})
+	})
+}
+
+func TestMissingEvidenceNeverLowers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		driveObjective(t, true, func(p *Policy, o Observation, s State, now time.Time) {
+			d, _ := Decide(p, o, s, now)
+			for i, sig := range p.Signals {
+				if d.Status[i] == SignalOK || sig.Optional {
+					continue
+				}
+				if d.Replicas < min(o.Replicas, highest(p, o)) {
+					t.Fatalf("fell from %d to %d without %s\n%s", o.Replicas, d.Replicas, sig.Name, table(p, &d))
+				}
+				if o.Replicas > 0 && !d.Degraded {
+					t.Fatalf("does not say that %s is missing", sig.Name)
+				}
+			}
+		})
+	})
+}
+
+// The same inputs give the same decision: for a copy of the state, in place, and after encoding and decoding the state.
+func TestDecisionsWithAnObjectiveAreDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		driveObjective(t, false, func(p *Policy, o Observation, s State, now time.Time) {
+			numbers := s.Numbers()
+			d1, s1 := Decide(p, o, s, now)
+			d2, s2 := Decide(p, o, s, now)
+			if !sameDecision(d1, d2) || !slices.Equal(s1.Numbers(), s2.Numbers()) {
+				t.Fatalf("two answers to one question:\n%+v\n%+v", d1, d2)
+			}
+			if !slices.Equal(numbers, s.Numbers()) {
+				t.Fatal("Decide changed the state that it was passed")
+			}
+			decoded, err := StateOf(p, numbers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(decoded.Numbers(), numbers) {
+				t.Fatal("encoding the decoded state gives other numbers")
+			}
+		})
+	})
+}
+
+// A policy without an objective has no model, so it costs nothing.
+func TestAPolicyWithoutAnObjectiveHasNoModel(t *testing.T) {
+	p, o, s := (&row{replicas: 6, values: []float64{87}}).build()
+	d := s.Decide(p, &o, nine)
+	if s.Learned() != nil || d.Plan != nil {
+		t.Errorf("model %v, plan %v", s.Learned(), d.Plan)
+	}
+}

@@ -1,0 +1,155 @@
+package scaling
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// starts follows the replicas that were requested and are not ready yet. It pairs each replica that becomes ready with the oldest request,
+// so that the time between them is a cold start. It reads only the numbers of replicas of each tick, which are the same live and in the
+// simulator.
+type starts struct {
+	known    bool
+	ready    int32 // in the last tick
+	pending  int32
+	target   int32 // the last target, and since when
+	targetAt int64
+	n        int8
+	list     [maxStarts]start // the oldest first
+}
+
+// maxStarts is the number of requests at different times that are followed. If there are more, the two newest count as one that began at the
+// earlier time: the newest replica then seems to start slower than it does.
+const maxStarts = 16
+
+// decisionLag limits how long before the scale target changed the decision can have been made. An HPA reads the target every 15 seconds.
+const decisionLag = 60_000
+
+// start is a number of replicas that were requested at the same time.
+type start struct {
+	at     int64
+	placed int64 // when the last of them had a node; 0: not yet
+	count  int32
+	whole  bool // its begin was observed, so its length is a cold start
+}
+
+// follow updates the starts to the observation of a tick, and sets l.ages and l.cold.
+func (s *starts) follow(t *tick, l *learner) {
+	l.cold = l.cold[:0]
+	pending := clamp(t.o.Pending, 0, maxReplicas)
+	// A replica whose pod crashes, or is rejected by the API server, is requested and is not starting.
+	starting := min(max(t.current-t.ready, 0), t.loading+pending)
+	if s.target != t.s.lastTarget {
+		s.target, s.targetAt = t.s.lastTarget, t.at
+	}
+	if t.at < s.newest() { // the clock was set back
+		s.n, s.known = 0, false
+	}
+	if s.known {
+		s.finish(t.ready-s.ready, t.at, l)
+		if pending == 0 && s.pending > 0 {
+			s.place(t.at)
+		}
+	}
+	switch more := starting - s.total(); {
+	case more > 0:
+		// A ready replica that fails is replaced or restarts. Its start is shorter than a cold start, or longer, so it is not one.
+		s.push(s.begin(t, more))
+	case more < 0:
+		s.drop(-more)
+	}
+	s.known, s.ready, s.pending = true, t.ready, pending
+	l.ages = s.ages(l.ages[:0], t.at)
+}
+
+// begin returns the start of a number of replicas that the observation shows for the first time. It began with the decision.
+func (s *starts) begin(t *tick, count int32) start {
+	out := start{at: t.at, count: count, whole: s.known && t.ready >= s.ready}
+	if t.o.Pending == 0 {
+		out.placed = t.at
+	}
+	if out.whole && t.s.lastTarget >= t.current && t.at-s.targetAt <= decisionLag {
+		out.at = min(s.targetAt, t.at)
+	}
+	return out
+}
+
+// finish removes the oldest replicas, which became ready, and adds their cold starts.
+func (s *starts) finish(ready int32, at int64, l *learner) {
+	for ready > 0 && s.n > 0 {
+		first := &s.list[0]
+		taken := min(ready, first.count)
+		if first.whole && at > first.at {
+			c := objective.ColdStart{Total: milliseconds(at - first.at)}
+			if first.placed > first.at {
+				c.Phase[objective.NodeLaunch] = milliseconds(first.placed - first.at)
+				c.Phase[objective.ModelLoad] = milliseconds(at - first.placed)
+			}
+			l.cold = append(l.cold, c)
+		}
+		ready -= taken
+		if first.count -= taken; first.count == 0 {
+			copy(s.list[:], s.list[1:s.n])
+			s.n--
+		}
+	}
+}
+
+// place records that no replica waits for a node any more.
+func (s *starts) place(at int64) {
+	for i := range s.n {
+		if s.list[i].placed == 0 {
+			s.list[i].placed = at
+		}
+	}
+}
+
+func (s *starts) push(b start) {
+	if s.n == maxStarts {
+		s.list[s.n-1].count += b.count
+		return
+	}
+	s.list[s.n] = b
+	s.n++
+}
+
+// drop removes the newest replicas, which Kubernetes deletes first because they are not ready.
+func (s *starts) drop(count int32) {
+	for count > 0 && s.n > 0 {
+		last := &s.list[s.n-1]
+		taken := min(count, last.count)
+		count -= taken
+		if last.count -= taken; last.count == 0 {
+			s.n--
+		}
+	}
+}
+
+func (s *starts) total() (n int32) {
+	for _, b := range s.list[:s.n] {
+		n += b.count
+	}
+	return n
+}
+
+func (s *starts) newest() int64 {
+	if s.n == 0 {
+		return -maxStamp
+	}
+	return s.list[s.n-1].at
+}
+
+// maxAges limits the replicas whose age the model sees, and so its time for a tick.
+const maxAges = 4096
+
+func (s *starts) ages(out []time.Duration, at int64) []time.Duration {
+	for _, b := range s.list[:s.n] {
+		for range min(int(b.count), maxAges-len(out)) {
+			out = append(out, milliseconds(max(at-b.at, 0)))
+		}
+	}
+	return out
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
