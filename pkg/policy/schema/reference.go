@@ -55,7 +55,7 @@ func evidence() string {
 			}
 		}
 	}
-	b.WriteString("| model servers | `queueTime`, `timeToFirstToken` or `interTokenLatency`, whichever the objective limits (`wait`, " +
+	b.WriteString("| model servers | `queueTime`, `timeToFirstToken` or `interTokenLatency`: the time that the objective limits (`wait`, " +
 		"`timeToFirstToken`, `interTokenLatency`), at its percentile | latency |\n")
 	b.WriteString("| redis, kueue, keda | | queued; keda: or the field `measures` |\n")
 	b.WriteString("| prometheus | a rate or an increase of a counter that exists without pods (a gateway's) | arrivals |\n")
