@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit explore test test-long hpacheck bench bench-replay bench-spot fuzz defences lint fmt cover race generate commits verify
+.PHONY: help build demo unit explore test test-long hpacheck bench bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-replay: build ## cost relative to the lower bound, SLO and speed on every 
 
 bench-spot: build ## availability and cost on every shared spot trace, compared with Karpenter alone, SkyServe and a plan that knows the trace
 	@./bin/gpuscaler replay bench-spot $(BENCH_SPOT_FLAGS)
+
+bench-decisions: ## SLO and cost of objectives on traffic families and shared traces, compared with tuned baselines and an oracle; about 20 minutes
+	@$(GO) test -count=1 -timeout 3h ./pkg/replay/decisions -run '^TestBenchDecisions$$' -args -families all $(BENCH_DECISIONS_FLAGS)
 
 defences: ## remove each defence in turn and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
 	@$(GO) test -tags defences -count=1 -timeout 3h -v -run '^TestEachRowFailsWithoutItsDefence$$' ./pkg

@@ -16,7 +16,7 @@ import (
 // the controller must not import these packages.
 var evaluationPackages = []string{
 	"replay/evaluate", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report", "replay/spotbench",
-	"replay/tune", "replay/demo",
+	"replay/tune", "replay/demo", "replay/decisions",
 }
 
 // evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that runs without a cluster.

@@ -2,14 +2,26 @@
 // within 10s". The user states the objective and the bounds. Everything else is learned from what telemetry already reads: the capacity of
 // a replica, the cold start, and the pattern of arrivals.
 //
-// A [Model] holds what was learned about one workload. [Model.Observe] adds the evidence of a tick. [Model.Plan] computes the replicas and
-// the terms that add up to them. Both are deterministic, read no clock and do no I/O.
+// A [Model] holds what was learned about one workload. [Model.Observe] adds the evidence of a tick. [Model.Plan] computes the replicas
+// and the terms that add up to them. Both are deterministic, read no clock and do no I/O.
+//
+// # Method
+//
+// A fixed set of rules proposes replicas: the expected load (means of half a minute to an hour, a rising trend, the time of the day) plus
+// a number of deviations, and at least a share of the greatest need of a past span of time. For each rule, the model simulates the fleet
+// that would have followed it, with the observed work, the learned capacity and the learned cold start: which work would have been late,
+// and how many replicas would have been paid. It uses the cheapest rule whose late work, with a margin for the uncertainty of what was
+// observed, is within the SLO. If the workload itself had more late work than allowed, the margin increases. So the late budget is spent
+// by the rule that saves most for it, and a rule that fits the workload is found without a setting.
+//
+// Replicas for work that waits are added to each rule: as many as serve the rest that the ready replicas leave within a cold start. They
+// are kept until they were ready.
 //
 // # Rules
 //
 //   - Missing evidence never lowers the plan. A value that is missing is not zero.
-//   - While too little is known, or while the result of the plans is worse than the objective, the safe policy decides and the plan says
-//     why.
+//   - While too little is known, or while the result of the plans is worse than the objective, the safe policy decides and the plan
+//     has the reason.
 //   - No measured value, correct or not, changes what was learned by more than a bounded factor in a tick.
 //
 // # Arithmetic

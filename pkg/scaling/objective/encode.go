@@ -1,22 +1,77 @@
 package objective
 
-import "errors"
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math"
+	"reflect"
+)
 
 // ErrEncoding is the error of UnmarshalBinary for bytes that AppendBinary did not write.
 var ErrEncoding = errors.New("saved objective model cannot be read")
 
-// encodingVersion is the first byte. It changes with the layout; bytes of another version are an error, and learning starts again.
+// encodingVersion is the first byte. It changes with the layout and with the rules; bytes of another version are an error, and learning
+// starts again.
 const encodingVersion = 1
 
-// AppendBinary appends what was learned, in at most 4 KiB. It never fails.
+// MaxEncoded is the greatest length of what AppendBinary appends.
+const MaxEncoded = 6 << 10
+
+// AppendBinary appends what was learned. The length does not depend on what was learned.
 func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
-	return append(dst, encodingVersion), nil
+	start := len(dst)
+	dst, err := binary.Append(append(dst, encodingVersion), binary.LittleEndian, &m.saved)
+	if err != nil {
+		return dst[:start], err
+	}
+	return binary.LittleEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:])), nil
 }
 
 // UnmarshalBinary replaces what was learned by what AppendBinary wrote. After an error, the model is unchanged.
 func (m *Model) UnmarshalBinary(data []byte) error {
-	if len(data) != 1 || data[0] != encodingVersion {
+	var s saved
+	size := binary.Size(&s)
+	if len(data) != size+5 || data[0] != encodingVersion || crc32.ChecksumIEEE(data[:size+1]) != binary.LittleEndian.Uint32(data[size+1:]) {
 		return ErrEncoding
 	}
+	if _, err := binary.Decode(data[1:], binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
+		return ErrEncoding
+	}
+	*m = Model{saved: s, t: m.t, o: m.o, l: m.l}
 	return nil
+}
+
+// plausible reports whether all numbers are finite and not negative.
+func plausible(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !plausible(v.Field(i)) {
+				return false
+			}
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			if !plausible(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Float32, reflect.Float64:
+		return v.Float() >= 0 && !math.IsInf(v.Float(), 0)
+	case reflect.Int32, reflect.Int64:
+		return v.Int() >= 0
+	}
+	return true
+}
+
+// valid reports whether the indexes are within their arrays.
+func (s *saved) valid() bool {
+	peaks := append(append([]peak{s.F.Trend}, s.F.Recent[:]...), s.F.Hold[:]...)
+	for _, p := range peaks {
+		if p.At >= buckets {
+			return false
+		}
+	}
+	return s.F.Head < ringSlots && s.F.Bin < seasonBins && s.B.At < buckets && s.B.Best < numRules && s.Slot <= maxColdStart.Seconds()
 }

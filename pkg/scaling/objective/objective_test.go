@@ -9,22 +9,102 @@ var start = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 
 func known(v float64, at time.Time) Value { return Value{V: v, At: at, Known: true} }
 
-// TestTermsAddUp follows a workload from its first request to a missing metric.
-func TestTermsAddUp(t *testing.T) {
-	m, o, l := New(), Objective{Limit: 10 * time.Second, Percentile: 99}, Limits{Min: 1, Max: 8}
-	check := func(when string, want int32) {
-		t.Helper()
-		p, sum := m.Plan(m.s.last, o, l), int32(0)
-		for _, n := range p.Added {
-			sum += n
+// workload drives a model with a fluid workload of one-second ticks.
+type workload struct {
+	m        *Model
+	o        Objective
+	l        Limits
+	now      time.Time
+	capacity float64 // of a replica, work per second
+	cold     time.Duration
+	queue    float64
+	ready    int32
+	starting []time.Duration
+	version  uint64
+	change   func(e *Evidence) // changes the evidence before the model reads it
+	plan     Plan
+}
+
+func newWorkload() *workload {
+	return &workload{m: New(), o: Objective{Limit: 10 * time.Second, Percentile: 99}, l: Limits{Max: 50}, now: start, capacity: 1,
+		cold: time.Minute, ready: 1, version: 1}
+}
+
+// run continues for a time with a load in work per second.
+func (w *workload) run(t *testing.T, length time.Duration, load float64) {
+	t.Helper()
+	const tick = 5 * time.Second
+	for end := w.now.Add(length); w.now.Before(end); {
+		w.now = w.now.Add(tick)
+		e := Evidence{Version: w.version}
+		for i := 0; i < len(w.starting); {
+			if w.starting[i] += tick; w.starting[i] >= w.cold {
+				w.ready++
+				w.starting = append(w.starting[:i], w.starting[i+1:]...)
+				e.ColdStarts = append(e.ColdStarts, ColdStart{Total: w.cold})
+				continue
+			}
+			i++
 		}
-		if p.Replicas != want || sum != want {
-			t.Errorf("%s: %d replicas, the terms add up to %d, want %d: %s", when, p.Replicas, sum, want, p.Text())
+		served := min(w.queue+load*tick.Seconds(), float64(w.ready)*w.capacity*tick.Seconds())
+		w.queue += load*tick.Seconds() - served
+		e.Arrivals, e.Served, e.Queued = known(load, w.now), known(served/tick.Seconds(), w.now), known(w.queue, w.now)
+		e.Ready, e.Starting = w.ready, w.starting
+		if w.change != nil {
+			w.change(&e)
+		}
+		w.m.Observe(w.now, &e)
+		w.plan = w.m.Plan(w.now, w.o, w.l)
+		w.follow(t)
+	}
+}
+
+// follow makes the replicas follow the plan.
+func (w *workload) follow(t *testing.T) {
+	t.Helper()
+	sum := int32(0)
+	for _, n := range w.plan.Added {
+		sum += n
+	}
+	if sum != w.plan.Replicas || sum < w.l.Min || sum > w.l.Max {
+		t.Fatalf("%v: %d replicas, the terms add up to %d, limits %v: %s", w.now, w.plan.Replicas, sum, w.l, w.plan.Text())
+	}
+	for n := w.plan.Replicas - w.ready - int32(len(w.starting)); n > 0; n-- {
+		w.starting = append(w.starting, 0)
+	}
+	for n := w.ready + int32(len(w.starting)) - w.plan.Replicas; n > 0; n-- {
+		if len(w.starting) > 0 {
+			w.starting = w.starting[:len(w.starting)-1]
+		} else {
+			w.ready--
 		}
 	}
-	check("nothing known", 1)
-	m.Observe(start, &Evidence{Arrivals: known(4, start), Queued: known(8, start), Served: known(2, start), Ready: 2})
-	check("4/s and 8 queued within 10s at 1/s per replica", 5)
-	m.Observe(start.Add(time.Second), &Evidence{Ready: 2, Starting: make([]time.Duration, 3)})
-	check("metric missing", 5)
+}
+
+// TestLearnsAWorkload follows a workload from its first minute: the safe policy decides until the capacity and enough load were observed;
+// then the fleet is close to the load, a missing metric keeps it, and a slower version is learned.
+func TestLearnsAWorkload(t *testing.T) {
+	w := newWorkload()
+	w.run(t, time.Minute, 4.2)
+	if w.plan.Safe == NotSafe || w.plan.Replicas < 5 {
+		t.Errorf("first minute: %s, want at least 5 replicas of the safe policy", w.plan.Text())
+	}
+	w.run(t, 2*time.Hour, 4.2)
+	if w.plan.Safe != NotSafe || w.plan.Replicas < 5 || w.plan.Replicas > 6 || w.queue > 0 {
+		t.Errorf("after two hours: %s, want 5 or 6 replicas for 4.2/s at 1/s per replica", w.plan.Text())
+	}
+	if l := w.m.Learned(); l.Capacity.P50 != 1 || l.ColdStart.P90 != 60 || l.Load < 4.1 || l.Load > 4.3 {
+		t.Errorf("learned %+v, want capacity 1, cold start 60, load 4.2", l)
+	}
+	before := w.plan.Replicas
+	w.change = func(e *Evidence) { e.Arrivals, e.Served, e.Queued = Value{}, Value{}, Value{} }
+	w.run(t, 30*time.Minute, 0)
+	if w.plan.Safe != EvidenceMissing || w.plan.Replicas != before {
+		t.Errorf("metrics missing: %s, want the %d replicas from before", w.plan.Text(), before)
+	}
+	w.change, w.capacity, w.version = nil, 0.5, 2
+	w.run(t, 30*time.Minute, 4.2)
+	if got := w.m.Learned().Capacity.P50; got != 0.5 || w.plan.Replicas < 9 {
+		t.Errorf("after a rollout to half the capacity: learned %v, %s, want 0.5 and at least 9", got, w.plan.Text())
+	}
 }

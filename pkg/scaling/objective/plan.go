@@ -55,6 +55,7 @@ type Plan struct {
 	Quantile float64
 	// Price is the price of a late unit of work, in replica-seconds, at which the margin of this plan is the cheapest.
 	Price float64
+	Rule  uint8 // index of the rule that the plan uses; RuleText returns it in words
 	Safe  SafeReason
 	// EarliestScaleDown is the first time at which the number may fall if the load ends now; zero: at any time.
 	EarliestScaleDown time.Time
@@ -83,3 +84,6 @@ func (p Plan) AppendText(dst []byte) []byte {
 
 // Text returns AppendText as a string.
 func (p Plan) Text() string { return string(p.AppendText(nil)) }
+
+// RuleText returns the rule that the plan uses, in words.
+func (p Plan) RuleText() string { return string(rules[p.Rule%numRules].appendText(nil)) }

@@ -1,0 +1,136 @@
+package decisions
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// static is a fleet that does not change.
+type static int32
+
+func (n static) decide(*view) int32 { return int32(n) }
+
+// smallestStatic returns the smallest fleet that meets the SLO in the scored part, and its score.
+func smallestStatic(r *run, s setup, allowed float64) (int32, score) {
+	n := sort.Search(int(s.most), func(n int) bool { return simulate(r, s, static(n)).lateShare() <= allowed })
+	return int32(n), simulate(r, s, static(n))
+}
+
+// slidingMax is the maximum of the last values.
+type slidingMax struct{ q *slidingMin }
+
+func newSlidingMax(window int) slidingMax { return slidingMax{newSlidingMin(window)} }
+
+func (m slidingMax) push(slot int, value int32, window int) int32 {
+	m.q.push(slot, -value)
+	m.q.expire(slot - window)
+	return -m.q.first()
+}
+
+// reactiveSettings are the settings of an HPA or KEDA ScaledObject with a target on the rate of requests and the queue.
+type reactiveSettings struct {
+	target float64 // share of the capacity of a replica
+	window int     // scale-down stabilization, slots
+	drain  float64 // slots in which the queue is to be served; 0: the queue is not a metric
+	floor  int32
+}
+
+// defaultReactive has the HPA's default window of 5 minutes and a usual target of 70%.
+var defaultReactive = reactiveSettings{target: 0.7, window: 300 / SlotSeconds, drain: 60 / SlotSeconds, floor: 1}
+
+// reactive is a HPA: it reads the mean rate of a minute every 15 s, has a tolerance of 10% and a scale-down stabilization window.
+type reactive struct {
+	reactiveSettings
+	capacity float64
+	rate     float64
+	last     int32
+	held     slidingMax
+}
+
+func newReactive(s reactiveSettings, r *run) *reactive {
+	return &reactive{reactiveSettings: s, capacity: r.capacity, held: newSlidingMax(s.window)}
+}
+
+func (p *reactive) decide(v *view) int32 {
+	p.rate += (v.arrived - p.rate) / (60 / SlotSeconds)
+	if v.t%3 != 0 {
+		return v.target
+	}
+	load := p.rate
+	if p.drain > 0 {
+		load += v.queue / p.drain
+	}
+	ratio := load / (p.target * p.capacity)
+	want := int32(math.Ceil(ratio))
+	if v.target > 0 && math.Abs(ratio/float64(v.target)-1) <= 0.1 {
+		want = v.target
+	}
+	if want == 0 && v.arrived+v.queue+p.rate > 0.001*p.capacity {
+		want = 1
+	}
+	return p.held.push(v.t, max(want, p.floor), p.window)
+}
+
+// tunedReactive returns the cheapest settings that meet the SLO on the scored part, and false if none does.
+func tunedReactive(runs map[reactiveSettings]score, allowed float64) (best score, met bool) {
+	for _, s := range runs {
+		if s.lateShare() <= allowed && (!met || s.Cost < best.Cost) {
+			best, met = s, true
+		}
+	}
+	return best, met
+}
+
+// reactiveGrid runs all settings. The scores are for all percentiles.
+func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
+	out := map[reactiveSettings]score{}
+	for _, target := range []float64{0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1} {
+		for _, window := range []int{12, 60, 180, 720} {
+			for _, drain := range []float64{0, 2, 12} {
+				for floor := range int32(2) {
+					if floor == 0 && r.sparse() == false {
+						continue
+					}
+					settings := reactiveSettings{target, window, drain, floor}
+					out[settings] = simulate(r, s, newReactive(settings, r))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// sparse reports whether a fleet of zero can be right: the mean load is below half a replica.
+func (r *run) sparse() bool { return r.total[len(r.work)] < float64(len(r.work))*r.capacity/2 }
+
+// anchors are the scores with which a cell is compared.
+type anchors struct {
+	Fleet    int32 // static, in hindsight
+	Static   score
+	Standard score // the reactive baseline with default settings
+	Tuned    score // the reactive baseline, tuned in hindsight
+	TunedMet bool
+	Oracle   score
+}
+
+// newAnchors computes the anchors of several percentiles.
+func newAnchors(r *run, s setup, others []*run, bursts bool, percentiles []float64) map[float64]anchors {
+	peak := 0.0
+	for _, o := range others {
+		peak = max(peak, slices.Max(o.rate)*SlotSeconds)
+	}
+	tuned, law, ahead := reactiveGrid(r, s), oracleGrid(others, s, peak, bursts), lookAhead(r, s)
+	standard := simulate(r, s, newReactive(defaultReactive, r))
+	out := map[float64]anchors{}
+	for _, percentile := range percentiles {
+		a, allowed := anchors{Standard: standard}, allowedLate(percentile)
+		a.Fleet, a.Static = smallestStatic(r, s, allowed)
+		a.Tuned, a.TunedMet = tunedReactive(tuned, allowed)
+		a.Oracle = simulate(r, s, newOracle(oracleFor(law, allowed), r, s, ahead, peak))
+		out[percentile] = a
+	}
+	return out
+}
+
+func allowedLate(percentile float64) float64 { return (1 - percentile/100) * (1 + 1e-9) }

@@ -1,0 +1,104 @@
+package decisions
+
+import "math"
+
+// oracleSettings are tuned on other draws of the same law.
+type oracleSettings struct {
+	margin float64 // standard deviations of Poisson work above the expected load
+	hold   int     // slots for which the replicas of a burst are kept
+	floor  float64 // share of the greatest expected load of the law that is always kept
+}
+
+// oracle knows the rate that is known in advance at every time, the realized rate of the law now, the capacity and the backlog. It does not
+// know future bursts and arrivals.
+type oracle struct {
+	oracleSettings
+	r     *run
+	s     setup
+	ahead []float64 // greatest base rate between now+cold and now+2*cold, in units of work per slot
+	peak  float64   // greatest work per slot of the law, known from other draws
+	held  slidingMax
+}
+
+func newOracle(o oracleSettings, r *run, s setup, ahead []float64, peak float64) *oracle {
+	return &oracle{o, r, s, ahead, peak, newSlidingMax(o.hold)}
+}
+
+// lookAhead returns for each slot the greatest base rate until two cold starts later. A replica is kept for a rise that is at most a cold
+// start away, because a later start costs as much (ski rental).
+func lookAhead(r *run, s setup) []float64 {
+	out, q := make([]float64, len(r.base)), newSlidingMin(2*s.cold+2)
+	for t := len(r.base) - 1; t >= 0; t-- {
+		q.push(-t, -int32(r.base[t]*SlotSeconds*1e4)) // 1e-4 units are exact enough
+		q.expire(-t - 2*s.cold)
+		out[t] = float64(-q.first()) / 1e4
+	}
+	return out
+}
+
+func (p *oracle) decide(v *view) int32 {
+	t := min(v.t, len(p.r.base)-1)
+	capacity := p.r.capacityAt(min(t+p.s.cold, len(p.r.base)-1))
+	need := func(load float64) float64 {
+		// The allowed wait averages the variation over wait+1 slots.
+		return (load + p.margin*math.Sqrt(load/float64(p.s.wait+1)))
+	}
+	load := need(p.ahead[t])
+	now := p.r.rate[max(t-1, 0)] * SlotSeconds
+	present := need(max(now, 0))
+	// Backlog that the replicas of the coming cold start cannot serve.
+	backlog := v.queue - (float64(v.ready)*capacity-now)*float64(p.s.cold)
+	if backlog > 0 && v.queue > float64(v.ready)*capacity*float64(p.s.wait) {
+		present += backlog / float64(p.s.cold)
+	}
+	held := p.held.push(v.t, int32(math.Ceil(present/capacity-1e-9)), p.hold)
+	n := int32(math.Ceil(max(load, need(p.peak*p.floor))/capacity - 1e-9))
+	if v.queue > 0 {
+		n = max(n, 1)
+	}
+	return max(n, held)
+}
+
+// oracleFor returns the settings for a run from the scores on its siblings, other draws of the same law: the cheapest settings that meet
+// the SLO in each sibling, otherwise those with the least late work.
+func oracleFor(grid []oracleScore, allowed float64) oracleSettings {
+	best, met := -1, false
+	for i := range grid {
+		ok := grid[i].worst <= allowed
+		better := best < 0 || ok && !met || ok == met && (ok && grid[i].cost < grid[best].cost || !ok && grid[i].worst < grid[best].worst)
+		if better {
+			best, met = i, met || ok
+		}
+	}
+	return grid[best].oracleSettings
+}
+
+type oracleScore struct {
+	oracleSettings
+	worst, cost float64
+}
+
+// oracleGrid scores all settings on the siblings.
+func oracleGrid(siblings []*run, s setup, peak float64, bursts bool) (out []oracleScore) {
+	floors, holds := []float64{0}, []int{0}
+	if bursts {
+		floors, holds = []float64{0, 0.2, 0.4, 0.6, 0.8, 1}, []int{0, s.cold, 4 * s.cold}
+	}
+	ahead := make([][]float64, len(siblings))
+	for i, r := range siblings {
+		ahead[i] = lookAhead(r, s)
+	}
+	for _, margin := range []float64{0, 0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8} {
+		for _, floor := range floors {
+			for _, hold := range holds {
+				o := oracleScore{oracleSettings: oracleSettings{margin, hold, floor}}
+				for i, r := range siblings {
+					got := simulate(r, s, newOracle(o.oracleSettings, r, s, ahead[i], peak))
+					o.worst, o.cost = max(o.worst, got.lateShare()), o.cost+got.Cost
+				}
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}

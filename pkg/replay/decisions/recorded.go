@@ -1,0 +1,62 @@
+package decisions
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+// recordedTrace is a shared trace as a family. Its law is the mean of ten minutes around each slot (two minutes for a trace of an hour),
+// which gives the oracle more than a policy can know.
+type recordedTrace struct {
+	name, file string
+	options    trace.Options
+	around     int // slots of the mean
+	held       bool
+}
+
+var recordedTraces = []recordedTrace{
+	{"azure", "AzureLLMInferenceTrace_conv.csv", trace.Options{}, 24, false},
+	{"deepseek", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Seed: 1}, 120, false},
+	{"mlarge", "servegen_m-large_traces.tar.gz", trace.Options{Seed: 1, Scale: 0.02, To: 4 * 24 * time.Hour}, 120, true},
+}
+
+// recordedFamilies reads the shared traces from a directory. Held-out ones were not used while the policy was developed.
+func recordedFamilies(dir string) (developed, held []family, err error) {
+	for _, rec := range recordedTraces {
+		tr, err := trace.Open(filepath.Join(dir, "requests", rec.file), rec.options)
+		if err != nil {
+			return nil, nil, err
+		}
+		bins := tr.Bins(SlotSeconds * time.Second)
+		work := make([]float64, len(bins))
+		for i, n := range bins {
+			work[i] = float64(n)
+		}
+		f := family{rec.name, func(d *trace.Draws) law {
+			return law{base: smooth(work, rec.around), cv: 1, fleet: spread(d, 2, 12), recorded: work}
+		}}
+		if rec.held {
+			held = append(held, f)
+		} else {
+			developed = append(developed, f)
+		}
+	}
+	return developed, held, nil
+}
+
+// smooth returns the mean work per second around each slot.
+func smooth(work []float64, around int) []float64 {
+	out, sum, from, to := make([]float64, len(work)), 0.0, 0, 0
+	for i := range work {
+		for ; to < min(i+around/2, len(work)); to++ {
+			sum += work[to]
+		}
+		for ; from < i-around/2; from++ {
+			sum -= work[from]
+		}
+		out[i] = max(sum, 0) / float64(to-from) / SlotSeconds
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package decisions
+
+// SlotSeconds is the length of a slot.
+const SlotSeconds = 5
+
+// run is one realized workload.
+type run struct {
+	work     []float64 // that arrives in each slot
+	total    []float64 // total[t] is the work of the slots before t
+	rate     []float64 // work per second that the law expected in each slot, with the bursts that were drawn
+	base     []float64 // the part of rate that the law knows in advance
+	capacity float64   // work per slot of a replica
+	changed  float64   // capacity from slot change
+	change   int       // len(work) if the capacity does not change
+	from     int       // first scored slot
+}
+
+func (r *run) capacityAt(t int) float64 {
+	if t < r.change {
+		return r.capacity
+	}
+	return r.changed
+}
+
+// setup is the part of a cell that the platform determines.
+type setup struct {
+	cold int // slots from start to ready
+	wait int // slots that work may wait
+	most int32
+}
+
+// view is what a policy reads at the start of a slot. It describes the previous slot.
+type view struct {
+	t                      int // the slot that begins
+	arrived, served, queue float64
+	ready, target          int32
+	starts                 *slidingMin
+}
+
+type policy interface{ decide(v *view) int32 }
+
+// score is the result of the scored part.
+type score struct{ Late, Work, Cost float64 }
+
+func (s score) lateShare() float64 { return s.Late / max(s.Work, 1e-9) }
+
+// simulate runs a policy.
+func simulate(r *run, s setup, p policy) score { return simulateFrom(r, s, p, r.from) }
+
+func simulateFrom(r *run, s setup, p policy, from int) (out score) {
+	v := view{target: 1, starts: newSlidingMin(s.cold + 1)}
+	v.starts.push(-1, 1)
+	servedBefore := 0.0
+	for t := range r.work {
+		v.t, v.ready = t, v.starts.first()
+		v.target = max(min(p.decide(&v), s.most), 0)
+		v.starts.push(t, v.target)
+		v.starts.expire(t - s.cold)
+		ready := v.starts.first()
+		v.arrived = r.work[t]
+		v.served = min(v.queue+v.arrived, float64(ready)*r.capacityAt(t))
+		v.queue += v.arrived - v.served
+		served := r.total[t+1] - v.queue
+		late := 0.0
+		if due := t - s.wait; due > 0 {
+			late = max(0, min(served, r.total[due])-servedBefore)
+		}
+		if t >= from {
+			out.Late, out.Work, out.Cost = out.Late+late, out.Work+v.arrived, out.Cost+float64(v.target)
+		}
+		servedBefore = served
+	}
+	if due := len(r.work) - s.wait; due > 0 {
+		out.Late += max(0, r.total[due]-servedBefore)
+	}
+	out.Cost *= SlotSeconds
+	return out
+}
+
+// slidingMin is the minimum of the last values, as a queue of increasing values with the slot of each.
+type slidingMin struct {
+	slot       []int
+	value      []int32
+	head, tail int
+}
+
+func newSlidingMin(window int) *slidingMin {
+	n := 1
+	for n < window+2 {
+		n *= 2
+	}
+	return &slidingMin{slot: make([]int, n), value: make([]int32, n)}
+}
+
+func (q *slidingMin) push(slot int, value int32) {
+	mask := len(q.slot) - 1
+	for q.tail > q.head && q.value[(q.tail-1)&mask] >= value {
+		q.tail--
+	}
+	q.slot[q.tail&mask], q.value[q.tail&mask] = slot, value
+	q.tail++
+}
+
+// expire removes the values of the slots before the given one. A value holds until the slot of the next one, which push removed if it was
+// not smaller, so the slot of an entry is the last slot with that value or less.
+func (q *slidingMin) expire(before int) {
+	mask := len(q.slot) - 1
+	for q.tail > q.head+1 && q.slot[q.head&mask] < before {
+		q.head++
+	}
+}
+
+func (q *slidingMin) first() int32 { return q.value[q.head&(len(q.value)-1)] }

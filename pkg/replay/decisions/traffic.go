@@ -1,0 +1,221 @@
+package decisions
+
+import (
+	"math"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+)
+
+const (
+	hour = 3600 / SlotSeconds
+	day  = 24 * hour
+)
+
+// law is what is random about a workload and what is known in advance.
+type law struct {
+	name     string
+	base     []float64                                      // work per second in each slot, known in advance
+	burst    func(d *trace.Draws, base []float64) []float64 // the rates of one realization; nil: base
+	cv       float64                                        // of the time between arrivals
+	fleet    float64                                        // mean number of busy replicas
+	change   float64                                        // factor on the capacity from a random time on; 0: none
+	recorded []float64                                      // work of each slot, for a recorded trace
+}
+
+// family makes a law from a seed.
+type family struct {
+	name string
+	make func(d *trace.Draws) law
+}
+
+func between(d *trace.Draws, low, high float64) float64 { return low + d.Uniform()*(high-low) }
+
+// spread returns a number whose logarithm is uniform.
+func spread(d *trace.Draws, low, high float64) float64 {
+	return low * math.Exp(d.Uniform()*math.Log(high/low))
+}
+
+func exponential(d *trace.Draws) float64 { return -math.Log(d.Uniform()) }
+
+func constant(slots int, rate float64) []float64 {
+	out := make([]float64, slots)
+	for i := range out {
+		out[i] = rate
+	}
+	return out
+}
+
+// daily returns a curve with a maximum once a day.
+func daily(slots int, rate, swing, peak float64) []float64 {
+	out := make([]float64, slots)
+	for i := range out {
+		out[i] = rate * (1 + swing*math.Cos(2*math.Pi*(float64(i)/day-peak)))
+	}
+	return out
+}
+
+// onOff multiplies the rate by factor in bursts at random times.
+func onOff(every, length, factor float64) func(*trace.Draws, []float64) []float64 {
+	return func(d *trace.Draws, base []float64) []float64 {
+		out := append([]float64(nil), base...)
+		for t := every * exponential(d); t < float64(len(base)); t += every * exponential(d) {
+			end := t + length*(0.5+d.Uniform())
+			for i := int(t); i < min(int(end), len(base)); i++ {
+				out[i] = base[i] * factor
+			}
+			t = end
+		}
+		return out
+	}
+}
+
+var developed = []family{
+	{"flat", func(d *trace.Draws) law {
+		return law{base: constant(6*hour, spread(d, 0.5, 20)), cv: between(d, 0.8, 1.5), fleet: spread(d, 1.5, 15)}
+	}},
+	{"diurnal", func(d *trace.Draws) law {
+		return law{base: daily(3*day, spread(d, 0.5, 20), between(d, 0.4, 0.9), d.Uniform()), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 15)}
+	}},
+	{"weekly", func(d *trace.Draws) law {
+		base := daily(9*day, spread(d, 0.5, 10), between(d, 0.5, 0.9), d.Uniform())
+		for weekend, i := between(d, 0.05, 0.4), 0; i < len(base); i++ {
+			if i/day%7 >= 5 {
+				base[i] *= weekend
+			}
+		}
+		return law{base: base, cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 15)}
+	}},
+	{"bursty", func(d *trace.Draws) law {
+		l := law{base: constant(10*hour, spread(d, 0.2, 5)), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 8)}
+		l.burst = onOff(between(d, 0.3, 1)*hour, between(d, 0.03, 0.17)*hour, between(d, 4, 15))
+		return l
+	}},
+	{"sparse", func(d *trace.Draws) law {
+		// 70% of the minutes are empty: visits of several requests.
+		l := law{base: constant(4*day, spread(d, 0.001, 0.004)), cv: between(d, 1, 2), fleet: spread(d, 0.02, 0.3)}
+		l.burst = onOff(between(d, 0.1, 0.5)*hour, between(d, 0.02, 0.2)*hour, between(d, 3, 12))
+		return l
+	}},
+	{"shift", func(d *trace.Draws) law {
+		l := law{base: constant(10*hour, spread(d, 0.5, 10)), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 10)}
+		every := between(d, 2, 5) * hour
+		l.burst = func(d *trace.Draws, base []float64) []float64 {
+			out, factor, next := append([]float64(nil), base...), 1.0, every*exponential(d)
+			for i := range out {
+				if float64(i) >= next {
+					factor, next = spread(d, 0.4, 2.5), next+every*exponential(d)
+				}
+				out[i] *= factor
+			}
+			return out
+		}
+		return l
+	}},
+	{"flash", func(d *trace.Draws) law {
+		l := law{base: daily(2*day, spread(d, 0.5, 10), between(d, 0, 0.5), d.Uniform()), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 10)}
+		every, factor, decay := between(d, 5, 12)*hour, between(d, 2, 6), between(d, 0.1, 0.4)*hour
+		l.burst = func(d *trace.Draws, base []float64) []float64 {
+			out := append([]float64(nil), base...)
+			for t := every * exponential(d); t < float64(len(base)); t += every * exponential(d) {
+				for i := int(t); i < len(base); i++ {
+					rise := math.Min(1, (float64(i)-t)/36) // three minutes
+					out[i] += base[i] * factor * rise * math.Exp(-(float64(i)-t)/decay)
+				}
+			}
+			return out
+		}
+		return l
+	}},
+	{"rollout", func(d *trace.Draws) law {
+		return law{base: daily(2*day, spread(d, 0.5, 10), between(d, 0.2, 0.7), d.Uniform()), cv: between(d, 1, 1.5), fleet: spread(d, 2, 12),
+			change: spread(d, 0.6, 1.7)}
+	}},
+}
+
+// heldOut are families that were not used while the policy was developed.
+var heldOut = []family{
+	{"office", func(d *trace.Draws) law {
+		base := daily(7*day, spread(d, 0.5, 8), between(d, 0.3, 0.6), 0.55)
+		weekend := between(d, 0, 0.2)
+		for i := range base {
+			if h := float64(i%day) / hour; h < 7 || h >= 20 {
+				base[i] = 0
+			}
+			if i/day%7 >= 5 {
+				base[i] *= weekend
+			}
+		}
+		return law{base: base, cv: between(d, 1, 1.5), fleet: spread(d, 1, 10)}
+	}},
+	{"spikes", func(d *trace.Draws) law {
+		base, factor, every := constant(day, spread(d, 0.5, 5)), between(d, 3, 8), int(between(d, 0.7, 1.5)*hour)
+		for i := range base {
+			if i%every < 60 {
+				base[i] *= factor
+			}
+		}
+		return law{base: base, cv: 1, fleet: spread(d, 1.5, 8)}
+	}},
+	{"busyday", func(d *trace.Draws) law {
+		l := law{base: daily(2*day, spread(d, 0.5, 8), between(d, 0.3, 0.8), d.Uniform()), cv: between(d, 1, 2), fleet: spread(d, 1.5, 10)}
+		l.burst = onOff(between(d, 0.5, 2)*hour, between(d, 0.05, 0.4)*hour, between(d, 1.5, 4))
+		return l
+	}},
+	{"growth", func(d *trace.Draws) law {
+		base, end := constant(day, spread(d, 0.5, 8)), between(d, 2, 5)
+		for i := range base {
+			base[i] *= 1 + (end-1)*float64(i)/float64(len(base))
+		}
+		return law{base: base, cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 10)}
+	}},
+}
+
+// newLaw returns the law of a family for a seed.
+func (f family) newLaw(seed uint64) law {
+	l := f.make(trace.NewDraws(seed, "law "+f.name))
+	l.name = f.name
+	return l
+}
+
+// realize draws one run of the law.
+func (l law) realize(seed uint64) *run {
+	d := trace.NewDraws(seed, "realization "+l.name)
+	r := &run{base: l.base, rate: l.base, change: len(l.base), from: len(l.base) * 6 / 10}
+	if l.burst != nil {
+		r.rate = l.burst(d, l.base)
+	}
+	if r.work = l.recorded; r.work == nil {
+		r.work = arrivals(d, r.rate, l.cv)
+	}
+	r.total = make([]float64, len(r.work)+1)
+	sum := 0.0
+	for i, w := range r.work {
+		r.total[i+1] = r.total[i] + w
+		sum += l.base[i]
+	}
+	r.capacity = sum / float64(len(r.work)) * SlotSeconds / l.fleet
+	r.changed = r.capacity
+	if l.change > 0 {
+		r.change, r.changed = int(between(d, 0.3, 0.85)*float64(len(r.work))), r.capacity*l.change
+	}
+	return r
+}
+
+// arrivals draws a renewal process whose time runs at the given rates. The time between arrivals is exponential for cv 1 and lognormal
+// otherwise.
+func arrivals(d *trace.Draws, rate []float64, cv float64) []float64 {
+	sigma := math.Sqrt(math.Log(1 + cv*cv))
+	interval := func() float64 {
+		if cv == 1 {
+			return exponential(d)
+		}
+		return d.LogNormal(sigma) * math.Exp(-sigma*sigma/2)
+	}
+	out, left := make([]float64, len(rate)), interval()
+	for i, r := range rate {
+		for left -= r * SlotSeconds; left < 0; left += interval() {
+			out[i]++
+		}
+	}
+	return out
+}

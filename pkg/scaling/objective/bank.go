@@ -1,0 +1,220 @@
+package objective
+
+import "math"
+
+// expert is a fleet that would have followed a rule. Its simulation uses the observed work, the learned capacity and the cold start. Its
+// exported fields are saved.
+type expert struct {
+	Queue   float32
+	Target  [buckets]uint16 // smallest target of each part of the last cold start
+	Back    backlog
+	Cost    float32 // replica-slots, discounted
+	Late    float32 // late work, discounted
+	Square  float32 // sum of the squares of the late work of each block, discounted
+	NewCost float32 // of the present block
+	NewLate float32
+}
+
+// bank has an expert for each rule, and the workload itself for comparison.
+type bank struct {
+	Experts [numRules]expert
+	Actual  expert
+	At      uint8  // the part of the cold start that is being filled
+	Filled  uint32 // slots in it
+	Work    float64
+	NewWork float64 // of the present block
+	Block   int32   // slots of the present block
+	Best    int32
+	Started bool
+	Met     bool    // the best rule meets the objective
+	Price   float64 // replica-seconds for a late unit of work that the next cheaper rule would have had
+}
+
+// plant is what the simulation of an expert needs.
+type plant struct {
+	slot        float64 // seconds
+	wait, cold  int     // slots
+	capacity    float64 // work per second of a replica
+	least, most int32
+	allowed     float64 // share of late work
+	t           Tuning
+}
+
+// blockSeconds is the length of the blocks whose late work counts as independent: several cold starts.
+const blockSeconds = 1800
+
+// step advances all experts by a slot, and chooses the rule. queued is the work that waits at the workload, late its share of late work if
+// that is measured and otherwise negative.
+func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
+	length, count := division(x.cold + 1)
+	b.Filled++
+	next := int(b.Filled) > length
+	if next {
+		b.At, b.Filled = (b.At+1)%uint8(count), 1
+	}
+	work, young := float64(f.Ring[f.Head]), f.work(x.wait+1)
+	for i := range rules {
+		e := &b.Experts[i]
+		level, margin, hold := s.want(&rules[i])
+		n := x.replicas(max(level+margin, hold))
+		if !b.Started {
+			// An expert begins with the fleet of its first target: a start from nothing is no fault of its rule.
+			for k := range e.Target {
+				e.Target[k] = uint16(x.bounded(n))
+			}
+		}
+		e.Back.age()
+		e.Back.raise(x, x.forBacklog(float64(e.Queue), float64(e.ready(count)), level))
+		n = x.bounded(max(n, int32(e.Back.Replicas)))
+		if next || uint16(n) < e.Target[b.At] {
+			e.Target[b.At] = uint16(n)
+		}
+		total := float64(e.Queue) + work
+		served := min(total, float64(float64(e.ready(count))*x.capacity)*x.slot)
+		e.NewLate += float32(max(0, min(served, total-young)))
+		e.NewCost += float32(n)
+		e.Queue = float32(total - served)
+	}
+	total := float64(b.Actual.Queue) + work
+	if late < 0 {
+		b.Actual.NewLate += float32(max(0, min(total-queued, total-young)))
+	} else {
+		b.Actual.NewLate += float32(late * work)
+	}
+	b.Actual.Queue = float32(queued)
+	b.NewWork += work
+	b.Started = true
+	if b.Block++; float64(b.Block)*x.slot >= blockSeconds {
+		b.closeBlock(f, x)
+	}
+	b.choose(f, x)
+}
+
+// closeBlock discounts the past. Until the history is long, only about the second half of it counts, because the first plans are worse.
+func (b *bank) closeBlock(f *features, x *plant) {
+	elapsed := float64(f.Slots) * x.slot
+	keep := max(1-float64(b.Block)*x.slot/min(x.t.Memory, max(elapsed/2, 2*blockSeconds)), 0)
+	for i := range b.Experts {
+		b.Experts[i].closeBlock(float32(keep))
+	}
+	b.Actual.closeBlock(float32(keep))
+	b.Work = float64(keep*b.Work) + b.NewWork
+	b.NewWork, b.Block = 0, 0
+}
+
+func (e *expert) closeBlock(keep float32) {
+	e.Cost = float32(keep*e.Cost) + e.NewCost
+	e.Late = float32(keep*e.Late) + e.NewLate
+	e.Square = float32(keep*e.Square) + float32(e.NewLate*e.NewLate)
+	e.NewCost, e.NewLate = 0, 0
+}
+
+func (e *expert) late() float64 { return float64(e.Late) + float64(e.NewLate) }
+func (e *expert) cost() float64 { return float64(e.Cost) + float64(e.NewCost) }
+
+func (e *expert) ready(count int) uint16 {
+	least := e.Target[0]
+	for _, t := range e.Target[1:count] {
+		least = min(least, t)
+	}
+	return least
+}
+
+// allowed returns the late work that a rule may have. It is less than the objective allows if the workload had more.
+func (b *bank) allowed(x *plant) float64 {
+	allowed := x.allowed * (b.Work + b.NewWork)
+	if actual := b.Actual.late(); actual > allowed {
+		allowed *= max(1-float64(x.t.Feedback*(1-allowed/actual)), 0.1)
+	}
+	return allowed
+}
+
+// choose sets Best to the cheapest rule whose late work, with what is assumed for the future, is allowed. If there is none, rules with much
+// late work count as more expensive.
+func (b *bank) choose(f *features, x *plant) {
+	allowed := max(b.allowed(x), 1e-9)
+	event := x.t.Event * float64(x.cold) * x.slot * f.Level[levels-1]
+	best, met, bestCost, prior, before := -1, false, 0.0, event, 0.0
+	for i := range rules {
+		if rules[i].isIn(x.t.Without) {
+			continue
+		}
+		e := &b.Experts[i]
+		late := e.late() + float64(x.t.Caution*math.Sqrt(float64(e.Square)+float64(float64(e.NewLate)*float64(e.NewLate))))
+		if rules[i].first || late > allowed {
+			prior = event
+		}
+		if !rules[i].first {
+			late = max(late, x.t.Smooth*before)
+		}
+		before = late
+		late += prior
+		prior *= x.t.Inherit
+		cost := e.cost()
+		if int32(i) == b.Best {
+			cost *= x.t.Stay
+		}
+		ok := late <= allowed
+		if !ok {
+			cost *= 1 + late/allowed
+		}
+		if best < 0 || ok && !met || ok == met && cost < bestCost {
+			best, met, bestCost = i, ok, cost
+		}
+	}
+	b.Best, b.Met = int32(max(best, 0)), met
+}
+
+// price returns the greatest cost, in replica-seconds, that the rule pays to avoid a unit of late work, compared with cheaper rules.
+func (b *bank) price(x *plant) (price float64) {
+	best := &b.Experts[b.Best]
+	for i := range b.Experts {
+		e := &b.Experts[i]
+		if saved, late := best.cost()-e.cost(), e.late()-best.late(); saved > 0 && late > 0 {
+			price = max(price, saved*x.slot/late)
+		}
+	}
+	return price
+}
+
+// replicas returns the replicas for a load.
+func (x *plant) replicas(load float64) int32 {
+	return int32(min(math.Ceil(load/x.capacity-1e-6), maxReplicas))
+}
+
+// maxReplicas bounds every number, so that it fits in 16 bits.
+const maxReplicas = 30000
+
+func (x *plant) bounded(n int32) int32 { return min(max(min(n, x.most), x.least, 0), maxReplicas) }
+
+// forBacklog returns the replicas for the load and for the work that still waits when a replica that is started now is ready. Work that the
+// ready replicas serve within the allowed wait needs none.
+func (x *plant) forBacklog(queue, ready, load float64) int32 {
+	if queue <= float64(ready*x.capacity)*float64(x.wait)*x.slot {
+		return 0
+	}
+	cold := float64(x.cold) * x.slot
+	left := queue - float64((float64(ready*x.capacity)-load)*cold)
+	if left <= 0 {
+		return 0
+	}
+	return x.replicas(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
+}
+
+// backlog is the replicas for work that waits. They are kept until they were ready for a short time, although the work that waits
+// decreases meanwhile: otherwise they would be removed before they are ready.
+type backlog struct{ Replicas, Left uint16 }
+
+func (b *backlog) age() {
+	if b.Left > 0 {
+		b.Left--
+	} else {
+		b.Replicas = 0
+	}
+}
+
+func (b *backlog) raise(x *plant, n int32) {
+	if n > 0 && n >= int32(b.Replicas) {
+		b.Replicas, b.Left = uint16(min(n, maxReplicas)), uint16(min(x.cold+x.cold/10+1, math.MaxUint16))
+	}
+}

@@ -1,0 +1,134 @@
+package objective
+
+import (
+	"math"
+	"time"
+)
+
+// Plan computes the replicas for the evidence of the last Observe. The same call again has the same result.
+func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
+	m.o, m.l = o, l
+	x := m.plant()
+	b := &m.saved.B
+	p := Plan{Load: m.saved.F.Level[1], Queued: m.queued, Capacity: x.capacity, Rule: uint8(b.Best),
+		ColdStart: time.Duration(float64(x.cold) * x.slot * float64(time.Second))}
+	current := m.ready + m.started
+	switch {
+	case !m.known:
+		p.Safe = EvidenceMissing
+		p.add(TermSafe, max(current, m.last))
+	case x.capacity <= 0:
+		p.Safe = CapacityUnknown
+		p.add(TermSafe, m.withoutCapacity(current))
+	case float64(m.saved.F.Slots) < 6*float64(x.cold) || b.Work+b.NewWork <= 0:
+		p.Safe = TooLittleData
+		p.add(TermSafe, m.safe(&x))
+		m.addBacklog(&p, &x, m.saved.F.Level[0])
+	default:
+		m.learnedPlan(&p, &x, now)
+	}
+	p.limit(l)
+	m.last = p.Replicas
+	return p
+}
+
+// withoutCapacity keeps the current replicas, and doubles them while work waits and no replica is starting.
+func (m *Model) withoutCapacity(current int32) int32 {
+	if m.queued <= 0 && m.saved.Pending <= 0 {
+		return max(current, min(m.last, 1))
+	}
+	if m.queued > 0 && m.started == 0 {
+		return max(min(2*current, maxReplicas), 1)
+	}
+	return max(current, 1)
+}
+
+// safe returns the replicas for the greatest need of the last four cold starts with a margin. It keeps a replica after any load: that a
+// workload can be at zero is only known after several idle times.
+func (m *Model) safe(x *plant) int32 {
+	n := x.replicas(m.t.SafeMargin * m.saved.F.Hold[0].value())
+	if n == 0 && m.saved.F.Level[levels-1] > 0 {
+		return 1
+	}
+	return n
+}
+
+func (m *Model) learnedPlan(p *Plan, x *plant, now time.Time) {
+	b := &m.saved.B
+	r := &rules[b.Best]
+	level, margin, hold := m.s.want(r)
+	base, whole := x.replicas(level), x.replicas(level+margin)
+	p.Load = level
+	p.add(TermLevel, base)
+	p.add(TermMargin, whole-base)
+	p.add(TermRecent, max(x.replicas(hold)-whole, 0))
+	m.addBacklog(p, x, level)
+	if work := b.Work + b.NewWork; work > 0 {
+		p.Quantile = max(1-b.Experts[b.Best].late()/work, 0)
+		p.Price = b.price(x)
+		if late := b.Actual.late(); !b.Met && late > 3*x.allowed*work && late > float64(x.cold)*m.saved.F.Level[levels-1]*x.slot {
+			p.Safe = FeedbackFails
+			p.add(TermSafe, max(m.safe(x)-p.Replicas, 0))
+		}
+	}
+	p.EarliestScaleDown = now.Add(time.Duration(float64(m.slotsUntilDecrease(x, r, p)) * x.slot * float64(time.Second)))
+}
+
+// slotsUntilDecrease returns the slots until the greatest value that the plan uses is removed.
+func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
+	f := &m.saved.F
+	switch {
+	case p.Added[TermBacklog] > 0:
+		return int(m.back.Left)
+	case p.Added[TermRecent] > 0 && r.hold == 0:
+		return f.Hold[0].slotsLeft(4 * x.cold)
+	case p.Added[TermRecent] > 0:
+		return f.Hold[r.hold].slotsLeft(int(holdSeconds[r.hold] / x.slot))
+	case r.level == trend:
+		return f.Trend.slotsLeft(x.cold)
+	case r.level < levels:
+		return f.Recent[r.level].slotsLeft(x.cold)
+	}
+	return 0
+}
+
+// addBacklog adds the replicas for the work that waits; at least one if there is any.
+func (m *Model) addBacklog(p *Plan, x *plant, level float64) {
+	m.back.raise(x, min(x.forBacklog(m.queued, float64(m.ready), level), max(x.most, 0)))
+	n := int32(m.back.Replicas)
+	if m.queued > 0 {
+		n = max(n, 1)
+	}
+	p.add(TermBacklog, max(n-p.Replicas, 0))
+}
+
+func (p *Plan) add(t Term, n int32) {
+	p.Added[t] += n
+	p.Replicas += n
+}
+
+func (p *Plan) limit(l Limits) { p.add(TermLimits, max(min(p.Replicas, l.Max), l.Min)-p.Replicas) }
+
+// Learned returns what the model knows.
+func (m *Model) Learned() Learned {
+	s := &m.saved
+	out := Learned{Capacity: s.Capacity.Saturated.summary(), ColdStart: s.Cold.Total.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,
+		IdleGap: time.Duration(s.F.Gap * float64(time.Second)), Observed: time.Duration(s.Observed * float64(time.Second))}
+	if out.Capacity.Count == 0 {
+		out.Capacity.P50 = s.Capacity.Value // a lower bound
+	}
+	for i := range s.Cold.Phase {
+		out.Phase[i] = s.Cold.Phase[i].summary()
+	}
+	if load := s.F.Level[levels-1]; load > 0 {
+		out.Burstiness = math.Sqrt(s.F.Square[levels-1] / load)
+	}
+	if work := s.B.Work + s.B.NewWork; work > 0 {
+		share := s.B.Actual.late() / work
+		out.Attained = max(1-share, 0)
+		if m.o.Percentile > 0 {
+			out.Budget = max(1-share/max(1-m.o.Percentile/100, 1e-6), 0)
+		}
+	}
+	return out
+}

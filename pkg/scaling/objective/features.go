@@ -1,0 +1,208 @@
+package objective
+
+import "math"
+
+// buckets is the number of parts in which a span of time is divided. A value leaves the span up to an eighth of the span late.
+const buckets = 8
+
+// division returns the slots of a bucket and the number of buckets for a span, so that their product is as near to the span as possible.
+func division(span int) (length, count int) {
+	length = max((span+buckets-1)/buckets, 1)
+	return length, max((span+length/2)/length, 1)
+}
+
+// peak is the greatest value of a time span, in buckets.
+type peak struct {
+	Bucket [buckets]float32
+	At     uint8  // the bucket that is being filled
+	Filled uint32 // slots in it
+}
+
+// add adds the value of a slot and removes the values that are older than span slots.
+func (p *peak) add(v float64, span int) {
+	length, count := division(span)
+	if p.Filled++; int(p.Filled) > length {
+		p.At, p.Filled = (p.At+1)%uint8(count), 1
+		p.Bucket[p.At] = 0
+	}
+	for i := count; i < buckets; i++ {
+		p.Bucket[i] = 0
+	}
+	p.Bucket[p.At%buckets] = max(p.Bucket[p.At%buckets], float32(v))
+}
+
+func (p *peak) value() float64 {
+	best := p.Bucket[0]
+	for _, b := range p.Bucket[1:] {
+		best = max(best, b)
+	}
+	return float64(best)
+}
+
+// slotsLeft returns the number of slots until the greatest value is removed.
+func (p *peak) slotsLeft(span int) int {
+	length, count := division(span)
+	best := 0
+	for i := range count {
+		if p.Bucket[i] >= p.Bucket[best] {
+			best = i
+		}
+	}
+	age := (int(p.At) + count - best) % count
+	return max((count-age)*length-int(p.Filled), 0)
+}
+
+// ringSlots is the number of past slots whose work is kept.
+const ringSlots = 64
+
+// seasonBins is the number of parts of a day whose mean load is kept.
+const seasonBins = 96
+
+const binSeconds = 86400 / seasonBins
+
+// features is what is known about the load, in work per second. Its exported fields are saved.
+type features struct {
+	Ring   [ringSlots]float32 // work of the last slots
+	Head   uint8
+	Slots  int64
+	Need   float64
+	Level  [levels]float64
+	Square [levels]float64 // mean square of the need above the level, relative to the level
+	Recent [levels]peak    // of Level, within a cold start
+	Trend  peak
+	Hold   [holds]peak // of Need
+
+	Season [seasonBins]float32 // mean load at this time of the day
+	Days   [seasonBins]uint8   // days in Season
+	BinSum float64
+	BinN   int32
+	Bin    int32
+	Gap    float64 // mean of the times without work that ended, seconds
+	Idle   float64 // time without work until now
+}
+
+// signals are the values that the rules use. They are computed from the features in each slot.
+type signals struct {
+	level, noise [allLevels]float64
+	hold         [holds]float64
+}
+
+// add adds the work of one slot. second is the time of the slot.
+func (f *features) add(work float64, x *plant, second int64) {
+	f.Head = (f.Head + 1) % ringSlots
+	f.Ring[f.Head] = float32(work)
+	f.Slots++
+	rate := work / x.slot
+	f.Need = f.needed(x)
+	for j := range f.Level {
+		w := x.slot / (x.slot + levelSeconds[j])
+		if n := float64(f.Slots); n*x.slot < levelSeconds[j] {
+			w = 1 / n // the plain mean until there is enough history
+		}
+		f.Level[j] += float64(w * (rate - f.Level[j]))
+		above := max(f.Need-f.Level[j], 0)
+		w = max(x.slot/squareSeconds, 1/float64(f.Slots))
+		f.Square[j] += float64(w * (float64(above*above)/max(f.Level[j], 1e-9) - f.Square[j]))
+		f.Recent[j].add(f.Level[j], x.cold)
+	}
+	rise := max(f.Level[0]-f.Level[1], 0) * min(float64(x.cold)*x.slot/(levelSeconds[1]-levelSeconds[0]), 4)
+	f.Trend.add(f.Level[0]+rise, x.cold)
+	f.Hold[0].add(f.Need, 4*x.cold)
+	for h := 1; h < holds; h++ {
+		f.Hold[h].add(f.Need, int(holdSeconds[h]/x.slot))
+	}
+	f.season(rate, second)
+	if work > 0 {
+		if f.Idle > 60 {
+			if f.Gap == 0 {
+				f.Gap = f.Idle
+			}
+			f.Gap += float64(0.1 * (f.Idle - f.Gap))
+		}
+		f.Idle = 0
+	} else {
+		f.Idle += x.slot
+	}
+}
+
+// squareSeconds is the time over which Square is a mean: long enough that it does not follow single bursts.
+const squareSeconds = 6 * 3600
+
+// needed returns the least capacity that would have served the work of the last slots within the allowed wait: the maximum over spans of
+// work / (length of the span + wait).
+func (f *features) needed(x *plant) float64 {
+	sum, best := 0.0, 0.0
+	for n := range ringSlots {
+		sum += float64(f.Ring[(int(f.Head)+ringSlots-n)%ringSlots])
+		best = max(best, sum/float64(n+1+x.wait))
+	}
+	return best / x.slot
+}
+
+// work returns the work of the last n slots.
+func (f *features) work(n int) (sum float64) {
+	for i := range min(n, ringSlots) {
+		sum += float64(f.Ring[(int(f.Head)+ringSlots-i)%ringSlots])
+	}
+	return sum
+}
+
+// season adds a rate to the mean of its time of the day.
+func (f *features) season(rate float64, second int64) {
+	bin := int32(second / binSeconds % seasonBins)
+	if bin != f.Bin && f.BinN > 0 {
+		mean := float32(f.BinSum / float64(f.BinN))
+		f.Season[f.Bin] += (mean - f.Season[f.Bin]) * max(0.25, 1/float32(f.Days[f.Bin]+1))
+		f.Days[f.Bin] = min(f.Days[f.Bin]+1, 250)
+		f.BinSum, f.BinN = 0, 0
+	}
+	f.Bin = bin
+	f.BinSum += rate
+	f.BinN++
+}
+
+// rise returns the greatest load until two cold starts from now, relative to the load now, as on the days before; from 1 to 3.
+func (f *features) rise(x *plant, second int64) float64 {
+	now, best := f.usual(second), 1.0
+	if now <= 0 {
+		return 1
+	}
+	ahead := int64(float64(x.cold) * x.slot)
+	for _, u := range [3]int64{ahead, ahead + ahead/2, 2 * ahead} {
+		best = max(best, f.usual(second+u)/now)
+	}
+	return min(best, 3)
+}
+
+// usual returns the mean load at a time of the day, or 0 if it is not known. It interpolates between the middles of two bins.
+func (f *features) usual(second int64) float64 {
+	at := float64(second%86400)/binSeconds - 0.5 + seasonBins
+	i := int(at)
+	a, b := i%seasonBins, (i+1)%seasonBins
+	if f.Days[a] == 0 || f.Days[b] == 0 {
+		return 0
+	}
+	w := at - float64(i)
+	return float64(float64(f.Season[a])*(1-w)) + float64(float64(f.Season[b])*w)
+}
+
+// signals computes the values for the rules.
+func (f *features) signals(x *plant, second int64) (s signals) {
+	for j := range levels {
+		s.level[j] = f.Recent[j].value()
+		s.noise[j] = math.Sqrt(f.Square[j] * s.level[j])
+	}
+	s.level[seasonal] = f.Level[2] * f.rise(x, second)
+	s.noise[seasonal] = math.Sqrt(f.Square[2] * s.level[seasonal])
+	s.level[trend] = f.Trend.value()
+	s.noise[trend] = math.Sqrt(f.Square[0] * s.level[trend])
+	for h := range f.Hold {
+		s.hold[h] = f.Hold[h].value()
+	}
+	return s
+}
+
+// want returns the capacity that a rule asks for: the expected load, its margin, and the part of a past peak.
+func (s *signals) want(r *rule) (level, margin, hold float64) {
+	return s.level[r.level], r.margin * s.noise[r.level], r.share * s.hold[r.hold]
+}

@@ -1,0 +1,99 @@
+package objective
+
+import "time"
+
+// samples are measurements of the capacity of a replica.
+type samples struct {
+	Value [32]float32
+	Count int64
+}
+
+func (s *samples) add(v float64) {
+	s.Value[s.Count%int64(len(s.Value))] = float32(v)
+	s.Count++
+}
+
+// summary returns the quantiles of the last measurements.
+func (s *samples) summary() Distribution {
+	n := int(min(s.Count, int64(len(s.Value))))
+	if n == 0 {
+		return Distribution{}
+	}
+	sorted := s.Value
+	for i := 1; i < n; i++ {
+		for j := i; j > 0 && sorted[j] < sorted[j-1]; j-- {
+			sorted[j], sorted[j-1] = sorted[j-1], sorted[j]
+		}
+	}
+	at := func(percent int) float64 { return float64(sorted[min(n*percent/100, n-1)]) }
+	return Distribution{P10: at(10), P50: at(50), P90: at(90), P95: at(95), Count: s.Count}
+}
+
+// capacity is what is known about the work per second that a replica serves.
+type capacity struct {
+	Saturated samples // throughput of a replica while work waited
+	Value     float64 // that plans use; 0: not known
+	At        int64   // time of the last sample
+	Version   uint64
+}
+
+// newVersion forgets the measurements of another version. The value is used until there is a measurement.
+func (c *capacity) newVersion(version uint64) {
+	if version != 0 && version != c.Version {
+		c.Version, c.Saturated = version, samples{}
+	}
+}
+
+// measure adds the throughput of a replica. It is the capacity if the replicas were saturated, and otherwise a lower bound.
+func (c *capacity) measure(throughput float64, saturated bool) {
+	switch {
+	case throughput <= 0:
+	case saturated:
+		c.Saturated.add(throughput)
+		c.Value = c.Saturated.summary().P50
+	default:
+		c.Value = max(c.Value, throughput)
+	}
+}
+
+// coldStarts is what is known about the time from the decision to a ready replica, in seconds.
+type coldStarts struct {
+	Total samples
+	Phase [Phases]phaseSamples
+	Lead  float64 // the 90th percentile; 0: not known
+}
+
+// phaseSamples are few, because they are only shown.
+type phaseSamples struct {
+	Value [8]float32
+	Count int64
+}
+
+func (s *phaseSamples) add(v float64) {
+	s.Value[s.Count%int64(len(s.Value))] = float32(v)
+	s.Count++
+}
+
+func (s *phaseSamples) summary() Distribution {
+	all := samples{Count: min(s.Count, int64(len(s.Value)))}
+	copy(all.Value[:], s.Value[:])
+	d := all.summary()
+	d.Count = s.Count
+	return d
+}
+
+// maxColdStart bounds a cold start, so that a replica that was pending for days does not change the plans for long.
+const maxColdStart = time.Hour
+
+func (c *coldStarts) measure(s *ColdStart) {
+	if s.Total <= 0 {
+		return
+	}
+	c.Total.add(min(s.Total, maxColdStart).Seconds())
+	for i, d := range s.Phase {
+		if d > 0 {
+			c.Phase[i].add(min(d, maxColdStart).Seconds())
+		}
+	}
+	c.Lead = c.Total.summary().P90
+}
