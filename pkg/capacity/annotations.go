@@ -111,13 +111,13 @@ func (t *tick) annotatePods() {
 			if shield != "" {
 				loading++
 			}
-			for _, m := range [...]PodAnnotation{
-				{p.UID, p.Namespace, p.Name, DoNotDisrupt, shield, RuleShield},
-				{p.UID, p.Namespace, p.Name, DeletionCost, cost, rule},
-			} {
-				if written < maxAnnotationsPerTick && t.annotate(p, m) {
-					written++
-				}
+			if written < maxAnnotationsPerTick && p.DoNotDisrupt.compare(shield).needsWrite(shield) &&
+				t.annotate(PodAnnotation{p.UID, p.Namespace, p.Name, DoNotDisrupt, shield, RuleShield}) {
+				written++
+			}
+			if written < maxAnnotationsPerTick && p.DeletionCost.compare(cost).needsWrite(cost) &&
+				t.annotate(PodAnnotation{p.UID, p.Namespace, p.Name, DeletionCost, cost, rule}) {
+				written++
 			}
 		}
 	}
@@ -129,14 +129,10 @@ func (t *tick) annotatePods() {
 	}
 }
 
-// annotate adds the action that writes or clears an annotation, unless this is not necessary or was done within repeatInterval. It reports
-// whether it added the action.
-func (t *tick) annotate(p *Pod, m PodAnnotation) bool {
-	current := p.DoNotDisrupt
-	if m.Kind == DeletionCost {
-		current = p.DeletionCost
-	}
-	if !current.compare(m.Value).needsWrite(m.Value) || t.s.sentRecently(&m) {
+// annotate adds the action that writes or clears an annotation, unless this was done within repeatInterval. It reports whether it added the
+// action.
+func (t *tick) annotate(m PodAnnotation) bool {
+	if t.s.sentRecently(&m) {
 		return false
 	}
 	t.d.Actions = append(t.d.Actions, m)

@@ -41,20 +41,37 @@ type exposure struct {
 // takes longer, so the reserve must be ready before a notice.
 func (t *tick) addAtRisk() {
 	var noticed, expected float64
-	all := t.exposure()
-	reserve := t.s.Reserve.step(t.at, all.replicasLostWith(t.expectedLosses()), t.s.Move.Step == noMove)
+	var all exposure
 	for i := range t.o.Workloads {
-		risk, _, needed := t.exposed(&t.o.Workloads[i])
-		more := int32(0)
-		if all.needed > 0 {
-			more = int32((int64(reserve)*int64(needed) + int64(all.needed) - 1) / int64(all.needed))
-		}
-		noticed, expected = noticed+float64(risk), expected+float64(more)
-		t.d.Advice[i].AtRisk = risk + more
+		w := &t.o.Workloads[i]
+		risk, replicas, needed := t.exposed(w)
+		all.pods, all.needed = all.pods+int64(replicas)*int64(w.size()), all.needed+needed
+		t.d.Advice[i].AtRisk = risk
+		noticed += float64(risk)
+	}
+	lost := int32(0)
+	if nodes := t.expectedLosses(); nodes > 0 {
+		all.nodes = t.exposedNodes()
+		lost = all.replicasLostWith(nodes)
+	}
+	if reserve := t.s.Reserve.step(t.at, lost, t.s.Move.Step == noMove); reserve > 0 && all.needed > 0 {
+		expected = t.addReserve(reserve, all.needed)
 	}
 	if noticed+expected > 0 {
 		t.because(Reason{Rule: RuleAtRisk, Pool: -1, A: noticed, B: expected})
 	}
+}
+
+// addReserve distributes the reserve over the workloads in proportion to their exposed replicas that demand needs, of which there are
+// needed in all. It returns the number of replicas that it added, which is greater than the reserve where a share is rounded up.
+func (t *tick) addReserve(reserve, needed int32) (added float64) {
+	for i := range t.o.Workloads {
+		_, _, n := t.exposed(&t.o.Workloads[i])
+		more := int32((int64(reserve)*int64(n) + int64(needed) - 1) / int64(needed))
+		t.d.Advice[i].AtRisk += more
+		added += float64(more)
+	}
+	return added
 }
 
 // replicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most
@@ -71,18 +88,14 @@ func (e *exposure) replicasLostWith(nodes int32) int32 {
 // rounding is the tolerance for rounding errors when fractions are added.
 const rounding = 1e-6
 
-// exposure returns the exposure of all workloads of the group.
-func (a *analysis) exposure() (all exposure) {
-	for i := range a.o.Workloads {
-		_, replicas, needed := a.exposed(&a.o.Workloads[i])
-		all.pods, all.needed = all.pods+int64(replicas)*int64(a.o.Workloads[i].size()), all.needed+needed
-	}
+// exposedNodes returns the number of spot nodes that carry ready pods, see exposure.
+func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
-			all.nodes += float64(units(p.GPUs)) / float64(max(units(n.Used), units(p.GPUs), 1))
+			nodes += float64(units(p.GPUs)) / float64(max(units(n.Used), units(p.GPUs), 1))
 		}
 	})
-	return all
+	return nodes
 }
 
 // exposed returns three numbers of ready replicas of a workload:
