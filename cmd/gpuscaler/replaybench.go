@@ -138,6 +138,9 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 			ratio(run.CostOverRequest), ratio(run.CostOverFluid), run.Wait.P99, run.ReplicaStarts, report.Settings(&run.Load))
 	}
 	t.Flush()
+	if r.SavedSmallest != nil {
+		fmt.Fprintf(out, "gpuscaler costs %.1f%% less than the smallest static fleet that meets the SLO\n", 100**r.SavedSmallest)
+	}
 	fmt.Fprintf(out, "cheapest that meets the SLO: %s\n\n", r.Cheapest)
 	return nil
 }

@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	"sync"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
@@ -31,10 +32,32 @@ func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress 
 	s := Search{Share: c.SLO.Share, Progress: progress, Least: baselineRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
 		return withoutSeries.alone().run(ctx, actuatorFactories{r.NewActuator(c.bounds(), values)}, nil)
 	}}
+	if r.Fixed != nil {
+		s.Play = onceFor(func(values []float64) int32 { return r.Fixed(c.bounds(), values) }, s.Play)
+	}
 	for i, k := range r.Knobs {
 		s.Tries = append(s.Tries, k.Tries)
 		defaults[i], generous[i] = k.Default, k.Tries[0]
 	}
 	best, err := s.Climb(ctx, defaults, generous)
 	return best, len(s.order), err
+}
+
+// playFunc runs one setting of a search.
+type playFunc func(ctx context.Context, settings []float64) (Run, error)
+
+// onceFor returns play with a memory: of all settings with the same number of replicas, only the first one is run.
+func onceFor(replicas func([]float64) int32, play playFunc) playFunc {
+	var mu sync.Mutex
+	runs := map[int32]func() (Run, error){}
+	return func(ctx context.Context, values []float64) (Run, error) {
+		n := replicas(values)
+		mu.Lock()
+		if runs[n] == nil {
+			runs[n] = sync.OnceValues(func() (Run, error) { return play(ctx, values) })
+		}
+		run := runs[n]
+		mu.Unlock()
+		return run()
+	}
 }

@@ -153,15 +153,16 @@ func TestConclusionBeginsWithTheSmallestFleet(t *testing.T) {
 func TestSavingRequiresTheSLO(t *testing.T) {
 	saved, more := 0.9, -0.2
 	fleet := evaluate.Run{Name: evaluate.StaticFleet, Variant: evaluate.Default, Cost: 10, Load: evaluate.Load{MeetsSLO: true}}
+	const larger = " They can be larger than necessary: the baseline static compares with the smallest one that meets the SLO."
 	for _, c := range []struct {
 		meets bool
 		saved *float64
 		want  string
 	}{
-		{true, &saved, "gpuscaler meets the SLO. It costs 90.00% less than the static fleets."},
+		{true, &saved, "gpuscaler meets the SLO. It costs 90.00% less than the static fleets." + larger},
 		{false, &saved, "gpuscaler misses the SLO: 98.00% on time. The cheapest run that meets it is static fleet. " +
 			"It costs 90.00% less than the static fleets, but this is not a saving."},
-		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the static fleets."},
+		{true, &more, "gpuscaler meets the SLO. It costs 20.00% more than the static fleets." + larger},
 	} {
 		r := &evaluate.Report{Saved: c.saved, Cheapest: evaluate.StaticFleet,
 			Runs: []evaluate.Run{{Name: "gpuscaler", Cost: 1, Load: evaluate.Load{OnTime: 0.98, MeetsSLO: c.meets}}, fleet}}

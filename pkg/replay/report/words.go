@@ -74,7 +74,11 @@ func conclusion(r *evaluate.Report) string {
 		return out
 	}
 	if ours.MeetsSLO {
-		return out + fmt.Sprintf(" It costs %s than the static fleets.", lessOrMore(*r.Saved))
+		out += fmt.Sprintf(" It costs %s than the static fleets.", lessOrMore(*r.Saved))
+		if r.SavedSmallest == nil && r.Run("static", evaluate.Tuned) == nil {
+			out += " They can be larger than necessary: the baseline static compares with the smallest one that meets the SLO."
+		}
+		return out
 	}
 	return out + fmt.Sprintf(" It costs %s than the static fleets, but this is not a saving.", lessOrMore(*r.Saved))
 }

@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
 const shipped = "../../../config/examples/scenarios"
@@ -17,11 +19,14 @@ const shipped = "../../../config/examples/scenarios"
 // Each example scenario must save at least the given share of the static fleet's cost and meet its SLO. With -v the test prints
 // the exact figures.
 func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
-	for name, c := range map[string]struct{ saved, serving float64 }{
-		"office-hours":  {saved: 0.50, serving: 0.50},
-		"bursty-queue":  {saved: 0.40, serving: 0.50},
-		"night-zero":    {saved: 0.40, serving: 0.40},
-		"training-spot": {saved: 0.35, serving: 0.65},
+	for name, c := range map[string]struct {
+		saved, serving float64
+		fleets         []float64 // sizes of fleets to try, as a share of maxReplicas: the smallest that meets the SLO, and a smaller one
+	}{
+		"office-hours":  {saved: 0.50, serving: 0.50, fleets: []float64{0.9, 0.8}},
+		"bursty-queue":  {saved: 0.40, serving: 0.50, fleets: []float64{0.4, 0.3}},
+		"night-zero":    {saved: 0.40, serving: 0.40, fleets: []float64{0.8, 0.7}},
+		"training-spot": {saved: 0.35, serving: 0.65, fleets: []float64{0.7, 0.6, 0.5, 0.4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +34,8 @@ func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := play(t, s)
+			r := playWithSmallest(t, s, c.fleets)
+			checkGuide(t, name, r)
 			var text bytes.Buffer
 			if err := report.WriteText(&text, r); err != nil {
 				t.Fatal(err)
@@ -53,6 +59,54 @@ func TestExampleScenariosMeetTheirSLOAtLowerCost(t *testing.T) {
 				t.Errorf("%d spot losses, %v, %d workloads", ours.SpotLosses, ours.CostBy, len(r.Workloads))
 			}
 		})
+	}
+}
+
+// playWithSmallest also runs the smallest static fleet that meets the SLO. Only fleets of the given sizes are tried, and those between
+// them, because all sizes take minutes.
+func playWithSmallest(t *testing.T, s *scenario.Scenario, fleets []float64) *evaluate.Report {
+	t.Helper()
+	cases := s.Cases()
+	for i := range cases {
+		cases[i].TuneBaselines = true
+		for _, b := range simulator.Baselines() {
+			if b.Name == "static" {
+				b.Knobs = []simulator.Knob{{Name: b.Knobs[0].Name, Default: fleets[0], Tries: fleets}}
+				cases[i].Baselines = []simulator.Baseline{b}
+			}
+		}
+	}
+	r, err := s.Evaluate(t.Context(), cases, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// checkGuide compares the figures of a scenario in the guide with the report, and the report's text with both savings.
+func checkGuide(t *testing.T, name string, r *evaluate.Report) {
+	t.Helper()
+	guide, err := os.ReadFile("../../../config/guides/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, row, _ := strings.Cut(string(guide), "| ["+name+"]")
+	row, _, _ = strings.Cut(row, "\n")
+	ours, fleet := &r.Runs[0], r.Run(evaluate.StaticFleet, evaluate.Default)
+	if r.Saved == nil || r.SavedSmallest == nil || fleet == nil {
+		t.Fatalf("%s: the report has no saving over a fleet", name)
+	}
+	dollars := fmt.Sprintf("%.0f", ours.Cost)
+	if n := len(dollars); n > 3 {
+		dollars = dollars[:n-3] + "," + dollars[n-3:]
+	}
+	want := fmt.Sprintf(" | $%s | %.0f%% | %.0f%% | %.0f%%, fleet %.0f%% |", dollars, 100**r.SavedSmallest, 100**r.Saved,
+		100*ours.Productive, 100*fleet.Productive)
+	if !strings.HasSuffix(row, want) {
+		t.Errorf("%s: the guide says %q, the replay %q", name, row, want)
+	}
+	if *r.SavedSmallest > *r.Saved {
+		t.Errorf("%s: the smallest fleet (%v) costs more than the scenario's (%v)", name, *r.SavedSmallest, *r.Saved)
 	}
 }
 

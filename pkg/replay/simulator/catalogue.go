@@ -16,6 +16,9 @@ type Baseline struct {
 	Knobs []Knob
 	// NewActuator returns the autoscaler with the given settings, one for each knob.
 	NewActuator func(b Bounds, settings []float64) ActuatorFactory
+	// Fixed returns the replicas of a baseline that keeps the same number in the whole run, so that a search runs each number once. nil: it
+	// does not.
+	Fixed func(b Bounds, settings []float64) int32
 }
 
 // Knob is a parameter of a baseline.
@@ -84,10 +87,9 @@ func Baselines() []Baseline {
 	return []Baseline{
 		{
 			Name: "static", Words: "a fixed number of replicas; by default the most that the policy allows",
-			Knobs: []Knob{{Name: "replicas, share of the most", Default: 1, Tries: []float64{1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1}}},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
-				return Static(max(1, b.Min, int32(float64(float64(b.Max)*s[0])+0.5)))
-			},
+			Knobs:       []Knob{{Name: "replicas, share of the most", Default: 1, Tries: []float64{1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1}}},
+			Fixed:       fixedReplicas,
+			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return Static(fixedReplicas(b, s)) },
 		},
 		{
 			Name: "hpa-gpu", Words: "HPA on mean GPU utilization per pod (Pods metric of the DCGM exporter), behavior's defaults",
@@ -155,6 +157,11 @@ func Baselines() []Baseline {
 			},
 		},
 	}
+}
+
+// fixedReplicas returns the replicas of the baseline static.
+func fixedReplicas(b Bounds, settings []float64) int32 {
+	return max(1, b.Min, int32(float64(float64(b.Max)*settings[0])+0.5))
 }
 
 func hpaOf(b Bounds, window float64) hpa.Spec {
