@@ -198,8 +198,8 @@ func sources(t *testing.T) entrance {
 			return strings.NewReplacer("answer cut off", "stopped", "source unreachable", "stopped", "invalid value", "stopped").Replace(try(t))
 		}
 	}
-	// sent fails an attempt for which the server could send more than limit MiB. In that case the time limit ended the request and not the
-	// limit of bytes.
+	// sent fails an attempt in which gpuscaler reads more than limit MiB from the server. It proves that the limit of bytes ends the request,
+	// and not the time limit.
 	sent := func(limit int64, h http.HandlerFunc, try func(http.HandlerFunc) func(*testing.T) string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			var n atomic.Int64

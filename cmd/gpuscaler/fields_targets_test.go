@@ -320,7 +320,7 @@ func oneTeam() edit {
 	return edit{"platform spec.teams": []any{fields("name", "chat", "namespaces", []any{"team-chat"})}}
 }
 
-// growing is a story whose reading grows by 5 each second.
+// growing is a story (a function of time) whose reading grows by 5 each second.
 func growing(second int, _ string) scaling.Reading { return known(float64(second) * 5) }
 
 // oldAtTheEnd is a story whose readings decrease after five minutes. From then on each reading is five minutes old.

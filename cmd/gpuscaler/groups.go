@@ -56,7 +56,8 @@ func (c *controller) logGroup(r engine.GroupRecord) {
 	for _, reason := range r.Reasons {
 		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group))
 	}
-	c.log.Info("capacity group", "group", r.Group.Name, "advisory", r.Group.Advisory, "phase", r.Phase.String(), "demand", r.Demand.Total(),
+	c.log.Info("capacity group decided", "group", r.Group.Name, "advisory", r.Group.Advisory, "phase", r.Phase.String(),
+		"demand", r.Demand.Total(),
 		"pending", r.Demand.Pending, "reasons", reasons, "changes", texts(r.Actions), "plan", texts(r.Plan))
 }
 

@@ -106,7 +106,7 @@ func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
 			fields = append(fields, "stack", string(panicked.Stack))
 		}
 		if !reported[text] {
-			l.log.Error("tick", fields...)
+			l.log.Error("a part of the tick failed; the other workloads and groups were decided", fields...)
 		}
 		current[text] = true
 	}

@@ -34,7 +34,7 @@ func (c *controller) waitForOtherReleases(ctx context.Context) {
 		}
 		if now := time.Now(); now.Sub(logged) >= time.Minute {
 			logged = now
-			c.log.Error("not leading", "error", err)
+			c.log.Error("this replica does not lead, because another release overrides its NodePools", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -78,7 +78,8 @@ func (p *prices) reread() {
 	}
 	if err != nil && err.Error() != p.failed {
 		p.failed = err.Error()
-		p.log.Error("price book", "err", err, "next", "run gpuscaler validate FILE and fix all problems; the last valid prices stay in force")
+		p.log.Error("the price book is invalid and was not loaded", "err", err,
+			"next", "run gpuscaler validate FILE and fix all problems; the last valid prices stay in force")
 	}
 	p.of, p.book = platform, platform.Book(p.listed)
 }

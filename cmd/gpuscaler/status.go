@@ -118,7 +118,7 @@ func (c *controller) probes() serve.Probes { return serve.Probes{Alive: c.alive,
 
 func (c *controller) alive() error {
 	if !c.loop.healthy(time.Now()) {
-		return errors.New("the loop stalled")
+		return errors.New("the control loop has stalled: no tick has finished recently")
 	}
 	return nil
 }

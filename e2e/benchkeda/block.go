@@ -64,7 +64,8 @@ type bench struct {
 	// metric returns the metric name and the label selector with which the HPA of the ith policy reads its target.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// running and answered are the progress of settled, which is called repeatedly. They avoid checking every workload again.
+	// The method settled is called until all workloads are ready. running and answered store its progress between two calls, so that a call
+	// does not check every workload again.
 	running  bool
 	answered int
 }

@@ -20,9 +20,9 @@ type pace struct {
 	Until int64 `json:"until,omitempty"` // the next batch starts then
 }
 
-// findReturnable computes how many GPUs of the on-demand NodePool replicas can free by moving to spot. Only nodes above the base count, and
-// only if all pods on them are movable. A node that also runs a Job's pod would not become empty. A return that waited for such a node
-// would freeze consolidation without end.
+// findReturnable computes how many GPUs of the on-demand NodePool become free if all movable replicas move to spot. Only nodes above
+// the base count, and only if all pods on them are movable. A node that also runs a Job's pod would not become empty. A return that waited
+// for such a node would freeze consolidation without end.
 func (a *analysis) findReturnable() {
 	if !a.paired() {
 		return

@@ -75,8 +75,8 @@ func (t *tick) limitOf(pool int, l *LimitView) Value {
 // full reports whether a limit allows no further node of the NodePool.
 func (a *analysis) full(pool int) bool { return a.pools[pool].room == 0 }
 
-// spareOnSpot returns how many GPUs replicas from on-demand can use on spot. These are free GPUs on existing spot nodes and the GPUs of
-// nodes that the limits still allow, minus those that pending pods need.
+// spareOnSpot returns the number of spot GPUs that are available for replicas that move from on-demand: the free GPUs of existing spot
+// nodes and the GPUs of nodes that the limits still allow, minus those that pending pods need.
 func (a *analysis) spareOnSpot() int64 {
 	size := max(a.smallestMove, 1)
 	return max(a.freeUnitsOf(a.spot, size)+a.pools[a.spot].room-a.demand.Pending, 0)

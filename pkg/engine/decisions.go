@@ -18,8 +18,8 @@ var (
 	ErrFuture    = errors.New("the last decision is from the future: the clock stepped back")
 	ErrUnseen    = errors.New("the scale target does not exist in the cluster")
 	ErrReplaced  = errors.New("the scale target was replaced: no decision for the new one yet")
-	ErrHeld      = errors.New("held by PlatformConfig mode: hold")
-	ErrAdvisory  = errors.New("the policy is advisory: it decides but is not served")
+	ErrHeld      = errors.New("PlatformConfig has mode: hold, which serves no target")
+	ErrAdvisory  = errors.New("the policy is advisory: its target is computed but not served")
 )
 
 // Served is the target that the external metrics API and the KEDA scaler return.

@@ -49,9 +49,10 @@ func (r *runner) reportSkew(g *group) {
 	}
 	log := p.options.Logger.With("source", g.source.Name, "poll", g.key.kind.String(), "aheadSeconds", ahead.Round(time.Second).Seconds())
 	if differs {
-		log.Warn("the clock of the source differs from ours: the times of its samples are corrected by the difference; set both clocks by NTP")
+		log.Warn("the clock of the source differs from gpuscaler's clock: the times of its samples are corrected by the difference; " +
+			"set both clocks by NTP")
 	} else {
-		log.Info("the clock of the source agrees with ours again")
+		log.Info("the clock of the source agrees with gpuscaler's clock again")
 	}
 }
 

@@ -185,7 +185,7 @@ func TestClockSkewIsLoggedWhenItStartsAndWhenItEnds(t *testing.T) {
 		ahead = phase.ahead
 		pollOnce(t, p)
 		pollOnce(t, p)
-		warn, info := strings.Count(log.String(), "differs from ours"), strings.Count(log.String(), "agrees with ours again")
+		warn, info := strings.Count(log.String(), "differs from gpuscaler's"), strings.Count(log.String(), "agrees with gpuscaler's clock again")
 		if warn != phase.warn || info != phase.info {
 			t.Errorf("%v ahead: %d warnings and %d ends, want %d and %d\n%s", phase.ahead, warn, info, phase.warn, phase.info, log.String())
 		}

@@ -36,8 +36,8 @@ func newPollMetrics(r prometheus.Registerer) (*pollMetrics, error) {
 			Name: "gpuscaler_source_unusable_readings_total", Help: "Readings without a usable value, by cause."}, append(poll, "cause")),
 		skew: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "gpuscaler_source_clock_skew_seconds",
-			Help: "How far the clock of a data source is ahead of ours by the Date header of its answers; negative where it is behind, " +
-				"0 for less than 2 s. Sample times are corrected by it. For scraped pods, the greatest one of the pods " +
+			Help: "Seconds by which the clock of a data source is ahead of gpuscaler's clock, by the Date header of its answers; " +
+				"negative where it is behind, 0 for less than 2 s. Sample times are corrected by it. For scraped pods, the greatest one of the pods " +
 				"whose pages have sample times."}, poll),
 	}
 	if r == nil {

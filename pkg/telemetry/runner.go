@@ -253,7 +253,7 @@ func (r *runner) logChange(last, s *pollStatus) {
 	}
 	switch {
 	case s.Untimed > 0 && last.Untimed == 0:
-		log.Warn("samples have no usable time: it is more than 2s ahead of our clock or is not a time; the signals count as missing. "+
+		log.Warn("samples have no usable time: it is more than 2s ahead of gpuscaler's clock or is not a time; the signals count as missing. "+
 			"Set the clock of the source by NTP", "untimed", s.Untimed)
 	case s.Untimed == 0 && last.Untimed > 0:
 		log.Info("samples have usable times again")

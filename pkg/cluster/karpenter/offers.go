@@ -22,7 +22,7 @@ func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, er
 	out := map[string]cost.Offer{}
 	nodes, err := c.Resource(corev1.SchemeGroupVersion.WithResource("nodes")).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("nodes: %w", err)
+		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
 	for i := range nodes.Items {
 		if o := OfferOf(nodes.Items[i].GetLabels()); o.InstanceType != "" {
@@ -34,7 +34,7 @@ func Offers(ctx context.Context, c dynamic.Interface) (map[string]cost.Offer, er
 		return out, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("nodeclaims.karpenter.sh: %w", err)
+		return nil, fmt.Errorf("list NodeClaims: %w", err)
 	}
 	for i := range claims.Items {
 		name, _, _ := unstructured.NestedString(claims.Items[i].Object, "status", "nodeName")

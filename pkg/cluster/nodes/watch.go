@@ -119,7 +119,7 @@ func (n *Cache) startInformers(ctx context.Context, client kubernetes.Interface,
 	} {
 		synced, err := w.start(ctx, running)
 		if err != nil {
-			n.options.Log.Error("cannot start an informer", "error", err)
+			n.options.Log.Error("cannot watch Nodes or Events about NodeClaims; capacity groups do not see their changes", "error", err)
 			continue
 		}
 		n.mu.Lock()

@@ -74,7 +74,7 @@ func readable(lines [][]byte) int {
 	return good
 }
 
-// maxDepth limits how many nested brackets are closed for a trial.
+// maxDepth is the maximum number of nested open brackets that bracketScan follows.
 const maxDepth = 64
 
 // closing returns the characters that close the brackets which are open at the end of the lines. It returns "" if no bracket is open, or if

@@ -83,12 +83,13 @@ func (m *move) fine(to, down, started []int64) (rest int) {
 		cells, late = cells[full:], late[full:]
 	}
 	both := min(len(cells), len(down))
-	m.side(cells, down[:both], started[:both], late)
+	m.moveFine(cells, down[:both], started[:both], late)
 	return rest + both
 }
 
-// side moves each column to one cell, in order, and sets the remaining cells to unreachable.
-func (m *move) side(cells, down, started, late []int64) {
+// moveFine sets cells[q] to the minimum of down[q] and started[q], plus the cost of the slot. The remaining cells are unreachable. It also
+// stores the minimum in down[q]; see shift.
+func (m *move) moveFine(cells, down, started, late []int64) {
 	inside, late, started := cells[:len(down)], late[:len(down)], started[:len(down)]
 	pay := m.pay
 	for q, v := range down {
@@ -133,7 +134,7 @@ func (m *move) coarse(to, down, started []int64) {
 	cells, late = cells[ahead:], late[ahead:]
 	down, started = down[j:], started[j:]
 	both := min(len(cells), len(down))
-	m.side(cells, down[:both], started[:both], late)
+	m.moveFine(cells, down[:both], started[:both], late)
 	if both < len(down) {
 		m.settle(to, m.to.width(), stop(down[both:], started[both:]))
 	}

@@ -40,9 +40,9 @@ func (s *search) next(lambda int64) int64 {
 	return apex
 }
 
-// fell records on which side of the apex the lambda of a dynamic program was: it was too low if the resulting schedule has more late jobs
-// than allowed, and too high otherwise.
-func (s *search) fell(lambda int64, l line) {
+// narrow narrows the interval of lambda (low..high) after a dynamic program with the given lambda. lambda was too low if the resulting
+// schedule has more late jobs than allowed, and too high otherwise.
+func (s *search) narrow(lambda int64, l line) {
 	if l.modelled > s.tl.allowed {
 		s.low, s.streak = max(s.low, lambda), max(s.streak, 0)+1
 	} else {

@@ -96,7 +96,7 @@ func (s *search) trace(value int64) (l line, dropped bool) {
 		l.modelled = (value - l.cost) / s.grid.lambda
 	}
 	s.lines = append(s.lines, l)
-	s.fell(s.grid.lambda, l)
+	s.narrow(s.grid.lambda, l)
 	return l, dropped
 }
 

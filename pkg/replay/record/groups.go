@@ -151,7 +151,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	return nil
 }
 
-// learn decodes any other part into an observation whose lists already have the right lengths.
+// learn decodes a part other than "whole" into an observation. size has set the lengths of the observation's lists before.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
 		o.UnmanagedPods = nil

@@ -81,7 +81,7 @@ var Chat8B = Service{
 }
 
 // WithSlots returns the service with another number of slots, and a KV cache with as many tokens per slot as before. With an unchanged
-// cache, more slots would fill it with fewer of them in use than the model server accepts.
+// cache, each slot would have fewer tokens, and kvCacheUsage would reach 100% before all slots are used.
 func (s Service) WithSlots(slots int) Service {
 	if slots > 0 && s.Slots > 0 {
 		s.CacheTokens = s.CacheTokens / s.Slots * slots

@@ -33,7 +33,7 @@ func (w WVA) NewActuator() Actuator {
 	return &wva{config: w, seen: map[pod]*[4]load1m{}}
 }
 
-// pod identifies one generation of a replica.
+// pod identifies a replica. A new replica can reuse the id of one that ended; gen then differs.
 type pod struct {
 	id  int32
 	gen uint32

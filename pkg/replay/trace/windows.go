@@ -53,8 +53,9 @@ func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Dur
 	return out, nil
 }
 
-// length returns the length of a window whose next window starts apart later. If a gap follows, the window is extended to the end of the
-// gap, or keeps its length, or the gap is an error: see Gaps.
+// length returns the length of a window. apart is the time from its start to the start of the next window, and step the usual value of
+// apart. If apart is longer, a gap follows: the window is extended to the end of the gap, or keeps its length, or the gap is an error (see
+// Gaps).
 func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (time.Duration, *Error) {
 	hole := apart - step
 	switch {

@@ -99,11 +99,11 @@ func (d *decoder) answer() error {
 	case status == "error":
 		return &failure
 	case status != "success":
-		return formatErrorf("status %q", status)
+		return formatErrorf("the answer has status %q, want success or error", status)
 	case partial:
 		return fetch.ErrTruncated
 	case !answered:
-		return formatErrorf("answer without data")
+		return formatErrorf("the answer has no data")
 	}
 	return lacking(warnings)
 }
@@ -140,7 +140,7 @@ func (d *decoder) data() error {
 		return d.skip()
 	})
 	if err == nil && !seen {
-		return formatErrorf("answer without a result")
+		return formatErrorf("the answer has no result")
 	}
 	return err
 }
@@ -252,7 +252,7 @@ func parsePoint(b []byte) (time.Time, float64, error) {
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(b[1:comma])), 64)
 	// A time after the year 2242 could overflow when it is converted to nanoseconds.
 	if err != nil || !(seconds >= 0 && seconds < 1<<33) {
-		return time.Time{}, 0, formatErrorf("sample time %q", clip(b))
+		return time.Time{}, 0, formatErrorf("sample time %q is not a number of seconds", clip(b))
 	}
 	text := bytes.TrimSpace(b[comma+1 : len(b)-1])
 	if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
@@ -260,7 +260,7 @@ func parsePoint(b []byte) (time.Time, float64, error) {
 	}
 	v, err := strconv.ParseFloat(string(text[1:len(text)-1]), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return time.Time{}, 0, formatErrorf("sample value %q", clip(text))
+		return time.Time{}, 0, formatErrorf("sample value %q is not a number", clip(text))
 	}
 	return time.UnixMilli(int64(math.Round(seconds * 1000))), v, nil
 }
