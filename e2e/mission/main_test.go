@@ -35,7 +35,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := suite.Run(m, controller.Setup{
-		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission", "combined"},
+		Controller: controller.Options{Values: map[string]any{"mode": "all"}, ActivateIn: []string{"mission", "combined", "quota", "limitrange"},
 			Args: []string{"--record", recording.File()}},
 		After: func(c *controller.Controller) error { return recording.Verify(c.Binary, 10, 10) },
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
