@@ -74,7 +74,8 @@ type Options struct {
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
 	Log         *slog.Logger
-	// Metrics is where the counter of lost Events is registered. Recorders with the same registry share the counter. nil: it is not registered.
+	// Metrics is where the counter of lost Events is registered. Recorders with the same registry share the counter. nil: it is not
+	// registered.
 	Metrics prometheus.Registerer
 }
 

@@ -7,8 +7,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 )
 
-// queue contains the Events that are not posted yet. Namespaces take turns, so that a namespace with many Events, such as one with thousands
-// of invalid policies, neither delays nor displaces the Events of others.
+// queue contains the Events that are not posted yet. Namespaces take turns, so that a namespace with many Events, such as one with
+// thousands of invalid policies, neither delays nor displaces the Events of others.
 type queue struct {
 	added chan struct{} // has a value after push
 
