@@ -174,13 +174,16 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 		http.MethodPost, target), func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
-	stop, ready, failed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	stop, ready, ended, failed := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	way, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", portOf(pod))}, stop, ready,
 		io.Discard, io.Discard)
 	if err != nil {
 		return "", nil, err
 	}
-	go func() { failed <- way.ForwardPorts() }()
+	go func() {
+		defer close(ended)
+		failed <- way.ForwardPorts()
+	}()
 	select {
 	case <-ready:
 	case err = <-failed:
@@ -195,7 +198,7 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 		close(stop)
 		return "", nil, err
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); <-failed }, nil
+	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); <-ended }, nil
 }
 
 func portOf(pod *corev1.Pod) int32 {

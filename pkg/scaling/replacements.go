@@ -3,7 +3,8 @@ package scaling
 import "fmt"
 
 // blockedReplacements returns that replacements for replicas on nodes that are about to be interrupted cannot start before these replicas
-// end, because a rule after RuleAtRisk limits the target. It returns "" if no replacement is blocked. No bound is exceeded for a replacement.
+// end, because a rule after RuleAtRisk limits the target. It returns "" if no replacement is blocked. No bound is exceeded for a
+// replacement.
 func (d *Decision) blockedReplacements(p *Policy) string {
 	all := d.Reasons.All()
 	for i := range all {

@@ -26,9 +26,9 @@ func (t *Trace) WriteCSV(w io.Writer) error {
 	fmt.Fprintf(out, "%sstart=%s duration=%s\ntimestamp_s,input_tokens,output_tokens,status", mark, start, t.Duration)
 	services := t.Kind == Log && slices.ContainsFunc(t.log, func(r Request) bool { return r.Service > 0 })
 	if services {
-		out.WriteString(",service_seconds")
+		fmt.Fprint(out, ",service_seconds")
 	}
-	out.WriteByte('\n')
+	fmt.Fprintln(out)
 	var line []byte
 	for r := range t.All() {
 		line = appendSeconds(line[:0], r.At)
