@@ -160,11 +160,19 @@ var policyRemovals = []removal{
 	{what: "the modes of the annotation", rows: of(inObjects, "a mode that there is not"),
 		edits: []edit{{"pkg/policy/annotations/overlay.go", "!slices.Contains(modes, v) {", `!slices.Contains(modes, v) && v == "" {`}}},
 	{what: "the check of annotations", rows: of(inObjects, "an annotation with a similar name"),
-		edits: []edit{{"pkg/policy/annotations/annotations.go", "if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) {",
+		edits: []edit{{"pkg/policy/annotations/annotations.go",
+			"if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) && !c.Full() {",
 			`if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) && key == "" {`}}},
 	{what: "the check of the YAML of an annotation", rows: of(inObjects, "a spec that is a list of lists", "a spec that is no YAML"),
 		edits: []edit{{"pkg/policy/annotations/overlay.go", "if err := yaml.Unmarshal([]byte(text), &node); err != nil {",
 			"if err := yaml.Unmarshal([]byte(text), &node); err != nil {\n\t\treturn\n\t} else if err != nil {"}}},
+
+	{what: "the greatest number of problems", rows: of(inObjects, "a spec of ten thousand fields that do not exist"),
+		edits: []edit{{"pkg/policy/decode/collector.go", "maxProblems = 100", "maxProblems = 1 << 30"}}},
+	{what: "the length of the lists in an annotation", rows: of(inObjects, "a spec of three thousand signals"),
+		edits: []edit{{"pkg/policy/annotations/overlay.go", "if n <= most {", "if n >= 0 {"}}},
+	{what: "the number of lines with schedules", rows: of(inObjects, "ten thousand schedules, one a line"),
+		edits: []edit{{"pkg/policy/annotations/schedule.go", "if count++; count > scaling.MaxSchedules {", "if count++; count < 0 {"}}},
 
 	// The operator
 	{what: "the end of an override", rows: of(inOperator, "an override without an end"),

@@ -327,6 +327,22 @@ func annotationEntrance(t *testing.T) entrance {
 			}
 		})
 	}
+	// many returns an attempt with an annotation of n lines, after the given first lines.
+	many := func(n int, annotation, line string, first ...string) func(*testing.T) string {
+		text := strings.Join(first, "")
+		for i := range n {
+			text += fmt.Sprintf(line, i)
+		}
+		return func(t *testing.T) string {
+			return within(t, 5*time.Second, func() string {
+				s := store.New(store.Options{})
+				problems := s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "llama", MinReplicas: 1,
+					MaxReplicas: 12, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},
+					Annotations: map[string]string{"gpuscaler.io/" + annotation: text}})
+				return fmt.Sprintf("%d problems, the first: %s", len(problems), firstLine(problems[0]))
+			})
+		}
+	}
 	good := "signals: [{name: queue, type: prometheus, metric: http_requests, target: 10}]"
 	return entrance{"Annotations", "A tenant who may edit an HPA or a ScaledObject of their own namespace.", []attempt{
 		{"a URL as the queue's source", "KEDA #7697", "refused", hpa("queue-source", "http://169.254.169.254/", "queue-depth-per-replica", "5")},
@@ -349,6 +365,9 @@ func annotationEntrance(t *testing.T) entrance {
 		{"an HPA with two thousand million replicas", "", "out of range", object("HorizontalPodAutoscaler", func(o *store.Object) {
 			o.MaxReplicas, o.Annotations["gpuscaler.io/spec"] = 1<<31-1, good
 		})},
+		{"a spec of ten thousand fields that do not exist", "", "101 problems", many(10_000, "spec", "a%d: x\n")},
+		{"a spec of three thousand signals", "", "has 3000 entries", many(3000, "spec", "- {name: a%d, type: dcgm, target: 70}\n", "signals:\n")},
+		{"ten thousand schedules, one a line", "", "has more than", many(10_000, "schedule", "a%d UTC \"0 8 * * *\" \"0 9 * * *\" min=1\n")},
 		{"a GPU target of zero", "", "refused", hpa("gpu-utilization-target", "0%")},
 		{"a GPU target of a million", "", "refused", hpa("gpu-utilization-target", "1000000%")},
 		{"a GPU target that is an expression", "", "refused", hpa("gpu-utilization-target", "80% or true")},

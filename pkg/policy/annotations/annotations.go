@@ -94,11 +94,11 @@ func CheckKeys(c *decode.Collector, values map[string]string) {
 		known = append(known, k.annotation)
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) {
-			c.Problems = append(c.Problems, policy.Problem{
+		if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) && !c.Full() {
+			c.Include([]policy.Problem{{
 				File: c.File, Field: FieldOf(key), Message: "there is no such annotation" + wording.DidYouMean(key, known),
 				Found: wording.Quote(values[key]), Allowed: wording.List(known),
-			})
+			}})
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -64,7 +65,11 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	for i := range inner.Problems {
 		inner.Problems[i].Field = strings.TrimSuffix(field+"."+inner.Problems[i].Field, ".")
 	}
-	f.Problems = append(f.Problems, inner.Problems...)
+	f.Include(inner.Problems)
+	if f.tooMany(field+".signals", len(top.Signals), scaling.MaxSignals) ||
+		f.tooMany(field+".schedules", len(top.Schedules), scaling.MaxSchedules) {
+		return
+	}
 	for _, name := range spec.FieldsOf(reflect.TypeFor[spec.Policy]()).Names {
 		if n, exact := decode.Locate(root, decode.Root.Key(name)); exact && name != "signals" && name != "schedules" {
 			f.Origins[decode.Spec.Key(name).String()] = decode.Origin{Field: field + "." + name, Root: n}
@@ -80,6 +85,16 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	}
 	top.Signals, top.Schedules = nil, nil
 	setFields(written, &top)
+}
+
+// tooMany rejects a list that is longer than a policy may have. It is checked before the entries are merged one by one, because the time of
+// that grows with the square of their number.
+func (f overlay) tooMany(field string, n, most int) bool {
+	if n <= most {
+		return false
+	}
+	f.RejectText(field, fmt.Sprint(n), fmt.Sprintf("has %d entries", n), fmt.Sprintf("at most %d", most))
+	return true
 }
 
 // setFields copies every field of top that is not zero to written. It replaces whole fields, so the caller merges the lists of signals and

@@ -9,16 +9,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 const scheduleAllowed = `name zone "start cron" "end cron" min=2 max=8 lead=5m, one schedule a line`
 
 // applySchedules parses the lines of the annotation schedule.
 func (f overlay) applySchedules(written *spec.Policy, w Layer) {
+	count := 0
 	for n, line := range strings.Split(w.Values[Schedule], "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
+		}
+		if count++; count > scaling.MaxSchedules {
+			f.RejectText(w.Field(Schedule), line, fmt.Sprintf("has more than %d schedules", scaling.MaxSchedules),
+				fmt.Sprintf("at most %d", scaling.MaxSchedules))
+			return
 		}
 		s, err := parseScheduleLine(line)
 		if err != nil {

@@ -29,9 +29,33 @@ type Origin struct {
 	Root  *yaml.Node // the YAML of the part, if the annotation contains YAML
 }
 
+// maxProblems is the greatest number of problems of one text. Each is logged and sent as an Event, and an annotation of 256 KiB can contain
+// tens of thousands.
+const maxProblems = 100
+
+// record adds a problem. If there are maxProblems already, it adds one error that says so, and drops all later ones.
+func (f *Collector) record(all ...policy.Problem) {
+	for _, problem := range all {
+		if f.Full() {
+			return
+		}
+		if len(f.Problems) == maxProblems {
+			problem = policy.Problem{File: f.File, Document: f.Document, Line: problem.Line,
+				Message: fmt.Sprintf("has further problems: only the first %d are listed", maxProblems), Allowed: "a text without the listed problems"}
+		}
+		f.Problems = append(f.Problems, problem)
+	}
+}
+
+// Full reports whether further problems would be dropped. The rest of the text needs no check then.
+func (f *Collector) Full() bool { return len(f.Problems) > maxProblems }
+
+// Include records problems that another Collector found.
+func (f *Collector) Include(all []policy.Problem) { f.record(all...) }
+
 // Add records a problem in the field p. n is the node of the field, from which the line and column are read; it may be nil.
 func (f *Collector) Add(n *yaml.Node, p *Path, problem policy.Problem) {
-	f.Problems = append(f.Problems, f.place(n, p, problem))
+	f.record(f.place(n, p, problem))
 }
 
 func (f *Collector) place(n *yaml.Node, p *Path, problem policy.Problem) policy.Problem {
@@ -59,7 +83,7 @@ func (f *Collector) Warn(p *Path, message, allowed string) { f.report(p, message
 func (f *Collector) report(p *Path, message, allowed string, warning bool) {
 	problem := f.ProblemAt(p, message, allowed)
 	if problem.Warning = warning; !f.FollowsFromDecoding(problem.Field) {
-		f.Problems = append(f.Problems, problem)
+		f.record(problem)
 	}
 }
 
@@ -126,6 +150,5 @@ func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
 // RejectText records a problem with the value of an annotation.
 func (f *Collector) RejectText(field, found, message, allowed string) {
-	f.Problems = append(f.Problems, policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message,
-		Found: wording.Quote(found), Allowed: allowed})
+	f.record(policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message, Found: wording.Quote(found), Allowed: allowed})
 }

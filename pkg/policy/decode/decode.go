@@ -91,7 +91,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, p *Path) {
 		return
 	}
 	first := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !d.Full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		at := p.Key(key.Value)
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
@@ -136,6 +136,9 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
+		if d.Full() {
+			return
+		}
 		at := p.At(i)
 		if item.Kind == yaml.ScalarNode && item.Tag == "!!null" {
 			d.Add(item, at, policy.Problem{Message: "is an empty entry"})
@@ -151,7 +154,7 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	for i := 0; i+1 < len(n.Content); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !d.Full(); i += 2 {
 		key, item := n.Content[i], n.Content[i+1]
 		at := p.Key(key.Value)
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
