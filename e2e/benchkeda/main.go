@@ -32,15 +32,19 @@ func main() {
 		fmt.Fprintf(os.Stderr, "-only %q: no mode has this in its name\n", *only)
 		os.Exit(2)
 	}
-	log.SetLogger(logr.Discard())
-	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	var policies []int
 	for _, text := range strings.Split(*sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(text))
 		if err != nil || n < 1 {
 			fmt.Fprintf(os.Stderr, "-n %q: use numbers separated by commas\n", *sizes)
 			os.Exit(2)
 		}
+		policies = append(policies, n)
+	}
+	log.SetLogger(logr.Discard())
+	ctx, stop := ossignal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for _, n := range policies {
 		run(ctx, settings{policies: n, measure: *measure, rate: *rate, limit: *limit})
 	}
 }

@@ -105,11 +105,14 @@ func (b *bench) raise(ctx context.Context) (s signal, err error) {
 		b.queues.set(i, 25)
 		g.Go(func() error {
 			if err := stack.Poll(ctx, 3*time.Minute, func(ctx context.Context) error {
-				if now, _, err := b.get(ctx, i); err != nil || now == before {
-					time.Sleep(200 * time.Millisecond)
-					return fmt.Errorf("the target of %s is still %s, %v", name(i), now, err)
+				now, _, err := b.get(ctx, i)
+				if err == nil && now == before {
+					err = fmt.Errorf("the target of %s is still %s", name(i), now)
 				}
-				return nil
+				if err != nil {
+					time.Sleep(200 * time.Millisecond)
+				}
+				return err
 			}); err != nil {
 				return err
 			}

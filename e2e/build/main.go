@@ -19,9 +19,16 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	err := build(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build:", err)
+		os.Exit(1)
+	}
+}
 
-	names := os.Args[1:]
+// build builds the named components and prints their paths. Without names, it builds those that every test needs.
+func build(ctx context.Context, names []string) error {
 	switch {
 	case len(names) == 0:
 		names = components.Default()
@@ -33,10 +40,10 @@ func main() {
 	}
 	paths, err := components.Ensure(ctx, os.Stderr, names...)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "build:", err)
-		os.Exit(1)
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(paths)) {
 		fmt.Printf("%s\t%s\n", name, paths[name])
 	}
+	return nil
 }

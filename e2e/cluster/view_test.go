@@ -140,14 +140,14 @@ func reported(ns, kind, name, reason string) func(context.Context) error {
 }
 
 // crd returns a CRD with a scale subresource whose replicas are at the given path.
-func crd(group, version, kind, plural, replicasPath, selectorPath string) *unstructured.Unstructured {
+func crd(kind schema.GroupVersionKind, plural, replicasPath, selectorPath string) *unstructured.Unstructured {
 	text := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"%[4]s.%[1]s"},
 "spec":{"group":"%[1]s","scope":"Namespaced","names":{"kind":"%[3]s","plural":"%[4]s","singular":"%[5]s","listKind":"%[3]sList"},
 "versions":[{"name":"%[2]s","served":true,"storage":true,
 "schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},
 "subresources":{"status":{},"scale":{"specReplicasPath":"%[6]s","statusReplicasPath":".status.replicas","labelSelectorPath":"%[7]s"}}}]}}`,
-		group, version, kind, plural, strings.TrimSuffix(plural, "s"), replicasPath, selectorPath)
+		kind.Group, kind.Version, kind.Kind, plural, strings.TrimSuffix(plural, "s"), replicasPath, selectorPath)
 	u := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(text), &u.Object); err != nil {
 		panic(err)
@@ -157,8 +157,9 @@ func crd(group, version, kind, plural, replicasPath, selectorPath string) *unstr
 
 func TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater(t *testing.T) {
 	ns := namespace(t, "fleets")
-	c := start(t, cluster.Options{Kinds: []schema.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "Fleet"}}}, nil)
-	create(t, crd("example.com", "v1", "Fleet", "fleets", ".spec.size", ".status.pods"))
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Fleet"}
+	c := start(t, cluster.Options{Kinds: []schema.GroupVersionKind{kind}}, nil)
+	create(t, crd(kind, "fleets", ".spec.size", ".status.pods"))
 	fleet := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": map[string]any{"namespace": ns, "name": "f"},
 		"spec": map[string]any{"size": int64(2)},
@@ -185,7 +186,8 @@ func TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated(t *testing.T) 
 	numbers := &servedTarget{}
 	numbers.set(2)
 	c := start(t, cluster.Options{Policies: fixed{w}, ActivateIn: []string{ns}}, numbers)
-	create(t, crd("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets", ".spec.replicas", ".status.hpaPodSelector"))
+	create(t, crd(schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
+		"leaderworkersets", ".spec.replicas", ".status.hpaPodSelector"))
 	set := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": map[string]any{"namespace": ns, "name": "big"},
 		"spec": map[string]any{"replicas": int64(0), "leaderWorkerTemplate": map[string]any{"size": int64(2), "workerTemplate": map[string]any{

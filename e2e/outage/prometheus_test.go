@@ -23,7 +23,7 @@ const blindFor = 12 * time.Second
 const resumeWithin = 2*pollEvery + 1*time.Second + 1*time.Second + 4*time.Second
 
 func TestPrometheusStopsAndStarts(t *testing.T) {
-	blind(t, "stopped", "prom", []string{"stale", "unreachable"},
+	blind(t, failingSource{"stopped", "prom", []string{"stale", "unreachable"}},
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Stop() },
 		func(*exporter.Exporter) error {
 			if err := suite.Stack.Prometheus.Start(t.Context()); err != nil {
@@ -47,7 +47,7 @@ func fresh(namespace string, engines float64) func(context.Context) error {
 }
 
 func TestPrometheusHangsAndResumes(t *testing.T) {
-	blind(t, "frozen", "prom", []string{"stale", "unreachable"},
+	blind(t, failingSource{"frozen", "prom", []string{"stale", "unreachable"}},
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Freeze(t.Context()) },
 		func(*exporter.Exporter) error { return suite.Stack.Prometheus.Thaw() })
 }
@@ -66,7 +66,7 @@ func TestPrometheusReturnsInvalidData(t *testing.T) {
 	} {
 		t.Run(slug(f), func(t *testing.T) {
 			t.Parallel()
-			blind(t, slug(f), sourceOf(f), reasons,
+			blind(t, failingSource{slug(f), sourceOf(f), reasons},
 				func(*exporter.Exporter) error { broken[f].Set(f); return nil },
 				func(*exporter.Exporter) error { broken[f].Set(faults.None); return nil })
 		})
@@ -87,24 +87,30 @@ func TestDirectScrapesReturnInvalidData(t *testing.T) {
 	} {
 		t.Run(slug(f), func(t *testing.T) {
 			t.Parallel()
-			blind(t, "direct-"+slug(f), "engines", reasons,
+			blind(t, failingSource{"direct-" + slug(f), "engines", reasons},
 				func(e *exporter.Exporter) error { e.VLLM.Set(f); return nil },
 				func(e *exporter.Exporter) error { e.VLLM.Set(faults.None); return nil })
 		})
 	}
 }
 
+// failingSource is a data source that a test breaks.
+type failingSource struct {
+	test, source string   // prefix of the namespace; name of the data source
+	reasons      []string // explain must name one of them
+}
+
 // blind breaks a data source, drains the queue while the source is broken, and then repairs the source when the queue is longer than at the
-// start. While the source is broken, the target must not decrease, and explain must name one of the given reasons. After the repair, the
+// start. While the source is broken, the target must not decrease, and explain must name one of the reasons of f. After the repair, the
 // target must follow the signal within resumeWithin.
-func blind(t *testing.T, name, source string, reasons []string, breakIt, mend func(*exporter.Exporter) error) {
+func blind(t *testing.T, f failingSource, breakIt, mend func(*exporter.Exporter) error) {
 	t.Helper()
-	ns, load := suite.Namespace(t, name), &exporter.Total{}
+	ns, load := suite.Namespace(t, f.test), &exporter.Total{}
 	load.Set(57)
 	metrics := workload.Metrics(ns, "chat", load)
 	metrics.MetricsPort = enginePort
 	e := suite.Export(t, metrics)
-	s := suite.Workload(t, workload.Deployment(ns, "chat", 6), spec(source))
+	s := suite.Workload(t, workload.Deployment(ns, "chat", 6), spec(f.source))
 	stack.Eventually(t, 30*time.Second, "six replicas for 57 requests", s.HasTarget(6))
 
 	broke := time.Now()
@@ -117,21 +123,21 @@ func blind(t *testing.T, name, source string, reasons []string, breakIt, mend fu
 	held(t, s, broke)
 	stack.Eventually(t, 30*time.Second, "explain reports missing signals and the cause", s.Explained(func(e explain.Explanation) error {
 		note := e.Signals[0].Note
-		for _, reason := range reasons {
+		for _, reason := range f.reasons {
 			if e.Degraded && e.Target == 6 && strings.Contains(note, reason) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%d, degraded %t, %q; want 6 and one of %q", e.Target, e.Degraded, note, reasons)
+		return fmt.Errorf("%d, degraded %t, %q; want 6 and one of %q", e.Target, e.Degraded, note, f.reasons)
 	}))
 
 	load.Set(83)
-	if source == "prom" { // Prometheus was stopped or frozen, so its next samples are new
+	if f.source == "prom" { // Prometheus was stopped or frozen, so its next samples are new
 		time.Sleep(2 * time.Second)
 	} else { // otherwise the first valid response may contain old values
 		stack.Eventually(t, 30*time.Second, "Prometheus has new samples", func(ctx context.Context) error {
 			n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`sum(vllm:num_requests_waiting{namespace=%q})`, ns))
-			if source != "engines" && (err != nil || n < 80) {
+			if f.source != "engines" && (err != nil || n < 80) {
 				return fmt.Errorf("it has %g (%v)", n, err)
 			}
 			return nil
