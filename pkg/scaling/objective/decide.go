@@ -7,37 +7,39 @@ import (
 
 // Plan computes the replicas for the evidence of the last Observe. The same call again has the same result.
 func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
-	m.o, m.l = o, l
+	s := &m.saved
+	s.O, s.L = o, Limits{Min: max(l.Min, 0), Max: max(l.Max, l.Min, 0)}
 	x := m.plant()
-	b := &m.saved.B
-	p := Plan{Load: m.saved.F.Level[1], Queued: m.queued, Capacity: x.capacity, Rule: uint8(b.Best),
+	b := &s.B
+	p := Plan{Load: s.F.Level[1], Queued: s.Queued, Capacity: x.capacity, Rule: uint8(b.Best),
 		ColdStart: time.Duration(float64(x.cold) * x.slot * float64(time.Second))}
-	current := m.ready + m.started
+	current := s.Ready + s.Starting
 	switch {
-	case !m.known:
+	case !s.Known:
 		p.Safe = EvidenceMissing
-		p.add(TermSafe, max(current, m.last))
+		p.add(TermSafe, max(current, s.Planned))
 	case x.capacity <= 0:
 		p.Safe = CapacityUnknown
 		p.add(TermSafe, m.withoutCapacity(current))
-	case float64(m.saved.F.Slots) < 6*float64(x.cold) || b.Work+b.NewWork <= 0:
+	case float64(s.F.Slots) < 6*float64(x.cold) || b.Work+b.NewWork <= 0:
 		p.Safe = TooLittleData
 		p.add(TermSafe, m.safe(&x))
-		m.addBacklog(&p, &x, m.saved.F.Level[0])
+		m.addBacklog(&p, &x, s.F.Level[0])
 	default:
 		m.learnedPlan(&p, &x, now)
 	}
-	p.limit(l)
-	m.last = p.Replicas
+	p.limit(s.L)
+	s.Planned = p.Replicas
 	return p
 }
 
 // withoutCapacity keeps the current replicas, and doubles them while work waits and no replica is starting.
 func (m *Model) withoutCapacity(current int32) int32 {
-	if m.queued <= 0 && m.saved.Pending <= 0 {
-		return max(current, min(m.last, 1))
+	s := &m.saved
+	if s.Queued <= 0 && s.Pending <= 0 {
+		return max(current, min(s.Planned, 1))
 	}
-	if m.queued > 0 && m.started == 0 {
+	if s.Queued > 0 && s.Starting == 0 {
 		return max(min(2*current, maxReplicas), 1)
 	}
 	return max(current, 1)
@@ -56,7 +58,8 @@ func (m *Model) safe(x *plant) int32 {
 func (m *Model) learnedPlan(p *Plan, x *plant, now time.Time) {
 	b := &m.saved.B
 	r := &rules[b.Best]
-	level, margin, hold := m.s.want(r)
+	signals := m.saved.F.signals(x, int64(m.saved.SlotAt))
+	level, margin, hold := signals.want(r)
 	base, whole := x.replicas(level), x.replicas(level+margin)
 	p.Load = level
 	p.add(TermLevel, base)
@@ -79,7 +82,7 @@ func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 	f := &m.saved.F
 	switch {
 	case p.Added[TermBacklog] > 0:
-		return int(m.back.Left)
+		return int(m.saved.Back.Left)
 	case p.Added[TermRecent] > 0 && r.hold == 0:
 		return f.Hold[0].slotsLeft(4 * x.cold)
 	case p.Added[TermRecent] > 0:
@@ -94,9 +97,10 @@ func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 
 // addBacklog adds the replicas for the work that waits; at least one if there is any.
 func (m *Model) addBacklog(p *Plan, x *plant, level float64) {
-	m.back.raise(x, min(x.forBacklog(m.queued, float64(m.ready), level), max(x.most, 0)))
-	n := int32(m.back.Replicas)
-	if m.queued > 0 {
+	s := &m.saved
+	s.Back.raise(x, min(x.forBacklog(s.Queued, float64(s.Ready), level), max(x.most, 0)))
+	n := int32(s.Back.Replicas)
+	if s.Queued > 0 {
 		n = max(n, 1)
 	}
 	p.add(TermBacklog, max(n-p.Replicas, 0))
@@ -126,8 +130,8 @@ func (m *Model) Learned() Learned {
 	if work := s.B.Work + s.B.NewWork; work > 0 {
 		share := s.B.Actual.late() / work
 		out.Attained = max(1-share, 0)
-		if m.o.Percentile > 0 {
-			out.Budget = max(1-share/max(1-m.o.Percentile/100, 1e-6), 0)
+		if s.O.Percentile > 0 {
+			out.Budget = max(1-share/max(1-s.O.Percentile/100, 1e-6), 0)
 		}
 	}
 	return out

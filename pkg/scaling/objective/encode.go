@@ -38,12 +38,18 @@ func (m *Model) UnmarshalBinary(data []byte) error {
 	if _, err := binary.Decode(data[1:], binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
 		return ErrEncoding
 	}
-	*m = Model{saved: s, t: m.t, o: m.o, l: m.l}
+	m.saved = s
 	return nil
 }
 
-// plausible reports whether all numbers are finite and not negative.
+// plausible reports whether all numbers are finite and, except those of the signed types, not negative.
 func plausible(v reflect.Value) bool {
+	switch v.Type() {
+	case reflect.TypeFor[signedInt]():
+		return true
+	case reflect.TypeFor[signedFloat]():
+		return !math.IsNaN(v.Float()) && !math.IsInf(v.Float(), 0)
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -73,5 +79,5 @@ func (s *saved) valid() bool {
 			return false
 		}
 	}
-	return s.F.Head < ringSlots && s.F.Bin < seasonBins && s.B.At < buckets && s.B.Best < numRules && s.Slot <= maxColdStart.Seconds()
+	return s.F.Head < ringSlots && s.B.At < buckets && s.B.Best < numRules && s.Slot <= 1e12 && s.F.Bin < seasonBins
 }

@@ -9,37 +9,44 @@ import (
 type Model struct {
 	saved saved
 	t     Tuning
-
-	// The following is learned again within seconds.
-	o       Objective
-	l       Limits
-	s       signals
-	queued  float64
-	before  float64 // queued of the previous tick
-	ready   int32
-	started int32 // starting replicas
-	last    int32 // replicas of the last plan
-	known   bool  // this tick has evidence of the load
-	back    backlog
-	late    Value
-	served  time.Time // of the last sample of the throughput
 }
+
+// signedInt and signedFloat are numbers that may be negative. All other numbers of saved are not.
+type (
+	signedInt   int64
+	signedFloat float64
+)
 
 // saved is the part of a Model that AppendBinary writes. It has numbers and arrays only.
 type saved struct {
-	Last     int64   // time of the last Observe, nanoseconds since 1970
-	Pending  float64 // work since the last complete slot
-	Time     float64 // seconds since the last complete slot
-	Slot     float64 // seconds of a slot
-	Observed float64 // seconds with evidence
-	Measured bool    // arrivals were measured since the model was created
-	Base     float64 // latency without queue, seconds
-	Inflow   float64 // slow mean of the measured arrivals
-	Outflow  float64 // slow mean of the arrivals according to queue and throughput
+	O        Objective
+	L        Limits
+	Last     signedInt // time of the last Observe, nanoseconds since 1970
+	SlotAt   signedInt // time of the last complete slot, seconds since 1970
+	Pending  float64   // work since the last complete slot
+	Time     float64   // seconds since the last complete slot
+	Slot     float64   // seconds of a slot
+	Observed float64   // seconds with evidence
+	Measured bool      // arrivals were measured since the model was created
+	Base     float64   // latency without queue, seconds
+	Inflow   float64   // slow mean of the measured arrivals
+	Outflow  float64   // slow mean of the arrivals according to queue and throughput
 	Capacity capacity
 	Cold     coldStarts
 	F        features
 	B        bank
+
+	Queued   float64
+	Before   float64     // Queued of the sample before
+	QueuedAt signedInt   // time of the sample, nanoseconds since 1970
+	Growth   signedFloat // of the queue between the last two samples, work per second; below 0 if it shrinks
+	ServedAt signedInt   // time of the last sample of the throughput
+	Ready    int32
+	ReadyAt  signedInt // since when Ready has not changed
+	Starting int32
+	Planned  int32 // replicas of the last plan
+	Known    bool  // the last Observe had evidence of the load
+	Back     backlog
 }
 
 // New returns a Model that knows nothing.
@@ -66,36 +73,53 @@ func usable(v Value) bool { return v.Known && v.V >= 0 && v.V <= maxValue }
 // Observe adds the evidence of a tick. It does not keep the slices of e.
 func (m *Model) Observe(now time.Time, e *Evidence) {
 	s := &m.saved
-	elapsed := float64(now.UnixNano()-s.Last) / 1e9
+	elapsed := float64(now.UnixNano()-int64(s.Last)) / 1e9
 	continuous := s.Last != 0 && elapsed > 0 && elapsed <= maxGap
-	s.Last = now.UnixNano()
+	s.Last = signedInt(now.UnixNano())
 	s.Capacity.newVersion(e.Version)
 	for i := range e.ColdStarts {
 		s.Cold.measure(&e.ColdStarts[i])
 	}
-	m.before = m.queued
-	if usable(e.Queued) {
-		m.queued = e.Queued.V
-	}
-	m.late = e.Late
-	m.measureCapacity(e)
+	m.readQueue(now, e)
+	m.measureCapacity(now, e)
 	rate, known := m.arrivals(e, elapsed, continuous)
-	m.known = known
-	m.ready, m.started = min(max(e.Ready, 0), maxReplicas), int32(min(len(e.Starting), maxReplicas))
+	if ready := min(max(e.Ready, 0), maxReplicas); ready != s.Ready || s.ReadyAt == 0 {
+		s.Ready, s.ReadyAt = ready, signedInt(now.UnixNano())
+	}
+	s.Known, s.Starting = known, int32(min(len(e.Starting), maxReplicas))
 	if !known || !continuous {
 		return
 	}
+	m.measureBase(e, elapsed)
 	s.Observed += elapsed
 	s.Pending += float64(rate * elapsed)
 	s.Time += elapsed
-	m.closeSlots(now)
+	m.closeSlots(now, e.Late)
+}
+
+// readQueue stores a new sample of the queue.
+func (m *Model) readQueue(now time.Time, e *Evidence) {
+	s := &m.saved
+	if !usable(e.Queued) {
+		return
+	}
+	at := signedInt(e.Queued.At.UnixNano())
+	if e.Queued.At.IsZero() {
+		at = signedInt(now.UnixNano())
+	}
+	if elapsed := float64(at-s.QueuedAt) / 1e9; elapsed > 0 {
+		if s.Growth = 0; elapsed <= maxGap {
+			s.Growth = signedFloat((e.Queued.V - s.Queued) / elapsed)
+		}
+		s.Before, s.Queued, s.QueuedAt = s.Queued, e.Queued.V, at
+	}
 }
 
 // arrivals returns the work that arrived per second, and false if that is not known. Without a measurement, it follows from the queue and
 // the throughput. If both are known and differ by more than a factor of two for long, the measurement has another unit or is wrong.
 func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate float64, known bool) {
 	s := &m.saved
-	inferred, exact := m.inferred(e, elapsed, continuous)
+	inferred, exact := m.inferred(e, continuous)
 	if !usable(e.Arrivals) {
 		return inferred, exact || usable(e.Queued) && !s.Measured
 	}
@@ -113,18 +137,18 @@ func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate fl
 }
 
 // inferred returns the arrivals that explain the change of the queue. They are exact if queue and throughput are measured.
-func (m *Model) inferred(e *Evidence, elapsed float64, continuous bool) (rate float64, exact bool) {
+func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool) {
+	s := &m.saved
 	if !usable(e.Queued) || !continuous {
-		return m.saved.F.Level[0], false
+		return s.F.Level[0], false
 	}
-	growth := (m.queued - m.before) / elapsed
 	if usable(e.Served) {
-		return max(e.Served.V+growth, 0), true
+		return max(e.Served.V+float64(s.Growth), 0), true
 	}
-	all := float64(m.ready) * m.saved.Capacity.Value
+	all := float64(s.Ready) * s.Capacity.Value
 	switch {
-	case m.before > 0 || m.queued > 0:
-		return max(all+growth, 0), false
+	case s.Before > 0 || s.Queued > 0:
+		return max(all+float64(s.Growth), 0), false
 	case usable(e.Busy):
 		return all * min(e.Busy.V, 1), false
 	default:
@@ -135,42 +159,48 @@ func (m *Model) inferred(e *Evidence, elapsed float64, continuous bool) (rate fl
 
 // measureCapacity adds a sample of the throughput. The number of replicas must be the same as in the previous tick. A queue while the GPUs
 // are idle is no saturation: the server is stuck, or the queue is not for it.
-func (m *Model) measureCapacity(e *Evidence) {
-	c := &m.saved.Capacity
-	if e.Ready <= 0 || e.Ready != m.ready {
+//
+// The throughput is usually a mean of the last minute, so that the replicas must be the same for a minute. The first samples count at once.
+func (m *Model) measureCapacity(now time.Time, e *Evidence) {
+	s := &m.saved
+	if e.Ready <= 0 || e.Ready != s.Ready {
 		return
 	}
+	waited := s.Before > 0 && usable(e.Queued) && e.Queued.V > 0
 	if !usable(e.Served) {
-		if usable(e.Queued) && m.before > 0 && e.Queued.V > 0 && e.Queued.V < m.before && c.Saturated.Count == 0 {
-			m.measureDrain(e)
+		if waited && s.Growth < 0 && s.Capacity.Saturated.Count == 0 {
+			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false) // the replicas serve at least what the queue shrinks
 		}
 		return
 	}
-	if e.Served.At.Equal(m.served) {
+	at := signedInt(e.Served.At.UnixNano())
+	if at == s.ServedAt {
 		return
 	}
-	m.served = e.Served.At
+	s.ServedAt = at
 	throughput := e.Served.V / float64(e.Ready)
-	saturated := m.before > 0 && usable(e.Queued) && e.Queued.V > 0 && !(usable(e.Busy) && e.Busy.V < 0.5)
-	if m.o.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > m.o.Limit.Seconds() {
+	steady := now.UnixNano()-int64(s.ReadyAt) >= int64(time.Minute) || s.Capacity.Saturated.Count < 3
+	saturated := waited && !(usable(e.Busy) && e.Busy.V < 0.5)
+	if limit := s.O.Limit.Seconds(); s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > limit {
 		// More work at the same time would be too slow: the replica serves less within the limit.
-		throughput, saturated = throughput*max(m.o.Limit.Seconds()/e.Latency.V, 0.5), true
+		throughput, saturated = throughput*max(limit/e.Latency.V, 0.5), true
 	}
-	c.measure(throughput, saturated)
+	if steady || !saturated {
+		s.Capacity.measure(throughput, saturated)
+	}
 }
 
-// measureDrain uses the decrease of the queue as a lower bound of the capacity if neither arrivals nor throughput are measured.
-func (m *Model) measureDrain(e *Evidence) {
-	if elapsed := e.Queued.At.Sub(m.served).Seconds(); !m.served.IsZero() && elapsed >= 1 && elapsed <= maxGap {
-		m.saved.Capacity.measure((m.before-e.Queued.V)/elapsed/float64(e.Ready), false)
+// measureBase learns the latency without queue, which is a part of the time to the first token that more replicas do not change.
+func (m *Model) measureBase(e *Evidence, elapsed float64) {
+	if s := &m.saved; usable(e.Latency) && usable(e.Queued) && e.Queued.V == 0 && s.Before == 0 {
+		s.Base += float64(min(elapsed/(elapsed+600), 1) * (min(e.Latency.V, maxColdStart.Seconds()) - s.Base))
 	}
-	m.served = e.Queued.At
 }
 
 // closeSlots adds the work of the slots that are complete.
-func (m *Model) closeSlots(now time.Time) {
+func (m *Model) closeSlots(now time.Time, measured Value) {
 	s := &m.saved
-	if m.o.Limit <= 0 {
+	if s.O.Limit <= 0 {
 		s.Pending, s.Time = 0, 0 // the objective is not known before the first plan
 		return
 	}
@@ -183,18 +213,18 @@ func (m *Model) closeSlots(now time.Time) {
 	if n == 0 {
 		return
 	}
-	work := s.Pending * x.slot / s.Time
+	work, late := s.Pending*x.slot/s.Time, -1.0
+	if usable(measured) {
+		late = min(measured.V, 1)
+	}
+	s.SlotAt = signedInt(max(now.Unix(), 0))
 	for range n {
-		s.F.add(work, &x, now.Unix())
-		m.s = s.F.signals(&x, now.Unix())
+		s.F.add(work, &x, int64(s.SlotAt))
 		if x.capacity > 0 {
-			late := -1.0
-			if usable(m.late) {
-				late = min(m.late.V, 1)
-			}
-			s.B.step(&s.F, &m.s, &x, m.queued, late)
+			signals := s.F.signals(&x, int64(s.SlotAt))
+			s.B.step(&s.F, &signals, &x, s.Queued, late)
 		}
-		m.back.age()
+		s.Back.age()
 	}
 	s.Pending, s.Time = s.Pending-float64(work*float64(n)), s.Time-float64(float64(n)*x.slot)
 }
@@ -207,7 +237,7 @@ const slotSeconds = 5
 
 // plant returns what is known about the replicas.
 func (m *Model) plant() plant {
-	s, o := &m.saved, &m.o
+	s, o := &m.saved, &m.saved.O
 	lead, perReplica := s.Cold.Lead, s.Capacity.Value
 	if lead <= 0 {
 		lead = initialColdStart
@@ -229,5 +259,5 @@ func (m *Model) plant() plant {
 	}
 	slot := max(slotSeconds, math.Ceil(wait/12))
 	return plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,
-		least: m.l.Min, most: m.l.Max, allowed: max(1-o.Percentile/100, 1e-6), t: m.t}
+		least: s.L.Min, most: s.L.Max, allowed: max(1-o.Percentile/100, 1e-6), t: m.t}
 }

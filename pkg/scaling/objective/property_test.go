@@ -1,0 +1,165 @@
+package objective
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawnValue is a measured value: usual, absent or absurd.
+func drawnValue(t *rapid.T, name string, at time.Time, most float64) Value {
+	switch rapid.IntRange(0, 9).Draw(t, name+" kind") {
+	case 0:
+		return Value{}
+	case 1:
+		return Value{V: rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), -1, 1e300, 1e12}).Draw(t, name+" absurd"), At: at, Known: true}
+	default:
+		return known(rapid.Float64Range(0, most).Draw(t, name), at)
+	}
+}
+
+func drawnEvidence(t *rapid.T, at time.Time) Evidence {
+	e := Evidence{Arrivals: drawnValue(t, "arrivals", at, 20), Served: drawnValue(t, "served", at, 20), Queued: drawnValue(t, "queued", at, 100),
+		Busy: drawnValue(t, "busy", at, 1), Latency: drawnValue(t, "latency", at, 30), Ready: rapid.Int32Range(-1, 20).Draw(t, "ready"),
+		Starting: make([]time.Duration, rapid.IntRange(0, 5).Draw(t, "starting")), Version: rapid.Uint64Range(0, 3).Draw(t, "version")}
+	if rapid.IntRange(0, 5).Draw(t, "cold start") == 0 {
+		e.ColdStarts = []ColdStart{{Total: time.Duration(rapid.Int64Range(-1, 1e12).Draw(t, "total"))}}
+	}
+	return e
+}
+
+func drawnObjective(t *rapid.T) Objective {
+	return Objective{Kind: Kind(rapid.IntRange(0, 3).Draw(t, "kind")), Percentile: rapid.Float64Range(50, 99.99).Draw(t, "percentile"),
+		Limit: time.Duration(rapid.Int64Range(1e6, 4e12).Draw(t, "limit"))}
+}
+
+// TestPlansAreDeterministicAndBounded runs two models with the same evidence, of which one is saved and restored on the way.
+func TestPlansAreDeterministicAndBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, n, o, now := New(), New(), drawnObjective(t), start
+		l := Limits{Min: rapid.Int32Range(0, 3).Draw(t, "min"), Max: rapid.Int32Range(3, 40).Draw(t, "max")}
+		for range rapid.IntRange(1, 40).Draw(t, "ticks") {
+			now = now.Add(time.Duration(rapid.Int64Range(1e9, 4e11).Draw(t, "elapsed")))
+			e := drawnEvidence(t, now)
+			before := m.saved.Planned
+			m.Observe(now, &e)
+			n.Observe(now, &e)
+			p, q := m.Plan(now, o, l), n.Plan(now, o, l)
+			if again := m.Plan(now, o, l); p != q || p.Replicas != again.Replicas {
+				t.Fatalf("plans %+v, %+v and %+v for the same evidence", p, q, again)
+			}
+			sum := int32(0)
+			for _, added := range p.Added {
+				sum += added
+			}
+			if sum != p.Replicas || sum < l.Min || sum > l.Max {
+				t.Fatalf("%+v: the terms add up to %d, limits %+v", p, sum, l)
+			}
+			if !usable(e.Arrivals) && !usable(e.Queued) && p.Replicas < before {
+				t.Fatalf("missing evidence lowers the plan from %d to %d", before, p.Replicas)
+			}
+			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
+				n = restored(t, n)
+			}
+		}
+	})
+}
+
+func restored(t *rapid.T, m *Model) *Model {
+	data, err := m.AppendBinary(nil)
+	if err != nil || len(data) > MaxEncoded {
+		t.Fatalf("%d bytes, error %v, want at most %d", len(data), err, MaxEncoded)
+	}
+	out := New()
+	if err := out.UnmarshalBinary(data); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if again, _ := out.AppendBinary(nil); !bytes.Equal(again, data) {
+		t.Fatal("another encoding after a restart")
+	}
+	return out
+}
+
+// TestMoreLoadNeedsNoFewerReplicas scales the work of a workload whose safe policy decides.
+func TestMoreLoadNeedsNoFewerReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		less, more := New(), New()
+		factor := rapid.Float64Range(1, 5).Draw(t, "factor")
+		o, l, now := Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 1}, Limits{Max: 1000}, start
+		for range rapid.IntRange(2, 60).Draw(t, "ticks") {
+			now = now.Add(5 * time.Second)
+			rate, queue := rapid.Float64Range(0, 20).Draw(t, "rate"), rapid.Float64Range(0, 50).Draw(t, "queue")
+			for m, by := range map[*Model]float64{less: 1, more: factor} {
+				m.Observe(now, &Evidence{Arrivals: known(rate*by, now), Queued: known(queue*by, now), Ready: 2})
+			}
+			if a, b := less.Plan(now, o, l), more.Plan(now, o, l); a.Safe != TooLittleData || a.Replicas > b.Replicas {
+				t.Fatalf("%s for a load, %s for %v times the load", a.Text(), b.Text(), factor)
+			}
+		}
+	})
+}
+
+// TestHostileBytes checks that bytes that AppendBinary did not write are an error and change nothing.
+func TestHostileBytes(t *testing.T) {
+	good, err := New().AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		bad := bytes.Clone(good)
+		switch rapid.IntRange(0, 2).Draw(t, "kind") {
+		case 0:
+			bad = rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+		case 1:
+			bad = bad[:rapid.IntRange(0, len(bad)-1).Draw(t, "length")]
+		default:
+			bad[rapid.IntRange(0, len(bad)-1).Draw(t, "at")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		}
+		if err := New().UnmarshalBinary(bad); !errors.Is(err, ErrEncoding) {
+			t.Fatalf("error %v, want %v", err, ErrEncoding)
+		}
+	})
+}
+
+// TestImplausibleNumbersAreRefused checks bytes with a correct checksum whose numbers would break the arithmetic.
+func TestImplausibleNumbersAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*saved){
+		"not a number": func(s *saved) { s.F.Level[0] = math.NaN() },
+		"infinite":     func(s *saved) { s.Growth = signedFloat(math.Inf(1)) },
+		"negative":     func(s *saved) { s.Capacity.Value = -1 },
+		"index":        func(s *saved) { s.B.Best = numRules },
+		"head":         func(s *saved) { s.F.Head = ringSlots },
+		"count":        func(s *saved) { s.Cold.Total.Count = -1 },
+	} {
+		m := New()
+		change(&m.saved)
+		data, err := m.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := New().UnmarshalBinary(data); !errors.Is(err, ErrEncoding) {
+			t.Errorf("%s: error %v, want %v", name, err, ErrEncoding)
+		}
+	}
+}
+
+// TestTicksDoNotAllocate covers a quiet tick and a tick that completes a slot.
+func TestTicksDoNotAllocate(t *testing.T) {
+	w := newWorkload()
+	w.run(t, time.Hour, 3)
+	e := Evidence{Ready: w.ready}
+	for _, step := range []time.Duration{time.Second, 5 * time.Second} {
+		if n := testing.AllocsPerRun(100, func() {
+			w.now = w.now.Add(step)
+			e.Arrivals, e.Served, e.Queued = known(3, w.now), known(3, w.now), known(0, w.now)
+			w.m.Observe(w.now, &e)
+			w.plan = w.m.Plan(w.now, w.o, w.l)
+		}); n > 0 {
+			t.Errorf("%v allocations in a tick of %v, want none", n, step)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package objective
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLyingMetrics runs a workload whose arrivals are reported 10 times too high, 10 times too low or stuck. Queue and throughput show it:
+// the fleet stays within a factor of two of the fleet with a correct metric, and the work is served.
+func TestLyingMetrics(t *testing.T) {
+	honest := newWorkload()
+	honest.run(t, 2*time.Hour, 4.2)
+	for name, lie := range map[string]func(v float64) float64{
+		"10 times":         func(v float64) float64 { return 10 * v },
+		"a tenth":          func(v float64) float64 { return v / 10 },
+		"stuck at nothing": func(float64) float64 { return 0 },
+	} {
+		w := newWorkload()
+		w.run(t, time.Hour, 4.2)
+		w.change = func(e *Evidence) { e.Arrivals.V = lie(e.Arrivals.V) }
+		w.run(t, 2*time.Hour, 4.2)
+		paid, late := 0.0, 0.0
+		for range 60 {
+			w.run(t, time.Minute, 4.2)
+			paid += float64(w.plan.Replicas) / 60
+			late = max(late, w.queue)
+		}
+		if paid > 2*float64(honest.plan.Replicas) || paid < 4.2 || late > 10*4.2 {
+			t.Errorf("%s: %.1f replicas and up to %.0f in the queue, want at most %d and 42", name, paid, late, 2*honest.plan.Replicas)
+		}
+	}
+}
+
+// TestQueueOnly runs a workload of which only the queue is measured.
+func TestQueueOnly(t *testing.T) {
+	w := newWorkload()
+	w.change = func(e *Evidence) { e.Arrivals, e.Served = Value{}, Value{} }
+	w.run(t, 4*time.Hour, 4.2)
+	if w.plan.Replicas < 5 || w.queue > 4.2*60 {
+		t.Errorf("%s, %.0f queued: want at least 5 replicas and less than a minute of work in the queue", w.plan.Text(), w.queue)
+	}
+	if l := w.m.Learned(); l.Capacity.P50 < 0.3 || l.Capacity.P50 > 1 {
+		t.Errorf("learned capacity %v, want a lower bound of 1 that is not far from it", l.Capacity.P50)
+	}
+}
+
+// TestBusyGPUsConfirmSaturation has a queue although the GPUs are idle: the server is stuck, and its throughput is not the capacity.
+func TestBusyGPUsConfirmSaturation(t *testing.T) {
+	w := newWorkload()
+	w.run(t, time.Hour, 4.2)
+	w.capacity = 0.1
+	w.change = func(e *Evidence) { e.Busy = known(0.05, w.now) }
+	w.run(t, 20*time.Minute, 4.2)
+	if got := w.m.Learned().Capacity.P50; got != 1 {
+		t.Errorf("learned capacity %v from idle GPUs, want 1 as before", got)
+	}
+}
+
+// TestScaleToZeroAndBack has a visit every three hours. A wait of five minutes is longer than a cold start, so that no replica is needed
+// between the visits, and the first request starts one.
+func TestScaleToZeroAndBack(t *testing.T) {
+	w := newWorkload()
+	w.o.Limit = 5 * time.Minute
+	zeros := 0
+	for range 24 {
+		w.run(t, 10*time.Minute, 0.8)
+		if w.plan.Replicas == 0 {
+			t.Fatalf("during a visit: %s", w.plan.Text())
+		}
+		w.run(t, 170*time.Minute, 0)
+		if w.plan.Replicas == 0 {
+			zeros++
+		}
+	}
+	if zeros < 20 {
+		t.Errorf("at zero before %d of 24 visits, want at least 20", zeros)
+	}
+	if l := w.m.Learned(); l.Attained < 0.99 || l.IdleGap < 2*time.Hour {
+		t.Errorf("attained %v, idle gap %v, want 0.99 and about 170m", l.Attained, l.IdleGap)
+	}
+}
