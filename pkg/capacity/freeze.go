@@ -41,7 +41,7 @@ const (
 //	ending    freezeExtends  frozen    writes entries with a later end
 //	any       freezeOver     thawed    restores the owner's list
 //
-// The state ending makes the freeze continuous: it does not end if a rule stops to need it and another rule, or the same one, needs it
+// The state ending makes the freeze continuous: it does not end if a rule stops needing it and another rule, or the same one, needs it
 // again shortly afterwards.
 type freeze struct {
 	Start  int64 `json:"start,omitempty"`
