@@ -151,8 +151,8 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]
 		now := explain.NewSignal(r, i)
-		c := chart{Name: s.Name, Height: signalHeight, Now: now.ValueText(), Of: "target " + explain.FormatValue(s.Target, now.Unit)}
-		if s.Kind == scaling.Total {
+		c := chart{Name: s.Name, Height: signalHeight, Now: now.ValueText(), Of: "target " + now.TargetText()}
+		if s.Kind == scaling.Total && s.Target > 0 {
 			c.Of += " per replica"
 		}
 		column := slices.Index(h.signals, s.Name)

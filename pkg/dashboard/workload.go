@@ -236,7 +236,7 @@ func ruleViews(e explain.Explanation) (all []ruleView) {
 func signalViews(e explain.Explanation, d scaling.Decision) (all []signalView) {
 	for i, s := range e.Signals {
 		all = append(all, signalView{
-			Signal: s, Value: s.ValueText(), Target: explain.FormatValue(s.Target, s.Unit),
+			Signal: s, Value: s.ValueText(), Target: s.TargetText(),
 			Recommends: s.RecommendsText(), Age: s.AgeText(), Pods: s.PodsText(),
 			Warn: d.Status[i] != scaling.SignalOK && d.Status[i] != scaling.SignalUnmeasured,
 		})

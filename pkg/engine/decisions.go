@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
 // Errors of Lookup, each with the reason why a target is not served. A server maps ErrUnknown to "not found" and every other error to
@@ -66,10 +67,12 @@ type Record struct {
 	Before   int32 // the target before the change that this record describes
 	Readings []scaling.Reading
 	Without  []Counterfactual
-	At       time.Time // when it was decided
-	Since    time.Time // since when the target has its value
-	Unseen   bool      // the cluster did not return the scale target at the last tick, so that tick decided nothing
-	Refusal  string    // why the cluster did not return a scale target that exists
+	// Learned is what was learned for the objective of the policy, at most learnedInterval old; nil without an objective.
+	Learned *objective.Learned
+	At      time.Time // when it was decided
+	Since   time.Time // since when the target has its value
+	Unseen  bool      // the cluster did not return the scale target at the last tick, so that tick decided nothing
+	Refusal string    // why the cluster did not return a scale target that exists
 	// Superseded reports that the decision was made with another version of the policy, or for another scale target, than the current one.
 	Superseded bool
 }
@@ -247,7 +250,7 @@ func (b *DecisionStore) CopyRecord(k scaling.Key, r *Record) (ok bool) {
 	*r = Record{
 		Workload: *s.workload, View: s.view, Decision: s.decision.unpack(), Before: s.before,
 		Readings: append(r.Readings[:0], s.readings...), At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
-		Superseded: s.superseded(),
+		Superseded: s.superseded(), Learned: s.learned,
 	}
 	return true
 }

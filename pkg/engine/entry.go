@@ -31,6 +31,9 @@ type workloadEntry struct {
 	without  []Counterfactual // of the last published change
 	at       time.Time
 	since    time.Time
+
+	learned   *objective.Learned // immutable; nil: the policy has no objective
+	learnedAt time.Time
 }
 
 // newWorkloadEntry returns an entry without a decision. Its Operator and bounds are unset; their zero values would mean "at most 0
@@ -180,7 +183,11 @@ type evaluation struct {
 	prior    scaling.Packed // the state before the tick
 	origin   StateOrigin
 	decided  bool
+	model    *objective.Model // nil: the policy has no objective
 }
+
+// learnedInterval is the time between two summaries of what was learned, which need more time than a decision.
+const learnedInterval = 15 * time.Second
 
 // evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
 func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
@@ -191,6 +198,7 @@ func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluati
 	observation := observe(t.view, t.readings)
 	t.decision = scratch.Decide(w.Policy, &observation, now)
 	s.state.Pack(scratch)
+	t.model = scratch.Learned()
 	t.decided = true
 }
 
@@ -222,6 +230,7 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 		s.workload = copied(w)
 	}
 	s.decision.set(&t.decision)
+	s.summarize(t.model, now)
 	s.view, s.at, s.unseen, s.refusal, s.expired, s.origin, s.share = t.view, now, false, "", false, t.origin, -1
 	if !first && before == s.newsworthy() {
 		return Record{}, false, false
@@ -230,6 +239,17 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	news = s.record()
 	news.Before = before.replicas
 	return news, first, true
+}
+
+// summarize updates what readers of the store see of the model. The caller holds the lock.
+func (s *workloadEntry) summarize(m *objective.Model, now time.Time) {
+	switch age := now.Sub(s.learnedAt); {
+	case m == nil:
+		s.learned = nil
+	case s.learned == nil || age < 0 || age >= learnedInterval:
+		learned := m.Learned()
+		s.learned, s.learnedAt = &learned, now
+	}
 }
 
 // miss records that the cluster did not return the scale target in this tick. refusal is the reason if the scale target exists, otherwise
@@ -247,7 +267,7 @@ func (s *workloadEntry) record() Record {
 	return Record{
 		Workload: *s.workload, View: s.view, Decision: s.decision.unpack(), Before: s.before,
 		Readings: slices.Clone(s.readings), Without: s.without, At: s.at, Since: s.since, Unseen: s.unseen, Refusal: s.refusal,
-		Superseded: s.superseded(),
+		Superseded: s.superseded(), Learned: s.learned,
 	}
 }
 

@@ -59,15 +59,18 @@ type Explanation struct {
 	ScaleDownRule     string    `json:"scaleDownRule,omitempty"`
 	ScaledBy          *ScaledBy `json:"scaledBy,omitempty"`
 	Operator          *Operator `json:"operator,omitempty"`
+	// Objective is nil for a policy without an objective.
+	Objective *Objective `json:"objective,omitempty"`
 }
 
 // Signal is one row of the SIGNAL table.
 type Signal struct {
 	Name       string   `json:"name"`
 	Type       string   `json:"type"`
-	Unit       string   `json:"unit"`            // count, percent (as a fraction) or seconds
-	Value      *float64 `json:"value,omitempty"` // absent if it is unknown
-	Target     float64  `json:"target"`
+	Unit       string   `json:"unit"`                 // count, percent (as a fraction) or seconds
+	Value      *float64 `json:"value,omitempty"`      // absent if it is unknown
+	Target     float64  `json:"target"`               // 0 if the signal is only evidence for the objective
+	Measures   string   `json:"measures,omitempty"`   // what the value is evidence of for the objective
 	Recommends *int32   `json:"recommends,omitempty"` // replicas; absent if the signal recommends nothing
 	Age        float64  `json:"ageSeconds"`
 	Reported   int32    `json:"podsReported"` // -1 for a signal that is not read from pods
@@ -120,6 +123,7 @@ func FromRecord(r engine.Record, cluster string) Explanation {
 		Binding: RuleName(r.Workload.Policy, d.Binding, d.BindingIndex), Why: d.Text(r.Workload.Policy),
 		Served: served(r), EarliestScaleDown: d.EarliestScaleDown,
 		ScaledBy: newScaledBy(r.View.ManagedHPA), Operator: NewOperator(r.View), NotDecided: notDecided(&r),
+		Objective: newObjective(&r),
 	}
 	if r.At.IsZero() {
 		e.Binding, e.Why, e.Rules = "", "", []Rule{}
@@ -222,7 +226,8 @@ var units = [...]string{scaling.Count: "count", scaling.Percent: "percent", scal
 // NewSignal returns the row of the signal at index i of the record's policy.
 func NewSignal(r *engine.Record, i int) Signal {
 	s := &r.Workload.Policy.Signals[i]
-	out := Signal{Name: s.Name, Type: s.Type, Unit: units[s.Unit], Target: s.Target, Reported: -1, Ready: r.View.Ready}
+	out := Signal{Name: s.Name, Type: s.Type, Unit: units[s.Unit], Target: s.Target, Measures: s.Measures.String(), Reported: -1,
+		Ready: r.View.Ready}
 	if r.At.IsZero() {
 		out.Note = "not read yet"
 		return out

@@ -31,8 +31,12 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 	signals := picture.Table{Heads: []string{"signal", "type", "value", "target", "recommends", "age", "pods", "note"}}
 	for _, s := range e.Signals {
 		signals.Rows = append(signals.Rows, []any{
-			s.Name, s.Type, s.ValueText(), FormatValue(s.Target, s.Unit), s.RecommendsText(), s.AgeText(), s.PodsText(), s.Note,
+			s.Name, s.Type, s.ValueText(), s.TargetText(), s.RecommendsText(), s.AgeText(), s.PodsText(), s.Note,
 		})
+	}
+	learned := ""
+	if e.Objective != nil && e.Objective.Learned != "" {
+		learned = "LEARNED     " + e.Objective.Learned + "\n"
 	}
 	rules := picture.Table{Heads: []string{"rule", "from -> to", "why"}}
 	for _, r := range e.Rules {
@@ -42,7 +46,7 @@ func (e Explanation) WriteText(w io.Writer, zone *time.Location) error {
 		}
 		rules.Rows = append(rules.Rows, []any{r.Name, fmt.Sprintf("%4d -> %d", r.From, r.To), why})
 	}
-	fmt.Fprintf(out, "%s%s", signals, rules)
+	fmt.Fprintf(out, "%s%s%s", signals, learned, rules)
 	e.writeFooter(out, zone)
 	_, err := io.WriteString(w, out.String())
 	return err
@@ -246,6 +250,14 @@ func (s Signal) PodsText() string {
 		return "-"
 	}
 	return fmt.Sprintf("%d/%d", s.Reported, s.Ready)
+}
+
+// TargetText formats the target, or what the value is evidence of for a signal without a target.
+func (s Signal) TargetText() string {
+	if s.Target == 0 && s.Measures != "" {
+		return "none (" + s.Measures + ")"
+	}
+	return FormatValue(s.Target, s.Unit)
 }
 
 // FormatValue formats a value with about three significant digits. The unit is count, percent (v is a fraction) or seconds.

@@ -72,6 +72,16 @@ var (
 			sendSignalValues},
 		{describe("signal_target", "Target of the signal per replica.", perSignal), sendSignalTargets},
 		{describe("signal_usable", "1 while the signal can raise and lower the target.", perSignal), sendSignalsUsable},
+		{describe("learned_capacity", "Work per second that one replica serves, as learned for the objective of the policy (median).", perPolicy),
+			sendLearnedCapacity},
+		{describe("cold_start_seconds", "Quantiles of the observed time from a decision to a ready replica, by phase; total is the whole time.",
+			append(perPolicy[:2:2], "phase", "quantile")), sendColdStart},
+		{describe("slo_attained_ratio", "Share of the work that met the objective of the policy, over its window; absent until work was "+
+			"observed.", perPolicy), sendAttained},
+		{describe("late_budget_left_ratio", "Share of the late work that the objective allows over its window and that is left.", perPolicy),
+			sendBudget},
+		{describe("objective_safe_policy", "1 while the safe policy decides for an objective, by reason: too-little-load, capacity-unknown, "+
+			"evidence-missing, or slo-missed with the greatest margin.", append(perPolicy[:2:2], "reason")), sendSafePolicy},
 	}
 )
 
@@ -132,7 +142,9 @@ func sendSignalValues(r *engine.Record, send func(float64, ...string)) {
 
 func sendSignalTargets(r *engine.Record, send func(float64, ...string)) {
 	for _, s := range r.Workload.Policy.Signals {
-		send(s.Target, s.Name, s.Type)
+		if s.Target > 0 { // evidence for an objective has no target
+			send(s.Target, s.Name, s.Type)
+		}
 	}
 }
 

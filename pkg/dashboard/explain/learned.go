@@ -1,0 +1,121 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// Objective is the SLO of a workload and what gpuscaler has learned for it.
+type Objective struct {
+	SLO string `json:"slo"` // "99% within 10s (wait)"
+	// SafePolicy is the reason why the safe policy decides and not what was learned; empty: the learned policy decides.
+	SafePolicy string `json:"safePolicy,omitempty"`
+	// Terms are the replicas that each term of the decision adds, without those that add none.
+	Terms []Term `json:"terms,omitempty"`
+	// Learned is what was learned, in one line.
+	Learned  string                  `json:"learned,omitempty"`
+	Capacity *objective.Distribution `json:"capacityPerReplica,omitempty"` // work per second; absent while it is not known
+	// ColdStart is the time from the decision to a ready replica, in seconds; absent until one was observed.
+	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
+	Attained  float64                 `json:"sloAttained"`    // share of the work that met the SLO, 0..1
+	Budget    float64                 `json:"lateBudgetLeft"` // share of the late budget that is left, 0..1
+}
+
+// Term is a part of the replicas that an objective needs.
+type Term struct {
+	Name     string `json:"name"`
+	Replicas int32  `json:"replicas"`
+}
+
+// newObjective returns the objective of a record; nil if the policy has none.
+func newObjective(r *engine.Record) *Objective {
+	o := r.Workload.Policy.Objective
+	if o == nil {
+		return nil
+	}
+	out := &Objective{SLO: scaling.ObjectiveText(o)}
+	if p := r.Decision.Plan; p != nil {
+		if p.Safe != objective.NotSafe {
+			out.SafePolicy = p.Safe.String()
+		}
+		for t := range objective.Terms {
+			if n := p.Added[t]; n != 0 {
+				out.Terms = append(out.Terms, Term{t.String(), n})
+			}
+		}
+	}
+	if l := r.Learned; l != nil {
+		out.Learned, out.Attained, out.Budget = LearnedText(l, o), l.Attained, l.Budget
+		if l.Capacity.P50 > 0 {
+			out.Capacity = &l.Capacity
+		}
+		if l.ColdStart.Count > 0 {
+			out.ColdStart = &l.ColdStart
+		}
+	}
+	return out
+}
+
+// LearnedText returns what was learned about a workload in one line: the capacity of a replica, the cold start, and the attained SLO. A
+// value that the user states in the objective is marked as such.
+func LearnedText(l *objective.Learned, o *objective.Objective) string {
+	return strings.Join([]string{capacityText(l, o), coldStartText(l, o), attainedText(l, o)}, " | ")
+}
+
+func capacityText(l *objective.Learned, o *objective.Objective) string {
+	c := l.Capacity
+	switch {
+	case o.Capacity > 0:
+		return "capacity " + number(o.Capacity) + "/s per replica (from the policy)"
+	case c.P50 <= 0:
+		return "capacity per replica not known yet"
+	case c.Count == 0:
+		return "capacity at least " + number(c.P50) + "/s per replica (no replica was saturated yet)"
+	}
+	return fmt.Sprintf("capacity %s/s per replica (p10 %s, p90 %s, %d observations)", number(c.P50), number(c.P10), number(c.P90), c.Count)
+}
+
+func coldStartText(l *objective.Learned, o *objective.Objective) string {
+	c := l.ColdStart
+	switch {
+	case o.ColdStart > 0:
+		return "cold start " + seconds(o.ColdStart.Seconds()) + " (from the policy)"
+	case c.Count == 0:
+		return "cold start not observed yet"
+	}
+	text := fmt.Sprintf("cold start p50 %s, p95 %s", seconds(c.P50), seconds(c.P95))
+	var phases []string
+	for p, d := range l.Phase {
+		if d.Count > 0 {
+			phases = append(phases, fmt.Sprintf("%s %s", objective.Phase(p), seconds(d.P50)))
+		}
+	}
+	if phases != nil {
+		text += " (" + strings.Join(phases, ", ") + ")"
+	}
+	return text
+}
+
+func attainedText(l *objective.Learned, o *objective.Objective) string {
+	window := o.Window
+	if window <= 0 {
+		window = objective.DefaultWindow
+	}
+	if window = min(window, l.Observed); window < time.Minute {
+		return "SLO not measured yet"
+	}
+	span := fmt.Sprintf("%.0f minutes", window.Minutes())
+	if window >= 2*time.Hour {
+		span = fmt.Sprintf("%.0fh", window.Hours())
+	}
+	return fmt.Sprintf("SLO %.4g%% of the last %s, late budget left %.0f%%", l.Attained*100, span, l.Budget*100)
+}
+
+func number(v float64) string  { return strconv.FormatFloat(v, 'g', 3, 64) }
+func seconds(v float64) string { return fmt.Sprintf("%.0fs", v) }

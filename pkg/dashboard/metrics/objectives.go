@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// safeReasons are the values of the label reason of objective_safe_policy.
+var safeReasons = map[objective.SafeReason]string{objective.TooLittleData: "too-little-load", objective.CapacityUnknown: "capacity-unknown",
+	objective.EvidenceMissing: "evidence-missing", objective.FeedbackFails: "slo-missed"}
+
+func sendLearnedCapacity(r *engine.Record, send func(float64, ...string)) {
+	if l := r.Learned; l != nil && l.Capacity.P50 > 0 {
+		send(l.Capacity.P50)
+	}
+}
+
+func sendColdStart(r *engine.Record, send func(float64, ...string)) {
+	if r.Learned == nil {
+		return
+	}
+	both := func(d objective.Distribution, phase string) {
+		if d.Count > 0 {
+			send(d.P50, phase, "0.5")
+			send(d.P95, phase, "0.95")
+		}
+	}
+	both(r.Learned.ColdStart, "total")
+	for p, d := range r.Learned.Phase {
+		both(d, objective.Phase(p).String())
+	}
+}
+
+// sendAttained sends nothing until the workload had load, because a share of nothing would look like an attained SLO.
+func sendAttained(r *engine.Record, send func(float64, ...string)) {
+	if r.Learned != nil && r.Learned.Observed > 0 {
+		send(r.Learned.Attained)
+	}
+}
+
+func sendBudget(r *engine.Record, send func(float64, ...string)) {
+	if r.Learned != nil && r.Learned.Observed > 0 {
+		send(r.Learned.Budget)
+	}
+}
+
+func sendSafePolicy(r *engine.Record, send func(float64, ...string)) {
+	if p := r.Decision.Plan; p != nil && p.Safe != objective.NotSafe {
+		send(1, safeReasons[p.Safe])
+	}
+}
