@@ -4,10 +4,10 @@
 //
 // # The simulator
 //
-// Time is divided into slots of 5 s. Work arrives in units (requests) and is served first in, first out, by ready replicas that each
-// serve the same amount of work in a slot. A replica that is started in a slot is ready a cold start later and is paid from its start.
-// Replicas are removed at once, the youngest first, so the ready replicas are the smallest target of the last cold start. Work is late if it
-// is not served at the end of the slot in which its allowed wait ends. The capacity of a replica is drawn by seed. No policy knows it except the
+// Time is divided into slots of 5 s. Work arrives in units (requests) and is served first in, first out, by ready replicas that each serve
+// the same amount of work in a slot. A replica that is started in a slot is ready a cold start later and is paid from its start. Replicas
+// are removed at once, the youngest first, so the ready replicas are the smallest target of the last cold start. Work is late if it is not
+// served at the end of the slot in which its allowed wait ends. The capacity of a replica is drawn by seed. No policy knows it except the
 // anchors, whose settings are relative to it.
 //
 // # Scores

@@ -16,7 +16,7 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 const encodingVersion = 1
 
 // MaxEncoded is the greatest length of what AppendBinary appends.
-const MaxEncoded = 6 << 10
+const MaxEncoded = 5 << 10
 
 // AppendBinary appends what was learned. The length does not depend on what was learned.
 func (m *Model) AppendBinary(dst []byte) ([]byte, error) {

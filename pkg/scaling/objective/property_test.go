@@ -23,8 +23,9 @@ func drawnValue(t *rapid.T, name string, at time.Time, most float64) Value {
 }
 
 func drawnEvidence(t *rapid.T, at time.Time) Evidence {
-	e := Evidence{Arrivals: drawnValue(t, "arrivals", at, 20), Served: drawnValue(t, "served", at, 20), Queued: drawnValue(t, "queued", at, 100),
-		Busy: drawnValue(t, "busy", at, 1), Latency: drawnValue(t, "latency", at, 30), Ready: rapid.Int32Range(-1, 20).Draw(t, "ready"),
+	e := Evidence{Arrivals: drawnValue(t, "arrivals", at, 20), Served: drawnValue(t, "served", at, 20),
+		Queued: drawnValue(t, "queued", at, 100),
+		Busy:   drawnValue(t, "busy", at, 1), Latency: drawnValue(t, "latency", at, 30), Ready: rapid.Int32Range(-1, 20).Draw(t, "ready"),
 		Starting: make([]time.Duration, rapid.IntRange(0, 5).Draw(t, "starting")), Version: rapid.Uint64Range(0, 3).Draw(t, "version")}
 	if rapid.IntRange(0, 5).Draw(t, "cold start") == 0 {
 		e.ColdStarts = []ColdStart{{Total: time.Duration(rapid.Int64Range(-1, 1e12).Draw(t, "total"))}}

@@ -79,3 +79,35 @@ func TestScaleToZeroAndBack(t *testing.T) {
 		t.Errorf("attained %v, idle gap %v, want 0.99 and about 170m", l.Attained, l.IdleGap)
 	}
 }
+
+// TestRatesOfAMinute has the evidence of a usual installation: rates over the last minute, which are read every 15 s. After 20 minutes of a
+// load that one replica cannot serve, the capacity is known within 10%.
+func TestRatesOfAMinute(t *testing.T) {
+	w := newWorkload()
+	var arrived, served []float64
+	var sample Evidence
+	n := 0
+	w.change = func(e *Evidence) {
+		arrived, served = append(arrived, e.Arrivals.V), append(served, e.Served.V)
+		if n++; n%3 == 1 {
+			sample = Evidence{Arrivals: known(meanOfLast(arrived, 12), w.now), Served: known(meanOfLast(served, 12), w.now), Queued: e.Queued}
+		}
+		e.Arrivals, e.Served, e.Queued = sample.Arrivals, sample.Served, sample.Queued
+	}
+	w.run(t, 20*time.Minute, 4.2)
+	if got := w.m.Learned().Capacity.P50; got < 0.9 || got > 1.1 {
+		t.Errorf("learned capacity %v after 20 minutes, want 1 within 10%%", got)
+	}
+	w.run(t, 3*time.Hour, 4.2)
+	if w.plan.Safe != NotSafe || w.plan.Replicas < 5 || w.plan.Replicas > 7 || w.queue > 4.2*10 {
+		t.Errorf("after three hours: %s, want 5 to 7 replicas for 4.2/s at 1/s per replica", w.plan.Text())
+	}
+}
+
+func meanOfLast(values []float64, n int) (mean float64) {
+	last := values[max(len(values)-n, 0):]
+	for _, v := range last {
+		mean += v / float64(len(last))
+	}
+	return mean
+}
