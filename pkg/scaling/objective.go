@@ -53,8 +53,8 @@ func (s *State) adoptLearned(p, old *Policy) {
 	}
 }
 
-// sameWork reports whether two versions of a policy measure the same work. Evidence that only one of them has does not matter. A source that
-// changed does, for example requests that become tokens, because the capacity of a replica is then another number.
+// sameWork reports whether two versions of a policy measure the same work. Evidence that only one of them has does not matter. A source
+// that changed does, for example requests that become tokens, because the capacity of a replica is then another number.
 func sameWork(p, old *Policy) bool {
 	for _, m := range [...]Measure{MeasureArrivals, MeasureServed, MeasureQueued, MeasureInFlight} {
 		if p.measured(m, nil) && old.measured(m, nil) && !(p.measured(m, old) && old.measured(m, p)) {

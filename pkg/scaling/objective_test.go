@@ -66,7 +66,8 @@ func newDay(t *testing.T, p *Policy, ready int32) *day {
 	return &day{t: t, p: p, now: nine, ready: ready, cold: time.Minute, s: Seed(p, ready, nine)}
 }
 
-// The load rises: the objective adds replicas, the decision names it, and its terms add up. Then the metrics are missing: nothing is removed.
+// The load rises: the objective adds replicas, the decision names it, and its terms add up. Then the metrics are missing: nothing is
+// removed.
 func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(20*time.Minute, 1, 0, 1)

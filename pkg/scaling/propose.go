@@ -191,8 +191,8 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether a signal is used in the combination. A signal without a target is not. A signal that is stale or has low coverage is used only if it raises the
-// target.
+// counts reports whether a signal is used in the combination. A signal without a target is not. A signal that is stale or has low coverage
+// is used only if it raises the target.
 func (t *tick) counts(i int8) bool {
 	if t.p.Signals[i].isEvidence() {
 		return false

@@ -19,8 +19,8 @@ type starts struct {
 	list     [maxStarts]start // the oldest first
 }
 
-// maxStarts is the number of requests at different times that are followed. If there are more, the two newest count as one that began at the
-// earlier time: the newest replica then seems to start slower than it does.
+// maxStarts is the number of requests at different times that are followed. If there are more, the two newest count as one that began at
+// the earlier time: the newest replica then seems to start slower than it does.
 const maxStarts = 16
 
 // decisionLag limits how long before the scale target changed the decision can have been made. An HPA reads the target every 15 seconds.

@@ -10,7 +10,8 @@ import (
 )
 
 var ruleNames = [numRules]string{
-	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleObjective: "objective", RuleMissing: "missing signal", RuleFallback: "fallback",
+	RuleNone: "none", RulePropose: "signal", RuleCombine: "combine", RuleObjective: "objective",
+	RuleMissing: "missing signal", RuleFallback: "fallback",
 	RuleGrowingDemand: "growing demand", RuleLoading: "loading", RuleTolerance: "tolerance", RulePanic: "panic window",
 	RuleStabilize: "stabilization window", RuleIdle: "cooldown period", RuleRate: "rate limit", RuleForecast: "forecast",
 	RuleScheduleFloor: "schedule floor", RuleScheduleCeiling: "schedule ceiling", RuleAtRisk: "nodes at risk", RuleSurge: "surge",

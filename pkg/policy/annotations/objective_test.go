@@ -49,7 +49,8 @@ func TestAnnotationOfAnObjectiveThatCannotBeParsed(t *testing.T) {
 		"wait=10s percentile=９９":   "percentile is not a percentage",
 	} {
 		p, problems := appliedAnnotations(map[string]string{Objective: text})
-		if p.Objective != nil || !strings.Contains(problems, want) || !strings.Contains(problems, "metadata.annotations[gpuscaler.io/objective]") {
+		if p.Objective != nil || !strings.Contains(problems, want) ||
+			!strings.Contains(problems, "metadata.annotations[gpuscaler.io/objective]") {
 			t.Errorf("%q is %+v with %q, want %q", text, p.Objective, problems, want)
 		}
 	}

@@ -134,8 +134,8 @@ func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Ori
 	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
 }
 
-// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define. With an objective,
-// the queue needs no target.
+// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define. With an
+// objective, the queue needs no target.
 func (f overlay) applySignals(written *spec.Policy, hasObjective bool, w Layer) {
 	if text, ok := w.Values[GPUTarget]; ok {
 		if target := f.amount(w, GPUTarget, text); target != nil {

@@ -220,8 +220,10 @@ func (c *compiler) checkEvidence() {
 		c.Reject(p, "has no evidence of load for the objective: no signal measures arrivals, queued or inFlight",
 			"at least one of: arrivals (a rate in Prometheus), queued (requestsWaiting, redis, kueue, keda), inFlight (requestsRunning)")
 	case o.Kind == objective.InterTokenLatency && count[scaling.MeasureLatency] == 0:
-		c.Reject(p, "has no signal that measures latency, which interTokenLatency needs", "a signal such as {type: vllm, metric: interTokenLatency}")
+		c.Reject(p, "has no signal that measures latency, which interTokenLatency needs",
+			"a signal such as {type: vllm, metric: interTokenLatency}")
 	case o.Kind == objective.Deadline && count[scaling.MeasureQueued] == 0:
-		c.Reject(p, "has no signal that measures queued, which deadline needs", "a signal of type redis, kueue or keda, or one with measures: queued")
+		c.Reject(p, "has no signal that measures queued, which deadline needs",
+			"a signal of type redis, kueue or keda, or one with measures: queued")
 	}
 }

@@ -40,7 +40,8 @@ var docs = map[string]string{
 		"makes the result more exact",
 	"Objective.interTokenLatency": "how long a request may take for each further token, 1ms to 10s; needs a signal that measures this " +
 		"time",
-	"Objective.deadline":   "how long a job may take from its arrival until it is complete, 1m to 168h; needs a signal that measures the queue",
+	"Objective.deadline": "how long a job may take from its arrival until it is complete, 1m to 168h; " +
+		"needs a signal that measures the queue",
 	"Objective.percentile": "share of the requests or jobs that must meet the time, 50 to 99.99",
 	"Objective.capacityPerReplica": "work per second that a replica serves, in the unit of the arrivals (requests or tokens); replaces " +
 		"what is learned",
@@ -55,7 +56,8 @@ var docs = map[string]string{
 	"Signal.target": "desired value: a number per replica (10), or a mean over the ready replicas (80%, 500ms)",
 	"Signal.measures": "what the value is evidence of for the objective. arrivals: work that arrives, per second. queued: work that " +
 		"waits. inFlight: work in progress. served: work that finishes, per second. busy: share of time in which the GPUs work, 0 to 1. " +
-		"latency: the time that the objective limits, in seconds, at its percentile. Only for types prometheus, external and keda, and only with an objective",
+		"latency: the time that the objective limits, in seconds, at its percentile. " +
+		"Only for types prometheus, external and keda, and only with an objective",
 	"Signal.activationTarget": "the workload is active while the value is above this; required for dcgm memory with minReplicas 0, " +
 		"because a loaded model always uses memory",
 	"Signal.metricType": "AverageValue: the reading is a total over the workload. Value: the reading is already a mean over the " +

@@ -7,7 +7,7 @@ type Policy struct {
 	ScaleTargetRef *TargetRef `yaml:"scaleTargetRef,omitempty" default:"none: required in a file"`
 	MinReplicas    *int32     `yaml:"minReplicas,omitempty" default:"1, because 0 needs a signal that exists at zero replicas"`
 	MaxReplicas    *int32     `yaml:"maxReplicas,omitempty" default:"none: required in a file"`
-	CooldownPeriod *Duration  `yaml:"cooldownPeriod,omitempty" default:"5m, as in KEDA; 0 with an objective, which decides when the last replica is removed"`
+	CooldownPeriod *Duration  `yaml:"cooldownPeriod,omitempty" default:"5m, as in KEDA; 0 with an objective, which removes the last replica"`
 	CapacityGroup  string     `yaml:"capacityGroup,omitempty"`
 	Objective      *Objective `yaml:"objective,omitempty" default:"none: every signal has a target"`
 	Signals        []Signal   `yaml:"signals,omitempty"`
@@ -45,7 +45,7 @@ type Signal struct {
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda"`
 
 	Target           *Amount   `yaml:"target,omitempty" default:"none: required without an objective"`
-	Measures         string    `yaml:"measures,omitempty" enum:"arrivals,queued,inFlight,served,busy,latency" default:"by type and metric, as in the table below"`
+	Measures         string    `yaml:"measures,omitempty" enum:"arrivals,queued,inFlight,served,busy,latency" default:"see the table below"`
 	ActivationTarget *Amount   `yaml:"activationTarget,omitempty" default:"0"`
 	MetricType       string    `yaml:"metricType,omitempty" enum:"AverageValue,Value" default:"by type and metric"`
 	Class            string    `yaml:"class,omitempty" enum:"demand,latency,utilization" default:"by type and metric"`

@@ -87,8 +87,8 @@ func TestWhatEachSignalIsEvidenceOf(t *testing.T) {
 	}
 }
 
-// A policy with an objective has no windows, tolerances, rates and cooldown, unless the policy itself writes them: defaults are for policies
-// with explicit targets.
+// A policy with an objective has no windows, tolerances, rates and cooldown, unless the policy itself writes them: defaults are for
+// policies with explicit targets.
 func TestAnObjectiveHasNoDefaultWindows(t *testing.T) {
 	const signals = "  signals: [{name: jobs, type: redis, listName: jobs}]\n"
 	compiled, problems := objectivePolicy(t, "  objective: {deadline: 30m}\n"+signals)
