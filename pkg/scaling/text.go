@@ -54,20 +54,8 @@ func (d *Decision) Text(p *Policy) string {
 // binding rule.
 func (d *Decision) Why(p *Policy) string {
 	all := d.Reasons.All()
-	var causes, effects []string
-	last := len(all) - 1
-	for last >= 0 && (all[last].Rule != d.Binding || all[last].Index != d.BindingIndex) {
-		last--
-	}
-	for i := last; i >= 0 && all[i].Rule != RuleCombine && all[i].Rule != RuleObjective; {
-		effects = append([]string{all[i].Text(p)}, effects...)
-		if all[i].Rule != RuleAtRisk && all[i].Rule != RuleSurge {
-			break
-		}
-		for i--; i >= 0 && all[i].From == all[i].To; {
-			i--
-		}
-	}
+	var causes []string
+	effects := d.bindingEffects(all, p)
 	for _, r := range all {
 		switch {
 		case r.Rule == RuleObjective && d.Plan != nil:
@@ -88,6 +76,25 @@ func (d *Decision) Why(p *Policy) string {
 		return strings.Join(parts, "; ")
 	}
 	return d.Binding.String()
+}
+
+// bindingEffects returns the text of the last rule that changed the target. If that rule adds replicas to the target of another rule, the
+// text of the other rule precedes it.
+func (d *Decision) bindingEffects(all []Reason, p *Policy) (effects []string) {
+	i := len(all) - 1
+	for i >= 0 && (all[i].Rule != d.Binding || all[i].Index != d.BindingIndex) {
+		i--
+	}
+	for i >= 0 && all[i].Rule != RuleCombine && all[i].Rule != RuleObjective {
+		effects = append([]string{all[i].Text(p)}, effects...)
+		if all[i].Rule != RuleAtRisk && all[i].Rule != RuleSurge {
+			break
+		}
+		for i--; i >= 0 && all[i].From == all[i].To; {
+			i--
+		}
+	}
+	return effects
 }
 
 // Text returns the cause of the rule's effect in a few words, without the name of the rule. p must be the policy for which Decide returned

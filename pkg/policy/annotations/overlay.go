@@ -142,6 +142,11 @@ func (f overlay) applySignals(written *spec.Policy, hasObjective bool, w Layer) 
 			f.signal(written, spec.Signal{Name: "gpu", Type: "dcgm", Target: target}, decode.Origin{Field: w.Field(GPUTarget), Text: text})
 		}
 	}
+	f.applyQueue(written, hasObjective, w)
+}
+
+// applyQueue adds the signal named queue.
+func (f overlay) applyQueue(written *spec.Policy, hasObjective bool, w Layer) {
 	source, hasSource := w.Values[QueueSource]
 	depth, hasDepth := w.Values[QueueTarget]
 	if !hasSource && !hasDepth {

@@ -44,7 +44,6 @@ type reactive struct {
 	reactiveSettings
 	capacity float64
 	rate     float64
-	last     int32
 	held     slidingMax
 }
 
@@ -89,7 +88,7 @@ func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
 		for _, window := range []int{12, 60, 180, 720} {
 			for _, drain := range []float64{0, 2, 12} {
 				for floor := range int32(2) {
-					if floor == 0 && r.sparse() == false {
+					if floor == 0 && !r.sparse() {
 						continue
 					}
 					settings := reactiveSettings{target, window, drain, floor}

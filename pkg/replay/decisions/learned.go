@@ -10,16 +10,15 @@ var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // a Monday
 
 // learned runs the product's model. It knows the objective and the bounds.
 type learned struct {
-	m       *objective.Model
-	o       objective.Objective
-	s       setup
-	ages    []time.Duration
-	cold    [1]objective.ColdStart
-	last    int32
-	version uint64
-	r       *run
-	plan    objective.Plan
-	count   [64]int
+	m     *objective.Model
+	o     objective.Objective
+	s     setup
+	ages  []time.Duration
+	cold  [1]objective.ColdStart
+	last  int32
+	r     *run
+	plan  objective.Plan
+	count [64]int
 }
 
 func newLearned(r *run, s setup, percentile float64, t objective.Tuning) *learned {
