@@ -1,7 +1,9 @@
 package annotations
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -50,15 +52,10 @@ func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 }
 
 func (f overlay) applySpec(written *spec.Policy, text, field string) {
-	var node yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
-		f.RejectText(field, text, "is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), "the same YAML as the spec of a file")
+	root := f.parse(text, field)
+	if root == nil {
 		return
 	}
-	if len(node.Content) == 0 {
-		return
-	}
-	root := node.Content[0]
 	inner := decode.Collector{File: f.File, Document: f.Document}
 	var top spec.Policy
 	inner.DecodeNode(root, &top)
@@ -85,6 +82,27 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	}
 	top.Signals, top.Schedules = nil, nil
 	setFields(written, &top)
+}
+
+// parse returns the root of the only YAML document of text. It rejects any other text, and returns nil for it and for an empty text.
+func (f overlay) parse(text, field string) *yaml.Node {
+	const allowed = "one document: the same YAML as the spec of a file"
+	var node, second yaml.Node
+	documents := yaml.NewDecoder(strings.NewReader(text))
+	err := documents.Decode(&node)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		f.RejectText(field, text, "is not YAML: "+strings.TrimPrefix(err.Error(), "yaml: "), allowed)
+		return nil
+	case !errors.Is(documents.Decode(&second), io.EOF):
+		f.RejectText(field, text, "has more text after its first YAML document", allowed)
+		return nil
+	case len(node.Content) == 0:
+		return nil
+	}
+	return node.Content[0]
 }
 
 // tooMany rejects a list that is longer than a policy may have. It is checked before the entries are merged one by one, because the time of
