@@ -1,17 +1,21 @@
 package objective
 
-// Tuning are the constants of the decision. They are the same for every workload; New uses DefaultTuning. The sensitivity table of
-// `make bench-decisions` prints what half and twice each constant costs. Zero turns a part off, for the ablation.
+// Tuning are the constants of the decision. They are the same for every workload; New uses DefaultTuning. Zero turns a part off.
+//
+// `make bench-decisions BENCH_DECISIONS_FLAGS=-vary` prints the results without each part, and with half and twice each constant. The
+// figures here are of 45 cells of six families at 99%, in which the oracle meets the SLO. With the defaults, the model meets it in 42 at
+// 0.98 (median) of the cost of the reactive baseline that is tuned in hindsight.
 type Tuning struct {
 	// Caution is the number of standard errors that are added to the late work of a rule. Blocks of half an hour count as independent. It
-	// protects against a rule that met the objective by luck.
+	// protects against a rule that met the objective by luck. Half: 42 cells at 0.97. Twice: 42 cells at 1.00. Zero: 40 cells.
 	Caution float64
 	// Event is the late work, in cold starts of load, that is assumed of the least cautious rule of a ladder that was not too late: an
-	// event that was not observed yet.
+	// event that was not observed yet. It matters at 99.9% after few hours. Half: 42 cells at 0.98. Twice: 41 cells at 0.97.
 	Event float64
-	// Inherit is the factor on Event for each more cautious rule of the same ladder.
+	// Inherit is the factor on Event for each more cautious rule of the same ladder. Half: 42 cells at 0.98. Twice: 42 cells at 0.99.
 	Inherit float64
 	// Smooth is the share of the late work of a rule that is also assumed of the next more cautious rule of the same ladder.
+	// Half: 42 cells at 0.98. Zero: 40 cells.
 	Smooth float64
 	// Stay is the factor on the cost of the present rule. It prevents changes between rules that cost almost the same.
 	Stay float64
@@ -32,10 +36,10 @@ type Rules uint8
 
 // Values of Rules.
 const (
-	TrendRules  Rules = 1 << iota // that continue a rise of the load
-	SeasonRules                   // that use the time of the day
-	PeakRules                     // that keep replicas for a part of a past peak
-	HourRules                     // whose expected load is the mean of an hour
+	TrendRules  Rules = 1 << iota // that continue a rise of the load; without them, the worst cost is 3.15 of the oracle's and not 1.55
+	SeasonRules                   // that use the time of the day; without them 42 cells at 0.99
+	PeakRules                     // that keep replicas for a part of a past peak; without them 30 cells
+	HourRules                     // whose expected load is the mean of an hour; without them 43 cells at 0.99
 )
 
 // DefaultTuning returns the constants that New uses.
