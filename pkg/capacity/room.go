@@ -6,7 +6,10 @@ import (
 )
 
 // limitOfNodes is the resource name of the limit on the number of a NodePool's nodes. Karpenter 1.15 checks this limit only when it begins
-// to schedule a batch of pods. A NodePool at the limit launches no node, but one batch can exceed the limit.
+// to schedule a batch of pods. A NodePool at the limit launches no node, but one batch can exceed the limit. Therefore only the owner and a
+// schedule set this limit, and no limit cap uses it: the limit caps are limits of the group's resource, which Karpenter checks for each
+// node. The room below the limit is 0 when more nodes exist than it allows. Where a batch exceeds the limit, a return moves fewer replicas
+// than it could, and never too many: the room is computed from the NodeClaims that exist.
 const limitOfNodes = "nodes"
 
 // measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It

@@ -93,8 +93,9 @@ func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testi
 			if sent := notes(c); (len(sent) > 0) != (w.want != "") {
 				t.Errorf("Events %v", sent)
 			}
-			patch := capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: true, Record: `{"v":1}`, Changes: []capacity.Change{
-				{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}}
+			raised := []capacity.Change{
+				{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
+			patch := capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: true, Record: `{"v":1}`, Changes: raised, Overrides: raised}
 			<-c.nodes.Act(g, []capacity.Action{patch})
 			if (len(*applied) > 0) != (w.want == "") {
 				t.Errorf("patches %v", *applied)

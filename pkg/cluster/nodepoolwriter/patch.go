@@ -3,6 +3,7 @@ package nodepoolwriter
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +22,9 @@ type object = *unstructured.Unstructured
 // based on the version of base and each further one on the result of the previous request. The API server returns a conflict if another
 // client changed the NodePool in between.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
+	if err := checkRecorded(p); err != nil {
+		return err
+	}
 	current, err := w.restore(ctx, p, base.Object)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -79,7 +83,7 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 		}
 		desired.SetAnnotations(annotations)
 	}
-	for _, c := range overrides(p) {
+	for _, c := range p.Overrides {
 		value, err := decodeValue(c.To)
 		if err != nil {
 			return err
@@ -98,19 +102,16 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 	return err
 }
 
-// overrides returns every field that gpuscaler overrides after the patch.
-func overrides(p capacity.NodePoolPatch) []capacity.Change {
-	all := append([]capacity.Change(nil), p.Overrides...)
+// checkRecorded returns an error for a patch that overrides a field without listing it in Overrides. The record contains the fields of
+// Overrides, so the original value of any other field could not be restored.
+func checkRecorded(p capacity.NodePoolPatch) error {
 	for _, c := range p.Changes {
-		listed := c.Restore
-		for _, other := range p.Overrides {
-			listed = listed || other.Path().Pointer() == c.Path().Pointer()
-		}
-		if !listed {
-			all = append(all, c)
+		same := func(o capacity.Change) bool { return o.Field == c.Field && o.Resource == c.Resource && o.To == c.To }
+		if !c.Restore && !slices.ContainsFunc(p.Overrides, same) {
+			return fmt.Errorf("NodePool %s: %s is not part of the overrides of the patch, so its original value is not recorded", p.Pool, c.Name())
 		}
 	}
-	return all
+	return nil
 }
 
 func newObject(kind schema.GroupVersionKind, namespace, name string) object {

@@ -110,3 +110,24 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 		t.Errorf("applied %s\nwant %s", s.applied, want)
 	}
 }
+
+// The record contains only the fields of Overrides. A patch that changes another field is refused before any request, because the owner's
+// value of that field would be lost.
+func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
+	weight := capacity.Change{Field: capacity.FieldWeight, From: "20", To: "81", Original: "20"}
+	lower := weight
+	lower.To = "79"
+	for name, overrides := range map[string][]capacity.Change{"not listed": nil, "listed with another value": {lower}} {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+			"metadata": map[string]any{"name": "l40s-spot", "resourceVersion": "1"}, "spec": map[string]any{"weight": int64(20)}}}
+		s := &patchServer{t: t, current: u}
+		client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+		client.PrependReactor("patch", "nodepools", s.patch)
+		w := New(Options{Client: client, Writes: NewWritesMetric(), Log: slog.New(slog.DiscardHandler)})
+		p := capacity.NodePoolPatch{Pool: "l40s-spot", Record: `{"v":1}`, Changes: []capacity.Change{weight}, Overrides: overrides}
+		err := w.Patch(context.Background(), p, karpenter.DecodeNodePool(u))
+		if err == nil || !strings.Contains(err.Error(), "NodePool l40s-spot: weight") || len(s.kinds) > 0 {
+			t.Errorf("%s: %v after the requests %v", name, err, s.kinds)
+		}
+	}
+}

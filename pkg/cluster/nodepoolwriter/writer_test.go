@@ -66,8 +66,9 @@ func newServer(answer func(s *server, version string) error) *server {
 }
 
 func raisedLimit(loosens bool) capacity.NodePoolPatch {
-	return capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: loosens, Changes: []capacity.Change{
-		{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}}
+	raised := []capacity.Change{
+		{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
+	return capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: loosens, Changes: raised, Overrides: raised}
 }
 
 func conflict(s *server) error {

@@ -69,7 +69,8 @@ func NodePools(pools []NodePoolFacts, groups map[string]map[string]string) (foun
 	}
 	for name, p := range byName {
 		if p.Unreadable != "" {
-			found = append(found, p.finding(UnreadablePool, p.Unreadable, "correct the NodePool; gpuscaler does not override it before"))
+			found = append(found, p.finding(UnreadablePool, "gpuscaler cannot read the NodePool, so it does not change it: "+p.Unreadable,
+				"correct the field that the message names; gpuscaler then uses the NodePool again"))
 			continue
 		}
 		if inGroup[name] || p.hasGPUs() {
