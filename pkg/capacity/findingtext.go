@@ -18,7 +18,7 @@ func (f Finding) Text(g *Group) string {
 		return fmt.Sprintf("%s allows several capacity types: gpuscaler does not change it (%d on-demand %s%s); use a NodePool for each type",
 			pool, f.Count, plural(float64(f.Count), "node"), f.price())
 	case FindWeights:
-		return fmt.Sprintf("%s precedes spot NodePool %s by weight: no replica returns to spot; give the spot NodePool the greater weight",
+		return fmt.Sprintf("%s has precedence over spot NodePool %s by weight: no replica returns to spot; give the spot NodePool more weight",
 			pool, g.spotPool())
 	case FindUnmovable:
 		return pool + ": " + f.unmovable()

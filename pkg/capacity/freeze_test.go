@@ -104,6 +104,7 @@ func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 	}
 }
 
+// The probe begins freezeHandover before the freeze for known demand ends, so that it extends the freeze without a gap.
 func TestNoProbeWhileKnownDemandArrives(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
@@ -111,7 +112,7 @@ func TestNoProbeWhileKnownDemandArrives(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
 	c.ahead = []Span{{From: c.now.Add(13 * time.Minute), Until: c.now.Add(3 * time.Hour), GPUs: 2}}
-	c.run(13*time.Minute + freezeInUse - 10*time.Second)
+	c.run(13*time.Minute + freezeInUse - freezeHandover - 10*time.Second)
 	if c.d.Phase != Fallback {
 		t.Errorf("%v while demand arrives", c.d.Phase)
 	}

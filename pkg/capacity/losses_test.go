@@ -188,7 +188,8 @@ func TestEndsOfAProbe(t *testing.T) {
 		"nothing is left to probe with":             {0, 0, time.Minute, nil, PreferSpot},
 		"a pod waits":                               {0, 1, time.Minute, nil, Probing},
 		"replicas are on demand":                    {1, 0, time.Minute, nil, Probing},
-		"its time is over and nothing was launched": {1, 0, 0, nil, PreferSpot},
+		"its time is over and nothing was launched": {1, 0, 0, nil, Returning}, // PreferSpot would not protect the replica
+		"its time is over and only a pod waits":     {0, 1, 0, nil, PreferSpot},
 		"just before its time is over":              {1, 0, time.Millisecond, nil, Probing},
 		"its time is over and a node still boots":   {1, 0, 0, spotNode(Launched, time.Minute), Fallback},
 		"a node has lived for five minutes":         {1, 0, time.Minute, spotNode(Usable, settleTime), Returning},

@@ -133,9 +133,12 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	if h := s.Pools[0].Freeze; h.Empty != upToMinute(end+time.Hour.Milliseconds()) || h.InUse != first.InUse {
 		t.Errorf("%+v: four minutes before its end an entry is freezeRenewal", h)
 	}
-	tick.freezePool(0, freezeInput{tick.at, 0, 0}, true)
-	if h := s.Pools[0].Freeze; h != (freeze{}) {
-		t.Errorf("%+v with nothing to hold", h)
+	for after, want := range []bool{true, false} { // minutes after the freeze was last needed
+		tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute+time.Duration(after)*freezeHandover), &d)
+		tick.freezePool(0, freezeInput{tick.at, 0, 0}, true)
+		if h := s.Pools[0].Freeze; h != (freeze{}) != want {
+			t.Errorf("%+v %d minutes after it was needed", h, after)
+		}
 	}
 }
 
