@@ -30,7 +30,8 @@ func TestAnObjectiveIsExplained(t *testing.T) {
 	if err := e.WriteText(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"WHY         6 replicas: safe policy, because", "LEARNED     capacity", "cold start not observed yet", "none (queued)",
+	for _, want := range []string{"WHY         6 replicas: safe policy, because", "LEARNED     capacity",
+		"cold start not observed yet", "none (queued)",
 		"none (arrivals)"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
