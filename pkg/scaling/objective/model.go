@@ -226,7 +226,8 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 		}
 		s.Back.age()
 	}
-	s.Pending, s.Time = s.Pending-float64(work*float64(n)), s.Time-float64(float64(n)*x.slot)
+	// The rest can be slightly below 0, because the products are rounded.
+	s.Pending, s.Time = max(s.Pending-float64(work*float64(n)), 0), max(s.Time-float64(float64(n)*x.slot), 0)
 }
 
 // initialColdStart is the cold start, in seconds, until one was observed: a node launch with a large image and a model load.

@@ -164,3 +164,21 @@ func TestTicksDoNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestRoundingKeepsTheStateReadable adds ticks of several slots. The rest of the work once was below 0 by a rounding
+// error, and the saved model could then not be read.
+func TestRoundingKeepsTheStateReadable(t *testing.T) {
+	m, now := New(), start
+	for i := range 3000 {
+		now = now.Add(time.Duration(1+i%17) * 5 * time.Second)
+		m.Observe(now, &Evidence{Arrivals: known(0.1+float64(i%7)/3, now), Ready: 1})
+		m.Plan(now, Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 0.3}, Limits{Max: 5})
+		data, err := m.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := New().UnmarshalBinary(data); err != nil {
+			t.Fatalf("tick %d, rest %v in %v s: %v", i, m.saved.Pending, m.saved.Time, err)
+		}
+	}
+}
