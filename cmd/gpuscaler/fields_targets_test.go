@@ -284,7 +284,9 @@ func targetProbes() []fieldProbe {
 
 		{field: "policy spec.objective.wait", was: "10s", is: "2m", with: withObjective(nil), see: targets(backlog)},
 		{field: "policy spec.objective.timeToFirstToken", was: "10s", is: "2m", with: withObjective(nil), see: targets(backlog)},
-		{field: "policy spec.objective.interTokenLatency", was: "50ms", is: "10s", with: withObjective(vllmLatency), see: targets(backlog)},
+		{field: "policy spec.objective.interTokenLatency", was: "50ms", is: "10s",
+			see:  targets(byName(map[string]story{"queue": steady(1), "latency": steady(1), "waiting": steady(0)})),
+			with: joined(withObjective(vllmLatency), edit{"policy spec.objective": fields()})}, // the capacity is not known
 		{field: "policy spec.objective.deadline", was: "2m", is: "1h", with: withObjective(nil),
 			see: targets(byName(map[string]story{"queue": steady(1), "waiting": steady(2000)}))},
 		{field: "policy spec.objective.percentile", was: 99, is: 95, see: refusals, with: withObjective(fields("name", "latency", "type", "vllm",

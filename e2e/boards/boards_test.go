@@ -84,7 +84,7 @@ var quiet = map[string]bool{
 }
 
 // optional matches queries that may return no data although their panel has other queries with data.
-var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings`)
+var optional = regexp.MustCompile(`_starting|gpuscaler_hpa_findings|gpuscaler_rejected_replicas`)
 
 func TestEveryPanelHasData(t *testing.T) {
 	ns, load := suite.Namespace(t, "team"), &exporter.Total{}

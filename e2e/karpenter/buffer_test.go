@@ -119,7 +119,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 		t.Errorf("its owner is %v, so it is not deleted with the Deployment", o)
 	}
 	g.group(t, time.Minute, "two nodes without pods", on(2, 0))
-	g.explained(t, "a CapacityBuffer keeps nodes for 2 replicas")
+	g.explained(t, "CapacityBuffers keep nodes for 2 replicas")
 
 	g.write(t, "chat.yaml", soon("buf", 3))
 	stack.Eventually(t, time.Minute, "a larger buffer for a larger minimum", held("buf", 3))

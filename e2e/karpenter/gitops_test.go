@@ -228,7 +228,7 @@ func TestFluxKeepsWhatIsNotInGitAndWinsWhatIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack.Always(t, 5*time.Second, "the weight is Git's, the limit gpuscaler's", weights(p, 80, "4", true))
-	g.explained(t, "foreign edit: another manager changed weight of flux-spot")
+	g.explained(t, "foreign edit: another field manager changed weight of NodePool flux-spot")
 	g.write(t, "platform.yaml", controller.Platform("mode: auto\n"))
 	stack.Eventually(t, 40*time.Second, "only the fields of Git are left", weights(p, 80, "absent", false))
 }

@@ -84,7 +84,7 @@ func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	if err := pods(t.Context(), 2, corev1.PodSucceeded); err != nil {
 		t.Errorf("the completed pods exist until the end of the test: %v", err)
 	}
-	g.explained(t, "zero limit: no pod", "no zero limit: a pod is pending", " zero limit: no pod")
+	g.explained(t, "zero limit: no pod", "no zero limit: a pod that may need nvidia.com/gpu is pending", " zero limit: no pod")
 }
 
 // cronJob creates a CronJob whose next Job has two pods with one GPU each. It is suspended when the first Job exists. The result is a check

@@ -58,7 +58,7 @@ func atOwnersLimit(t *testing.T, name, resource, raised string) {
 		}
 		return nil
 	})
-	g.explained(t, spot.name+" is at its limit of "+resource)
+	g.explained(t, "NodePool "+spot.name+" has reached limits["+resource+"]")
 
 	touch(t, spot, raised)
 	g.group(t, 2*time.Minute, "after the owner raised the limit, all replicas return to spot", on(4, 0))

@@ -33,13 +33,13 @@ func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 	return p
 }
 
-// withoutCapacity keeps the current replicas, and doubles them while work waits and no replica is starting.
+// withoutCapacity keeps the current replicas, and doubles them while work waits, or tokens take too long, and no replica is starting.
 func (m *Model) withoutCapacity(current int32) int32 {
 	s := &m.saved
-	if s.Queued <= 0 && s.Pending <= 0 {
+	if s.Queued <= 0 && s.Pending <= 0 && !s.Slow {
 		return max(current, min(s.Planned, 1))
 	}
-	if s.Queued > 0 && s.Starting == 0 {
+	if (s.Queued > 0 || s.Slow) && s.Starting == 0 {
 		return max(min(2*current, maxReplicas), 1)
 	}
 	return max(current, 1)

@@ -46,6 +46,7 @@ type saved struct {
 	Starting int32
 	Planned  int32 // replicas of the last plan
 	Known    bool  // the last Observe had evidence of the load
+	Slow     bool  // in the last Observe, the time between two tokens exceeded the limit of the objective
 	Back     backlog
 }
 
@@ -87,6 +88,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 		s.Ready, s.ReadyAt = ready, signedInt(now.UnixNano())
 	}
 	s.Known, s.Starting = known, int32(min(len(e.Starting), maxReplicas))
+	s.Slow = s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > s.O.Limit.Seconds()
 	if !known || !continuous {
 		return
 	}

@@ -111,3 +111,25 @@ func meanOfLast(values []float64, n int) (mean float64) {
 	}
 	return mean
 }
+
+// TestSlowTokensAddReplicas has an objective for the time between two tokens and no known capacity: the replicas are doubled while the tokens
+// take longer than the limit, and stay when the measurement is missing.
+func TestSlowTokensAddReplicas(t *testing.T) {
+	m, now, o := New(), time.Unix(1_700_000_000, 0), Objective{Kind: InterTokenLatency, Limit: 50 * time.Millisecond, Percentile: 95}
+	plan := func(ready int32, latency Value) int32 {
+		now = now.Add(time.Second)
+		e := Evidence{Arrivals: known(1, now), Queued: known(0, now), Latency: latency, Ready: ready}
+		m.Observe(now, &e)
+		return m.Plan(now, o, Limits{Max: 20}).Replicas
+	}
+	plan(2, known(0.02, now)) // the model learns the objective
+	for _, step := range []struct {
+		ready   int32
+		latency Value
+		want    int32
+	}{{2, known(0.04, now), 2}, {2, known(0.06, now), 4}, {4, Value{}, 4}, {4, known(0.2, now), 8}, {8, known(0.03, now), 8}} {
+		if got := plan(step.ready, step.latency); got != step.want {
+			t.Errorf("%d ready, %v between tokens: %d replicas, want %d", step.ready, step.latency, got, step.want)
+		}
+	}
+}
