@@ -112,7 +112,7 @@ func meanOfLast(values []float64, n int) (mean float64) {
 	return mean
 }
 
-// TestSlowTokensAddReplicas has an objective for the time between two tokens and no known capacity: the replicas are doubled while the tokens
+// TestSlowTokensAddReplicas has an objective for the time between two tokens and no known capacity. The replicas are doubled while tokens
 // take longer than the limit, and stay when the measurement is missing.
 func TestSlowTokensAddReplicas(t *testing.T) {
 	m, now, o := New(), time.Unix(1_700_000_000, 0), Objective{Kind: InterTokenLatency, Limit: 50 * time.Millisecond, Percentile: 95}
