@@ -164,8 +164,7 @@ var policyRemovals = []removal{
 			"if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) && !c.Full() {",
 			`if strings.HasPrefix(key, Prefix) && !slices.Contains(known, key) && key == "" {`}}},
 	{what: "the check of the YAML of an annotation", rows: of(inObjects, "a spec that is a list of lists", "a spec that is no YAML"),
-		edits: []edit{{"pkg/policy/annotations/overlay.go", "if err := yaml.Unmarshal([]byte(text), &node); err != nil {",
-			"if err := yaml.Unmarshal([]byte(text), &node); err != nil {\n\t\treturn\n\t} else if err != nil {"}}},
+		edits: []edit{{"pkg/policy/annotations/overlay.go", "case errors.Is(err, io.EOF):", "case err != nil:"}}},
 
 	{what: "the greatest number of problems", rows: of(inObjects, "a spec of ten thousand fields that do not exist"),
 		edits: []edit{{"pkg/policy/decode/collector.go", "maxProblems = 100", "maxProblems = 1 << 30"}}},

@@ -184,6 +184,22 @@ func nodes(spot, onDemand int) func(context.Context) error {
 	}
 }
 
+// nodesOfAnyType returns a check of the number of NodeClaims of both NodePools, all of them ready. Spot may still be unavailable after the
+// test before.
+func nodesOfAnyType(n int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var all error
+		for spot := range n + 1 {
+			err := nodes(spot, n-spot)(ctx)
+			if err == nil {
+				return nil
+			}
+			all = err
+		}
+		return all
+	}
+}
+
 func nodePoolNow(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("karpenter.sh/v1")

@@ -51,7 +51,7 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 		"kubectl -n quota describe resourcequota gpus"))
 	stack.Eventually(t, 30*time.Second, "the metric of the alert names the quota", hasMetric(5,
 		"gpuscaler_rejected_replicas", "kind", "ResourceQuota", "name", "gpus", "namespace", "quota", "policy", "chat"))
-	stack.Eventually(t, time.Minute, "a node for each pod that exists", nodes(3, 0))
+	stack.Eventually(t, time.Minute, "a node for each pod that exists", nodesOfAnyType(3))
 
 	queue(110)
 	stack.Eventually(t, 20*time.Second, "the queue needs eleven replicas", s.Explained(func(e explain.Explanation) error {
@@ -61,7 +61,7 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 		return nil
 	}))
 	stack.Always(t, 15*time.Second, "neither target nor nodes increase for pods that cannot exist", func(ctx context.Context) error {
-		if err := nodes(3, 0)(ctx); err != nil {
+		if err := nodesOfAnyType(3)(ctx); err != nil {
 			return err
 		}
 		return s.Explained(func(e explain.Explanation) error {
@@ -116,7 +116,7 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 
 	queue(20)
 	stack.Eventually(t, time.Minute, "two replicas", s.HasReplicas(2))
-	stack.Eventually(t, 30*time.Second, "a node for each", nodes(2, 0))
+	stack.Eventually(t, 30*time.Second, "a node for each", nodesOfAnyType(2))
 	stack.Eventually(t, 30*time.Second, "the request of a replica is that of its pods", hasMetric(1,
 		"gpuscaler_gpus_per_replica", "namespace", "limitrange", "policy", "chat"))
 	var pods corev1.PodList
@@ -135,7 +135,7 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 		"maximum cpu usage per Container is 2, but limit is 3")))
 	stack.Eventually(t, 30*time.Second, "an Event names the LimitRange", hasEvent(ns, "big", "PodsRejected",
 		"a LimitRange rejects pods of Deployment big", "kubectl -n limitrange describe limitrange"))
-	if err := nodes(2, 0)(t.Context()); err != nil {
+	if err := nodesOfAnyType(2)(t.Context()); err != nil {
 		t.Errorf("a node for a pod that does not exist: %v", err)
 	}
 	queue(0)
