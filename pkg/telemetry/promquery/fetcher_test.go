@@ -255,6 +255,39 @@ func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
 	})
 }
 
+// The server does not respond for a while, or only with responses that are too large. When it responds again, the only namespace has a
+// reading in the next round, however long that took.
+func TestOnlyNamespaceIsReadAtOnceAfterAnOutage(t *testing.T) {
+	for name, outage := range map[string]load{"hangs": {takes: time.Hour}, "too large": {bytes: 1 << 40}, "refused": {refused: true}} {
+		for rounds := range 50 {
+			synctest.Test(t, func(t *testing.T) {
+				query := &fakeQuery{loads: map[string]load{"team": outage}}
+				f := newFetcher(query, fakeLimits)
+				requests := requestsIn("team")
+				read := func() bool {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					defer cancel()
+					got, _ := fetchRound(ctx, f, requests)
+					return got["team"].Known
+				}
+				for range rounds + 1 {
+					if read() {
+						t.Fatalf("%s: a reading during the outage", name)
+					}
+				}
+				query.loads["team"] = load{series: 3}
+				missed := 0
+				for !read() {
+					missed++
+				}
+				if missed > 0 {
+					t.Errorf("%s for %d rounds: %d rounds without a reading after the outage", name, rounds+1, missed)
+				}
+			})
+		}
+	}
+}
+
 func TestNamespaceWithoutAPolicyIsReportedAsOutside(t *testing.T) {
 	query := &fakeQuery{loads: map[string]load{"a": {series: 1}, "b": {series: 1}}, outside: 500}
 	f := newFetcher(query, fakeLimits)
