@@ -202,8 +202,8 @@ var errNotQueried = errors.New("not queried in this round: no time or no query w
 
 // failRound handles a round in which no section succeeded. If the server refused all sections, or if this happened in maxFailedRounds
 // consecutive rounds, the cause is the query or the server and not the series of one namespace. The query is then not divided for
-// undividedInterval rounds. One of several sections for which the time was too short is not refused: an earlier section can have used up the
-// time.
+// undividedInterval rounds. One of several sections for which the time was too short is not refused: an earlier section can have used up
+// the time.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
 	several := len(f.sections) > 1
