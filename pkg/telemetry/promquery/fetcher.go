@@ -21,8 +21,8 @@ const (
 	// undividedInterval is the number of rounds after which a divided query is sent undivided again. It is also the number of rounds
 	// without merges after a merged section failed.
 	undividedInterval = 20
-	// maxFailedRounds is the number of consecutive rounds without any success after which a query is no longer divided. The cause is then
-	// the query or the server, and not the series of one namespace.
+	// maxFailedRounds is the number of consecutive rounds without any success after which division is paused. The cause is then the query or
+	// the server, and not the series of one namespace.
 	maxFailedRounds = 4
 	// maxBackoff is the greatest number of rounds in which a namespace over a limit is not queried. The number of rounds doubles with each
 	// failure.
@@ -47,7 +47,7 @@ type Fetcher struct {
 	sections     []*section    // nil: the query is not divided
 	undividedAt  int           // the round in which the query is sent undivided again
 	mergeAt      int           // the round from which sections are merged
-	pausedUntil  int           // the round before which the query is not divided
+	pausedUntil  int           // the round before which division is paused
 	failedRounds int           // consecutive rounds without success
 	namespaces   []string      // of the requests, sorted
 	violations   map[string]Limit
@@ -64,16 +64,17 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		whole := &part{requests: requests, out: out, limits: f.limits, round: f.round}
 		bytes, err = f.fetchUndivided(ctx, whole)
 		if err == nil {
-			f.sections, f.violations, f.outside, f.failedRounds = nil, nil, nil, 0
+			f.sections, f.violations, f.outside, f.failedRounds, f.pausedUntil = nil, nil, nil, 0, 0
 			return bytes, nil
 		}
-		if limitOf(err) == "" || !f.divide(requests, err) {
+		if limitOf(err) == "" || !f.query.divisible() {
 			return bytes, err
 		}
+		f.divide(requests, err)
 		f.findOutside(whole)
 		source.SetEmpty(out)
-		if ctx.Err() != nil {
-			return bytes, err // no time is left in this round: the next one queries the sections
+		if ctx.Err() != nil || f.paused() {
+			return bytes, err // no time or no query is left in this round: the next one queries the sections
 		}
 	}
 	n, err := f.fetchSections(ctx, requests, out)
@@ -81,10 +82,12 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 }
 
 // fetchUndivided sends the undivided query. If the query is divided, this is a trial of the undivided one, which leaves half of the time to
-// the sections.
+// the sections that are queried in the same round.
 func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64, err error) {
 	if f.sections != nil {
 		whole.series = map[string]int{}
+	}
+	if f.sections != nil && !f.paused() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeLeft(ctx)/2)
 		defer cancel()
@@ -112,27 +115,31 @@ func (f *Fetcher) Violations() (out []Violation) {
 	return out
 }
 
-// divide creates the first sections of a query that failed. It returns false if the query cannot be divided, or if division is paused
-// because it did not help before.
-func (f *Fetcher) divide(requests []source.Request, cause error) bool {
-	if !f.query.divisible() {
-		return false
+// divide creates the first sections of a query that failed, unless it has sections already.
+func (f *Fetcher) divide(requests []source.Request, cause error) {
+	if f.undividedAt = f.round + undividedInterval; f.paused() {
+		f.undividedAt = f.round + 2
 	}
-	namespaces := namespacesOf(requests)
-	if f.round < f.pausedUntil && slices.Equal(namespaces, f.namespaces) {
-		return false
-	}
-	f.undividedAt = f.round + undividedInterval
 	if f.sections != nil {
-		return true
+		return
 	}
-	f.namespaces, f.failedRounds, f.mergeAt = namespaces, 0, 0
-	all := &section{namespaces: namespaces}
-	f.sections = []*section{all}
-	if errors.Is(cause, context.DeadlineExceeded) && len(namespaces) > 1 {
-		f.sections = all.halves() // one section of all namespaces would use up the whole round again
+	f.namespaces, f.failedRounds, f.mergeAt, f.pausedUntil = namespacesOf(requests), 0, 0, 0
+	f.sections = []*section{{namespaces: f.namespaces}}
+	if errors.Is(cause, context.DeadlineExceeded) {
+		f.halve() // one section of all namespaces would use up the whole round again
 	}
-	return true
+}
+
+// paused reports whether division is paused. Each round then sends one query: the undivided one and that of one section in turn. If a
+// section succeeds, division continues in the same round.
+func (f *Fetcher) paused() bool { return f.round < f.pausedUntil }
+
+// halve replaces the sections by two, or by one if there is only one namespace.
+func (f *Fetcher) halve() {
+	all := &section{namespaces: f.namespaces}
+	if f.sections = []*section{all}; len(f.namespaces) > 1 {
+		f.sections = all.halves()
+	}
 }
 
 // findOutside records the namespaces that have no section and more series in the undivided response than a namespace may have. They have no
@@ -163,6 +170,10 @@ func (f *Fetcher) share() promapi.Limits {
 func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
 	f.namespaces = namespacesOf(requests)
 	queue, queries, succeeded := queryOrder(align(f.sections, f.namespaces), f.share(), f.quick), 0, 0
+	most := maxQueries
+	if f.paused() {
+		most = 1
+	}
 	var done []*section
 	for len(queue) > 0 {
 		s := queue[0]
@@ -171,7 +182,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 			done = append(done, s) // a namespace over a limit, which is left out in this round
 			continue
 		}
-		if queries == maxQueries || ctx.Err() != nil {
+		if queries == most || ctx.Err() != nil {
 			s.cause, s.waited = errNotQueried, s.waited+1
 			done = append(done, s)
 			continue
@@ -184,7 +195,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 			done = append(done, s)
 		}
 		if s.cause == nil {
-			succeeded++
+			succeeded, most, f.pausedUntil = succeeded+1, maxQueries, 0
 		} else {
 			err = s.cause
 		}
@@ -201,7 +212,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
 
 // failRound handles a round in which no section succeeded. If the server refused all sections, or if this happened in maxFailedRounds
-// consecutive rounds, the cause is the query or the server and not the series of one namespace. The query is then not divided for
+// consecutive rounds, the cause is the query or the server and not the series of one namespace. Division is then paused for
 // undividedInterval rounds. One of several sections for which the time was too short is not refused: an earlier section can have used up
 // the time.
 func (f *Fetcher) failRound(err error) error {
@@ -213,9 +224,10 @@ func (f *Fetcher) failRound(err error) error {
 	if err == nil {
 		err = errNotQueried
 	}
-	if limitOf(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
-		f.sections, f.violations, f.outside = nil, nil, nil
-		f.pausedUntil = f.round + undividedInterval
+	if !f.paused() && limitOf(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
+		f.halve()
+		f.violations, f.outside = nil, nil
+		f.pausedUntil, f.undividedAt = f.round+1+undividedInterval, f.round+2
 	}
 	return err
 }
@@ -226,9 +238,13 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 ) (pieces []*section, bytes int64) {
 	p := f.partOf(s, requests)
 	left := timeLeft(ctx)
-	limited, cancel := context.WithTimeout(ctx, left/2) // a slow section leaves half of the time to the others
+	limited := left
+	if len(f.sections) > 1 && !f.paused() {
+		limited /= 2 // a slow section leaves half of the time to the others
+	}
+	limitedCtx, cancel := context.WithTimeout(ctx, limited)
 	defer cancel()
-	bytes, err := f.query.run(limited, p)
+	bytes, err := f.query.run(limitedCtx, p)
 	limit := limitOf(err)
 	s.took = left - timeLeft(ctx)
 	s.ok, s.cause, s.limit, s.waited = err == nil, err, "", 0
@@ -242,6 +258,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 			f.mergeAt = f.round + undividedInterval
 		}
 		return s.pieces(p.series, f.share().Series), bytes
+	case f.paused(): // the cause may be the server
 	default:
 		s.limit, s.failures = limit, s.failures+1
 		s.retryAt = f.round + min(1<<min(s.failures-1, 8), maxBackoff)

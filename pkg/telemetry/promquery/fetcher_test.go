@@ -255,35 +255,48 @@ func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
 	})
 }
 
-// The server does not respond for a while, or only with responses that are too large. When it responds again, the only namespace has a
-// reading in the next round, however long that took.
-func TestOnlyNamespaceIsReadAtOnceAfterAnOutage(t *testing.T) {
-	for name, outage := range map[string]load{"hangs": {takes: time.Hour}, "too large": {bytes: 1 << 40}, "refused": {refused: true}} {
-		for rounds := range 50 {
-			synctest.Test(t, func(t *testing.T) {
-				query := &fakeQuery{loads: map[string]load{"team": outage}}
-				f := newFetcher(query, fakeLimits)
-				requests := requestsIn("team")
-				read := func() bool {
-					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-					defer cancel()
-					got, _ := fetchRound(ctx, f, requests)
-					return got["team"].Known
-				}
-				for range rounds + 1 {
-					if read() {
-						t.Fatalf("%s: a reading during the outage", name)
+// The server does not respond for a while, or only with responses that are too large. When it responds again, every namespace has a reading
+// in one of the next two rounds, however long that took, and also if series of other namespaces make the undivided query fail.
+func TestReadingsReturnAtOnceAfterAnOutage(t *testing.T) {
+	outages := map[string]load{"hangs": {takes: time.Hour}, "too large": {bytes: 1 << 40}, "refused": {refused: true}}
+	for name, outage := range outages {
+		for _, c := range []struct{ namespaces, outside int }{{1, 0}, {1, 500}, {3, 0}, {3, 500}, {12, 500}} {
+			for rounds := range 50 {
+				synctest.Test(t, func(t *testing.T) {
+					query := &fakeQuery{loads: map[string]load{}, outside: c.outside}
+					f := newFetcher(query, fakeLimits)
+					var names []string
+					set := func(l load) {
+						for _, n := range names {
+							query.loads[n] = l
+						}
 					}
-				}
-				query.loads["team"] = load{series: 3}
-				missed := 0
-				for !read() {
-					missed++
-				}
-				if missed > 0 {
-					t.Errorf("%s for %d rounds: %d rounds without a reading after the outage", name, rounds+1, missed)
-				}
-			})
+					for i := range c.namespaces {
+						names = append(names, fmt.Sprint("team-", i))
+					}
+					readings := func() (n int) {
+						ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+						defer cancel()
+						got, _ := fetchRound(ctx, f, requestsIn(names...))
+						for _, r := range got {
+							if r.Known {
+								n++
+							}
+						}
+						return n
+					}
+					set(outage)
+					for range rounds + 1 {
+						if readings() > 0 {
+							t.Fatalf("%s: a reading during the outage", name)
+						}
+					}
+					set(load{series: 3})
+					if first := readings(); first < c.namespaces && readings() < c.namespaces {
+						t.Errorf("%s for %d rounds, %+v: not all readings in the second round after the outage", name, rounds+1, c)
+					}
+				})
+			}
 		}
 	}
 }
