@@ -7,7 +7,7 @@ e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karp
 
 e2e: e2e-components ## the end-to-end tests, on real components and loopback only; a test that fails is repeated once, alone, and named
 	@kept=$$(mktemp -d) && trap 'rm -rf "$$kept"' EXIT && mkdir $$kept/rights && cd e2e && \
-	GPUSCALER_E2E_RIGHTS=$$kept/rights $(GOTESTSUM) --format testname --packages ./... --rerun-fails=1 --rerun-fails-max-failures=3 --rerun-fails-report $$kept/again -- -count=1 -timeout 40m && \
+	GPUSCALER_E2E_RIGHTS=$$kept/rights $(GOTESTSUM) --format testname --packages ./... --rerun-fails=1 --rerun-fails-max-failures=12 --rerun-fails-report $$kept/again -- -count=1 -timeout 40m && \
 	$(GO) run ./retries $$kept/again flaky.txt && \
 	{ $(GO) run ./rights $$kept/rights || [ -z "$(STRICT_RIGHTS)" ]; } # STRICT_RIGHTS=1 fails for a permission that no test used. -count=1: the cache of test results does not depend on the product
 
