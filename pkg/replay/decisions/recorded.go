@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
@@ -34,7 +35,7 @@ func recordedFamilies(dir string) (developed, held []family, err error) {
 		for i, n := range bins {
 			work[i] = float64(n)
 		}
-		f := family{rec.name, func(d *trace.Draws) law {
+		f := family{rec.name, func(d *reproducible.Draws) law {
 			return law{base: smooth(work, rec.around), cv: 1, fleet: spread(d, 2, 12), recorded: work}
 		}}
 		if rec.held {

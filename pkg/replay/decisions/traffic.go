@@ -3,7 +3,7 @@ package decisions
 import (
 	"math"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 const (
@@ -14,28 +14,28 @@ const (
 // law is what is random about a workload and what is known in advance.
 type law struct {
 	name     string
-	base     []float64                                      // work per second in each slot, known in advance
-	burst    func(d *trace.Draws, base []float64) []float64 // the rates of one realization; nil: base
-	cv       float64                                        // of the time between arrivals
-	fleet    float64                                        // mean number of busy replicas
-	change   float64                                        // factor on the capacity from a random time on; 0: none
-	recorded []float64                                      // work of each slot, for a recorded trace
+	base     []float64                                             // work per second in each slot, known in advance
+	burst    func(d *reproducible.Draws, base []float64) []float64 // the rates of one realization; nil: base
+	cv       float64                                               // of the time between arrivals
+	fleet    float64                                               // mean number of busy replicas
+	change   float64                                               // factor on the capacity from a random time on; 0: none
+	recorded []float64                                             // work of each slot, for a recorded trace
 }
 
 // family makes a law from a seed.
 type family struct {
 	name string
-	make func(d *trace.Draws) law
+	make func(d *reproducible.Draws) law
 }
 
-func between(d *trace.Draws, low, high float64) float64 { return low + d.Uniform()*(high-low) }
+func between(d *reproducible.Draws, low, high float64) float64 { return low + d.Uniform()*(high-low) }
 
 // spread returns a number whose logarithm is uniform.
-func spread(d *trace.Draws, low, high float64) float64 {
+func spread(d *reproducible.Draws, low, high float64) float64 {
 	return low * math.Exp(d.Uniform()*math.Log(high/low))
 }
 
-func exponential(d *trace.Draws) float64 { return -math.Log(d.Uniform()) }
+func exponential(d *reproducible.Draws) float64 { return -math.Log(d.Uniform()) }
 
 func constant(slots int, rate float64) []float64 {
 	out := make([]float64, slots)
@@ -55,8 +55,8 @@ func daily(slots int, rate, swing, peak float64) []float64 {
 }
 
 // onOff multiplies the rate by factor in bursts at random times.
-func onOff(every, length, factor float64) func(*trace.Draws, []float64) []float64 {
-	return func(d *trace.Draws, base []float64) []float64 {
+func onOff(every, length, factor float64) func(*reproducible.Draws, []float64) []float64 {
+	return func(d *reproducible.Draws, base []float64) []float64 {
 		out := append([]float64(nil), base...)
 		for t := every * exponential(d); t < float64(len(base)); t += every * exponential(d) {
 			end := t + length*(0.5+d.Uniform())
@@ -70,13 +70,13 @@ func onOff(every, length, factor float64) func(*trace.Draws, []float64) []float6
 }
 
 var developed = []family{
-	{"flat", func(d *trace.Draws) law {
+	{"flat", func(d *reproducible.Draws) law {
 		return law{base: constant(6*hour, spread(d, 0.5, 20)), cv: between(d, 0.8, 1.5), fleet: spread(d, 1.5, 15)}
 	}},
-	{"diurnal", func(d *trace.Draws) law {
+	{"diurnal", func(d *reproducible.Draws) law {
 		return law{base: daily(3*day, spread(d, 0.5, 20), between(d, 0.4, 0.9), d.Uniform()), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 15)}
 	}},
-	{"weekly", func(d *trace.Draws) law {
+	{"weekly", func(d *reproducible.Draws) law {
 		base := daily(9*day, spread(d, 0.5, 10), between(d, 0.5, 0.9), d.Uniform())
 		for weekend, i := between(d, 0.05, 0.4), 0; i < len(base); i++ {
 			if i/day%7 >= 5 {
@@ -85,21 +85,21 @@ var developed = []family{
 		}
 		return law{base: base, cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 15)}
 	}},
-	{"bursty", func(d *trace.Draws) law {
+	{"bursty", func(d *reproducible.Draws) law {
 		l := law{base: constant(10*hour, spread(d, 0.2, 5)), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 8)}
 		l.burst = onOff(between(d, 0.3, 1)*hour, between(d, 0.03, 0.17)*hour, between(d, 4, 15))
 		return l
 	}},
-	{"sparse", func(d *trace.Draws) law {
+	{"sparse", func(d *reproducible.Draws) law {
 		// 70% of the minutes are empty: visits of several requests.
 		l := law{base: constant(4*day, spread(d, 0.001, 0.004)), cv: between(d, 1, 2), fleet: spread(d, 0.02, 0.3)}
 		l.burst = onOff(between(d, 0.1, 0.5)*hour, between(d, 0.02, 0.2)*hour, between(d, 3, 12))
 		return l
 	}},
-	{"shift", func(d *trace.Draws) law {
+	{"shift", func(d *reproducible.Draws) law {
 		l := law{base: constant(10*hour, spread(d, 0.5, 10)), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 10)}
 		every := between(d, 2, 5) * hour
-		l.burst = func(d *trace.Draws, base []float64) []float64 {
+		l.burst = func(d *reproducible.Draws, base []float64) []float64 {
 			out, factor, next := append([]float64(nil), base...), 1.0, every*exponential(d)
 			for i := range out {
 				if float64(i) >= next {
@@ -111,10 +111,10 @@ var developed = []family{
 		}
 		return l
 	}},
-	{"flash", func(d *trace.Draws) law {
+	{"flash", func(d *reproducible.Draws) law {
 		l := law{base: daily(2*day, spread(d, 0.5, 10), between(d, 0, 0.5), d.Uniform()), cv: between(d, 1, 1.5), fleet: spread(d, 1.5, 10)}
 		every, factor, decay := between(d, 5, 12)*hour, between(d, 2, 6), between(d, 0.1, 0.4)*hour
-		l.burst = func(d *trace.Draws, base []float64) []float64 {
+		l.burst = func(d *reproducible.Draws, base []float64) []float64 {
 			out := append([]float64(nil), base...)
 			for t := every * exponential(d); t < float64(len(base)); t += every * exponential(d) {
 				for i := int(t); i < len(base); i++ {
@@ -126,7 +126,7 @@ var developed = []family{
 		}
 		return l
 	}},
-	{"rollout", func(d *trace.Draws) law {
+	{"rollout", func(d *reproducible.Draws) law {
 		return law{base: daily(2*day, spread(d, 0.5, 10), between(d, 0.2, 0.7), d.Uniform()), cv: between(d, 1, 1.5), fleet: spread(d, 2, 12),
 			change: spread(d, 0.6, 1.7)}
 	}},
@@ -134,7 +134,7 @@ var developed = []family{
 
 // heldOut are families that were not used while the policy was developed.
 var heldOut = []family{
-	{"office", func(d *trace.Draws) law {
+	{"office", func(d *reproducible.Draws) law {
 		base := daily(7*day, spread(d, 0.5, 8), between(d, 0.3, 0.6), 0.55)
 		weekend := between(d, 0, 0.2)
 		for i := range base {
@@ -147,7 +147,7 @@ var heldOut = []family{
 		}
 		return law{base: base, cv: between(d, 1, 1.5), fleet: spread(d, 1, 10)}
 	}},
-	{"spikes", func(d *trace.Draws) law {
+	{"spikes", func(d *reproducible.Draws) law {
 		base, factor, every := constant(day, spread(d, 0.5, 5)), between(d, 3, 8), int(between(d, 0.7, 1.5)*hour)
 		for i := range base {
 			if i%every < 60 {
@@ -156,12 +156,12 @@ var heldOut = []family{
 		}
 		return law{base: base, cv: 1, fleet: spread(d, 1.5, 8)}
 	}},
-	{"busyday", func(d *trace.Draws) law {
+	{"busyday", func(d *reproducible.Draws) law {
 		l := law{base: daily(2*day, spread(d, 0.5, 8), between(d, 0.3, 0.8), d.Uniform()), cv: between(d, 1, 2), fleet: spread(d, 1.5, 10)}
 		l.burst = onOff(between(d, 0.5, 2)*hour, between(d, 0.05, 0.4)*hour, between(d, 1.5, 4))
 		return l
 	}},
-	{"growth", func(d *trace.Draws) law {
+	{"growth", func(d *reproducible.Draws) law {
 		base, end := constant(day, spread(d, 0.5, 8)), between(d, 2, 5)
 		for i := range base {
 			base[i] *= 1 + (end-1)*float64(i)/float64(len(base))
@@ -172,14 +172,14 @@ var heldOut = []family{
 
 // newLaw returns the law of a family for a seed.
 func (f family) newLaw(seed uint64) law {
-	l := f.make(trace.NewDraws(seed, "law "+f.name))
+	l := f.make(reproducible.NewDraws(seed, "law "+f.name))
 	l.name = f.name
 	return l
 }
 
 // realize draws one run of the law.
 func (l law) realize(seed uint64) *run {
-	d := trace.NewDraws(seed, "realization "+l.name)
+	d := reproducible.NewDraws(seed, "realization "+l.name)
 	r := &run{base: l.base, rate: l.base, change: len(l.base), from: len(l.base) * 6 / 10}
 	if l.burst != nil {
 		r.rate = l.burst(d, l.base)
@@ -203,7 +203,7 @@ func (l law) realize(seed uint64) *run {
 
 // arrivals draws a renewal process whose time runs at the given rates. The time between arrivals is exponential for cv 1 and lognormal
 // otherwise.
-func arrivals(d *trace.Draws, rate []float64, cv float64) []float64 {
+func arrivals(d *reproducible.Draws, rate []float64, cv float64) []float64 {
 	sigma := math.Sqrt(math.Log(1 + cv*cv))
 	interval := func() float64 {
 		if cv == 1 {

@@ -3,6 +3,7 @@ package demo
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -44,7 +45,7 @@ func poolsOf(name string) []string {
 // market returns a week of spot capacity. About every two hours some or all nodes are lost, and capacity returns within an hour.
 func market(pool string, seed uint64) *trace.Spot {
 	const most = 16
-	draws := trace.NewDraws(seed, "demo market "+pool)
+	draws := reproducible.NewDraws(seed, "demo market "+pool)
 	m := &trace.Spot{Name: pool, Duration: 7 * 24 * time.Hour, Initial: most}
 	for now := time.Duration(0); ; {
 		now += minutes(draws, 60, 180)
@@ -62,6 +63,6 @@ func market(pool string, seed uint64) *trace.Spot {
 	}
 }
 
-func minutes(draws *trace.Draws, low, high int) time.Duration {
+func minutes(draws *reproducible.Draws, low, high int) time.Duration {
 	return time.Duration(low+draws.Below(high-low)) * time.Minute
 }

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // Spread is a random duration: log-normal with the given median, at least Min. Sigma 0 means always Median.
@@ -18,7 +18,7 @@ type Spread struct {
 // Fixed returns a duration without variation.
 func Fixed(d time.Duration) Spread { return Spread{Median: d} }
 
-func (s Spread) draw(d *trace.Draws) time.Duration {
+func (s Spread) draw(d *reproducible.Draws) time.Duration {
 	v := time.Duration(float64(float64(s.Median) * d.LogNormal(s.Sigma)))
 	return max(v, s.Min).Truncate(time.Millisecond)
 }

@@ -7,7 +7,7 @@
 // tick of the engine. Events with equal times are processed in the order of their creation, and workloads are sorted by name first,
 // so the result does not depend on the order of the config.
 //
-// Random numbers come from one stream for each purpose (Draws of package trace): another workload, or a policy that starts more
+// Random numbers come from one stream for each purpose (package reproducible): another workload, or a policy that starts more
 // replicas, does not change the numbers of the others. Arithmetic uses integers, or floating-point expressions that a compiler cannot
 // fuse. Therefore a seed gives the same bytes on every machine.
 //

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -46,8 +47,8 @@ type load struct {
 
 	actuator Actuator
 	loadTime Spread
-	random   *trace.Draws // model loads
-	boots    boots        // random numbers for nodes of single replicas
+	random   *reproducible.Draws // model loads
+	boots    boots               // random numbers for nodes of single replicas
 	meter    meter
 }
 

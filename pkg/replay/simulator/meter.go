@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -26,7 +26,7 @@ type scraped struct {
 // meter samples the metrics of a load and stores the readings of the polls.
 type meter struct {
 	phase    float64 // phase of the load's actuator, 0..1
-	random   *trace.Draws
+	random   *reproducible.Draws
 	past     [3]scraped // newest first
 	meanings []Meaning  // by signal
 	readings []scaling.Reading

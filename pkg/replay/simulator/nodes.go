@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // nodes are the pools with their nodes, and the state of the provisioner.
@@ -39,13 +39,13 @@ type pool struct {
 	refusedUntil  time.Duration // end of the insufficient-capacity cache entry
 	refusals      int64
 	boots         boots
-	luck          *trace.Draws // random numbers that choose the lost spot nodes
-	market        *market      // nil: unlimited nodes
-	overridable   *overridable // set if the pool belongs to a capacity group
+	luck          *reproducible.Draws // random numbers that choose the lost spot nodes
+	market        *market             // nil: unlimited nodes
+	overridable   *overridable        // set if the pool belongs to a capacity group
 }
 
 // boots draws the durations of the phases of a node's start.
-type boots struct{ launch, gpuReady, pull *trace.Draws }
+type boots struct{ launch, gpuReady, pull *reproducible.Draws }
 
 func (w *Simulator) newBoots(of string) boots {
 	return boots{launch: w.draws("node launch " + of), gpuReady: w.draws("GPU ready " + of), pull: w.draws("image pull " + of)}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -83,7 +83,9 @@ func (w *Simulator) begin() {
 }
 
 // draws returns the stream of random numbers for a purpose.
-func (w *Simulator) draws(purpose string) *trace.Draws { return trace.NewDraws(w.config.Seed, purpose) }
+func (w *Simulator) draws(purpose string) *reproducible.Draws {
+	return reproducible.NewDraws(w.config.Seed, purpose)
+}
 
 // Engine returns the engine that decides in the simulation.
 func (w *Simulator) Engine() *engine.Engine { return w.engine }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 const benchRows = 100_000
@@ -50,7 +52,7 @@ func benchStream(b *testing.B, tr *Trace) {
 }
 
 func BenchmarkDrawRates(b *testing.B) {
-	for _, family := range []Family{Gamma, Weibull} {
+	for _, family := range []reproducible.Family{reproducible.Gamma, reproducible.Weibull} {
 		b.Run(string(family), func(b *testing.B) {
 			benchStream(b, mustRead(b, "start,rate,cv,family\n0,80,1.7,"+string(family)+"\n600,80,1.7,"+string(family)+"\n", Options{}))
 		})

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // description is the content of a trace.yaml: the path of a trace file and the options for reading it.
@@ -24,30 +26,30 @@ import (
 //	timezone: Europe/Berlin
 //	tokens: {input: {mean: 1200, sigma: 1}, output: {mean: 250, sigma: 0.7}}
 type description struct {
-	APIVersion   string            `yaml:"apiVersion"`
-	Kind         string            `yaml:"kind"`
-	File         string            `yaml:"file"`
-	Format       Format            `yaml:"format"`
-	Columns      Columns           `yaml:"columns"`
-	Where        map[string]string `yaml:"where"`
-	TimeUnit     TimeUnit          `yaml:"timeUnit"`
-	TimeLayout   string            `yaml:"timeLayout"`
-	ServiceUnit  TimeUnit          `yaml:"serviceUnit"`
-	Timezone     string            `yaml:"timezone"`
-	MaxBackwards span              `yaml:"maxBackwards"`
-	DropFailed   bool              `yaml:"dropFailed"`
-	Unit         RateUnit          `yaml:"unit"`
-	Gaps         Gaps              `yaml:"gaps"`
-	Window       span              `yaml:"window"`
-	CV           float64           `yaml:"cv"`
-	Family       Family            `yaml:"family"`
-	From         span              `yaml:"from"`
-	To           span              `yaml:"to"`
-	Duration     span              `yaml:"duration"`
-	Scale        float64           `yaml:"scale"`
-	Seed         uint64            `yaml:"seed"`
-	Tokens       *Tokens           `yaml:"tokens"`
-	MaxRequests  int               `yaml:"maxRequests"`
+	APIVersion   string              `yaml:"apiVersion"`
+	Kind         string              `yaml:"kind"`
+	File         string              `yaml:"file"`
+	Format       Format              `yaml:"format"`
+	Columns      Columns             `yaml:"columns"`
+	Where        map[string]string   `yaml:"where"`
+	TimeUnit     TimeUnit            `yaml:"timeUnit"`
+	TimeLayout   string              `yaml:"timeLayout"`
+	ServiceUnit  TimeUnit            `yaml:"serviceUnit"`
+	Timezone     string              `yaml:"timezone"`
+	MaxBackwards span                `yaml:"maxBackwards"`
+	DropFailed   bool                `yaml:"dropFailed"`
+	Unit         RateUnit            `yaml:"unit"`
+	Gaps         Gaps                `yaml:"gaps"`
+	Window       span                `yaml:"window"`
+	CV           float64             `yaml:"cv"`
+	Family       reproducible.Family `yaml:"family"`
+	From         span                `yaml:"from"`
+	To           span                `yaml:"to"`
+	Duration     span                `yaml:"duration"`
+	Scale        float64             `yaml:"scale"`
+	Seed         uint64              `yaml:"seed"`
+	Tokens       *Tokens             `yaml:"tokens"`
+	MaxRequests  int                 `yaml:"maxRequests"`
 }
 
 // span is a duration in YAML: a string such as "90m", as in a policy, or an integer number of seconds.

@@ -15,7 +15,5 @@
 // rate of more than five minutes is an error unless [Gaps] sets the rate to use. A file that cannot be read is an [*Error] with
 // the file, the line, the found text and the allowed forms.
 //
-// Reproducibility: random numbers are from PCG-DXSM of math/rand/v2, whose sequence is part of Go's compatibility promise. Logarithm and
-// exponential are implemented here (floats.go), because those of package math use assembly or fused multiply-add on some architectures, so
-// that their last bit differs between machines.
+// Random numbers and arithmetic are from package reproducible, so that a seed gives the same requests on every machine.
 package trace

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // arrivals draws the arrivals of one client window by window. Only one window is in memory.
@@ -13,7 +15,7 @@ type arrivals struct {
 	draw   draw
 	next   int // window
 	rank   int // of the client; of equal times the lower rank is first
-	src    source
+	src    reproducible.Draws
 	times  []float64 // arrivals in units of the mean interval, from the start of the window
 	total  float64   // length of the window in mean intervals
 	cursor int
@@ -25,33 +27,33 @@ type arrivals struct {
 //
 // A recorded window has a number n of requests. fill draws n intervals and places them on a circle with the length of the window. It then
 // cuts the circle at a random position, which becomes the border of the window. A long interval is more likely to be cut, so the cut
-// interval is drawn from the distribution of spanning. As a result, every time in the window is equally likely, and the gaps at the borders
+// interval is drawn from the distribution of Intervals.Spanning. As a result, every time in the window is equally likely, and the gaps at the borders
 // are as long as those within the window. (If the first arrival were one interval after the border, each window would begin with a gap.) A
 // fractional n is rounded up with the probability of its fraction.
 func (a *arrivals) fill() {
 	w := a.window
-	a.src = newSource(a.draw.seed, a.client.name, int64(w.at))
+	a.src = reproducible.Numbered(a.draw.seed, a.client.name, int64(w.at))
 	n := wholeCount(w.n, &a.src)
 	a.times, a.cursor = slices.Grow(a.times[:0], n), 0
 	if n == 0 {
 		return
 	}
-	iv := newIntervals(w.family, w.cv)
-	cut := iv.spanning(&a.src)
-	at := mul(a.src.uniform(), cut)
+	iv := reproducible.NewIntervals(w.family, w.cv)
+	cut := iv.Spanning(&a.src)
+	at := reproducible.Mul(a.src.Uniform(), cut)
 	after := cut - at // the part of the cut interval after the cut
 	a.times = append(a.times, at)
 	for range n - 1 {
-		at += iv.next(&a.src)
+		at += iv.Next(&a.src)
 		a.times = append(a.times, at)
 	}
 	a.total = at + after
 }
 
 // wholeCount rounds n up with the probability of its fraction, and down otherwise. The mean of the result is n.
-func wholeCount(n float64, s *source) int {
+func wholeCount(n float64, s *reproducible.Draws) int {
 	whole := math.Floor(n)
-	if frac := n - whole; frac > 0 && s.uniform() < frac {
+	if frac := n - whole; frac > 0 && s.Uniform() < frac {
 		whole++
 	}
 	return int(whole)
@@ -71,7 +73,7 @@ func (a *arrivals) advance(end time.Duration) bool {
 		}
 		share := a.times[a.cursor] / a.total
 		a.cursor++
-		within := min(time.Duration(mul(share, float64(a.window.length))), a.window.length-1)
+		within := min(time.Duration(reproducible.Mul(share, float64(a.window.length))), a.window.length-1)
 		a.head = Request{At: a.window.at + within - a.draw.from, InputTokens: UnknownTokens, OutputTokens: UnknownTokens}
 		a.draw.tokens.fill(&a.head, &a.src)
 		if a.head.At >= end {

@@ -2,6 +2,8 @@ package trace
 
 import (
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // Generate returns the trace of a profile. The requests are generated while the trace is read; the same profile gives the same requests.
@@ -22,9 +24,9 @@ func Generate(p Profile) (*Trace, error) {
 // concurrent use.
 type Generator struct {
 	p         Profile
-	src       source // intervals and tokens
-	burstSrc  source // separate, so that the rate does not change the bursts
-	intervals intervals
+	src       reproducible.Draws // intervals and tokens
+	burstSrc  reproducible.Draws // separate, so that the rate does not change the bursts
+	intervals reproducible.Intervals
 
 	at    time.Duration // start of the step
 	rate  float64       // requests in the step
@@ -49,10 +51,10 @@ func NewGenerator(p Profile) (*Generator, error) {
 }
 
 func newGenerator(p Profile) *Generator {
-	g := &Generator{p: p, intervals: newIntervals(p.Family, p.CV),
-		src: newSource(p.Seed, "arrivals", 0), burstSrc: newSource(p.Seed, "bursts", 0)}
-	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see spanning).
-	g.toGo = mul(g.src.uniform(), g.intervals.spanning(&g.src))
+	g := &Generator{p: p, intervals: reproducible.NewIntervals(p.Family, p.CV),
+		src: reproducible.Numbered(p.Seed, "arrivals", 0), burstSrc: reproducible.Numbered(p.Seed, "bursts", 0)}
+	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see Intervals.Spanning).
+	g.toGo = reproducible.Mul(g.src.Uniform(), g.intervals.Spanning(&g.src))
 	g.nextBurst(0)
 	g.rate = g.requests()
 	return g
@@ -88,8 +90,8 @@ func (g *Generator) step() {
 		return
 	}
 	g.used += g.toGo
-	g.toGo = g.intervals.next(&g.src)
-	within := min(time.Duration(mul(g.used/g.rate, float64(genStep))), genStep-1)
+	g.toGo = g.intervals.Next(&g.src)
+	within := min(time.Duration(reproducible.Mul(g.used/g.rate, float64(genStep))), genStep-1)
 	g.pending = Request{At: g.at + within, InputTokens: UnknownTokens, OutputTokens: UnknownTokens}
 	g.p.Tokens.fill(&g.pending, &g.src)
 	g.waiting = true
@@ -97,7 +99,7 @@ func (g *Generator) step() {
 
 // requests returns the expected number of requests in the genStep that begins at g.at.
 func (g *Generator) requests() float64 {
-	rate := mul(g.p.baseRate(g.at), genStep.Seconds())
+	rate := reproducible.Mul(g.p.baseRate(g.at), genStep.Seconds())
 	if g.p.Bursts.Every == 0 {
 		return rate
 	}
@@ -105,12 +107,12 @@ func (g *Generator) requests() float64 {
 		g.nextBurst(g.burst.To)
 	}
 	if g.at >= g.burst.From {
-		rate = mul(rate, g.p.Bursts.Factor)
+		rate = reproducible.Mul(rate, g.p.Bursts.Factor)
 	}
 	return rate
 }
 
 func (g *Generator) nextBurst(after time.Duration) {
-	wait := time.Duration(mul(g.burstSrc.exponential(), float64(g.p.Bursts.Every)))
+	wait := time.Duration(reproducible.Mul(g.burstSrc.Exponential(), float64(g.p.Bursts.Every)))
 	g.burst = Hours{From: after + wait, To: after + wait + g.p.Bursts.Length}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // gaps returns the times between arrivals, in seconds.
@@ -25,7 +27,7 @@ func TestFlatTrafficHasTheRateAndTheCV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cv := rapid.Float64Range(0.2, 2.5).Draw(t, "cv")
 		p := Profile{Rate: rapid.Float64Range(0.5, 40).Draw(t, "rate"), CV: cv, Seed: rapid.Uint64().Draw(t, "seed"),
-			Family: rapid.SampledFrom([]Family{Gamma, Weibull}).Draw(t, "family")}
+			Family: rapid.SampledFrom([]reproducible.Family{reproducible.Gamma, reproducible.Weibull}).Draw(t, "family")}
 		p.Duration = time.Duration(20_000 / p.Rate * float64(time.Second))
 		tr, err := Generate(p)
 		if err != nil {
@@ -142,8 +144,20 @@ func TestGeneratorAgreesWithGenerate(t *testing.T) {
 	}
 }
 
+// moments returns the mean and the coefficient of variation of n random numbers.
+func moments(n int, draw func() float64) (mean, cv float64) {
+	var sum, squares float64
+	for range n {
+		x := draw()
+		sum += x
+		squares += x * x
+	}
+	mean = sum / float64(n)
+	return mean, math.Sqrt(squares/float64(n)-mean*mean) / mean
+}
+
 func TestTokenDistribution(t *testing.T) {
-	s := newSource(4, "", 0)
+	s := reproducible.Numbered(4, "", 0)
 	d := TokenDist{Mean: 500, Sigma: 1}
 	mean, _ := moments(200_000, func() float64 { return float64(d.draw(&s)) })
 	if !near(mean, 500, 10) {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // Format is the format of a file.
@@ -68,9 +70,9 @@ type Options struct {
 
 	Unit   RateUnit
 	Gaps   Gaps
-	Window time.Duration // length of the window, for a file with a single one
-	CV     float64       // coefficient of variation of the time between arrivals, if the file has none; 0 means 1 (Poisson)
-	Family Family        // if the file has none; "" means Gamma
+	Window time.Duration       // length of the window, for a file with a single one
+	CV     float64             // coefficient of variation of the time between arrivals, if the file has none; 0 means 1 (Poisson)
+	Family reproducible.Family // if the file has none; "" means Gamma
 
 	From, To    time.Duration // the part of the trace, from its start; To 0 means the end
 	Duration    time.Duration // minimum length of the trace
@@ -105,7 +107,7 @@ func (o Options) withDefaults(file string) (Options, error) {
 	o.MaxBackwards = cmp.Or(o.MaxBackwards, DefaultMaxBackwards)
 	o.MaxRequests = cmp.Or(o.MaxRequests, DefaultMaxRequests)
 	o.CV, o.Scale = cmp.Or(o.CV, 1), cmp.Or(o.Scale, 1)
-	o.Unit, o.Family = cmp.Or(o.Unit, PerSecond), cmp.Or(o.Family, Gamma)
+	o.Unit, o.Family = cmp.Or(o.Unit, PerSecond), cmp.Or(o.Family, reproducible.Gamma)
 	if allowed := o.wrong(); allowed != "" {
 		return o, &Error{File: file, Found: "an option out of range", Allowed: allowed}
 	}
@@ -132,7 +134,7 @@ func (o Options) unknownName() string {
 		return "unit perSecond, perMinute or perWindow"
 	case !slices.Contains([]Gaps{RefuseGaps, HoldGaps, ZeroGaps}, o.Gaps):
 		return "gaps hold or zero"
-	case !slices.Contains([]Family{Gamma, Weibull}, o.Family):
+	case !o.Family.Known():
 		return "family Gamma or Weibull"
 	}
 	return ""
@@ -141,7 +143,7 @@ func (o Options) unknownName() string {
 // outOfRange returns the allowed range of the first number that is outside it, or "".
 func (o Options) outOfRange() string {
 	switch {
-	case !(o.CV >= minCV && o.CV <= maxCV):
+	case !(o.CV >= reproducible.MinCV && o.CV <= reproducible.MaxCV):
 		return "cv 0.001 to 1000"
 	case !(o.Scale > 0 && o.Scale <= 1e6):
 		return "scale above 0, to 1e6"
@@ -187,18 +189,17 @@ func (d TokenDist) valid() bool {
 	return d.Mean >= 1 && d.Mean <= maxTokens && d.Sigma >= 0 && d.Sigma <= 5 && d.Max >= 0 && d.Max <= maxTokens
 }
 
-func (d TokenDist) draw(s *source) int {
+func (d TokenDist) draw(s *reproducible.Draws) int {
 	x := d.Mean
 	if d.Sigma > 0 {
-		// The mean of a log-normal is exp(mu + sigma^2/2).
-		x = exp(ln(d.Mean) - mul(0.5, mul(d.Sigma, d.Sigma)) + mul(d.Sigma, s.normal()))
+		x = s.LogNormalWithMean(d.Mean, d.Sigma)
 	}
 	most := float64(cmp.Or(d.Max, defaultMaxTokens))
 	return int(math.Floor(min(max(x, 1), most) + 0.5))
 }
 
 // fill sets each unknown token count of a request to a random count from t. A nil t changes nothing.
-func (t *Tokens) fill(r *Request, s *source) {
+func (t *Tokens) fill(r *Request, s *reproducible.Draws) {
 	if t == nil {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // Profile describes generated traffic. The rate at a time is 0 in idle hours, and otherwise
@@ -17,10 +19,10 @@ type Profile struct {
 	Duration time.Duration // for Generate
 	Seed     uint64
 
-	Rate    float64 // requests/s: the mean of a weekday without bursts, spikes and idle hours
-	CV      float64 // of the time between arrivals; 0 means 1 (Poisson)
-	Family  Family  // "" means Gamma
-	Swing   float64 // 0..1: the day curve runs from Rate*(1-Swing) twelve hours off the peak to Rate*(1+Swing)
+	Rate    float64             // requests/s: the mean of a weekday without bursts, spikes and idle hours
+	CV      float64             // of the time between arrivals; 0 means 1 (Poisson)
+	Family  reproducible.Family // "" means Gamma
+	Swing   float64             // 0..1: the day curve runs from Rate*(1-Swing) twelve hours off the peak to Rate*(1+Swing)
 	Peak    time.Duration
 	Weekend *float64 // factor on Saturday and Sunday; nil means 1
 	Idle    []Hours  // without traffic
@@ -97,7 +99,7 @@ func (p Profile) withDefaults() (Profile, error) {
 		p.CV = 1
 	}
 	if p.Family == "" {
-		p.Family = Gamma
+		p.Family = reproducible.Gamma
 	}
 	if p.Name == "" {
 		p.Name = "generated"
@@ -112,7 +114,7 @@ func (p Profile) wrong() string {
 	switch {
 	case !(p.Rate > 0 && p.Rate <= maxRate):
 		return "rate above 0, to 1e6 requests/s"
-	case !(p.CV >= minCV && p.CV <= maxCV) || !slices.Contains([]Family{Gamma, Weibull}, p.Family):
+	case !(p.CV >= reproducible.MinCV && p.CV <= reproducible.MaxCV) || !p.Family.Known():
 		return "cv 0.001 to 1000, family Gamma or Weibull"
 	case !(p.Swing >= 0 && p.Swing <= 1) || p.Peak < 0 || p.Peak >= day:
 		return "swing 0 to 1, peak from 0 to below 24h"
@@ -162,12 +164,12 @@ func (p Profile) baseRate(at time.Duration) float64 {
 	if p.idle(clock) {
 		return 0
 	}
-	rate := mul(p.Rate, 1+mul(p.Swing, dayCurve(clock-p.Peak)))
+	rate := reproducible.Mul(p.Rate, 1+reproducible.Mul(p.Swing, dayCurve(clock-p.Peak)))
 	if weekday >= 5 && p.Weekend != nil {
-		rate = mul(rate, *p.Weekend)
+		rate = reproducible.Mul(rate, *p.Weekend)
 	}
 	if s := p.Spikes; s.Every > 0 && at%s.Every < s.Length {
-		rate = mul(rate, s.Factor)
+		rate = reproducible.Mul(rate, s.Factor)
 	}
 	return rate
 }
@@ -184,12 +186,12 @@ func (p Profile) clock(at time.Duration) (time.Duration, int) {
 }
 
 // dayCurve returns the daily variation of the rate: 1 at the peak, -1 half a day before and after it, with mean 0. It differs from a cosine
-// by at most 0.02. It uses only sums and products, so that the result is the same on every machine (see floats.go).
+// by at most 0.02. It uses only sums and products, so that the result is the same on every machine.
 func dayCurve(fromPeak time.Duration) float64 {
 	away := fromPeak % day
 	if away < 0 {
 		away += day
 	}
 	x := math.Abs(float64(away)/float64(day/2) - 1) // 1 at the peak, 0 half a day away
-	return mul(mul(x, x), 6-mul(4, x)) - 1
+	return reproducible.Mul(reproducible.Mul(x, x), 6-reproducible.Mul(4, x)) - 1
 }

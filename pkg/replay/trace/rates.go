@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // window is a time span of one client with the number of requests in it, recorded or expected, and the CV and the family of the time
@@ -16,7 +18,7 @@ type window struct {
 	length time.Duration
 	n      float64
 	cv     float64
-	family Family
+	family reproducible.Family
 }
 
 // client is one source of traffic: windows in order, without overlap.
@@ -31,7 +33,7 @@ type sample struct {
 	line   int
 	rate   float64 // in the unit of the option
 	cv     float64
-	family Family
+	family reproducible.Family
 }
 
 // rateBuilder collects the windowed rates of one or several clients.
@@ -60,7 +62,8 @@ func newRateBuilder(o Options) *rateBuilder {
 	return &rateBuilder{o: o, clock: clock{unit: o.TimeUnit, layout: o.TimeLayout, location: o.Location}}
 }
 
-var families = map[string]Family{"": "", "gamma": Gamma, "weibull": Weibull, "exponential": Gamma, "poisson": Gamma}
+var families = map[string]reproducible.Family{"": "", "gamma": reproducible.Gamma, "weibull": reproducible.Weibull,
+	"exponential": reproducible.Gamma, "poisson": reproducible.Gamma}
 
 // ratePositions are the columns of ServeGen's files, which have no header.
 var ratePositions = Columns{Time: "#1", Rate: "#2", CV: "#3", Family: "#4"}
@@ -138,8 +141,8 @@ func (b *rateBuilder) row(p place, l *layout, row []string) *Error {
 	if s.rate == 0 {
 		s.cv = 1 // a window without traffic has no CV; ServeGen writes 0
 	} else if cell = l.cell(row, roleCV); cell != "" {
-		if s.cv, err = strconv.ParseFloat(cell, 64); err != nil || !(s.cv >= 0 && s.cv <= maxCV) {
-			return p.refuse("cv "+quote(cell), fmt.Sprintf("a number 0 to %d", maxCV))
+		if s.cv, err = strconv.ParseFloat(cell, 64); err != nil || !(s.cv >= 0 && s.cv <= reproducible.MaxCV) {
+			return p.refuse("cv "+quote(cell), fmt.Sprintf("a number 0 to %d", reproducible.MaxCV))
 		}
 	}
 	if strings.EqualFold(word, "exponential") || strings.EqualFold(word, "poisson") {

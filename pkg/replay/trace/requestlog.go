@@ -7,13 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // logBuilder collects the rows of a request log in any format.
 type logBuilder struct {
 	o      Options
 	clock  clock
-	thin   source
+	thin   reproducible.Draws
 	all    []Request // At is the time in the file until finish
 	first  int64     // times of the first row,
 	early  int64     // of the earliest row,
@@ -32,7 +34,8 @@ type logCounts struct {
 }
 
 func newLogBuilder(o Options) *logBuilder {
-	return &logBuilder{o: o, clock: clock{unit: o.TimeUnit, layout: o.TimeLayout, location: o.Location}, thin: newSource(o.Seed, "thin", 0)}
+	return &logBuilder{o: o, clock: clock{unit: o.TimeUnit, layout: o.TimeLayout, location: o.Location},
+		thin: reproducible.Numbered(o.Seed, "thin", 0)}
 }
 
 // add adds one row.
@@ -137,7 +140,7 @@ func (b *logBuilder) keep(p place, r Request, hasStatus bool) *Error {
 		b.seen.dropped++
 		return nil
 	}
-	if b.o.Scale < 1 && b.thin.uniform() >= b.o.Scale {
+	if b.o.Scale < 1 && b.thin.Uniform() >= b.o.Scale {
 		return nil
 	}
 	if r.InputTokens == UnknownTokens || r.OutputTokens == UnknownTokens {
@@ -199,7 +202,7 @@ func (b *logBuilder) finish(p place, t *Trace) *Error {
 		origin = time.Duration(b.early)
 		t.Start = time.Unix(0, int64(origin)).UTC()
 	}
-	fill := newSource(b.o.Seed, "tokens", 0)
+	fill := reproducible.Numbered(b.o.Seed, "tokens", 0)
 	for i := range b.all {
 		b.all[i].At -= origin
 		b.o.Tokens.fill(&b.all[i], &fill)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // maxService is the longest service time of a request. A longer one has a wrong unit.
@@ -102,7 +104,7 @@ func (b *logBuilder) serviceTime(p place, l *layout, row []string) (time.Duratio
 	x, err := strconv.ParseFloat(cell, 64)
 	d := time.Duration(0)
 	if err == nil {
-		x = mul(x, float64(perUnit[l.serviceUnit]))
+		x = reproducible.Mul(x, float64(perUnit[l.serviceUnit]))
 		if valid := x >= 0 && x <= float64(maxService); valid { // not for NaN
 			d = time.Duration(math.Round(x))
 		} else {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 const (
@@ -79,7 +81,7 @@ func (s *Spot) readGaps(p place, in io.Reader) *Error {
 	if !(gap >= 0.001 && gap <= 86400) {
 		return p.refuse(fmt.Sprintf("gap_seconds %g", gap), "0.001 to 86400 seconds")
 	}
-	step := time.Duration(mul(gap, 1e9))
+	step := time.Duration(reproducible.Mul(gap, 1e9))
 	if len(body.Data) == 0 || len(body.Data) > maxSpotRows || step > MaxDuration/time.Duration(len(body.Data)) {
 		return p.refuse(fmt.Sprintf("%d counts, %v apart", len(body.Data), step), "1 to 5000000 counts within 400 days")
 	}

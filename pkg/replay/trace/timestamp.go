@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // TimeUnit is the unit of numeric timestamps.
@@ -226,12 +228,12 @@ func (c *clock) float(s string) (int64, clockKind, bool) {
 	}
 	c.exact = true
 	per := float64(perUnit[unit])
-	if mul(x, per) >= 9e18 {
+	if reproducible.Mul(x, per) >= 9e18 {
 		return 0, unset, false
 	}
 	// The integer and the fraction are multiplied separately. Their product as one float64 would be rounded to a multiple of 256 ns.
 	whole := math.Floor(x)
-	return c.sum(int64(whole)*int64(per)+int64(math.Round(mul(x-whole, per))), "", 1)
+	return c.sum(int64(whole)*int64(per)+int64(math.Round(reproducible.Mul(x-whole, per))), "", 1)
 }
 
 // unitOf returns the unit of a number of a time since 1970 by its magnitude. Realistic times do not overlap between units: 1e11 s is in the

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
 // windowLength returns the length of a window: the most frequent time between the starts of two successive windows, and of several equally
@@ -81,11 +83,11 @@ func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (floa
 		per = step
 	}
 	rate := s.rate / per.Seconds()
-	n := mul(s.rate, length.Seconds()/per.Seconds())
+	n := reproducible.Mul(s.rate, length.Seconds()/per.Seconds())
 	if whole := math.Round(n); math.Abs(n-whole) < 1e-6 {
 		n = whole // a recorded rate is an integer divided by the length: 1.3316666666666668/s in 600 s is 799
 	}
-	n = mul(n, b.o.Scale)
+	n = reproducible.Mul(n, b.o.Scale)
 	if !(rate <= maxRate) || !(n <= maxPerWindow) {
 		return 0, p.refuse(fmt.Sprintf("%g requests in a window of %v", n, length),
 			fmt.Sprintf("up to %g requests/s and %d a window; or another unit", maxRate, maxPerWindow))
@@ -165,7 +167,7 @@ func spread(out []Window, width, at time.Duration, w window) {
 			return
 		}
 		if shared > 0 {
-			o.Requests += mul(w.n, float64(shared)/float64(w.length))
+			o.Requests += reproducible.Mul(w.n, float64(shared)/float64(w.length))
 		}
 	}
 }

@@ -1,12 +1,12 @@
-package trace
+package reproducible
 
 import "math"
 
 // Logarithm, exponential and log-gamma with the same bits on every architecture. Package math does not promise that: math.Exp is assembly
-// on amd64, arm64 and s390x, and on arm64 the compiler fuses x*y+z into one rounding. mul rounds a product separately, because an explicit
-// conversion prevents fusion (language specification). Frexp, Ldexp, Floor and Sqrt are exact everywhere.
+// on amd64, arm64 and s390x, and on arm64 the compiler fuses x*y+z into one rounding. Frexp, Ldexp, Floor and Sqrt are exact everywhere.
 
-func mul(a, b float64) float64 { return float64(a * b) }
+// Mul returns a*b, rounded before any sum: an explicit conversion prevents fusion (language specification).
+func Mul(a, b float64) float64 { return float64(a * b) }
 
 const (
 	ln2Hi = 6.93147180369123816490e-01
@@ -23,12 +23,12 @@ func ln(x float64) float64 {
 	}
 	f, k := frac-1, float64(exp)
 	s := f / (2 + f)
-	s2 := mul(s, s)
-	s4 := mul(s2, s2)
-	t1 := mul(s2, horner(s4, 6.666666666666735130e-01, 2.857142874366239149e-01, 1.818357216161805012e-01, 1.479819860511658591e-01))
-	t2 := mul(s4, horner(s4, 3.999999999940941908e-01, 2.222219843214978396e-01, 1.531383769920937332e-01))
-	half := mul(0.5, mul(f, f))
-	return mul(k, ln2Hi) - ((half - (mul(s, half+(t1+t2)) + mul(k, ln2Lo))) - f)
+	s2 := Mul(s, s)
+	s4 := Mul(s2, s2)
+	t1 := Mul(s2, horner(s4, 6.666666666666735130e-01, 2.857142874366239149e-01, 1.818357216161805012e-01, 1.479819860511658591e-01))
+	t2 := Mul(s4, horner(s4, 3.999999999940941908e-01, 2.222219843214978396e-01, 1.531383769920937332e-01))
+	half := Mul(0.5, Mul(f, f))
+	return Mul(k, ln2Hi) - ((half - (Mul(s, half+(t1+t2)) + Mul(k, ln2Lo))) - f)
 }
 
 // exp returns e to the power of x within 1 ulp: 0 below about -745, +Inf above about 709. Method and coefficients: FreeBSD msun e_exp.c,
@@ -40,13 +40,13 @@ func exp(x float64) float64 {
 	if x < -745.13 {
 		return 0
 	}
-	k := math.Floor(mul(x, math.Log2E) + 0.5)
-	hi, lo := x-mul(k, ln2Hi), mul(k, ln2Lo)
+	k := math.Floor(Mul(x, math.Log2E) + 0.5)
+	hi, lo := x-Mul(k, ln2Hi), Mul(k, ln2Lo)
 	r := hi - lo
-	t := mul(r, r)
-	c := r - mul(t, horner(t, 1.66666666666666657415e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
+	t := Mul(r, r)
+	c := r - Mul(t, horner(t, 1.66666666666666657415e-01, -2.77777777770155933842e-03, 6.61375632143793436117e-05,
 		-1.65339022054652515390e-06, 4.13813679705723846039e-08))
-	y := 1 - ((lo - mul(r, c)/(2-c)) - hi)
+	y := 1 - ((lo - Mul(r, c)/(2-c)) - hi)
 	return math.Ldexp(y, int(k))
 }
 
@@ -54,7 +54,7 @@ func exp(x float64) float64 {
 func horner(x float64, c ...float64) float64 {
 	y := c[len(c)-1]
 	for i := len(c) - 2; i >= 0; i-- {
-		y = mul(y, x) + c[i]
+		y = Mul(y, x) + c[i]
 	}
 	return y
 }
@@ -64,10 +64,10 @@ func horner(x float64, c ...float64) float64 {
 func lnGamma(x float64) float64 {
 	product := 1.0
 	for x < 10 {
-		product = mul(product, x)
+		product = Mul(product, x)
 		x++
 	}
 	inv := 1 / x
-	series := mul(inv, horner(mul(inv, inv), 1.0/12, -1.0/360, 1.0/1260, -1.0/1680, 1.0/1188))
-	return mul(x-0.5, ln(x)) - x + 0.91893853320467274178 + series - ln(product)
+	series := Mul(inv, horner(Mul(inv, inv), 1.0/12, -1.0/360, 1.0/1260, -1.0/1680, 1.0/1188))
+	return Mul(x-0.5, ln(x)) - x + 0.91893853320467274178 + series - ln(product)
 }

@@ -1,0 +1,75 @@
+package trace
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+)
+
+// The expected number of arrivals is the same in each tenth of a window, including the first and the last one.
+func TestRateAtTheBordersOfAWindow(t *testing.T) {
+	for _, family := range []reproducible.Family{reproducible.Gamma, reproducible.Weibull} {
+		a := arrivals{client: &client{name: string(family)}, draw: draw{seed: 2}}
+		var tenths [10]int
+		const windows, each = 4000, 25
+		for i := range windows {
+			a.window = window{at: time.Duration(i), length: 1000 * time.Second, n: each, cv: 3, family: family}
+			a.fill()
+			if len(a.times) != each || !slices.IsSorted(a.times) || a.times[each-1] > a.total {
+				t.Fatalf("window %d: %d arrivals, sorted %v", i, len(a.times), slices.IsSorted(a.times))
+			}
+			for _, x := range a.times {
+				tenths[min(int(10*x/a.total), 9)]++
+			}
+		}
+		for i, n := range tenths {
+			if got := float64(n) / (windows * each / 10); math.Abs(got-1) > 0.05 {
+				t.Errorf("%s: tenth %d of the window has %.3f of its share", family, i, got)
+			}
+		}
+	}
+}
+
+func TestFractionalCountIsCorrectOnAverage(t *testing.T) {
+	s := reproducible.Numbered(1, "", 0)
+	mean, _ := moments(100_000, func() float64 { return float64(wholeCount(2.3, &s)) })
+	if math.Abs(mean-2.3) > 0.01 {
+		t.Errorf("mean %v, want 2.3", mean)
+	}
+}
+
+// The test compares hashes of generated traffic with fixed values. They must be the same on amd64 and on arm64, where the compiler may fuse
+// multiplications and additions, so that a seed gives the same traffic on every machine. If these values change, the result of every replay
+// with a seed changes.
+func TestSeedsAreReproducible(t *testing.T) {
+	rates := "0,1.33,8.6,Weibull,0,0\n600,2.7,1.2,Gamma,0,0\n1200,0.31,0.4,Weibull,0,0\n" +
+		"1800,0.77,1,Gamma,0,0\n2400,1.01,40,Gamma,0,0\n3000,0.5,0.2,Gamma,0,0\n"
+	tokens := &Tokens{Input: TokenDist{Mean: 1000, Sigma: 1.2}, Output: TokenDist{Mean: 200, Sigma: 0.7, Max: 2000}}
+	got := map[string]string{"rates": fingerprint(mustRead(t, rates, Options{Seed: 42, Tokens: tokens}))}
+	for _, name := range PresetNames() {
+		p, _ := Preset(name)
+		p.Seed, p.Duration = 42, min(p.Duration, 30*time.Hour)
+		got[name] = fingerprint(mustGenerate(t, p))
+	}
+	weibull, _ := Preset("diurnal")
+	weibull.Family, weibull.CV = reproducible.Weibull, 2.5
+	got["weibull"] = fingerprint(mustGenerate(t, weibull))
+	want := map[string]string{
+		"rates":   "a9e1104538facaae",
+		"flat":    "7b52e0885ea4096d",
+		"diurnal": "c41554154a504a35",
+		"office":  "84b27fa1b4b8411c",
+		"bursty":  "1b3a1652c9ce08d1",
+		"nights":  "8bd1963dc9573ac5",
+		"spikes":  "c3ff4a7ac2753e1a",
+		"weibull": "3249c59b73243f8b",
+	}
+	for name, print := range got {
+		if want[name] != print {
+			t.Errorf("%q: %q,", name, print)
+		}
+	}
+}
