@@ -13,6 +13,7 @@ type learner struct {
 	at     int64           // of the newest tick that the model observed
 	plan   *objective.Plan // immutable
 	starts starts
+	keep   keep
 	ages   []time.Duration // memory for objective.Evidence
 	cold   []objective.ColdStart
 }
@@ -35,56 +36,14 @@ func (s *State) Learned() *objective.Model {
 	return s.learner.model
 }
 
-// Restore sets what was learned about the workload, for example by the previous leader. It has no effect after the first tick, and for a
-// policy without an objective.
-func (s *State) Restore(p *Policy, m *objective.Model) {
-	if p.Objective != nil && m != nil && s.learner == nil {
-		s.policy, s.learner = p, &learner{model: m, at: -maxStamp}
-	}
-}
-
 // adoptLearned keeps what was learned if the policy p still has an objective and measures the same work as the policy old.
 func (s *State) adoptLearned(p, old *Policy) {
 	switch {
 	case p.Objective == nil:
 		s.learner = nil
-	case s.learner == nil || old != nil && !sameWork(p, old):
+	case s.learner == nil || old != nil && !p.Work().Same(old.Work()):
 		s.learner = &learner{model: objective.New(), at: -maxStamp}
 	}
-}
-
-// sameWork reports whether two versions of a policy measure the same work. Evidence that only one of them has does not matter. A source
-// that changed does, for example requests that become tokens, because the capacity of a replica is then another number.
-func sameWork(p, old *Policy) bool {
-	for _, m := range [...]Measure{MeasureArrivals, MeasureServed, MeasureQueued, MeasureInFlight} {
-		if p.measured(m, nil) && old.measured(m, nil) && !(p.measured(m, old) && old.measured(m, p)) {
-			return false
-		}
-	}
-	return true
-}
-
-// measured reports whether a signal of the policy measures m; for within, whether each such signal measures the same as one of within.
-func (p *Policy) measured(m Measure, within *Policy) bool {
-	found := false
-	for i := range min(len(p.Signals), MaxSignals) {
-		if s := &p.Signals[i]; s.Measures == m {
-			found = true
-			if within != nil && !within.reads(s) {
-				return false
-			}
-		}
-	}
-	return found
-}
-
-func (p *Policy) reads(s *Signal) bool {
-	for i := range min(len(p.Signals), MaxSignals) {
-		if s.measures(&p.Signals[i]) {
-			return true
-		}
-	}
-	return false
 }
 
 // isEvidence reports whether the signal has no target and is only evidence for the objective.
@@ -103,7 +62,10 @@ func (t *tick) observe() {
 	now := instant(t.at)
 	l.model.Observe(now, &e)
 	high := max(t.maxReplicas(), 0)
-	plan := l.model.Plan(now, *t.p.Objective, objective.Limits{Min: clamp(t.p.MinReplicas, 0, high), Max: high})
+	limits := objective.Limits{Min: clamp(t.p.MinReplicas, 0, high), Max: high}
+	plan := l.model.Plan(now, *t.p.Objective, limits)
+	l.keep.observe(t, l.at)
+	l.keep.apply(&plan, t.at, limits)
 	if l.plan == nil || *l.plan != plan {
 		changed := plan // a new value, because decisions of earlier ticks refer to the old one
 		l.plan = &changed

@@ -192,13 +192,13 @@ func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s State
-	s.Restore(w.p, m)
+	s.Restore(w.p, m, w.now)
 	s.Decide(w.p, &w.o, w.now.Add(time.Second))
 	if s.Learned() != m {
 		t.Error("the first decision replaced the restored model")
 	}
 	if other := objective.New(); s.learner != nil {
-		if s.Restore(w.p, other); s.Learned() != m {
+		if s.Restore(w.p, other, w.now); s.Learned() != m {
 			t.Error("a model was restored over a newer one")
 		}
 	}

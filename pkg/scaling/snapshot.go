@@ -33,11 +33,11 @@ func (s *State) Numbers() []int64 {
 	return out
 }
 
-// numbers appends what was learned: the starts, and the bytes of the model, eight in a number. It omits the plan, which the next tick
-// computes.
+// numbers appends what was learned: the time of the last observation, the replicas that are kept, the starts, and the bytes of the model,
+// eight in a number. It omits the plan, which the next tick computes.
 func (l *learner) numbers(out []int64) []int64 {
 	b := &l.starts
-	out = append(out, truth(b.known), int64(b.ready), int64(b.pending), int64(b.target), b.targetAt, int64(b.n))
+	out = append(out, l.at, int64(l.keep.replicas), l.keep.until, truth(b.known), int64(b.ready), int64(b.pending), int64(b.target), b.targetAt, int64(b.n))
 	for _, e := range b.list[:b.n] {
 		out = append(out, e.at, e.placed, int64(e.count), truth(e.whole))
 	}
@@ -63,7 +63,7 @@ const maxModel = 1 << 16
 
 // learner decodes the result of numbers.
 func (r *reader) learner() (*learner, error) {
-	l := &learner{model: objective.New(), at: -maxStamp}
+	l := &learner{model: objective.New(), at: r.next(), keep: keep{int32(r.next()), r.next()}}
 	b := &l.starts
 	b.known, b.ready, b.pending, b.target, b.targetAt = r.next() == 1, int32(r.next()), int32(r.next()), int32(r.next()), r.next()
 	b.n = int8(r.count(len(b.list)))
