@@ -21,6 +21,8 @@ type Options struct {
 	Nodes  Nodes
 	// OnGroup is called for each change of a group's decision. The record is a copy.
 	OnGroup func(GroupRecord)
+	// Memory returns what a former leader learned for objectives; nil: nothing.
+	Memory Memory
 	// OnGroupTick is called for every decision of a capacity group, with its inputs.
 	OnGroupTick func(GroupTick)
 }
@@ -192,6 +194,7 @@ func (e *Engine) evaluate(s *workloadEntry, w *scaling.Workload, now time.Time, 
 	}
 	t.readings = t.readings[:len(w.Policy.Signals)]
 	e.telemetry.Read(w, t.readings)
+	t.restored = e.recall(s, w)
 	s.evaluate(w, now, t, &e.scratch)
 	return true, nil
 }

@@ -34,6 +34,8 @@ type workloadEntry struct {
 
 	learned   *objective.Learned // immutable; nil: the policy has no objective
 	learnedAt time.Time
+	saved     *SavedModel // the newest one; nil: none yet
+	restored  *SavedModel // what the first decision started from; nil after the second
 }
 
 // newWorkloadEntry returns an entry without a decision. Its Operator and bounds are unset; their zero values would mean "at most 0
@@ -184,6 +186,7 @@ type evaluation struct {
 	origin   StateOrigin
 	decided  bool
 	model    *objective.Model // nil: the policy has no objective
+	restored *SavedModel      // what the first decision starts from; nil: nothing, or it is not the first
 }
 
 // learnedInterval is the time between two summaries of what was learned, which need more time than a decision.
@@ -192,6 +195,9 @@ const learnedInterval = 15 * time.Second
 // evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
 func (s *workloadEntry) evaluate(w *scaling.Workload, now time.Time, t *evaluation, scratch *scaling.State) {
 	s.state.Unpack(scratch)
+	if t.restored != nil {
+		scratch.Restore(w.Policy, t.restored.model(), t.restored.At)
+	}
 	t.origin = s.chooseOrigin(w, &t.view, now)
 	t.origin.From(scratch, w.Policy, t.view.Replicas, now)
 	t.prior.Pack(scratch)
@@ -231,6 +237,8 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	}
 	s.decision.set(&t.decision)
 	s.summarize(t.model, now)
+	s.save(t.model, now)
+	s.restored = t.restored
 	s.view, s.at, s.unseen, s.refusal, s.expired, s.origin, s.share = t.view, now, false, "", false, t.origin, -1
 	if !first && before == s.newsworthy() {
 		return Record{}, false, false

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Version is the version of the format. Other versions are an error: the numbers of the rules in a decision changed with version 3.
-const Version = 3
+// Version is the version of the format. Other versions are an error: the state of an objective changed with version 4.
+const Version = 4
 
 const (
 	kindStart  = "start"
@@ -97,7 +97,7 @@ type entry struct {
 	View     *engine.View    `json:"view,omitempty"`
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
-	State    []int64         `json:"state,omitempty"` // state before this tick, at the start of a segment
+	State    []int64         `json:"state,omitempty"` // state before this tick, at the start of a segment or if a model was restored
 	Begin    uint8           `json:"begin,omitempty"` // an engine.StateOrigin, applied to the state
 }
 

@@ -158,6 +158,10 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 		s.state.Adopt(p)
 		e.State = s.state.Numbers()
 	}
+	if model, at := b.Restored(key); model != nil && fresh {
+		s.state.Restore(p, model, at)
+		e.State = s.state.Numbers()
+	}
 	r.addChanges(&e, s, whole)
 	begin := b.StateOrigin(key)
 	e.Begin = uint8(begin)

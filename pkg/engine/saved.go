@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// Memory returns what a former leader learned.
+type Memory interface {
+	// Recall returns the model that was saved for a workload, or nil. It does not block.
+	Recall(k scaling.Key) *SavedModel
+}
+
+// SavedModel is what was learned for the objective of one workload. It is immutable.
+type SavedModel struct {
+	Key      scaling.Key
+	Target   scaling.Target // a model of another scale target is not restored
+	Work     scaling.Work   // a model of other work is not restored
+	At       time.Time      // of the last observation
+	Observed time.Duration  // time with evidence
+	Data     []byte         // result of objective.Model.AppendBinary
+
+	summary objective.Learned // to detect changes
+}
+
+// model decodes the data; nil if another version of gpuscaler wrote it, or if it is invalid.
+func (m *SavedModel) model() *objective.Model {
+	out := objective.New()
+	if out.UnmarshalBinary(m.Data) != nil {
+		return nil
+	}
+	return out
+}
+
+// Times between two saved models of a workload.
+const (
+	saveChanged = time.Minute      // if the capacity, the cold starts or the attained SLO changed
+	saveLoad    = 10 * time.Minute // if only the pattern of the load changed
+)
+
+// recall returns what the first decision for a workload starts from, or nil.
+func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
+	if e.options.Memory == nil || w.Policy.Objective == nil || !s.at.IsZero() {
+		return nil
+	}
+	m := e.options.Memory.Recall(w.Key)
+	if m == nil || m.Target != w.Target || !m.Work.Same(w.Policy.Work()) || m.model() == nil {
+		return nil
+	}
+	return m
+}
+
+// save encodes the model if it changed materially since it was saved. The caller holds the lock, and has called summarize.
+func (s *workloadEntry) save(m *objective.Model, now time.Time) {
+	if m == nil {
+		s.saved = nil
+		return
+	}
+	if s.learnedAt.Equal(now) && s.saved.isOutdated(s.learned, now) {
+		s.encode(m, now)
+	}
+}
+
+func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
+	data, err := m.AppendBinary(nil)
+	if err != nil { // a model consists of numbers, so that it can always be encoded
+		return
+	}
+	learned := m.Learned()
+	s.saved = &SavedModel{Key: s.workload.Key, Target: s.workload.Target, Work: s.workload.Policy.Work(), At: now,
+		Observed: learned.Observed, Data: data, summary: learned}
+}
+
+// isOutdated reports whether l has something that a new leader should know and does not find in m.
+func (m *SavedModel) isOutdated(l *objective.Learned, now time.Time) bool {
+	if m == nil {
+		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= saveLoad
+	}
+	age, old := now.Sub(m.At), &m.summary
+	switch {
+	case age < 0: // the clock was set back
+		return true
+	case age < saveChanged:
+		return false
+	case age >= saveLoad && (l.Load > 1e-6 || l.IdleGap != old.IdleGap):
+		return true
+	}
+	return math.Abs(l.Capacity.P50-old.Capacity.P50) > 0.02*old.Capacity.P50 || l.ColdStart.Count != old.ColdStart.Count ||
+		math.Abs(l.Attained-old.Attained) > 0.001
+}
+
+// SavedModels returns the newest saved model of each workload with an objective, sorted by key.
+func (b *DecisionStore) SavedModels() (all []*SavedModel) {
+	for _, k := range b.Keys() {
+		if s := b.entry(k); s != nil {
+			s.mu.Lock()
+			if s.saved != nil {
+				all = append(all, s.saved)
+			}
+			s.mu.Unlock()
+		}
+	}
+	return all
+}
+
+// SaveModels saves what was learned until the last tick, for example before another process becomes the leader. It must not run at the
+// same time as a tick.
+func (e *Engine) SaveModels() {
+	for _, s := range e.entries {
+		if m := s.state.Learned(); m != nil && s.learned != nil && s.learned.Observed > 0 {
+			s.mu.Lock()
+			s.encode(m, s.at)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// Restored returns the model that a workload's newest decision started from, if it is the first one of this engine; otherwise nil.
+func (b *DecisionStore) Restored(k scaling.Key) (*objective.Model, time.Time) {
+	s := b.entry(k)
+	if s == nil {
+		return nil, time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.restored == nil {
+		return nil, time.Time{}
+	}
+	return s.restored.model(), s.restored.At
+}

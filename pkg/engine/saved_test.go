@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// memory returns saved models.
+type memory map[scaling.Key]*SavedModel
+
+func (m memory) Recall(k scaling.Key) *SavedModel { return m[k] }
+
+// objectivePolicy has an objective and one signal, the work that waits.
+func objectivePolicy() *scaling.Policy {
+	return &scaling.Policy{MinReplicas: 1, MaxReplicas: 40,
+		Objective: &objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2},
+		Signals:   []scaling.Signal{{Name: "queue", Measures: scaling.MeasureArrivals, MaxAge: time.Minute, MinCoverage: 1}}}
+}
+
+// learned runs a leader for a time, and returns what it saved.
+func learned(t *testing.T, d time.Duration) (*fakeCluster, scaling.Key, *SavedModel) {
+	t.Helper()
+	w := newFakeCluster("chat")
+	key := w.workloads[0].Key
+	w.workloads[0].Policy = objectivePolicy()
+	w.views[key] = View{Replicas: 8, Ready: 8, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
+	w.backlog[key] = 12
+	e := New(w, w, w, Options{})
+	w.after(e, d)
+	e.SaveModels()
+	all := e.Decisions().SavedModels()
+	if len(all) != 1 || all[0].Key != key || !all[0].At.Equal(w.now) {
+		t.Fatalf("saved %v", all)
+	}
+	return w, key, all[0]
+}
+
+// A new leader continues with what the old one learned: its first explanation shows the same values, and its first target is the same.
+func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
+	w, key, saved := learned(t, 3*time.Hour)
+	e := New(w, w, w, Options{Memory: memory{key: saved}})
+	w.after(e, time.Second)
+	r, _ := e.Decisions().Record(key)
+	if r.Learned == nil || r.Learned.Observed < 2*time.Hour || r.Decision.Plan.Safe != objective.NotSafe || r.Decision.Replicas < 6 {
+		t.Fatalf("after the change of the leader: %+v, %s", r.Learned, r.Decision.Plan.Text())
+	}
+	if m, at := e.Decisions().Restored(key); m == nil || !at.Equal(saved.At) {
+		t.Errorf("the recording does not see what was restored: %v at %v", m, at)
+	}
+	w.after(e, time.Second)
+	if m, _ := e.Decisions().Restored(key); m != nil {
+		t.Error("the second decision seems to start from the restored model, too")
+	}
+}
+
+// What was learned of other work, or for another scale target, is not used. Neither are bytes that cannot be decoded.
+func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
+	w, key, saved := learned(t, time.Hour)
+	for name, change := range map[string]func(*SavedModel){
+		"other work":         func(m *SavedModel) { m.Work[0]++ },
+		"another target":     func(m *SavedModel) { m.Target.Name = "other" },
+		"truncated":          func(m *SavedModel) { m.Data = m.Data[:len(m.Data)/2] },
+		"empty":              func(m *SavedModel) { m.Data = nil },
+		"of a later version": func(m *SavedModel) { m.Data = append([]byte{m.Data[0] + 1}, m.Data[1:]...) },
+	} {
+		changed := *saved
+		change(&changed)
+		e := New(w, w, w, Options{Memory: memory{key: &changed}})
+		w.after(e, time.Second)
+		r, _ := e.Decisions().Record(key)
+		if r.Learned == nil || r.Learned.Observed > time.Minute || r.Decision.Replicas < 8 {
+			t.Errorf("%s: learned %+v, %d replicas; want a new model that keeps the 8 replicas", name, r.Learned, r.Decision.Replicas)
+		}
+	}
+}
+
+// Models are saved when they change, and not in each tick: a leader that observes a steady load saves them every ten minutes.
+func TestModelsAreSavedWhenTheyChange(t *testing.T) {
+	w, key, _ := learned(t, time.Minute)
+	e, saves := New(w, w, w, Options{}), 0
+	var last *SavedModel
+	for range 3600 {
+		w.after(e, time.Second)
+		if all := e.Decisions().SavedModels(); len(all) > 0 && all[0] != last {
+			last, saves = all[0], saves+1
+		}
+	}
+	if saves < 5 || saves > 7 {
+		t.Errorf("%d saves in an hour of steady load, want one every ten minutes", saves)
+	}
+	w.backlog[key] = 0
+	w.after(e, 4*time.Hour)
+	last = e.Decisions().SavedModels()[0]
+	w.after(e, time.Hour)
+	if e.Decisions().SavedModels()[0] != last {
+		t.Error("a model was saved although the workload had no load for hours")
+	}
+}
