@@ -19,8 +19,8 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	}
 	fresh := newDay(t, chat(), 10)
 	fresh.values = []float64{18, 0, 18}
-	if n := least(fresh, 10*time.Minute); n < 10 {
-		t.Errorf("%d replicas after a restart that knows nothing, want 10 for 18 requests/s at 2/s per replica", n)
+	if n := least(fresh, 10*time.Minute); n < 9 {
+		t.Errorf("%d replicas after a restart that knows nothing, want at least 9 for 18 requests/s at 2/s per replica", n)
 	}
 
 	night := newDay(t, chat(), 1)
@@ -30,7 +30,7 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	later.s = State{}
 	later.s.Restore(later.p, night.s.Learned().Clone(), night.now)
 	later.values = []float64{18, 0, 18}
-	if n := least(later, 30*time.Minute); n < 10 {
-		t.Errorf("%d replicas after a restart that knows a night with little load, want 10 for 18 requests/s at 2/s per replica", n)
+	if n := least(later, 30*time.Minute); n < 9 {
+		t.Errorf("%d replicas after a restart that knows a night with little load, want at least 9 for 18 requests/s at 2/s per replica", n)
 	}
 }

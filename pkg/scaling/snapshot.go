@@ -37,7 +37,8 @@ func (s *State) Numbers() []int64 {
 // eight in a number. It omits the plan, which the next tick computes.
 func (l *learner) numbers(out []int64) []int64 {
 	b := &l.starts
-	out = append(out, l.at, int64(l.keep.replicas), l.keep.until, truth(b.known), int64(b.ready), int64(b.pending), int64(b.target), b.targetAt, int64(b.n))
+	out = append(out, l.at, int64(l.keep.replicas), l.keep.until)
+	out = append(out, truth(b.known), int64(b.ready), int64(b.pending), int64(b.target), b.targetAt, int64(b.n))
 	for _, e := range b.list[:b.n] {
 		out = append(out, e.at, e.placed, int64(e.count), truth(e.whole))
 	}

@@ -28,7 +28,7 @@ func newService() *service {
 		{Name: "queue", Source: 2, Measures: scaling.MeasureQueued, MaxAge: time.Minute},
 	}
 	p := &scaling.Policy{MinReplicas: 1, MaxReplicas: 20, Signals: signals,
-		Objective: &objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2}}
+		Objective: &objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2, ColdStart: time.Minute}}
 	return &service{workloads: []scaling.Workload{{Key: scaling.Key{Namespace: "team", Name: "chat"}, Policy: p}},
 		now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), ready: 3, target: 3}
 }
@@ -79,13 +79,13 @@ func (s *service) run(t *testing.T, e *engine.Engine, r *Recorder, d time.Durati
 // reproduced, also from a file that begins in the middle.
 func TestARecordedObjectiveIsDecidedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "recording.jsonl")
-	r, err := New(path, Options{Segment: 400 << 10, Keep: 20})
+	r, err := New(path, Options{Segment: 100 << 10, Keep: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newService()
 	first := engine.New(s, s, s, engine.Options{})
-	s.run(t, first, r, 90*time.Minute)
+	s.run(t, first, r, 15*time.Minute)
 	first.SaveModels()
 	s.memory = first.Decisions().SavedModels()[0]
 	if err := r.Start(); err != nil {
@@ -97,7 +97,7 @@ func TestARecordedObjectiveIsDecidedAgain(t *testing.T) {
 	if plan := record.Decision.Plan; plan == nil || plan.Safe != objective.NotSafe {
 		t.Fatalf("the second leader did not continue with what the first one learned: %+v", record.Decision.Plan)
 	}
-	s.run(t, second, r, 30*time.Minute)
+	s.run(t, second, r, 5*time.Minute)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestARecordedObjectiveIsDecidedAgain(t *testing.T) {
 		t.Fatalf("%v, %v: want several files", files, err)
 	}
 	v, err := VerifyFiles(path, nil)
-	if err != nil || v.Decisions != 2*3600+1 {
+	if err != nil || v.Decisions != 20*60+1 {
 		t.Errorf("%d decisions are reproduced: %v", v.Decisions, err)
 	}
 	for _, f := range files[1:] {
