@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo unit explore test test-long hpacheck bench bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,14 @@ build: ## build bin/gpuscaler, a static binary
 
 demo: build ## simulate a day of GPU workloads without a cluster, with the page and the external metrics API on loopback
 	@./bin/gpuscaler demo $(DEMO_FLAGS)
+
+CHROMIUM ?= chromium
+pictures: build ## take the screenshot of the demo in README.md and generate the diagram; needs Chromium, a minute
+	@./bin/gpuscaler demo --speed 900 --page-address 127.0.0.1:18081 --external-metrics-address 127.0.0.1:0 >/dev/null 2>&1 & demo=$$!; \
+	trap 'kill $$demo' EXIT; sleep 45; \
+	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=1280,860 --timeout=3000 \
+	  --screenshot=config/guides/pictures/page.png http://127.0.0.1:18081/workloads/team-chat/llama-chat
+	@UPDATE_GOLDEN=1 $(GO) test -count=1 -run 'Diagram|Screenshot' ./cmd/gpuscaler
 
 # Packages with property tests. `make test` gives them the same seeds everywhere, so that a red run is caused by the change under test;
 # `make explore` gives them random seeds.

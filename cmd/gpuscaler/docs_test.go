@@ -28,7 +28,11 @@ func TestPagesNameExistingCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range commandLine.FindAllStringSubmatch(string(text), -1) {
+		commands := string(text)
+		if strings.HasSuffix(page, ".md") {
+			commands = code(commands)
+		}
+		for _, m := range commandLine.FindAllStringSubmatch(commands, -1) {
 			if named++; !known[m[1]] {
 				t.Errorf("%s: the command `gpuscaler %s` does not exist", page, m[1])
 			}
@@ -37,6 +41,17 @@ func TestPagesNameExistingCommands(t *testing.T) {
 	if named < 20 {
 		t.Errorf("found only %d commands: the pattern of this test does not match the pages", named)
 	}
+}
+
+var (
+	fenced = regexp.MustCompile("(?ms)^```.*?^```")
+	inline = regexp.MustCompile("`[^`\n]+`")
+)
+
+// code returns the code blocks and the inline code of a page.
+func code(page string) string {
+	blocks := fenced.FindAllString(page, -1)
+	return strings.Join(append(blocks, inline.FindAllString(fenced.ReplaceAllString(page, ""), -1)...), "\n")
 }
 
 // guides returns the README and the guides that it links to.
@@ -50,7 +65,9 @@ func guides(t *testing.T) []string {
 }
 
 var (
-	markdownLink = regexp.MustCompile(`\]\(([^)#]+)`)
+	markdownLink = regexp.MustCompile(`\]\(([^)#]*)(#[^)]*)?\)`)
+	heading      = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 	testName     = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 )
 
@@ -65,14 +82,48 @@ func TestLinksAndTestNamesInGuidesResolve(t *testing.T) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: the link %s does not resolve", page, m[1])
+			} else if m[2] != "" && !anchors(t, target)[m[2]] {
+				t.Errorf("%s: %s has no heading %s", page, m[1], m[2])
 			}
 		}
 		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
 			if !strings.Contains(tests, "func "+m[1]+"(") {
 				t.Errorf("%s: the test %s does not exist", page, m[1])
 			}
+		}
+	}
+}
+
+// anchors returns the links to the headings of a page, as GitHub makes them.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		all["#"+strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return all
+}
+
+// README.md is the only way into the guides.
+func TestEveryGuideIsLinkedFromTheReadmeAndExists(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range guides(t) {
+		name := filepath.Base(page)
+		if name != "README.md" && name != "datadog.md" && !strings.Contains(string(text), "(config/guides/"+name) { // migrate.md links to datadog.md
+			t.Errorf("README.md does not link to config/guides/%s", name)
 		}
 	}
 }

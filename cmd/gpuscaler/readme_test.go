@@ -30,8 +30,32 @@ func blocks(t *testing.T) (all []string) {
 	return all
 }
 
+// platformOfTheReadme writes the PlatformConfig in the README's values for the chart to a file.
+func platformOfTheReadme(t *testing.T) (path string) {
+	t.Helper()
+	for _, block := range blocks(t) {
+		var values struct{ Platform map[string]any }
+		if yaml.Unmarshal([]byte(block), &values) != nil || values.Platform == nil {
+			continue
+		}
+		text, err := yaml.Marshal(map[string]any{"apiVersion": "gpuscaler.io/v1alpha1", "kind": "PlatformConfig",
+			"metadata": map[string]any{"name": "readme"}, "spec": values.Platform})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = filepath.Join(t.TempDir(), "platform.yaml")
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Fatal("the README has no values with a platform")
+	return ""
+}
+
 func TestManifestsOfTheReadmeAreValid(t *testing.T) {
 	var policies, hpas int
+	platform := platformOfTheReadme(t)
 	for _, block := range blocks(t) {
 		switch {
 		case strings.Contains(block, "apiVersion: gpuscaler.io/"):
@@ -39,7 +63,7 @@ func TestManifestsOfTheReadmeAreValid(t *testing.T) {
 			if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if problems := store.Validate(path); len(problems) > 0 {
+			if problems := store.Validate(platform, path); len(problems) > 0 {
 				t.Errorf("%s", policy.Render(problems))
 			}
 			policies++
