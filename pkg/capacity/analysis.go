@@ -16,12 +16,13 @@ type analysis struct {
 	pools          [MaxPools]poolFacts
 	spot, onDemand int // indexes of the two NodePools of a pair; -1 for a group without a pair
 
-	demand       Demand
-	claims       claimCount
-	known        bool          // demand is complete
-	pods         int           // running or pending
-	short        time.Duration // how long pods have waited that no node on its way will take
-	smallestWait int64         // units of the smallest pod without a node
+	demand        Demand
+	claims        claimCount    // whose devices cannot be counted
+	pendingClaims claimCount    // of pods without a node
+	known         bool          // demand is complete
+	pods          int           // running or pending
+	short         time.Duration // how long pods have waited that no node on its way will take
+	smallestWait  int64         // units of the smallest pod without a node
 
 	returnable   int64   // units on demand that can move to spot
 	smallestMove int64   // units of the smallest movable pod

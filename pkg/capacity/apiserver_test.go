@@ -49,7 +49,7 @@ func (c *cluster) observe() Observation {
 		namespace, _, _ := strings.Cut(key, "/")
 		pod := Pod{UID: p.uid, Namespace: namespace, Name: p.name, Owner: p.owner, GPUs: p.gpus, Pool: -1, Pending: p.node == nil, Since: p.since,
 			Ready: p.ready, Loading: p.node != nil && !p.ready, DeletionCost: p.cost, DoNotDisrupt: p.shield, UnknownPlacement: p.unsure,
-			Idle: p.idle, Pinned: p.pinned, Claims: p.claims}
+			Idle: p.idle, Pinned: p.pinned, Claims: p.claims, Claimed: p.claimed}
 		if at, ok := index[p.node]; ok {
 			pod.Pool, pod.Node = at[0], at[1]
 		}
@@ -57,7 +57,7 @@ func (c *cluster) observe() Observation {
 	}
 	for _, l := range c.loads {
 		w := Workload{Key: l.key, Uncapped: l.want + l.extra, Extra: l.extra, Current: l.current, GPUs: l.gpus, Known: !l.unknown,
-			Paused: l.paused, Quota: l.quota, Claims: l.claims, Buffer: l.buffer, Bounded: l.full}
+			Paused: l.paused, Quota: l.quota, Claims: l.claims, Claimed: l.claimed, Buffer: l.buffer, Bounded: l.full}
 		for _, p := range l.pods {
 			w.Pods = append(w.Pods, see(p, l.key))
 		}

@@ -98,6 +98,8 @@ func moveBlocker(w *Workload, p *Pod) (blocker MoveBlocker, blocked bool) {
 		return 0, false
 	case w == nil:
 		return BlockedByUnmanagedPod, true
+	case p.Claimed || p.Claims:
+		return BlockedByClaims, true
 	case p.Owner != OwnerReplicaSet && p.DoNotDisrupt.Value != "" && !p.DoNotDisrupt.Ours:
 		return BlockedByDoNotDisrupt, true
 	case p.UnknownLabels:

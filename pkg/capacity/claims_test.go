@@ -55,3 +55,79 @@ func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 		t.Errorf("finding %+v", f)
 	}
 }
+
+// node adds a usable node to the spot NodePool, for example one that an administrator created.
+func (c *cluster) node(gpus int64) *simNode {
+	n := &simNode{name: c.id("manual"), created: c.now, changed: c.now, usable: true, pool: c.pools[0]}
+	c.pools[0].gpus = gpus
+	c.pools[0].nodes = append(c.pools[0].nodes, n)
+	return n
+}
+
+// A Job claims two devices. Karpenter launches no node for it. The devices are demand, but a pod that Karpenter ignores is no evidence that
+// spot has no capacity: the group does not fall back to on-demand, lowers no limit and caps no target. Once the pod has a node, the demand
+// is known. The zero limit is set again after the pod has ended.
+func TestPodWithCountedClaims(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
+	c.add("team-chat/llama", 1)
+	c.run(10 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Fatalf("limit %d, want the zero limit\n%s", c.limit(0), c.why())
+	}
+	job := &simPod{uid: "job", name: "job", since: c.now, gpus: 2, claimed: true}
+	c.other = append(c.other, job)
+	c.run(2 * time.Second)
+	if c.limit(0) != 16 || c.limit(1) != 16 {
+		t.Errorf("a pod with a claim waits: limits %d and %d\n%s", c.limit(0), c.limit(1), c.why())
+	}
+	c.run(time.Hour)
+	if d := c.d.Demand; d.UnmanagedPods != 2 || !d.Unknown || d.Pending != 0 {
+		t.Errorf("demand %+v, want 2 and unknown, with no evidence about spot", d)
+	}
+	if c.limit(0) != 16 || c.limit(1) != 16 || c.d.Phase != PreferSpot || c.lastAdvice() != NoAdvice {
+		t.Errorf("an hour later: limits %d and %d, phase %s, advice %+v\n%s", c.limit(0), c.limit(1), c.d.Phase, c.lastAdvice(), c.why())
+	}
+	f := c.finding(FindPendingClaims)
+	if f == nil || f.Count != 1 || !strings.Contains(f.Text(c.g), "jobs/job") || !strings.Contains(f.Text(c.g), "--ignore-dra-requests") {
+		t.Errorf("finding %+v", f)
+	}
+
+	c.node(2)
+	c.run(10 * time.Second)
+	if d := c.d.Demand; job.node == nil || d.UnmanagedPods != 2 || d.Unknown || c.finding(FindPendingClaims) != nil {
+		t.Errorf("the pod is on a node: demand %+v\n%s", d, c.why())
+	}
+	c.kill(job)
+	c.other = nil
+	c.run(10 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Errorf("it has ended: limit %d\n%s", c.limit(0), c.why())
+	}
+}
+
+func (c *cluster) lastAdvice() Advice { return c.loads[0].lastAdvice }
+
+// The replicas of a workload claim their GPUs. Before its pods exist, the target is demand and no limit is lowered. A replica on demand is
+// not moved to spot, because Karpenter would launch no node for its successor.
+func TestWorkloadWithCountedClaims(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
+	chat := c.add("team-chat/llama", 1)
+	chat.claimed = true
+	c.run(10 * time.Minute)
+	chat.want, chat.quota = 1, true // the pod itself does not exist yet
+	c.run(2 * time.Second)
+	if d := c.d.Demand; c.limit(0) != 16 || !d.Unknown || d.Policies != 1 || c.finding(FindPendingClaims) == nil {
+		t.Errorf("limit %d, demand %+v\n%s", c.limit(0), d, c.why())
+	}
+	chat.quota = false
+	onDemand := &simNode{name: "manual", created: c.now, changed: c.now, usable: true, pool: c.pools[1]}
+	c.pools[1].nodes = append(c.pools[1].nodes, onDemand)
+	c.run(6 * time.Hour)
+	if len(chat.pods) != 1 || chat.pods[0].node != onDemand || len(c.pools[0].nodes) != 0 || c.d.Demand.Unknown {
+		t.Errorf("the replica runs on demand: %d pods, demand %+v\n%s", len(chat.pods), c.d.Demand, c.why())
+	}
+	f := c.finding(FindUnmovable)
+	if f == nil || f.Blocker != BlockedByClaims {
+		t.Errorf("finding %+v", f)
+	}
+}

@@ -97,6 +97,7 @@ type simLoad struct {
 	paused     bool
 	quota      bool
 	claims     bool
+	claimed    bool
 	buffer     int32
 	neverReady bool
 	full       bool  // at maxReplicas
@@ -115,6 +116,7 @@ type simPod struct {
 	unsure       bool
 	idle, pinned bool
 	claims       bool
+	claimed      bool
 }
 
 var midnight = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // a Monday
@@ -283,7 +285,7 @@ func (c *cluster) replicaSets() {
 		}
 		for int32(len(l.pods)) < l.current && !l.quota {
 			name := c.id(strings.ReplaceAll(l.key, "/", "-"))
-			l.pods = append(l.pods, &simPod{uid: "uid-" + name, name: name, since: c.now, gpus: l.gpus, owner: l.owner})
+			l.pods = append(l.pods, &simPod{uid: "uid-" + name, name: name, since: c.now, gpus: l.gpus, owner: l.owner, claimed: l.claimed})
 		}
 		for int32(len(l.pods)) > max(l.current, 0) {
 			slices.SortStableFunc(l.pods, func(a, b *simPod) int {

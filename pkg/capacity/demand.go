@@ -9,7 +9,7 @@ func (a *analysis) countDemand() {
 	d.Unknown = a.o.Lost
 	var waiting, largest int64
 	wait := func(p *Pod) {
-		if p.Pending {
+		if p.Pending && !p.Claimed {
 			waiting, largest = min(waiting+units(p.GPUs), maxUnits), max(largest, units(p.GPUs))
 			if size := units(p.GPUs); a.smallestWait == 0 || size < a.smallestWait {
 				a.smallestWait = size
@@ -28,9 +28,7 @@ func (a *analysis) countDemand() {
 			d.Unknown = true
 			replicas = max(replicas, w.Uncapped)
 		}
-		if w.Claims && (replicas > 0 || len(w.Pods) > 0) {
-			a.claims.add(w.Key)
-		}
+		a.countClaims(w, replicas)
 		// The pods of a scale-in that has not ended still count: demand is at least what the existing pods request.
 		requested := min(int64(replicas)*units(w.GPUs), maxUnits)
 		var have int64
@@ -46,14 +44,12 @@ func (a *analysis) countDemand() {
 		if p.UnknownPlacement {
 			continue
 		}
-		if p.Claims {
-			a.claims.add(p.Namespace + "/" + p.Name)
-		}
+		a.countClaimsOf(p)
 		d.UnmanagedPods = min(d.UnmanagedPods+units(p.GPUs), maxUnits)
 		wait(p)
 		a.pods++
 	}
-	d.Unknown = d.Unknown || a.claims.count > 0
+	d.Unknown = d.Unknown || a.claims.count > 0 || a.pendingClaims.count > 0
 	a.known = !d.Unknown
 	if waiting > 0 {
 		waiting -= a.freeUnits(max(largest, 1))
@@ -61,8 +57,42 @@ func (a *analysis) countDemand() {
 	d.Pending = max(waiting, 0)
 }
 
-// claimCount counts the workloads and pods that claim devices by dynamic resource allocation. The GPUs of such claims are not counted in
-// the demand. A limit below the real demand would leave pods pending, so the demand is unknown while such claims exist.
+// countClaims adds a workload to claims or to pendingClaims if it makes the demand unknown. replicas is its demand.
+func (a *analysis) countClaims(w *Workload, replicas int32) {
+	switch {
+	case w.Claims && (replicas > 0 || len(w.Pods) > 0):
+		a.claims.add(w.Key)
+	case w.Claimed && w.awaitsDevices(replicas):
+		a.pendingClaims.add(w.Key)
+	}
+}
+
+// countClaimsOf does the same for an unmanaged pod.
+func (a *analysis) countClaimsOf(p *Pod) {
+	switch {
+	case p.Claims:
+		a.claims.add(p.Namespace + "/" + p.Name)
+	case p.Claimed && p.Pending:
+		a.pendingClaims.add(p.Namespace + "/" + p.Name)
+	}
+}
+
+// awaitsDevices reports whether fewer pods than the given replicas have are on nodes.
+func (w *Workload) awaitsDevices(replicas int32) bool {
+	missing := int64(replicas) * int64(max(w.Size, 1))
+	for i := range w.Pods {
+		if w.Pods[i].Pending {
+			return true
+		}
+		missing--
+	}
+	return missing > 0
+}
+
+// claimCount counts the workloads and pods that claim devices by dynamic resource allocation, and that make the demand unknown. There are
+// two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet. The devices of the second kind are part of
+// the demand, but by default Karpenter launches no node for such pods. They are therefore no evidence about spot, and a limit that waits
+// for that evidence would never be removed.
 type claimCount struct {
 	first string
 	count int
@@ -118,6 +148,9 @@ func (t *tick) trackDemand() {
 	s := t.s
 	if t.claims.count > 0 {
 		t.find(Finding{Kind: FindClaims, Pool: -1, Name: t.claims.first, Count: t.claims.count})
+	}
+	if t.pendingClaims.count > 0 {
+		t.find(Finding{Kind: FindPendingClaims, Pool: -1, Name: t.pendingClaims.first, Count: t.pendingClaims.count})
 	}
 	if !t.known {
 		s.KnownSince, s.UnknownAt = t.at, t.at

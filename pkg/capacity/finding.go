@@ -24,7 +24,8 @@ const (
 	FindPermanentLimit                       // a limit is overridden: it would stay if gpuscaler is killed and does not start again
 	FindRecord                               // the record cannot be read: fields that gpuscaler owns are removed
 	FindConsentWithdrawn                     // an overridden field is not listed any more: it cannot be restored; Name is the owner's value
-	FindClaims                               // pods claim devices by dynamic resource allocation: demand is unknown. Name: the first of Count
+	FindClaims                               // claims whose devices cannot be counted: demand is unknown. Name: the first of Count
+	FindPendingClaims                        // claims of pods without a node, for which Karpenter launches none by default; as FindClaims
 	numFindings
 )
 
@@ -38,6 +39,7 @@ const (
 	BlockedByLabels                          // it is unknown whether it can be scheduled to spot
 	BlockedByDoNotDisrupt                    // karpenter.sh/do-not-disrupt of another manager
 	BlockedByUnmanagedPod                    // a pod without a policy on a node that would be free otherwise
+	BlockedByClaims                          // by default Karpenter launches no node for a pod that claims devices
 	numMoveBlockers
 )
 

@@ -25,13 +25,8 @@ func (f Finding) Text(g *Group) string {
 	case FindForeignAnnotation:
 		return fmt.Sprintf("pod %s: another field manager set controller.kubernetes.io/pod-deletion-cost: gpuscaler does not move the pod "+
 			"to spot; remove the annotation to have it moved", f.Name)
-	case FindClaims:
-		more := ""
-		if f.Count > 1 {
-			more = fmt.Sprintf(" and %d more", f.Count-1)
-		}
-		return fmt.Sprintf("%s%s %s resourceClaims, whose devices gpuscaler does not count: "+
-			"the demand of group %s is unknown, and gpuscaler lowers no limit", f.Name, more, plural(float64(f.Count), "uses", "use"), g.Name)
+	case FindClaims, FindPendingClaims:
+		return f.claims(g)
 	case FindRecord:
 		return pool + ": the annotation gpuscaler.io/record with the owner's values cannot be read: gpuscaler removes the fields that it set, " +
 			"and Karpenter's defaults apply; set your values again"
@@ -91,9 +86,34 @@ func (f Finding) unmovable() string {
 	case BlockedByUnmanagedPod:
 		return fmt.Sprintf("%d %s no policy: gpuscaler does not move %s to spot; write a policy for %s, or use a separate NodePool",
 			f.Count, plural(n, "pod has", "pods have"), plural(n, "it", "them"), plural(n, "it", "them"))
+	case BlockedByClaims:
+		return fmt.Sprintf("%s has resourceClaims, and by default Karpenter launches no node for the successor of such a pod: %s",
+			f.Name, pods)
 	}
 	return fmt.Sprintf("a StatefulSet or LeaderWorkerSet starts no new pod before it deletes one: %s; restart %s when spot has capacity",
 		pods, plural(n, "it", "them"))
+}
+
+// deviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass.
+const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
+
+// claims returns why pods with ResourceClaims make the demand of a group unknown, and what a user can do.
+func (f Finding) claims(g *Group) string {
+	who, n := f.Name, float64(f.Count)
+	if f.Count > 1 {
+		who += fmt.Sprintf(" and %d more", f.Count-1)
+	}
+	if f.Kind == FindPendingClaims {
+		return fmt.Sprintf("%s %s pods with resourceClaims and without a node: gpuscaler lowers no limit of group %s; by default Karpenter "+
+			"launches no node for such pods: set its --ignore-dra-requests to false, or add a node with free devices",
+			who, plural(n, "has", "have"), g.Name)
+	}
+	text := fmt.Sprintf("%s %s resourceClaims, whose devices gpuscaler cannot count as %s: the demand of group %s is unknown, and gpuscaler "+
+		"lowers no limit", who, plural(n, "uses", "use"), g.Resource, g.Name)
+	if strings.HasPrefix(g.Resource, deviceClassPrefix) {
+		return text
+	}
+	return text + "; they count if extendedResourceName of their DeviceClass is " + g.Resource
 }
 
 // keeper returns what keeps empty nodes, with their price and what a user can do, without the name of the NodePool.

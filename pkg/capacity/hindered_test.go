@@ -45,7 +45,7 @@ func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 			w.Pods = pods
 			o.Workloads = []Workload{w}
 		}
-		words := [numMoveBlockers]string{"by owner", "bare", "by labels", "by mark", "foreign"}
+		words := [numMoveBlockers]string{"by owner", "bare", "by labels", "by mark", "foreign", "by claims"}
 		got, want := map[string]int{}, map[string]int{}
 		if c.want != "" {
 			want[c.want] = 2

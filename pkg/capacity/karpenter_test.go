@@ -10,7 +10,7 @@ import (
 )
 
 // provision simulates one loop of Karpenter's provisioner. It launches a node for each pending pod that fits on no existing or booting
-// node, from the NodePool with the highest weight that accepts the pod.
+// node, from the NodePool with the highest weight that accepts the pod. As Karpenter does by default, it ignores pods that claim devices.
 func (c *cluster) provision() {
 	free := map[*simNode]int64{}
 	for _, pool := range c.pools {
@@ -22,7 +22,7 @@ func (c *cluster) provision() {
 	}
 pods:
 	for _, p := range c.pods() {
-		if p.node != nil || p.unsure {
+		if p.node != nil || p.unsure || p.claimed {
 			continue
 		}
 		for _, pool := range c.pools {
@@ -128,7 +128,7 @@ func (c *cluster) consolidate() {
 				continue
 			}
 			for _, p := range c.pods() {
-				if p.node == n && p.shield.Value == "" {
+				if p.node == n && p.shield.Value == "" && !p.claimed {
 					n.heir = c.launch(p, n)
 					break
 				}

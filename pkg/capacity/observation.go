@@ -167,6 +167,7 @@ type Workload struct {
 	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
 	Claims  bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
+	Claimed bool  `json:",omitempty"` // its pods claim devices that GPUs counts, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
 	Pods    []Pod // those of one replica are adjacent
 }
@@ -189,6 +190,7 @@ type Pod struct {
 	Pinned           bool // cannot be scheduled to the group's spot NodePool, as far as is known
 	UnknownLabels    bool // Pinned because it requests labels that the nodes of the NodePool may or may not have
 	Claims           bool // claims devices that may be GPUs by dynamic resource allocation, which GPUs does not count
+	Claimed          bool `json:",omitempty"` // claims devices that GPUs counts; a claim that several pods share counts for one of them
 	UnknownPlacement bool // may or may not be scheduled to the group's NodePools: no demand, but it removes a zero limit
 
 	DeletionCost Annotation

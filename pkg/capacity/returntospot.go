@@ -54,9 +54,10 @@ func (a *analysis) canEmpty(i int, spare int64) bool {
 }
 
 // movable reports whether a surge can move a pod. Its controller must be a ReplicaSet, which can create the successor before it deletes the
-// pod and which reads the deletion cost.
+// pod and which reads the deletion cost. A pod that claims devices is not moved, because by default Karpenter launches no node for its
+// successor.
 func movable(w *Workload, p *Pod) bool {
-	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned
+	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned && !p.Claimed && !p.Claims
 }
 
 // returnToSpot moves replicas from on-demand to spot in batches, see move. Ready replicas never drop below demand.

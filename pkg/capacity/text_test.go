@@ -108,7 +108,7 @@ func sampleFinding(kind FindingKind, at time.Time) Finding {
 		f.Name = "20"
 	case FindMixed, FindNever, FindZeroBudget, FindDoNotDisrupt, FindBlockingPods, FindBuffered:
 		f.Hourly = 5.58
-	case FindUnmovable, FindForeignAnnotation, FindClaims:
+	case FindUnmovable, FindForeignAnnotation, FindClaims, FindPendingClaims:
 		f.Name = "team-chat/llama"
 	}
 	return f

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,5 +101,90 @@ func TestDeviceClaimsAreNotWatchedWithoutNodePools(t *testing.T) {
 		if k.Allowed == nil || k.Allowed(t.Context()) {
 			t.Errorf("%s is watched although no NodePool is served", k.GVK.Kind)
 		}
+	}
+}
+
+// observeClaims returns the observation of the group chat, whose resource is given, and what package capacity decides from it.
+func observeClaims(t *testing.T, c *Cluster, resource string, members ...*scaling.Workload) (capacity.Observation, capacity.Decision) {
+	t.Helper()
+	g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: resource, ZeroLimit: true,
+		Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := capacity.Observation{Workloads: make([]capacity.Workload, len(members))}
+	for i, m := range members {
+		o.Workloads[i] = capacity.Workload{Key: m.Key.String(), Known: true, Uncapped: 1}
+	}
+	c.nodes.Observe(g, members, &o)
+	o.Lost = false // no informer runs here
+	d, _ := capacity.Decide(g, o, capacity.State{}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+	return o, d
+}
+
+const countedClass = `{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpu.nvidia.com}, spec: {
+	extendedResourceName: nvidia.com/gpu, selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com'"}}]}}`
+
+// twoGPUs returns a ResourceClaim of two GPUs.
+func twoGPUs(name string) string {
+	return fmt.Sprintf(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: %s},
+		spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 2}}]}}}`, name)
+}
+
+// Two pods share a claim of two GPUs on a node, and a third pod requests GPUs by the name of their class. All of them count as GPUs, the
+// shared claim once. The pod that waits makes the demand unknown until it has a node.
+func TestClaimsWithAKnownCountAreDemand(t *testing.T) {
+	running := func(name string) string {
+		return claimsPod(name, "", "resourceClaimName: shared") + "\n" + `status: {phase: Running}`
+	}
+	onNode := func(pod string) string {
+		return strings.Replace(pod, "spec: {", "spec: {nodeName: node-1, ", 1)
+	}
+	byName := `
+apiVersion: v1
+kind: Pod
+metadata: {namespace: team, name: by-name}
+spec:
+  tolerations: [{operator: Exists}]
+  containers: [{name: c, image: i, resources: {limits: {deviceclass.resource.kubernetes.io/gpu.nvidia.com: "3"}}}]`
+	for _, resource := range []string{"nvidia.com/gpu", "deviceclass.resource.kubernetes.io/gpu.nvidia.com"} {
+		c := clusterWithPools(t, countedClass, twoGPUs("shared"), claim("nc-1", "l40s-spot", "spot", "node-1"),
+			onNode(running("first")), onNode(running("second")))
+		o, d := observeClaims(t, c, resource)
+		if d.Demand.UnmanagedPods != 2 || d.Demand.Unknown || len(o.UnmanagedPods) != 2 {
+			t.Errorf("%s: two pods share a claim: demand %+v, pods %+v", resource, d.Demand, o.UnmanagedPods)
+		}
+		if len(o.Pools[0].Nodes) != 1 || o.Pools[0].Nodes[0].Used != 2 || o.Pools[0].Nodes[0].GPUs < 2 {
+			t.Errorf("%s: nodes %+v, want one that uses 2 GPUs", resource, o.Pools[0].Nodes)
+		}
+		c = clusterWithPools(t, countedClass, byName)
+		if _, d = observeClaims(t, c, resource); d.Demand.UnmanagedPods != 3 || !d.Demand.Unknown || d.Demand.Pending != 0 {
+			t.Errorf("%s: a pod waits for 3 devices: demand %+v", resource, d.Demand)
+		}
+	}
+}
+
+// The GPUs of a workload are those of its claim template. After the template is deleted, they are unknown.
+func TestWorkloadWithCountedClaims(t *testing.T) {
+	deployment := `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: team, name: chat}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec: {containers: [{name: c, image: i}], resourceClaims: [{name: d, resourceClaimTemplateName: gpus}]}`
+	template := claimTemplate("gpus", `[{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 4}}]`)
+	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}
+	c := clusterWithPools(t, countedClass, template, deployment)
+	o, d := observeClaims(t, c, "nvidia.com/gpu", chat)
+	if w := o.Workloads[0]; w.GPUs != 4 || !w.Claimed || w.Claims || d.Demand.Policies != 4 {
+		t.Errorf("workload %+v, demand %+v, want 4 GPUs", w, d.Demand)
+	}
+	c = clusterWithPools(t, countedClass, deployment)
+	if o, d = observeClaims(t, c, "nvidia.com/gpu", chat); o.Workloads[0].GPUs != 0 || !o.Workloads[0].Claims || !d.Demand.Unknown {
+		t.Errorf("without the template: workload %+v, demand %+v", o.Workloads[0], d.Demand)
 	}
 }

@@ -1,20 +1,23 @@
-// Package deviceclaims determines whether the ResourceClaims of a pod may be for GPUs. It stores the objects of dynamic resource allocation
-// (DRA), whose API is stable since Kubernetes 1.34. If the API server does not serve this API, or the objects were not read yet, every
-// claim counts as a claim for GPUs.
+// Package deviceclaims counts the devices that pods claim by dynamic resource allocation (DRA), and determines whether they may be GPUs. It
+// stores ResourceClaims, ResourceClaimTemplates and DeviceClasses, whose API is stable since Kubernetes 1.34. If the API server does not
+// serve this API, or an object was not read yet, a claim counts as one for GPUs of unknown number.
+//
+// A device is one result of an allocation: a whole GPU, or a partition of one such as a MIG instance. A request for an exact count reserves
+// that many devices. A request for all matching devices of a node reserves a number that is known only after the allocation. A request with
+// alternatives (firstAvailable) counts as its greatest alternative until the scheduler has chosen one. A request with adminAccess reserves
+// none.
+//
+// Devices count as units of a resource in two cases: the resource is the name of their DeviceClass
+// (deviceclass.resource.kubernetes.io/gpu.nvidia.com), or it is the extendedResourceName of their DeviceClass (nvidia.com/gpu).
 package deviceclaims
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 )
 
 // Kinds of dynamic resource allocation.
@@ -24,22 +27,9 @@ var (
 	ClassKind    = resourcev1.SchemeGroupVersion.WithKind("DeviceClass")
 )
 
-// Claim is the part of a ResourceClaim or ResourceClaimTemplate that is stored.
-type Claim struct {
-	metav1.ObjectMeta
-	gpupods.ClaimRef
-	classes []string // device classes of its requests; "" for a request without one
-}
-
-// Class is the part of a DeviceClass that is stored.
-type Class struct {
-	metav1.ObjectMeta
-	gpu bool // its devices may be GPUs
-}
-
 type claimKey struct {
-	namespace string
-	gpupods.ClaimRef
+	namespace, name string
+	template        bool
 }
 
 // Cache contains the claims and device classes of the cluster. It is safe for concurrent use.
@@ -75,104 +65,105 @@ func (c *Cache) change(what func()) {
 	c.changed()
 }
 
-// MayBeGPUs reports whether at least one of the claims may be for GPUs. A claim or device class that is not in the cache counts as one for
-// GPUs.
-func (c *Cache) MayBeGPUs(namespace string, claims []gpupods.ClaimRef) bool {
+// Counted contains the claims that were counted already, by namespace and name, because several pods can share a claim.
+type Counted map[[2]string]bool
+
+// Count counts the devices of the claims of one pod as units of a resource, and adds the claims to counted. With counted nil it counts the
+// claims of a pod template: it then omits claims that the template refers to by name, because all replicas share them.
+func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource string, counted Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
-		return false
+		return n
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, ref := range claims {
-		claim := c.claims[claimKey{namespace, ref}]
-		if claim == nil || slices.ContainsFunc(claim.classes, c.mayBeOfGPUs) {
-			return true
+	for i := range claims {
+		ref := &claims[i]
+		if ref.Class != "" {
+			c.add(&n, []option{{ref.Class, ref.Devices}}, resource, true)
+			continue
+		}
+		claim := c.claimOf(namespace, ref)
+		if claim == nil {
+			n.Unknown = true
+			continue
+		}
+		id := [2]string{namespace, claim.Name}
+		counts := claim.template || counted != nil && !counted[id]
+		if !claim.template && counted != nil {
+			counted[id] = true
+		}
+		for _, options := range claim.requests {
+			c.add(&n, options, resource, counts)
 		}
 	}
-	return false
+	n.Devices = min(n.Devices, gpupods.MaxGPUs)
+	return n
+}
+
+// claimOf returns the claim to which a pod refers, or the template of the claim if the claim is not in the cache. It returns nil if neither
+// is in the cache. The caller holds the lock.
+func (c *Cache) claimOf(namespace string, ref *gpupods.ClaimRef) *Claim {
+	if ref.Name != "" {
+		if claim := c.claims[claimKey{namespace, ref.Name, false}]; claim != nil {
+			return claim
+		}
+	}
+	return c.claims[claimKey{namespace, ref.Template, true}]
+}
+
+// add adds one request to n, of which the options are alternatives. With counts false, its devices were counted for another pod. The caller
+// holds the lock.
+func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, counts bool) {
+	var greatest int64
+	for _, o := range options {
+		switch {
+		case c.countsAs(o.class, resource):
+			n.Claimed = true
+			n.Unknown = n.Unknown || o.devices < 0
+			greatest = max(greatest, o.devices)
+		case c.mayBeOfGPUs(o.class):
+			n.Unknown = true
+		}
+	}
+	if counts {
+		n.Devices = min(n.Devices+greatest, gpupods.MaxGPUs)
+	}
+}
+
+// countsAs reports whether a device of a class is one unit of a resource.
+func (c *Cache) countsAs(class, resource string) bool {
+	known := c.classes[class]
+	return known != nil && (class == gpupods.ClassOf(resource) || known.extendedResource != "" && known.extendedResource == resource)
+}
+
+// ExtendedResource returns the extended resource by which pods can also request the devices of a resource that names a DeviceClass. It
+// returns "" for every other resource, and if the class has none.
+func (c *Cache) ExtendedResource(resource string) string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if class := c.classes[gpupods.ClassOf(resource)]; class != nil {
+		return class.extendedResource
+	}
+	return ""
+}
+
+// MayBeGPUs reports whether at least one of the claims may be for GPUs. A claim or device class that is not in the cache counts as one for
+// GPUs.
+func (c *Cache) MayBeGPUs(namespace string, claims []gpupods.ClaimRef) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.ContainsFunc(claims, func(ref gpupods.ClaimRef) bool {
+		if ref.Class != "" {
+			return c.mayBeOfGPUs(ref.Class)
+		}
+		claim := c.claimOf(namespace, &ref)
+		return claim == nil || slices.ContainsFunc(claim.requests, func(options []option) bool {
+			return slices.ContainsFunc(options, func(o option) bool { return c.mayBeOfGPUs(o.class) })
+		})
+	})
 }
 
 func (c *Cache) mayBeOfGPUs(class string) bool {
 	known := c.classes[class]
 	return known == nil || known.gpu
-}
-
-func (c *Claim) key() claimKey { return claimKey{c.Namespace, c.ClaimRef} }
-
-// TrimClaim is the transform of the informers for ResourceClaims and ResourceClaimTemplates. It returns a *Claim. A claim that cannot be
-// decoded gets an unknown device class, so that it counts as a claim for GPUs.
-func TrimClaim(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	template := u.GetKind() == TemplateKind.Kind
-	out := &Claim{ObjectMeta: informer.Identity(u), ClaimRef: gpupods.ClaimRef{Name: u.GetName(), Template: template}}
-	spec, err := claimSpec(u, template)
-	if err != nil {
-		out.classes = []string{""}
-		return out, nil
-	}
-	for i := range spec.Devices.Requests {
-		out.classes = append(out.classes, classesOf(&spec.Devices.Requests[i])...)
-	}
-	return out, nil
-}
-
-func claimSpec(u *unstructured.Unstructured, template bool) (*resourcev1.ResourceClaimSpec, error) {
-	if template {
-		t := &resourcev1.ResourceClaimTemplate{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, t)
-		return &t.Spec.Spec, err
-	}
-	c := &resourcev1.ResourceClaim{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
-	return &c.Spec, err
-}
-
-// classesOf returns the device classes of one device request: the class of each alternative in firstAvailable, or the class in exactly. A
-// request with adminAccess has none, because it reserves no device.
-func classesOf(r *resourcev1.DeviceRequest) (classes []string) {
-	if r.Exactly == nil && len(r.FirstAvailable) == 0 {
-		return []string{""}
-	}
-	for i := range r.FirstAvailable {
-		classes = append(classes, r.FirstAvailable[i].DeviceClassName)
-	}
-	if e := r.Exactly; e != nil && (e.AdminAccess == nil || !*e.AdminAccess) {
-		classes = append(classes, e.DeviceClassName)
-	}
-	return classes
-}
-
-// gpuWords occur in the names of GPU and accelerator drivers and of the device classes that they install: gpu.nvidia.com,
-// mig.nvidia.com, gpu.amd.com, gpu.intel.com, gaudi.intel.com, tpu.google.com, neuron.amazonaws.com.
-var gpuWords = []string{"gpu", "mig.", "gaudi", "tpu", "neuron"}
-
-// TrimClass is the transform of the informer for DeviceClasses. It returns a *Class. A class may have GPUs if its name, its extended
-// resource name or one of its selectors contains one of gpuWords. A class without a selector on device.driver may also have GPUs, because
-// it can select any device.
-func TrimClass(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	out := &Class{ObjectMeta: informer.Identity(u), gpu: true}
-	class := &resourcev1.DeviceClass{}
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, class) != nil {
-		return out, nil
-	}
-	text, namesDriver := class.Name, false
-	if class.Spec.ExtendedResourceName != nil {
-		text += " " + *class.Spec.ExtendedResourceName
-	}
-	for i := range class.Spec.Selectors {
-		if cel := class.Spec.Selectors[i].CEL; cel != nil {
-			text += " " + cel.Expression
-			namesDriver = namesDriver || strings.Contains(cel.Expression, "device.driver")
-		}
-	}
-	text = strings.ToLower(text)
-	out.gpu = !namesDriver || slices.ContainsFunc(gpuWords, func(word string) bool { return strings.Contains(text, word) })
-	return out, nil
 }

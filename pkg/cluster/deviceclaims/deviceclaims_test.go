@@ -64,14 +64,14 @@ func TestMayBeGPUs(t *testing.T) {
 		"gpu": true, "nic": false, "any-device": true, "unknown-class": true, "second-choice": true, "admin": false,
 		"malformed": true, "not-read": true, "gpu-driver": true,
 	} {
-		if got := c.MayBeGPUs("team", []gpupods.ClaimRef{{Name: name, Template: true}}); got != want {
+		if got := c.MayBeGPUs("team", []gpupods.ClaimRef{{Template: name}}); got != want {
 			t.Errorf("template %s: %t, want %t", name, got, want)
 		}
 	}
 	if !c.MayBeGPUs("team", []gpupods.ClaimRef{{Name: "shared"}}) || !c.MayBeGPUs("team", []gpupods.ClaimRef{{Name: "nic"}}) {
 		t.Error("a claim of GPUs, or a claim with the name of a template, is not for GPUs")
 	}
-	if !c.MayBeGPUs("other", []gpupods.ClaimRef{{Name: "nic", Template: true}}) {
+	if !c.MayBeGPUs("other", []gpupods.ClaimRef{{Template: "nic"}}) {
 		t.Error("a template of another namespace is used")
 	}
 	if c.MayBeGPUs("team", nil) {

@@ -10,7 +10,7 @@ import (
 // A claim that is not in the cache yet counts as a claim for GPUs.
 func ExampleCache_MayBeGPUs() {
 	claims := deviceclaims.New(func() {})
-	fmt.Println(claims.MayBeGPUs("team-chat", []gpupods.ClaimRef{{Name: "unknown", Template: true}}))
+	fmt.Println(claims.MayBeGPUs("team-chat", []gpupods.ClaimRef{{Template: "unknown"}}))
 	fmt.Println(claims.MayBeGPUs("team-chat", nil))
 	// Output:
 	// true

@@ -1,22 +1,90 @@
 package gpupods
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"strings"
 
-// ClaimRef names a ResourceClaim or a ResourceClaimTemplate in the namespace of the pod that refers to it.
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+)
+
+// ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). A reference without any field is of a kind that this
+// version does not know.
 type ClaimRef struct {
-	Name     string
-	Template bool // a ResourceClaimTemplate
+	Name     string // of a ResourceClaim in the namespace of the pod; also of the one that was generated from Template
+	Template string // of the ResourceClaimTemplate in the namespace of the pod
+	Class    string // of the DeviceClass, if the pod requests its devices by a resource name, without a claim
+	Devices  int64  // how many of Class
 }
 
-// ClaimRefs returns the ResourceClaims and ResourceClaimTemplates to which a pod or a pod template refers.
+// ClaimCount is how many devices the claims of a pod or of a replica reserve, counted as units of one resource. A device is one result of
+// an allocation: a whole GPU, or a partition of one such as a MIG instance.
+type ClaimCount struct {
+	Devices int64
+	// Claimed reports that at least one claim is for devices that count as the resource. Devices can be 0 even so, because a claim that
+	// several pods share counts only for the first of them.
+	Claimed bool
+	// Unknown reports that a claim may be for GPUs that are not in Devices.
+	Unknown bool
+}
+
+// ClassOf returns the DeviceClass that a resource name such as deviceclass.resource.kubernetes.io/gpu.nvidia.com stands for, and "" for
+// every other resource name. Kubernetes defines this name for pods that request devices without a ResourceClaim.
+func ClassOf(resource string) string {
+	class, found := strings.CutPrefix(resource, resourcev1.ResourceDeviceClassPrefix)
+	if !found {
+		return ""
+	}
+	return class
+}
+
+// ClaimRefs returns the sources of devices of a pod or a pod template.
 func ClaimRefs(spec *corev1.PodSpec) (all []ClaimRef) {
 	for i := range spec.ResourceClaims {
-		c := &spec.ResourceClaims[i]
+		ref, c := ClaimRef{}, &spec.ResourceClaims[i]
 		switch {
 		case c.ResourceClaimTemplateName != nil:
-			all = append(all, ClaimRef{Name: *c.ResourceClaimTemplateName, Template: true})
+			ref.Template = *c.ResourceClaimTemplateName
 		case c.ResourceClaimName != nil:
-			all = append(all, ClaimRef{Name: *c.ResourceClaimName})
+			ref.Name = *c.ResourceClaimName
+		}
+		all = append(all, ref)
+	}
+	return append(all, classRefs(spec)...)
+}
+
+// podClaimRefs returns the sources of devices of a pod. For a claim that was generated from a template, the reference contains the name of
+// the claim, which reports what was allocated and remains if the template is deleted.
+func podClaimRefs(p *corev1.Pod) []ClaimRef {
+	all := ClaimRefs(&p.Spec)
+	for i := range p.Spec.ResourceClaims {
+		for j := range p.Status.ResourceClaimStatuses {
+			s := &p.Status.ResourceClaimStatuses[j]
+			if s.Name == p.Spec.ResourceClaims[i].Name && s.ResourceClaimName != nil {
+				all[i].Name = *s.ResourceClaimName
+			}
+		}
+	}
+	return all
+}
+
+// classRefs returns the devices that containers request by the resource name of a DeviceClass.
+func classRefs(spec *corev1.PodSpec) (all []ClaimRef) {
+	seen := map[corev1.ResourceName]bool{}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for _, list := range []corev1.ResourceList{containers[i].Resources.Limits, containers[i].Resources.Requests} {
+				for name := range list {
+					class := ClassOf(string(name))
+					if class == "" || seen[name] {
+						continue
+					}
+					seen[name] = true
+					n := reserved(spec, func(other corev1.ResourceName) bool { return other == name })
+					if n > 0 {
+						all = append(all, ClaimRef{Class: class, Devices: min(n, MaxGPUs)})
+					}
+				}
+			}
 		}
 	}
 	return all

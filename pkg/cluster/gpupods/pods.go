@@ -38,7 +38,7 @@ type Facts struct {
 
 // FactsOf returns the facts of a pod, nil for a pod that requests no extended resource and claims no device.
 func FactsOf(p *corev1.Pod) *Facts {
-	amounts, claims := ExtendedResources(&p.Spec), ClaimRefs(&p.Spec)
+	amounts, claims := ExtendedResources(&p.Spec), podClaimRefs(p)
 	if len(amounts) == 0 && len(claims) == 0 {
 		return nil
 	}

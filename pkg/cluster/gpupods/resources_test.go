@@ -71,7 +71,7 @@ func TestFactsOfAPodWithoutExtendedResourcesAreNil(t *testing.T) {
 	}
 	claim := "gpu"
 	p := &corev1.Pod{Spec: corev1.PodSpec{ResourceClaims: []corev1.PodResourceClaim{{Name: "d", ResourceClaimTemplateName: &claim}}}}
-	if f := FactsOf(p); f == nil || len(f.Claims) != 1 || f.Claims[0] != (ClaimRef{Name: "gpu", Template: true}) {
+	if f := FactsOf(p); f == nil || len(f.Claims) != 1 || f.Claims[0] != (ClaimRef{Template: "gpu"}) {
 		t.Errorf("facts %+v of a pod with a claim", f)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
@@ -22,6 +23,7 @@ type groupView struct {
 	others                         []capacity.Pod
 	workloads                      []capacity.Workload
 	bases                          map[string]*karpenter.NodePool // by name: the versions on which a patch is based
+	counted                        deviceclaims.Counted           // claims whose devices were counted for a pod
 }
 
 // Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. If no object has changed since the last call, it does
@@ -42,7 +44,7 @@ func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capac
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
 		to.Current, to.GPUs, to.Quota, to.Claims, to.Buffer, to.Pods = from.Current, from.GPUs, from.Quota, from.Claims, from.Buffer, from.Pods
-		to.Size, to.PodGPUs = from.Size, from.PodGPUs
+		to.Size, to.PodGPUs, to.Claimed = from.Size, from.PodGPUs, from.Claimed
 	}
 }
 
@@ -61,7 +63,7 @@ type position struct{ pool, node int }
 func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupView {
 	v := &groupView{
 		workloadsVersion: n.options.Workloads.Version(), nodesVersion: n.version, group: g, members: slices.Clone(members),
-		bases: map[string]*karpenter.NodePool{},
+		bases: map[string]*karpenter.NodePool{}, counted: deviceclaims.Counted{},
 	}
 	othersHold := n.options.Buffers.OthersHold(members)
 	positions := map[string]position{} // by node name
@@ -134,12 +136,12 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 	for _, member := range v.members {
 		out := capacity.Workload{Buffer: n.options.Buffers.Replicas(member)}
 		if t, ok := w.NodeTarget(member); ok {
-			out.Current, out.Quota, out.GPUs = t.Replicas, t.Quota, gpupods.CountOf(t.Extended, resource)
-			out.Claims = n.options.Claims.MayBeGPUs(member.Key.Namespace, t.Claims)
-			out.Size, out.PodGPUs = t.Size, gpupods.CountOf(t.PerPod, resource)
+			out.Current, out.Quota, out.GPUs = t.Replicas, t.Quota, n.extended(t.Extended, resource)
+			out.Size, out.PodGPUs = t.Size, n.extended(t.PerPod, resource)
+			n.addDevices(&out, n.options.Claims.Count(member.Key.Namespace, t.Claims, resource, nil))
 			for _, p := range w.TargetPods(member) {
 				pods[p] = true
-				if pod, counts := n.pod(v, positions, p); counts {
+				if pod, counts := n.pod(v, positions, p, true); counts {
 					if t.Size > 1 {
 						pod.Replica = p.ReplicaName()
 					}
@@ -150,6 +152,26 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 		v.workloads = append(v.workloads, out)
 	}
 	return pods
+}
+
+// addDevices adds the devices that one replica claims. For a replica with several pods they are unknown, because the leader and the workers
+// can have different claims.
+func (n *Cache) addDevices(w *capacity.Workload, c gpupods.ClaimCount) {
+	w.Claimed, w.Claims = c.Claimed, c.Unknown
+	if w.Size > 1 {
+		w.Claims = w.Claims || c.Claimed
+		return
+	}
+	w.GPUs = min(w.GPUs+c.Devices, gpupods.MaxGPUs)
+}
+
+// extended returns the count of a resource in a list of extended resources. If the resource names a DeviceClass, it returns the count of
+// the extended resource by which pods can request the devices of the class.
+func (n *Cache) extended(amounts []gpupods.Amount, resource string) int64 {
+	if gpupods.ClassOf(resource) != "" {
+		resource = n.options.Claims.ExtendedResource(resource)
+	}
+	return gpupods.CountOf(amounts, resource)
 }
 
 // addOtherPods adds the pods that belong to no workload of the group but can use its GPUs: they request the group's resource or may claim
@@ -166,29 +188,43 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 	})
 	v.others = make([]capacity.Pod, 0, len(others))
 	for _, p := range others {
-		pod, counts := n.pod(v, positions, p)
-		if counts && v.mayUse(p, &pod) {
+		if pod, counts := n.pod(v, positions, p, false); counts {
 			v.others = append(v.others, pod)
 		}
 	}
 }
 
-// pod converts a pod to a capacity.Pod. counts is false if the pod has finished or is terminating, or if it neither requests the group's
-// resource nor has a ResourceClaim that may be for GPUs.
-func (n *Cache) pod(v *groupView, positions map[string]position, p Pod) (pod capacity.Pod, counts bool) {
+// pod converts a pod to a capacity.Pod. counts is false if the pod has finished or is terminating, if it neither requests the group's
+// resource nor has a ResourceClaim that may be for GPUs, or if it belongs to no workload of the group (managed) and cannot use its nodes.
+func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed bool) (pod capacity.Pod, counts bool) {
 	facts := p.GPU()
 	if p.Ended() || facts == nil {
 		return pod, false
 	}
-	gpus := gpupods.CountOf(facts.Extended, v.group.Resource)
-	pod = capacity.Pod{
-		UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Owner: facts.Owner, GPUs: gpus, Pool: -1, Node: -1,
-		Pending: p.NodeName() == "", Since: facts.Created, Ready: p.Ready(), Loading: p.Loading(),
-		DeletionCost: facts.DeletionCost, DoNotDisrupt: facts.DoNotDisrupt, Claims: n.options.Claims.MayBeGPUs(p.GetNamespace(), facts.Claims),
+	gpus := n.extended(facts.Extended, v.group.Resource)
+	if gpus == 0 && len(facts.Claims) == 0 {
+		return pod, false
 	}
-	if at, known := positions[p.NodeName()]; known && !pod.Pending {
+	pod = capacity.Pod{
+		UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Owner: facts.Owner, Pool: -1, Node: -1,
+		Pending: p.NodeName() == "", Since: facts.Created, Ready: p.Ready(), Loading: p.Loading(),
+		DeletionCost: facts.DeletionCost, DoNotDisrupt: facts.DoNotDisrupt,
+	}
+	at, known := positions[p.NodeName()]
+	if known && !pod.Pending {
 		pod.Pool, pod.Node = at.pool, at.node
-		v.pools[at.pool].Nodes[at.node].Used += gpus
+	}
+	if !managed && !v.mayUse(p, &pod) {
+		return pod, false
+	}
+	claims := n.options.Claims.Count(p.GetNamespace(), facts.Claims, v.group.Resource, v.counted)
+	pod.Claims, pod.Claimed, pod.GPUs = claims.Unknown, claims.Claimed, min(gpus+claims.Devices, gpupods.MaxGPUs)
+	if pod.Pool >= 0 {
+		node := &v.pools[at.pool].Nodes[at.node]
+		node.Used += pod.GPUs
+		if pod.Claimed {
+			node.GPUs = max(node.GPUs, node.Used) // a Node does not report devices that are allocated by claims
+		}
 	}
 	for i := range v.group.Pools {
 		if pool := v.bases[v.group.Pools[i].Name]; pool != nil && v.group.Pools[i].Type == capacity.Spot {
@@ -197,7 +233,7 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod) (pod cap
 			pod.UnknownLabels = answer == schedulability.Unknown
 		}
 	}
-	return pod, gpus > 0 || pod.Claims
+	return pod, pod.GPUs > 0 || pod.Claims || pod.Claimed
 }
 
 // mayUse reports whether a pod that belongs to no workload of the group counts for the group: the pod runs on a node of the group, or it is
