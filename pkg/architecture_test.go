@@ -58,6 +58,8 @@ var plan = []rule{
 		"an import prints manifests, which are reviewed without a cluster"},
 	{"replay", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "picture"}, nil,
 		[]string{"k8s.io/client-go"}, "the simulator is a second adapter behind the interfaces of the engine"},
+	{"audit", []string{"calendar", "scaling", "capacity", "teams", "cost", "engine", "policy", "printable", "picture", "replay",
+		"telemetry"}, nil, []string{"k8s.io/client-go"}, "an audit works on a snapshot file, without a cluster"},
 }
 
 func TestPackagesReachOnlyWhatThePlanAllows(t *testing.T) {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gpuscaler/gpuscaler/pkg/audit"
+	"github.com/gpuscaler/gpuscaler/pkg/audit/report"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+)
+
+// auditOptions are the flags of `gpuscaler audit`.
+type auditOptions struct {
+	offline, export string
+	sample          bool
+	slo             string
+	replay, limit   time.Duration
+	coldStart       time.Duration
+	output, file    string
+}
+
+func auditCommand() *cobra.Command {
+	o := auditOptions{}
+	c := &cobra.Command{
+		Use:   "audit --sample | --offline FILE",
+		Short: "Show what the present HPAs and ScaledObjects of GPU workloads cost, and why, before gpuscaler is installed",
+		Long: `Compute from the history of a cluster what each HPA and ScaledObject of a GPU workload cost: $ per month, the share
+of the GPU time that served requests, and the SLO. The largest waste is first, with its cause: a floor, a schedule, a
+cooldown, a wrong metric, or a stuck node. A replay of the traffic adds the least possible cost and the cost with
+gpuscaler. What cannot be judged is listed with the missing data; missing data is never counted as 0.
+
+--sample audits a small simulated cluster that is part of this program. --offline audits a snapshot file.`,
+		Example: `  gpuscaler audit --sample
+  gpuscaler audit --sample -o json
+  gpuscaler audit --offline snapshot.json --slo 95%:10s`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+	}
+	f := c.Flags()
+	f.BoolVar(&o.sample, "sample", false, "audit the sample of this program")
+	f.StringVar(&o.offline, "offline", "", "audit a snapshot file of --export instead of a cluster; - for standard input")
+	f.StringVar(&o.export, "export", "", "file for the snapshot: names, settings and metrics, without secrets, queries and addresses")
+	f.StringVar(&o.slo, "slo", "99%:10s", "share of the requests, and the longest wait in the queue of these")
+	f.DurationVar(&o.replay, "replay", 6*time.Hour, "length of the replayed time at the end of the period; 0: all of it, negative: no replay")
+	f.DurationVar(&o.limit, "replay-limit", time.Minute, "time limit of all replays; workloads that are left are reported as missing")
+	f.DurationVar(&o.coldStart, "cold-start", 5*time.Minute, "cold start of a replica in the replay; 0: drawn from the replay's assumptions")
+	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVar(&o.file, "file", "", "output file; empty: standard output")
+	return c
+}
+
+func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
+	write := map[string]func(io.Writer, *audit.Report) error{"text": report.WriteText, "json": report.WriteJSON}[o.output]
+	if write == nil {
+		return fmt.Errorf("-o %q: use text or json", o.output)
+	}
+	slo, err := evaluate.ParseSLO(o.slo)
+	if err != nil {
+		return fmt.Errorf("--slo %w", err)
+	}
+	snapshot, err := o.snapshot()
+	if err != nil {
+		return err
+	}
+	if o.export != "" {
+		if err := toFile(o.export, nil, func(w io.Writer) error { return audit.WriteSnapshot(w, snapshot) }); err != nil {
+			return err
+		}
+	}
+	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit}
+	if isTerminal(progress) {
+		bar := newProgress(progress)
+		options.Progress = bar.report
+		defer fmt.Fprint(progress, "\r\x1b[K")
+	}
+	r, err := audit.Run(ctx, snapshot, options)
+	if err != nil {
+		return err
+	}
+	return toFile(o.file, out, func(w io.Writer) error { return write(w, r) })
+}
+
+// snapshot returns the data of the audit.
+func (o *auditOptions) snapshot() (*audit.Snapshot, error) {
+	switch {
+	case o.sample && o.offline != "":
+		return nil, errors.New("--sample and --offline both name a snapshot: use one of them")
+	case o.sample:
+		return audit.Sample()
+	case o.offline == "":
+		return nil, errors.New("use --sample or --offline FILE")
+	case o.offline == "-":
+		return audit.ReadSnapshot("standard input", os.Stdin)
+	}
+	f, err := os.Open(o.offline)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return audit.ReadSnapshot(o.offline, f)
+}
+
+// isTerminal reports whether a writer is a terminal, on which a line can be overwritten.
+func isTerminal(w io.Writer) bool {
+	f, is := w.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,209 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	boundSlot      = time.Minute // of the request-level bound
+	boundSolves    = 6           // the bound is valid after any number of programs
+	maxRequests    = 1_000_000   // of one workload in the replay
+	leastColdStart = 2 * time.Minute
+	maxArrivalGaps = 0.1 // share of the steps of the replayed time without a number of requests
+)
+
+// shares are the tried targets of gpuscaler: requests in flight per replica, as a share of its slots. The first one that meets the SLO is
+// the cheapest.
+var shares = []float64{0.8, 0.6, 0.4}
+
+// Forecast is the replay of the traffic of a workload. Its costs refer to a month.
+type Forecast struct {
+	Hours    float64  `json:"hours"`             // replayed time, at the end of the period
+	Requests int64    `json:"requests"`          // replayed requests
+	Policy   string   `json:"policy"`            // policy of gpuscaler in the replay
+	Cost     float64  `json:"gpuscalerPerMonth"` // $ of gpuscaler
+	OnTime   float64  `json:"gpuscalerOnTime"`   // share of requests on time with gpuscaler
+	MeetsSLO bool     `json:"gpuscalerMeetsSLO"` // OnTime is at least the share of the SLO
+	Measured *float64 `json:"measuredPerMonth"`  // $ of the present autoscaler in the same time; null if it is unknown
+	Bound    *float64 `json:"leastCostPerMonth"` // $ that any autoscaler needs at least for the SLO; null if it is unknown
+	Notes    []string `json:"notes,omitempty"`   // assumptions about the traffic
+	Slots    float64  `json:"slots"`             // requests that a replica serves concurrently
+	Service  float64  `json:"serviceSeconds"`    // time that a replica spends on a request
+	Hourly   float64  `json:"hourlyPerReplica"`  // $ of a replica
+}
+
+// errNoForecast is wrapped by the reason for which a workload cannot be replayed.
+var errNoForecast = errors.New("not replayed")
+
+// window returns the first step of the replayed time.
+func (o *Options) window(s *Snapshot) int {
+	steps := int(o.Replay / s.step())
+	if steps <= 0 || steps > s.Steps {
+		steps = s.Steps
+	}
+	return s.Steps - steps
+}
+
+// forecast replays the traffic of a workload with gpuscaler and computes the bound.
+func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Forecast, error) {
+	from := o.window(s)
+	hourly, err := s.hourly(w, from)
+	if err != nil {
+		return nil, err
+	}
+	out := &Forecast{Hours: float64(s.Steps-from) * s.Step / 3600, Slots: w.Slots, Service: w.Service, Hourly: hourly}
+	traffic, err := s.traffic(w, from, out)
+	if err != nil {
+		return nil, err
+	}
+	c := evaluate.Case{
+		Traffic: traffic, For: s.To().Sub(s.From.Add(time.Duration(from) * s.step())), SLO: o.SLO, GPUs: int32(max(1, w.GPUs)), Seed: 1,
+		Service: simulator.Service{Slots: int(max(1, math.Round(w.Slots))), Fixed: time.Duration(w.Service * float64(time.Second))},
+		Initial: evaluate.AutoInitial, Hourly: hourly / float64(max(1, w.GPUs)), ColdStart: o.ColdStart,
+		Measures: map[string]simulator.Measure{"in-flight": simulator.InSystem},
+	}
+	for _, share := range shares {
+		target := max(1, math.Floor(share*w.Slots))
+		c.Policy = defaultPolicy(w, target)
+		report, err := evaluate.Workload(ctx, c, nil)
+		if err != nil {
+			return nil, err
+		}
+		run := &report.Runs[0]
+		out.Requests = report.Traffic.Requests
+		out.Cost, out.OnTime, out.MeetsSLO = monthly(run.Cost, out.Hours), run.OnTime, run.MeetsSLO
+		out.Policy = fmt.Sprintf("%g requests in flight per replica, %d to %d replicas, cooldown 5m", target,
+			c.Policy.Workload.Policy.MinReplicas, c.Policy.Workload.Policy.MaxReplicas)
+		if run.MeetsSLO {
+			break
+		}
+	}
+	if out.Bound, err = bound(ctx, &c, out.Hours); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// hourly returns the mean price of a replica in the replayed time, or of the whole period if the workload had no pod then.
+func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
+	for _, begin := range []int{from, 0} {
+		cost, gpus := 0.0, 0.0
+		for i := begin; i < s.Steps; i++ {
+			held := heldAt(w.Held, i)
+			if price, ok := s.price(w, i, held); ok && held > 0 {
+				cost, gpus = cost+held*price, gpus+held
+			}
+		}
+		if gpus > 0 {
+			return cost / gpus * float64(max(1, w.GPUs)), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: the price of its GPUs is unknown", errNoForecast)
+}
+
+// traffic returns the requests of the replayed time as rates. A step without a value gets the rate of the step before it.
+func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, error) {
+	switch {
+	case w.Slots <= 0:
+		return nil, fmt.Errorf("%w: the number of requests that a replica serves concurrently is unknown", errNoForecast)
+	case w.Service <= 0:
+		return nil, fmt.Errorf("%w: the service time of its requests is unknown", errNoForecast)
+	case !w.Started.known():
+		return nil, fmt.Errorf("%w: the number of its requests is unknown", errNoForecast)
+	}
+	var text bytes.Buffer
+	fmt.Fprintln(&text, "time,rate")
+	gaps, last, sum := 0, 0.0, 0.0
+	for i := from; i < s.Steps; i++ {
+		n := w.Started.at(i)
+		if math.IsNaN(n) {
+			gaps++
+			n = last
+		}
+		last = n
+		sum += n
+		fmt.Fprintf(&text, "%s,%.9f\n", s.From.Add(time.Duration(i)*s.step()).UTC().Format(time.RFC3339Nano), n/s.Step)
+	}
+	switch steps := s.Steps - from; {
+	case sum == 0:
+		return nil, fmt.Errorf("%w: it had no requests", errNoForecast)
+	case sum > maxRequests:
+		return nil, fmt.Errorf("%w: more than %d requests: use a shorter --replay", errNoForecast, maxRequests)
+	case float64(gaps) > maxArrivalGaps*float64(steps):
+		return nil, fmt.Errorf("%w: %d of %d steps have no number of requests", errNoForecast, gaps, steps)
+	case gaps > 0:
+		out.Notes = append(out.Notes, fmt.Sprintf("%d of %d steps have no number of requests; the replay uses that of the step before",
+			gaps, steps))
+	}
+	t, err := trace.Read(w.Key(), &text, trace.Options{Format: trace.RateCSV, Window: s.step(), Seed: 1})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoForecast, err)
+	}
+	return t.Drawn(2 * maxRequests)
+}
+
+// defaultPolicy returns the policy of gpuscaler in the replay: one signal on requests in flight, and the bounds of the autoscaler, but
+// at most one replica as the minimum.
+func defaultPolicy(w *Workload, target float64) *policy.Compiled {
+	return &policy.Compiled{
+		Workload: scaling.Workload{Key: scaling.Key{Namespace: w.Namespace, Name: w.Name}, Policy: &scaling.Policy{
+			MinReplicas: int32(min(1, w.Autoscaler.Min)), MaxReplicas: int32(max(1, w.Autoscaler.Max)),
+			Signals:        []scaling.Signal{{Name: "in-flight", Type: "prometheus", Target: target, MaxAge: 2 * time.Minute}},
+			CooldownPeriod: 5 * time.Minute, ScaleDown: scaling.Direction{StabilizationWindow: 5 * time.Minute},
+		}},
+		Sources: []policy.Source{{Type: policy.SourcePrometheus}},
+	}
+}
+
+// bound returns the least cost per month that any autoscaler needs for the SLO, or nil if there is no bound. It is the highest of two
+// valid bounds.
+func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, error) {
+	var requests []lowerbound.Request
+	for r := range c.Traffic.All() {
+		takes := c.Service.Takes(r)
+		if r.At < c.For {
+			requests = append(requests, lowerbound.Request{At: r.At, Work: takes / time.Duration(c.Service.Slots), Service: takes})
+		}
+	}
+	limits := c.Policy.Workload.Policy
+	setup := lowerbound.Setup{
+		Slot: boundSlot, Horizon: c.For / boundSlot * boundSlot, ColdStart: max(c.ColdStart, leastColdStart), Wait: c.SLO.Wait,
+		LateShare: 1 - c.SLO.Share, MaxReplicas: 2 * int(limits.MaxReplicas), InitialReplicas: int(limits.MaxReplicas),
+		HourlyPrice: c.Hourly * float64(c.GPUs),
+	}
+	for len(requests) > 0 && requests[len(requests)-1].At >= setup.Horizon {
+		requests = requests[:len(requests)-1]
+	}
+	work, err := lowerbound.Work(requests, setup)
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a bound the report says that there is none
+	}
+	best := work.LB
+	if p, err := lowerbound.RequestLevel(requests, setup, 0); err == nil {
+		p.OpenEnd = true
+		i, err := lowerbound.Solve(p, lowerbound.Options{MaxSolves: boundSolves, MemoryBytes: 128 << 20, Context: ctx})
+		switch {
+		case err == nil:
+			best = max(best, i.LB)
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+	}
+	if best <= 0 {
+		return nil, nil
+	}
+	best = monthly(best, hours)
+	return &best, nil
+}

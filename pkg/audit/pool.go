@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"math"
+	"time"
+)
+
+// StuckAfter is the time after which a free node counts as stuck. A node that Karpenter may remove is gone before.
+const StuckAfter = 30 * time.Minute
+
+// poolAccount is the GPU time of a pool that no pod held.
+type poolAccount struct {
+	ledger Ledger
+	costOf Ledger
+	hours  float64 // time whose GPUs are known
+	paid   float64 // GPU hours of all nodes in this time
+	priced bool
+}
+
+// account returns the GPU time of a pool that no pod held.
+func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
+	out.priced = p.PriceFrom != ""
+	step := s.Step / 3600
+	free := make([]float64, s.Steps)
+	for i := range free {
+		free[i] = p.GPUs.at(i) - s.heldIn(p.Name, i)
+	}
+	stuck := s.stuck(free, max(1, float64(p.PerNode)))
+	for i, f := range free {
+		if math.IsNaN(f) {
+			continue
+		}
+		out.hours += step
+		out.paid += p.GPUs.at(i) * step
+		f = max(0, f) // a pod can be counted before its node is
+		out.ledger[StuckNode] += min(f, stuck[i]) * step
+		out.ledger[NodeChange] += (f - min(f, stuck[i])) * step
+	}
+	if out.priced {
+		out.costOf = out.ledger.scaled(p.Hourly)
+	}
+	return out
+}
+
+// heldIn returns the GPUs that all pods hold in a pool. It is unknown if one of the parts is.
+func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
+	add := func(parts []Held) {
+		for k := range parts {
+			if parts[k].Pool == pool {
+				sum += parts[k].GPUs.at(i)
+			}
+		}
+	}
+	for k := range s.Workloads {
+		add(s.Workloads[k].Held)
+	}
+	add(s.Other)
+	return sum
+}
+
+// stuck returns, for each step, the GPUs of whole nodes that are free for at least StuckAfter around that step.
+func (s *Snapshot) stuck(free []float64, node float64) []float64 {
+	out := make([]float64, len(free))
+	least := max(1, int(StuckAfter/s.step()))
+	for level := node; ; level += node {
+		found := false
+		for i := 0; i < len(free); {
+			end := i
+			for end < len(free) && free[end] >= level-1e-9 {
+				end++
+			}
+			if end-i >= least {
+				found = true
+				for k := i; k < end; k++ {
+					out[k] = level
+				}
+			}
+			i = end + 1
+		}
+		if !found {
+			return out
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/audit"
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+)
+
+// example is the audit of the sample.
+func example(t *testing.T) *audit.Report {
+	t.Helper()
+	s, err := audit.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, s)
+}
+
+func run(t *testing.T, s *audit.Snapshot) *audit.Report {
+	t.Helper()
+	r, err := audit.Run(context.Background(), s, audit.Options{
+		SLO: evaluate.SLO{Share: 0.99, Wait: 10 * time.Second}, Replay: 6 * time.Hour, ColdStart: 3 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func render(t *testing.T, write func(io.Writer, *audit.Report) error, r *audit.Report) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := write(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestReportsOfTheSample(t *testing.T) {
+	r := example(t)
+	golden.Compare(t, "testdata/sample.txt", render(t, WriteText, r))
+	golden.Compare(t, "testdata/sample.report.json", render(t, WriteJSON, r))
+}
+
+// Names are from the users of the cluster. No report may contain their control characters or markup.
+func TestHostileNamesAreEscaped(t *testing.T) {
+	s, err := audit.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &s.Workloads[0]
+	w.Name, w.Autoscaler.Metrics, s.Cluster = "a\x1b[2J\u202e<script>alert(1)</script>", []string{"\x1b]0;x\x07"}, "<img src=x>\x1b[1m"
+	for i := range s.Workloads {
+		s.Workloads[i].Service = 0 // no replay
+	}
+	r := run(t, s)
+	text := render(t, WriteText, r)
+	if strings.ContainsAny(text, "\x1b\x07\u202e") {
+		t.Errorf("the text contains control characters:\n%q", text)
+	}
+}

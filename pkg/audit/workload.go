@@ -1,0 +1,188 @@
+package audit
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+)
+
+// startAllowance is added to the cooldown of an autoscaler. A replica that was started during a cold start can become ready after the
+// requests are gone, and the autoscaler removes it only one cooldown later.
+const startAllowance = 10 * time.Minute
+
+// account is the result of the steps of one workload.
+type account struct {
+	ledger   Ledger
+	cost     float64 // $ of the measured steps
+	costOf   Ledger  // $ by cause
+	unpriced float64 // GPU hours without a price
+	hours    float64 // time whose GPUs are known
+	started  float64
+	onTime   float64
+	slo      bool // the waits of requests are known
+}
+
+// demand has the values of one workload in one step.
+type demand struct {
+	held    float64 // GPUs of scheduled pods
+	ready   float64 // ready replicas; NaN: unknown
+	running float64 // running requests; NaN: unknown
+	waiting float64
+	active  float64 // active GPUs; NaN: unknown
+	desired float64 // replicas of the schedules that are active
+	recent  float64 // highest need within the cooldown
+}
+
+// timeline returns the values of all steps.
+func (s *Snapshot) timeline(w *Workload) []demand {
+	out := make([]demand, s.Steps)
+	windows := schedulesOf(w)
+	for i := range out {
+		d := &out[i]
+		d.held = heldAt(w.Held, i)
+		d.ready, d.running, d.waiting, d.active = w.Ready.at(i), w.Running.at(i), w.Waiting.at(i), w.Activity.at(i)
+		if d.held == 0 { // without a pod nothing reports requests
+			d.ready, d.running, d.waiting, d.active = 0, 0, 0, 0
+		}
+		if math.IsNaN(d.waiting) {
+			d.waiting = 0 // not every server reports a queue; the running requests are a lower limit of the need
+		}
+		at := s.From.Add(time.Duration(i) * s.step())
+		for _, c := range windows {
+			if open, _ := c.Window.At(at); open {
+				d.desired = max(d.desired, float64(c.Desired))
+			}
+		}
+	}
+	past := 1 + int((time.Duration(w.Autoscaler.Cooldown*float64(time.Second))+startAllowance)/s.step())
+	for i := range out {
+		for k := max(0, i-past); k <= i; k++ {
+			out[i].recent = max(out[i].recent, out[k].need(w))
+		}
+	}
+	return out
+}
+
+// need returns the replicas that the running and waiting requests of the step need, or 0 if they are unknown.
+func (d *demand) need(w *Workload) float64 {
+	if !math.IsNaN(d.running) && w.Slots > 0 {
+		return math.Ceil((d.running+d.waiting)/w.Slots - 1e-9)
+	}
+	if !math.IsNaN(d.active) && w.GPUs > 0 {
+		return math.Ceil(d.active/float64(w.GPUs) - 1e-9)
+	}
+	return 0
+}
+
+// heldAt returns the GPUs of all pools in a step. It is unknown if one of the parts is.
+func heldAt(parts []Held, i int) float64 {
+	if len(parts) == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for k := range parts {
+		sum += parts[k].GPUs.at(i)
+	}
+	return sum
+}
+
+func schedulesOf(w *Workload) (out []simulator.CronTrigger) {
+	for _, c := range w.Autoscaler.Schedules {
+		t, err := simulator.NewCron(c.Timezone, c.Start, c.End, int32(min(max(c.Replicas, 0), 1e6)))
+		if err == nil { // checked in gaps
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// split divides the GPUs of one step among the causes.
+func (d *demand) split(w *Workload) (out Ledger) {
+	per := float64(max(1, w.GPUs))
+	busy := d.active
+	if !math.IsNaN(d.running) && w.Slots > 0 {
+		busy = d.running / w.Slots * per
+	}
+	if math.IsNaN(busy) || math.IsNaN(d.ready) {
+		out[NotMeasured] = d.held
+		return out
+	}
+	ready := min(d.ready*per, d.held)
+	out[Served] = min(busy, ready)
+	out[Start] = d.held - ready
+	idle := ready - out[Served]
+	above := 0.0 // GPUs that are assigned so far, from the first replica on
+	layer := func(c Cause, replicas float64) {
+		to := min(max(replicas*per, above), ready)
+		part := min(idle, to-above)
+		if above < out[Served] { // the served part of the layer is not idle
+			part = min(idle, max(0, to-max(above, out[Served])))
+		}
+		out[c] += part
+		idle -= part
+		above = to
+	}
+	layer(Headroom, d.need(w))
+	layer(Floor, float64(w.Autoscaler.Min))
+	layer(Schedules, d.desired)
+	layer(Cooldown, d.recent)
+	layer(WrongMetric, math.Inf(1))
+	return out
+}
+
+// account adds the steps of one workload.
+func (s *Snapshot) account(w *Workload) (out account) {
+	step := s.Step / 3600
+	times := s.timeline(w)
+	for i := range times {
+		d := &times[i]
+		if a, b := w.Started.at(i), w.OnTime.at(i); !math.IsNaN(a) && !math.IsNaN(b) {
+			out.started += a
+			out.onTime += min(a, b)
+			out.slo = true
+		}
+		if math.IsNaN(d.held) {
+			continue
+		}
+		out.hours += step
+		split := d.split(w).scaled(step)
+		out.ledger.add(&split)
+		price, priced := s.price(w, i, d.held)
+		if !priced {
+			out.unpriced += d.held * step
+			continue
+		}
+		cost := split.scaled(price)
+		out.costOf.add(&cost)
+		out.cost += d.held * step * price
+	}
+	return out
+}
+
+// price returns the mean hourly price of the GPUs that a workload holds in a step. priced is false if the price of a part is unknown.
+func (s *Snapshot) price(w *Workload, i int, held float64) (mean float64, priced bool) {
+	if held == 0 {
+		return 0, true
+	}
+	for k := range w.Held {
+		gpus := w.Held[k].GPUs.at(i)
+		if gpus == 0 {
+			continue
+		}
+		p := s.pool(w.Held[k].Pool)
+		if p == nil || p.PriceFrom == "" {
+			return 0, false
+		}
+		mean += gpus / held * p.Hourly
+	}
+	return mean, true
+}
+
+// peak returns the highest need of the period.
+func peak(times []demand, w *Workload) (most float64) {
+	for i := range times {
+		most = max(most, times[i].need(w))
+	}
+	return most
+}
