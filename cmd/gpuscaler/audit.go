@@ -37,7 +37,7 @@ gpuscaler. What cannot be judged is listed with the missing data; missing data i
 
 --sample audits a small simulated cluster that is part of this program. --offline audits a snapshot file.`,
 		Example: `  gpuscaler audit --sample
-  gpuscaler audit --sample -o json
+  gpuscaler audit --sample -o html --file audit.html
   gpuscaler audit --offline snapshot.json --slo 95%:10s`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
@@ -50,15 +50,15 @@ gpuscaler. What cannot be judged is listed with the missing data; missing data i
 	f.DurationVar(&o.replay, "replay", 6*time.Hour, "length of the replayed time at the end of the period; 0: all of it, negative: no replay")
 	f.DurationVar(&o.limit, "replay-limit", time.Minute, "time limit of all replays; workloads that are left are reported as missing")
 	f.DurationVar(&o.coldStart, "cold-start", 5*time.Minute, "cold start of a replica in the replay; 0: drawn from the replay's assumptions")
-	f.StringVarP(&o.output, "output", "o", "text", "text or json")
+	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "output file; empty: standard output")
 	return c
 }
 
 func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
-	write := map[string]func(io.Writer, *audit.Report) error{"text": report.WriteText, "json": report.WriteJSON}[o.output]
+	write := map[string]func(io.Writer, *audit.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]
 	if write == nil {
-		return fmt.Errorf("-o %q: use text or json", o.output)
+		return fmt.Errorf("-o %q: use text, json or html", o.output)
 	}
 	slo, err := evaluate.ParseSLO(o.slo)
 	if err != nil {

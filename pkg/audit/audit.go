@@ -140,7 +140,7 @@ func (r *Report) measure(s *Snapshot) {
 		w := &s.Workloads[i]
 		a := s.account(w)
 		line := Line{
-			Workload: w.Key(), Autoscaler: w.Autoscaler.Kind + " " + w.Autoscaler.Name, Measured: a.hours / s.Duration().Hours(), of: w,
+			Workload: w.Key(), Autoscaler: w.Autoscaler.Kind + " " + w.Autoscaler.Name, Measured: round(a.hours / s.Duration().Hours()), of: w,
 		}
 		line.Figures = a.figures(r.SLO.Share)
 		r.Workloads = append(r.Workloads, line)

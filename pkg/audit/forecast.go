@@ -63,7 +63,7 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 	if err != nil {
 		return nil, err
 	}
-	out := &Forecast{Hours: float64(s.Steps-from) * s.Step / 3600, Slots: w.Slots, Service: w.Service, Hourly: hourly}
+	out := &Forecast{Hours: float64(s.Steps-from) * s.Step / 3600, Slots: w.Slots, Service: w.Service, Hourly: round(hourly)}
 	traffic, err := s.traffic(w, from, out)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 		}
 		run := &report.Runs[0]
 		out.Requests = report.Traffic.Requests
-		out.Cost, out.OnTime, out.MeetsSLO = monthly(run.Cost, out.Hours), run.OnTime, run.MeetsSLO
+		out.Cost, out.OnTime, out.MeetsSLO = round(monthly(run.Cost, out.Hours)), round(run.OnTime), run.MeetsSLO
 		out.Policy = fmt.Sprintf("%g requests in flight per replica, %d to %d replicas, cooldown 5m", target,
 			c.Policy.Workload.Policy.MinReplicas, c.Policy.Workload.Policy.MaxReplicas)
 		if run.MeetsSLO {
@@ -204,6 +204,5 @@ func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, erro
 	if best <= 0 {
 		return nil, nil
 	}
-	best = monthly(best, hours)
-	return &best, nil
+	return known(monthly(best, hours)), nil
 }

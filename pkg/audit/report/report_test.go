@@ -47,6 +47,7 @@ func TestReportsOfTheSample(t *testing.T) {
 	r := example(t)
 	golden.Compare(t, "testdata/sample.txt", render(t, WriteText, r))
 	golden.Compare(t, "testdata/sample.report.json", render(t, WriteJSON, r))
+	golden.Compare(t, "testdata/sample.html", render(t, WriteHTML, r))
 }
 
 // Names are from the users of the cluster. No report may contain their control characters or markup.
@@ -64,5 +65,36 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	text := render(t, WriteText, r)
 	if strings.ContainsAny(text, "\x1b\x07\u202e") {
 		t.Errorf("the text contains control characters:\n%q", text)
+	}
+	html := render(t, WriteHTML, r)
+	if strings.Contains(html, "<script>alert") || strings.Contains(html, "<img src=x>") || !strings.Contains(html, "&lt;script&gt;") {
+		t.Error("the page contains the markup of a name")
+	}
+}
+
+// Without data the reports say what is missing, and no figure is 0 or NaN.
+func TestReportsWithoutData(t *testing.T) {
+	s, err := audit.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		w.Ready, w.Held, w.Running, w.Waiting, w.Started, w.OnTime = nil, nil, nil, nil, nil, nil
+	}
+	s.Pools = nil
+	r := run(t, s)
+	for name, text := range map[string]string{"text": render(t, WriteText, r), "html": render(t, WriteHTML, r), "json": render(t, WriteJSON, r)} {
+		if strings.Contains(text, "NaN") || strings.Contains(text, "$0") || !strings.Contains(text, "kube_pod_container_resource_requests") {
+			t.Errorf("%s without data:\n%s", name, text[:min(len(text), 4000)])
+		}
+	}
+	s.Workloads = nil
+	r = run(t, s)
+	if text := render(t, WriteText, r); !strings.Contains(text, "no HPA and no ScaledObject") || strings.Contains(text, "NaN") {
+		t.Errorf("without workloads:\n%s", text)
+	}
+	if html := render(t, WriteHTML, r); strings.Contains(html, "NaN") {
+		t.Error("the page without workloads contains NaN")
 	}
 }
