@@ -9,7 +9,7 @@ import (
 type Timeline struct {
 	Bucket   time.Duration
 	Ready    []float64 // ready replicas
-	Need     []float64 // replicas that the requests needed
+	Need     []float64 // replicas that the requests needed, at most maxReplicas
 	Requests []float64 // requests per minute
 	Late     []float64 // of these: requests that waited longer than the SLO allows
 	Causes   [numCauses][]float64
@@ -30,7 +30,7 @@ func (r *Report) Timeline(l *Line, buckets int) Timeline {
 	mean := func(of func(i int) float64) []float64 { return means(len(times), width, of) }
 	perMinute := 60 / s.Step
 	out.Ready = mean(func(i int) float64 { return times[i].ready })
-	out.Need = mean(func(i int) float64 { return times[i].need(w) })
+	out.Need = mean(func(i int) float64 { return min(times[i].need(w), float64(w.Autoscaler.Max)) })
 	out.Requests = mean(func(i int) float64 { return w.Started.at(i) * perMinute })
 	out.Late = mean(func(i int) float64 { return max(0, w.Started.at(i)-w.OnTime.at(i)) * perMinute })
 	for c := range out.Causes {
