@@ -131,3 +131,25 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 		t.Errorf("finding %+v", f)
 	}
 }
+
+// A group counts the devices of a DeviceClass. No rule sets a limit for them, because Karpenter's limits do not count them: not while a probe
+// tests spot after a fallback, and not while there is no demand.
+func TestGroupOfADeviceClassSetsNoLimit(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Resource, g.ZeroLimit = DeviceClassPrefix+"gpu.nvidia.com", true })
+	chat := c.add("team-chat/llama", 1)
+	c.applied = func() {
+		for _, p := range c.pools {
+			for name, f := range p.fields {
+				if strings.HasPrefix(name, "limits[") && f.Ours {
+					t.Errorf("%s: gpuscaler sets %s of %s", c.clock(), name, p.Name)
+				}
+			}
+		}
+	}
+	c.run(10 * time.Minute)
+	chat.want, c.pools[0].denied = 2, true
+	c.until(30*time.Minute, "the group falls back", func() bool { return c.d.Phase == Fallback })
+	c.pools[0].denied = false
+	c.until(6*time.Hour, "a probe tests spot", func() bool { return c.d.Phase == Probing })
+	c.run(10 * time.Minute)
+}

@@ -94,9 +94,6 @@ func (f Finding) unmovable() string {
 		pods, plural(n, "it", "them"))
 }
 
-// deviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass.
-const deviceClassPrefix = "deviceclass.resource.kubernetes.io/"
-
 // claims returns why pods with ResourceClaims make the demand of a group unknown, and what a user can do.
 func (f Finding) claims(g *Group) string {
 	who, n := f.Name, float64(f.Count)
@@ -110,7 +107,7 @@ func (f Finding) claims(g *Group) string {
 	}
 	text := fmt.Sprintf("%s %s resourceClaims, whose devices gpuscaler cannot count as %s: the demand of group %s is unknown, and gpuscaler "+
 		"lowers no limit", who, plural(n, "uses", "use"), g.Resource, g.Name)
-	if strings.HasPrefix(g.Resource, deviceClassPrefix) {
+	if g.countsDevices() {
 		return text
 	}
 	return text + "; they count if extendedResourceName of their DeviceClass is " + g.Resource

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
@@ -69,7 +70,7 @@ type Schedule struct {
 // does not change after NewGroup, so several goroutines can share it by pointer.
 type Group struct {
 	Name     string
-	Resource string // that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu
+	Resource string // that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or DeviceClassPrefix and a DeviceClass
 	Pools    []Pool // at most MaxPools
 	Advisory bool   // decide, explain and restore; override nothing
 
@@ -119,6 +120,13 @@ func NewGroup(g Group) (*Group, error) {
 	}
 	return &g, nil
 }
+
+// DeviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass, which pods claim by dynamic resource allocation:
+// deviceclass.resource.kubernetes.io/gpu.nvidia.com. Karpenter's limits do not count such devices, so gpuscaler sets no limit for them.
+const DeviceClassPrefix = "deviceclass.resource.kubernetes.io/"
+
+// countsDevices reports whether the group counts the devices of a DeviceClass.
+func (g *Group) countsDevices() bool { return strings.HasPrefix(g.Resource, DeviceClassPrefix) }
 
 // Limits returns the resources whose limits the group may set; its own is the first.
 func (g *Group) Limits() []string { return g.limits }

@@ -130,6 +130,9 @@ func (r Reason) spotText(g *Group) string {
 			g.limitName(), pool, r.A, clock(r.Until))
 	case r.Until.IsZero():
 		return fmt.Sprintf("pods wait for a node, and %s: gpuscaler does not limit spot NodePool %s", r.Cause.text(onDemand, ""), pool)
+	case r.Rule == RuleProbe && r.A == 0:
+		return fmt.Sprintf("the fallback is over: NodePool %s may grow, to test whether spot has capacity, until %s; no limit applies to the "+
+			"devices of a DeviceClass", pool, clock(r.Until))
 	case r.Rule == RuleProbe:
 		return fmt.Sprintf("the fallback is over: NodePool %s may grow by one node to %s, to test whether spot has capacity, until %s",
 			pool, g.amount(r.A), clock(r.Until))

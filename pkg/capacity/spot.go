@@ -348,6 +348,9 @@ func (t *tick) probe() {
 		return
 	}
 	limit := max(s.Limit, t.pools[t.spot].units)
+	if t.g.countsDevices() {
+		limit = 0
+	}
 	if !t.leaving && t.trusted() {
 		t.capLimit(t.spot, limit, RuleProbe)
 	}

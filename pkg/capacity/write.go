@@ -13,7 +13,11 @@ type request struct {
 }
 
 // request requests a value for a field on behalf of a rule. If several rules request a value for the same field, the last request is used.
+// A limit for devices of a DeviceClass is not requested, because it would have no effect.
 func (t *tick) request(pool int, f Field, v Value, rule Rule) {
+	if f == FieldLimit && t.g.countsDevices() {
+		return
+	}
 	t.requests[pool][f] = request{on: true, value: v, rule: rule}
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -41,6 +42,7 @@ func (c *platformCompiler) groups() {
 			owner[pool] = s.Name + "'s " + kind
 		}
 		c.spotOptions(s, p)
+		c.deviceClass(s, p)
 		group := policy.Group{Group: s, Mode: policy.StricterMode(policy.ModeOf(s.Mode), c.out.Mode)}
 		if group.ReturnNodesPerHour == 0 {
 			group.ReturnNodesPerHour = capacity.DefaultReturn
@@ -61,6 +63,35 @@ func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
 	}
 	if s.OnDemandBaseCapacity > 0 && s.NodePools["on-demand"] == "" {
 		c.Reject(p.Key("onDemandBaseCapacity"), "there is no on-demand NodePool", "0, or an on-demand NodePool")
+	}
+}
+
+// deviceClass rejects the rules of a group that set a limit for devices of a DeviceClass: Karpenter's limits do not count such devices.
+func (c *platformCompiler) deviceClass(s spec.Group, p *decode.Path) {
+	if strings.Contains(s.Resource, ".") && !strings.Contains(s.Resource, "/") {
+		c.Reject(p.Key("resource"), "is not the name of an extended resource",
+			"a name such as nvidia.com/gpu, or of a DeviceClass: "+capacity.DeviceClassPrefix+s.Resource)
+	}
+	if !strings.HasPrefix(s.Resource, capacity.DeviceClassPrefix) {
+		return
+	}
+	for _, rule := range []struct {
+		key string
+		set bool
+	}{
+		{"zeroLimit", s.ZeroLimit}, {"spotWaitTimeout", s.SpotWaitTimeout > 0}, {"onDemandBaseCapacity", s.OnDemandBaseCapacity > 0},
+		{"fallback", s.Fallback == "hard"},
+	} {
+		if rule.set {
+			c.Reject(p.Key(rule.key), "sets a limit, and Karpenter's limits do not count devices of a DeviceClass",
+				"this rule only for an extended resource such as nvidia.com/gpu")
+		}
+	}
+	for i, w := range s.Schedules {
+		if _, set := w.Limits[s.Resource]; set {
+			c.Reject(p.Key("schedules").At(i).Key("limits").Key(s.Resource), "has no effect: Karpenter's limits do not count devices of a "+
+				"DeviceClass", "limits of other resources, such as cpu or nodes")
+		}
 	}
 }
 

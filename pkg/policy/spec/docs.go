@@ -198,8 +198,9 @@ var docs = map[string]string{
 		"(dcgm-exporter)",
 	"DataSource.podsIn": "scrape: namespace of these pods",
 
-	"Group.name":                 "name for capacityGroup of policies",
-	"Group.resource":             "the counted resource: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu",
+	"Group.name": "name for capacityGroup of policies",
+	"Group.resource": "the counted resource: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or a DeviceClass as " +
+		"deviceclass.resource.kubernetes.io/NAME (without rules that set a limit)",
 	"Group.nodePools":            "NodePool of each karpenter.sh/capacity-type: spot, on-demand, reserved",
 	"Group.mode":                 "advisory: report the changes of NodePools without applying them",
 	"Group.onDemandBaseCapacity": "amount of the resource that is on-demand capacity before spot is used",
