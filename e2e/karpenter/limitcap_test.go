@@ -158,7 +158,7 @@ func limited(t *testing.T, g *fastProcess, pools []pool, claims *claimWatch, gro
 		return nil
 	})
 	t.Logf("a NodeClaim %s after the limit was removed", time.Since(lifted).Round(100*time.Millisecond))
-	stack.Eventually(t, 2*time.Minute, "drifted nodes are replaced", func(ctx context.Context) error {
+	stack.Eventually(t, 5*time.Minute, "drifted nodes are replaced", func(ctx context.Context) error {
 		if ended := claims.ended(); !slices.Contains(slices.Collect(maps.Values(ended)), "Drifted") {
 			return fmt.Errorf("ended: %v; Karpenter: %q", ended, reported(ctx, "cap-"))
 		}

@@ -209,7 +209,7 @@ func chat(t *testing.T, namespace string, selector map[string]string) {
 	}
 	t.Cleanup(func() {
 		_ = suite.Client.Delete(context.Background(), d, client.PropagationPolicy(metav1.DeletePropagationForeground))
-		if err := stack.Poll(context.Background(), 2*time.Minute, func(ctx context.Context) error {
+		if err := stack.Poll(context.Background(), 5*time.Minute, func(ctx context.Context) error {
 			var nodes corev1.NodeList
 			if err := suite.Client.List(ctx, &nodes, client.MatchingLabels{"suite": namespace}); err != nil {
 				return err
