@@ -132,8 +132,8 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 	}
 }
 
-// A group counts the devices of a DeviceClass. No rule sets a limit for them, because Karpenter's limits do not count them: not while a probe
-// tests spot after a fallback, and not while there is no demand.
+// A group counts the devices of a DeviceClass. No rule sets a limit for them, because Karpenter's limits do not count them: not while a
+// probe tests spot after a fallback, and not while there is no demand.
 func TestGroupOfADeviceClassSetsNoLimit(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Resource, g.ZeroLimit = DeviceClassPrefix+"gpu.nvidia.com", true })
 	chat := c.add("team-chat/llama", 1)

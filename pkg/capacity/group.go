@@ -121,8 +121,9 @@ func NewGroup(g Group) (*Group, error) {
 	return &g, nil
 }
 
-// DeviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass, which pods claim by dynamic resource allocation:
-// deviceclass.resource.kubernetes.io/gpu.nvidia.com. Karpenter's limits do not count such devices, so gpuscaler sets no limit for them.
+// DeviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass, which pods claim by dynamic resource
+// allocation: deviceclass.resource.kubernetes.io/gpu.nvidia.com. Karpenter's limits do not count such devices, so gpuscaler sets no limit
+// for them.
 const DeviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 
 // countsDevices reports whether the group counts the devices of a DeviceClass.
