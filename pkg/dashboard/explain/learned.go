@@ -75,6 +75,8 @@ func capacityText(l *objective.Learned, o *objective.Objective) string {
 		return "capacity " + number(o.Capacity) + "/s per replica (from the policy)"
 	case c.P50 <= 0:
 		return "capacity per replica not known yet"
+	case c.Count == 0 && c.P10 > 0 && c.P10 < c.P50:
+		return "capacity at least " + number(c.P10) + "/s per replica, " + number(c.P50) + "/s is tried (no replica was saturated yet)"
 	case c.Count == 0:
 		return "capacity at least " + number(c.P50) + "/s per replica (no replica was saturated yet)"
 	}

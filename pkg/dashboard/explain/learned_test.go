@@ -45,6 +45,8 @@ func TestLearnedAsText(t *testing.T) {
 	known.Phase[objective.NodeLaunch] = objective.Distribution{P50: 48, Count: 9}
 	known.Phase[objective.ModelLoad] = objective.Distribution{P50: 31, Count: 9}
 	bound := objective.Learned{Capacity: objective.Distribution{P50: 2}, Attained: 1, Budget: 1, Observed: 30 * time.Minute}
+	tried := bound
+	tried.Capacity = objective.Distribution{P10: 1.5, P50: 2}
 	o := objective.Objective{Limit: 10 * time.Second, Percentile: 99}
 	stated := o
 	stated.Capacity, stated.ColdStart = 5, 90*time.Second
@@ -57,6 +59,8 @@ func TestLearnedAsText(t *testing.T) {
 			"model load 31s) | SLO 99.3% of the last 24h, late budget left 71%"},
 		{objective.Learned{}, o, "capacity per replica not known yet | cold start not observed yet | SLO not measured yet"},
 		{bound, o, "capacity at least 2/s per replica (no replica was saturated yet) | cold start not observed yet | " +
+			"SLO 100% of the last 30 minutes, late budget left 100%"},
+		{tried, o, "capacity at least 1.5/s per replica, 2/s is tried (no replica was saturated yet) | cold start not observed yet | " +
 			"SLO 100% of the last 30 minutes, late budget left 100%"},
 		{objective.Learned{}, stated, "capacity 5/s per replica (from the policy) | cold start 90s (from the policy) | SLO not measured yet"},
 	} {

@@ -23,7 +23,7 @@ func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 		p.add(TermSafe, m.withoutCapacity(current))
 	case float64(s.F.Slots) < 6*float64(x.cold) || b.Work+b.NewWork <= 0:
 		p.Safe = TooLittleData
-		p.add(TermSafe, m.safe(&x))
+		p.add(TermSafe, max(m.safe(&x), current))
 		m.addBacklog(&p, &x, s.F.Level[0])
 	default:
 		m.learnedPlan(&p, &x, now)
@@ -45,8 +45,9 @@ func (m *Model) withoutCapacity(current int32) int32 {
 	return max(current, 1)
 }
 
-// safe returns the replicas for the greatest need of the last four cold starts with a margin. It keeps a replica after any load: that a
-// workload can be at zero is only known after several idle times.
+// safe returns the replicas for the greatest need of the last four cold starts with a margin. Until enough load was observed, the plan also
+// keeps the replicas that it found: they served the load before, and the first samples show little of it. It keeps a replica after any
+// load: that a workload can be at zero is only known after several idle times.
 func (m *Model) safe(x *plant) int32 {
 	n := x.replicas(m.t.SafeMargin * m.saved.F.Hold[0].value())
 	if n == 0 && m.saved.F.Level[levels-1] > 0 {
@@ -116,11 +117,8 @@ func (p *Plan) limit(l Limits) { p.add(TermLimits, max(min(p.Replicas, l.Max), l
 // Learned returns what the model knows.
 func (m *Model) Learned() Learned {
 	s := &m.saved
-	out := Learned{Capacity: s.Capacity.Saturated.summary(), ColdStart: s.Cold.Total.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,
+	out := Learned{Capacity: s.Capacity.summary(), ColdStart: s.Cold.Total.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,
 		IdleGap: time.Duration(s.F.Gap * float64(time.Second)), Observed: time.Duration(s.Observed * float64(time.Second))}
-	if out.Capacity.Count == 0 {
-		out.Capacity.P50 = s.Capacity.Value // a lower bound
-	}
 	for i := range s.Cold.Phase {
 		out.Phase[i] = s.Cold.Phase[i].summary()
 	}

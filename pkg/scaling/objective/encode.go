@@ -13,7 +13,7 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 
 // encodingVersion is the first byte. It changes with the layout and with the rules; bytes of another version are an error, and learning
 // starts again.
-const encodingVersion = 1
+const encodingVersion = 2
 
 // MaxEncoded is the greatest length of what AppendBinary appends.
 const MaxEncoded = 5 << 10

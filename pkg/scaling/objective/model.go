@@ -93,6 +93,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 		return
 	}
 	m.measureBase(e, elapsed)
+	m.measureLoad(now, e, rate, elapsed)
 	s.Observed += elapsed
 	s.Pending += float64(rate * elapsed)
 	s.Time += elapsed
@@ -156,39 +157,6 @@ func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool
 	default:
 		// The replicas serve all work, so that the load is between none and all that they can serve.
 		return all / 2, false
-	}
-}
-
-// measureCapacity adds a sample of the throughput. The number of replicas must be the same as in the previous tick. A queue while the GPUs
-// are idle is no saturation: the server is stuck, or the queue is not for it.
-//
-// The throughput is usually a mean of the last minute, so that the replicas must be the same for a minute. The first samples count at once.
-func (m *Model) measureCapacity(now time.Time, e *Evidence) {
-	s := &m.saved
-	if e.Ready <= 0 || e.Ready != s.Ready {
-		return
-	}
-	waited := s.Before > 0 && usable(e.Queued) && e.Queued.V > 0
-	if !usable(e.Served) {
-		if waited && s.Growth < 0 && s.Capacity.Saturated.Count == 0 {
-			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false) // the replicas serve at least what the queue shrinks
-		}
-		return
-	}
-	at := signedInt(e.Served.At.UnixNano())
-	if at == s.ServedAt {
-		return
-	}
-	s.ServedAt = at
-	throughput := e.Served.V / float64(e.Ready)
-	steady := now.UnixNano()-int64(s.ReadyAt) >= int64(time.Minute) || s.Capacity.Saturated.Count < 3
-	saturated := waited && !(usable(e.Busy) && e.Busy.V < 0.5)
-	if limit := s.O.Limit.Seconds(); s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > limit {
-		// More work at the same time would be too slow: the replica serves less within the limit.
-		throughput, saturated = throughput*max(limit/e.Latency.V, 0.5), true
-	}
-	if steady || !saturated {
-		s.Capacity.measure(throughput, saturated)
 	}
 }
 

@@ -37,7 +37,8 @@ const (
 )
 
 func (r SafeReason) String() string {
-	return [...]string{"", "too little load was observed", "the capacity of a replica is not known", "arrivals and queue are missing",
+	return [...]string{"", "too little load was observed to remove a replica",
+		"the capacity of a replica is not known (replicas are kept, and doubled while work waits)", "arrivals and queue are missing",
 		"the SLO is missed with the greatest margin", "unknown"}[min(r, FeedbackFails+1)]
 }
 

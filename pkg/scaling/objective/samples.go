@@ -29,33 +29,6 @@ func (s *samples) summary() Distribution {
 	return Distribution{P10: at(10), P50: at(50), P90: at(90), P95: at(95), Count: s.Count}
 }
 
-// capacity is what is known about the work per second that a replica serves.
-type capacity struct {
-	Saturated samples // throughput of a replica while work waited
-	Value     float64 // that plans use; 0: not known
-	At        int64   // time of the last sample
-	Version   uint64
-}
-
-// newVersion forgets the measurements of another version. The value is used until there is a measurement.
-func (c *capacity) newVersion(version uint64) {
-	if version != 0 && version != c.Version {
-		c.Version, c.Saturated = version, samples{}
-	}
-}
-
-// measure adds the throughput of a replica. It is the capacity if the replicas were saturated, and otherwise a lower bound.
-func (c *capacity) measure(throughput float64, saturated bool) {
-	switch {
-	case throughput <= 0:
-	case saturated:
-		c.Saturated.add(throughput)
-		c.Value = c.Saturated.summary().P50
-	default:
-		c.Value = max(c.Value, throughput)
-	}
-}
-
 // coldStarts is what is known about the time from the decision to a ready replica, in seconds.
 type coldStarts struct {
 	Total samples

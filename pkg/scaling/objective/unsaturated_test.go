@@ -1,0 +1,98 @@
+package objective
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// inFlightOnly is the evidence of a usual model server: arrivals as a rate over a minute, the queue, and the requests in flight, all read
+// every 15 s. A request takes service seconds. The throughput is not measured.
+func (w *workload) inFlightOnly(service float64) {
+	var arrived []float64
+	var sample Evidence
+	n := 0
+	w.change = func(e *Evidence) {
+		arrived = append(arrived, e.Arrivals.V)
+		if n++; n%3 == 1 {
+			sample = Evidence{Arrivals: known(meanOfLast(arrived, 12), w.now), Queued: e.Queued, InFlight: known(e.Served.V*service, w.now)}
+		}
+		e.Arrivals, e.Served, e.Queued, e.InFlight = sample.Arrivals, Value{}, sample.Queued, sample.InFlight
+	}
+}
+
+// runVarying continues with a load that rises and falls by a share in every two minutes. It returns the share of the time in which more
+// work waited than the replicas serve within the limit.
+func (w *workload) runVarying(t *testing.T, length time.Duration, load, share float64) (late float64) {
+	t.Helper()
+	const step = 5 * time.Second
+	n := 0.0
+	for end := w.now.Add(length); w.now.Before(end); n++ {
+		w.run(t, step, load*(1+share*math.Sin(2*math.Pi*n/24)))
+		if w.queue > float64(w.ready)*w.capacity*w.o.Limit.Seconds() {
+			late++
+		}
+	}
+	return late / n
+}
+
+// TestLearnsCapacityWithoutSaturation begins with more than twice the replicas that the load needs, so that none of them is saturated. After
+// an hour of load, the capacity is known well enough that few replicas are too many. Work was late during the exploration, but the day
+// meets the SLO.
+func TestLearnsCapacityWithoutSaturation(t *testing.T) {
+	const service, slots = 6.5, 8 // capacity 1.23/s
+	for _, c := range []struct {
+		name        string
+		load, share float64
+		found       int32
+		most        int32 // replicas at the end
+	}{
+		{"twelve for five", 5.4, 0.1, 12, 7},
+		{"six for three", 3, 0.2, 6, 4},
+		{"three for one", 0.6, 0.1, 3, 1},
+	} {
+		w := newWorkload()
+		w.capacity, w.ready = slots/service, c.found
+		w.inFlightOnly(service)
+		first := w.runVarying(t, time.Hour, c.load, c.share)
+		got := w.m.Learned().Capacity
+		if got.P50 < 0.5*w.capacity || got.P50 > 1.25*w.capacity || got.P10 <= 0 || got.P10 > 1.05*w.capacity || got.P10 > got.P50 {
+			t.Errorf("%s: learned %+v, want about %.2f with a lower bound that is not above it", c.name, got, w.capacity)
+		}
+		if w.plan.Replicas > c.most || first > 0.06 {
+			t.Errorf("%s: %s, late in %.2f%% of the hour, want at most %d replicas and a quarter of the late budget of the day, 6%%",
+				c.name, w.plan.Text(), 100*first, c.most)
+		}
+		if day := (first + 23*w.runVarying(t, 23*time.Hour, c.load, c.share)) / 24; day > 0.01 {
+			t.Errorf("%s: late in %.2f%% of the day, want at most 1%%", c.name, 100*day)
+		}
+	}
+}
+
+// TestExplorationIsTakenBack serves a load with the fewest replicas that suffice. A smaller fleet is tried at most briefly: work waits, the
+// capacity is measured, and the fleet is not reduced again.
+func TestExplorationIsTakenBack(t *testing.T) {
+	w := newWorkload()
+	w.capacity, w.ready = 8/6.5, 5
+	w.inFlightOnly(6.5)
+	w.runVarying(t, 2*time.Hour, 5.4, 0.1)
+	if late := w.runVarying(t, 6*time.Hour, 5.4, 0.1); late > 0.01 || w.plan.Replicas < 5 || w.plan.Replicas > 7 {
+		t.Errorf("%s, late in %.2f%% of the time, want 5 to 7 replicas and at most 1%%", w.plan.Text(), 100*late)
+	}
+	if got := w.m.Learned().Capacity.P50; got > 1.1*w.capacity {
+		t.Errorf("learned %v, want at most %v", got, w.capacity)
+	}
+}
+
+// TestKeepsTheReplicasThatItFound has a fleet that serves its load when the objective is added. While little is known, no replica is removed.
+func TestKeepsTheReplicasThatItFound(t *testing.T) {
+	w := newWorkload()
+	w.o.Capacity, w.ready = 1.2, 5
+	w.inFlightOnly(6.5)
+	for range 60 {
+		w.run(t, 5*time.Second, 5)
+		if w.plan.Safe != TooLittleData || w.plan.Replicas < 5 {
+			t.Fatalf("%v after the start: %s, want at least the 5 replicas that were found", w.now.Sub(start), w.plan.Text())
+		}
+	}
+}
