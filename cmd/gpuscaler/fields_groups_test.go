@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -50,7 +51,7 @@ func nodeWrites(t *testing.T, d docSet) (out []string) {
 	}
 	for _, compiled := range store.Compiled() {
 		c.Workloads = append(c.Workloads, simulator.Workload{Policy: compiled, Service: simulator.Chat8B,
-			Measures: map[string]simulator.Measure{"queue": simulator.Queue}})
+			Measures: map[string]measure.Measure{"queue": measure.Queue}})
 	}
 	var now time.Time
 	c.Engine.OnGroupTick = func(g engine.GroupTick) {

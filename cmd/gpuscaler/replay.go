@@ -18,6 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -85,7 +86,7 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case,
 		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
 	}
 	var err error
-	if c.Measures, err = simulator.ParseMeasures(o.measures); err != nil {
+	if c.Measures, err = measure.Parse(o.measures); err != nil {
 		return nil, fmt.Errorf("--measure %w", err)
 	}
 	names, files, err := o.recordings()

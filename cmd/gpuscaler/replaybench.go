@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
@@ -47,7 +48,7 @@ func replayBenchCommand() *cobra.Command {
 				return err
 			}
 			base := evaluate.Case{
-				Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"inflight": simulator.InSystem, "rate": simulator.Arrivals},
+				Service: simulator.Chat8B, Measures: map[string]measure.Measure{"inflight": measure.InSystem, "rate": measure.Arrivals},
 				SLO: evaluate.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: evaluate.AutoInitial, Hourly: evaluate.DefaultHourly, Seed: 1,
 			}
 			for _, t := range benchTraces {

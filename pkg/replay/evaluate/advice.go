@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
 // A target below lowTarget of what a replica serves concurrently is compared with one of suggestedTarget of it. The suggestion is reported
@@ -13,7 +13,7 @@ import (
 const lowTarget, suggestedTarget, minAdvisedSaving = 0.5, 0.8, 0.05
 
 // concurrent are the measures that count requests which a replica serves at the same time.
-var concurrent = map[simulator.Measure]string{simulator.InSystem: "requests in flight", simulator.Running: "running requests"}
+var concurrent = map[measure.Measure]string{measure.InSystem: "requests in flight", measure.Running: "running requests"}
 
 // lowTargets returns a warning for each signal whose target per replica is far below what a replica serves concurrently, with the cost of a
 // higher target on the same traffic. It runs the policy once more for each of these signals. ours is the run of the policy as it is.
@@ -26,7 +26,7 @@ func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, er
 	knobs := Knobs(c.Policy)
 	search := c.SearchPolicy(knobs)
 	for i := range p.Signals {
-		what := concurrent[simulator.MeaningOf(c.Policy, i, c.Measures).Measure]
+		what := concurrent[measure.Of(c.Policy, i, c.Measures).Measure]
 		target := p.Signals[i].Target
 		if what == "" || target >= lowTarget*slots {
 			continue
@@ -62,7 +62,7 @@ func (c *Case) idleActivity() (warnings []string) {
 	busy := c.assumptions().BusyActivity
 	for i := range p.Signals {
 		s := &p.Signals[i]
-		if simulator.MeaningOf(c.Policy, i, c.Measures).Measure != simulator.Activity || 2*busy <= s.Target {
+		if measure.Of(c.Policy, i, c.Measures).Measure != measure.Activity || 2*busy <= s.Target {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf(

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -62,7 +63,7 @@ func TestTargetFarBelowTheCapacityOfAReplicaIsReported(t *testing.T) {
 func TestActivityThatKeepsTwoReplicasIsReported(t *testing.T) {
 	gpu := func(p *scaling.Policy, c *Case) {
 		p.Signals[0] = scaling.Signal{Name: "gpu", Type: "dcgm", Kind: scaling.Mean, Unit: scaling.Percent, Target: 0.85, MaxAge: time.Minute}
-		c.Measures = map[string]simulator.Measure{"gpu": simulator.Activity}
+		c.Measures = map[string]measure.Measure{"gpu": measure.Activity}
 	}
 	for _, k := range []struct {
 		slots int

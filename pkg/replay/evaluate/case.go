@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -57,7 +58,7 @@ type Case struct {
 	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
 	Pools     []string             // names of the NodePools that the workload may run on; empty: all
 	Service   simulator.Service
-	Measures  map[string]simulator.Measure // what a signal measures, if its source does not imply it
+	Measures  map[string]measure.Measure // what a signal measures, if its source does not imply it
 	SLO       SLO
 	GPUs      int32 // per replica
 	Initial   int32 // replicas ready at the start, or AutoInitial

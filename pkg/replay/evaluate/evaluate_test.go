@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -41,7 +42,7 @@ func small(t testing.TB, change func(*Case)) Case {
 		t.Fatal(err)
 	}
 	c := Case{
-		Policy: chat(nil), Traffic: tr, Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem},
+		Policy: chat(nil), Traffic: tr, Service: simulator.Chat8B, Measures: map[string]measure.Measure{"load": measure.InSystem},
 		SLO: SLO{Share: 0.95, Wait: 10 * time.Second}, Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1,
 	}
 	if change != nil {

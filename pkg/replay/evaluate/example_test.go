@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -29,7 +30,7 @@ func ExampleWorkload() {
 			}},
 			Sources: []policy.Source{{Type: policy.SourcePrometheus}},
 		},
-		Traffic: traffic, Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem},
+		Traffic: traffic, Service: simulator.Chat8B, Measures: map[string]measure.Measure{"load": measure.InSystem},
 		SLO: evaluate.SLO{Share: 0.95, Wait: 10 * time.Second}, Initial: 2, Static: 4, ColdStart: time.Minute, Hourly: 2, Seed: 1,
 	}, nil)
 	if err != nil {

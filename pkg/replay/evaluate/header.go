@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -215,7 +216,7 @@ func (c *Case) served(of string) []simulator.Assumption {
 			Source: "computed from the first ten minutes, unless set by flags"},
 	}
 	for i := range c.limits().Signals {
-		means := simulator.MeaningOf(c.Policy, i, c.Measures)
+		means := measure.Of(c.Policy, i, c.Measures)
 		out = append(out, simulator.Assumption{Name: "signal " + c.limits().Signals[i].Name + of, Value: means.String(), Source: means.Why})
 	}
 	return out

@@ -3,7 +3,7 @@ package evaluate
 import (
 	"fmt"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
 // targetWarnings returns a warning for each signal whose target per replica is more than one replica can serve. With such a target, the
@@ -13,14 +13,14 @@ func (c *Case) targetWarnings() (warnings []string) {
 	slots := float64(max(1, c.Service.Slots))
 	for i := range c.limits().Signals {
 		s := &c.limits().Signals[i]
-		meaning := simulator.MeaningOf(c.Policy, i, c.Measures)
+		meaning := measure.Of(c.Policy, i, c.Measures)
 		limit, what, how := 0.0, "", " serves concurrently"
 		switch meaning.Measure {
-		case simulator.InSystem:
+		case measure.InSystem:
 			limit, what = slots, "requests in flight"
-		case simulator.Running:
+		case measure.Running:
 			limit, what = slots, "running requests"
-		case simulator.Arrivals:
+		case measure.Arrivals:
 			limit, what, how = served*meaning.Units, "requests per second", " serves on this traffic"
 			if meaning.Units != 1 {
 				what = "units"

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -36,7 +37,7 @@ func example(t testing.TB) *evaluate.Report {
 		},
 		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6,
 			Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
-		Service: simulator.Chat8B, Measures: map[string]simulator.Measure{"load": simulator.InSystem},
+		Service: simulator.Chat8B, Measures: map[string]measure.Measure{"load": measure.InSystem},
 		SLO:     evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
 		Baselines: simulator.Baselines()[:2], TuneBaselines: true, Bound: true,

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -193,7 +194,7 @@ func (w *workloadSpec) build(folder string, store *store.Store, f *file) (out Wo
 	if out.SLO, err = evaluate.ParseSLO(w.SLO); err != nil {
 		return out, err
 	}
-	if out.Measures, err = simulator.ParseMeasures(w.Measures); err != nil {
+	if out.Measures, err = measure.Parse(w.Measures); err != nil {
 		return out, err
 	}
 	if w.Static < 1 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -31,7 +32,7 @@ type Workload struct {
 	Initial  int32
 	Static   int32 // replicas of the static fleet
 	Pools    []string
-	Measures map[string]simulator.Measure
+	Measures map[string]measure.Measure
 }
 
 // Cases returns one evaluate.Case for each workload, including the size of its static fleet.

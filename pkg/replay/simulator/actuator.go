@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -47,7 +48,7 @@ func (s *Scene) Served() (engine.Served, bool) {
 
 // Sample returns the newest sample of a measure that a query would return now, after the scrape interval and its lag. ok is false if there
 // is none, or if a Fault hides it.
-func (s *Scene) Sample(m Measure) (Sample, bool) { return s.l.newest(m, "") }
+func (s *Scene) Sample(m measure.Measure) (Sample, bool) { return s.l.newest(m, "") }
 
 // Uniform returns a random number in 0..1 that does not change for a workload. Actuators use it as the phase of their loops, so that not
 // all loops run at the same time.

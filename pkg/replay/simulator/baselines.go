@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
 // Static returns the factory of an actuator that sets a fixed number of replicas, as for a fleet without an autoscaler.
@@ -75,7 +76,7 @@ const (
 
 // Metric is one metric of a baseline HPA.
 type Metric struct {
-	Measure Measure
+	Measure measure.Measure
 	Type    Type
 	Target  float64
 }
@@ -90,12 +91,12 @@ func HPA(spec hpa.Spec, metrics ...Metric) ActuatorFactory {
 // HPAOnActivity returns the HPA of GPU autoscaling guides: mean GPU utilization per pod, 100% = 1, with the API server's default
 // behavior unless spec sets one.
 func HPAOnActivity(spec hpa.Spec, target float64) ActuatorFactory {
-	return HPA(spec, Metric{Measure: Activity, Type: PodsAverage, Target: target})
+	return HPA(spec, Metric{Measure: measure.Activity, Type: PodsAverage, Target: target})
 }
 
 // HPAOnQueue returns an HPA on waiting requests per replica.
 func HPAOnQueue(spec hpa.Spec, target float64) ActuatorFactory {
-	return HPA(spec, Metric{Measure: Queue, Type: AverageValue, Target: target})
+	return HPA(spec, Metric{Measure: measure.Queue, Type: AverageValue, Target: target})
 }
 
 type baselineHPA struct {
@@ -159,7 +160,7 @@ func (m *Metric) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
 func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
 	reported := min(sample.Pods, s.Ready)
 	mean := sample.Value
-	if m.Measure == Waiting || m.Measure == Running {
+	if m.Measure == measure.Waiting || m.Measure == measure.Running {
 		mean /= math.Max(1, float64(sample.Pods))
 	}
 	starts := s.starting()
@@ -167,7 +168,7 @@ func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
 		Sum: hpa.Milli(mean) * int64(reported), Counted: reported, Missing: s.Ready - reported,
 		Unready: s.Pending + s.Loading - starts, Current: s.Spec,
 	}
-	if m.Measure == Activity {
+	if m.Measure == measure.Activity {
 		p.Counted += starts
 	} else {
 		p.Missing += starts
@@ -200,7 +201,7 @@ type KEDA struct {
 
 // KEDATrigger is a trigger on a measure, metricType AverageValue.
 type KEDATrigger struct {
-	Measure    Measure
+	Measure    measure.Measure
 	Target     float64
 	Activation float64 // active while the value is above
 }

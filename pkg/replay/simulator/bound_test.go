@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -54,7 +55,7 @@ func TestNoRunCostsLessThanTheRequestLevelBound(t *testing.T) {
 	quick.Down.StabilizationWindow = 0
 	for name, m := range map[string]ActuatorFactory{
 		"static": Static(4), "activity": HPAOnActivity(spec, 0.9), "queue": HPAOnQueue(hpa.Spec{Min: 1, Max: 8, Behavior: &quick}, 10),
-		"keda": KEDA{Max: 8, Cooldown: -1, Behavior: &quick, Triggers: []KEDATrigger{{Measure: InSystem, Target: 7}}}.NewActuator,
+		"keda": KEDA{Max: 8, Cooldown: -1, Behavior: &quick, Triggers: []KEDATrigger{{Measure: measure.InSystem, Target: 7}}}.NewActuator,
 	} {
 		for seed := range uint64(3) {
 			tr := generate(t, []string{"flat", "spikes", "bursty"}[seed], horizon, func(p *trace.Profile) { p.Rate, p.Seed = 1.5, seed })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -105,7 +106,7 @@ func Baselines() []Baseline {
 			Name: "hpa-concurrency", Words: "HPA on running requests per replica (Pods metric of the model server), behavior's defaults",
 			Knobs: []Knob{{Name: "target", Default: 4, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}, Per: PerSlot}, downWindow},
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
-				return HPA(hpaOf(b, s[1]), Metric{Measure: Running, Type: PodsAverage, Target: s[0]})
+				return HPA(hpaOf(b, s[1]), Metric{Measure: measure.Running, Type: PodsAverage, Target: s[0]})
 			},
 		},
 		{
@@ -117,7 +118,7 @@ func Baselines() []Baseline {
 			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
 				spec := hpaOf(b, s[2])
 				return KEDA{Min: b.Min, Max: b.Max, Cooldown: seconds(s[1]), Behavior: spec.Behavior, Cron: cronOf(b.Schedules),
-					Triggers: []KEDATrigger{{Measure: InSystem, Target: s[0]}}}.NewActuator
+					Triggers: []KEDATrigger{{Measure: measure.InSystem, Target: s[0]}}}.NewActuator
 			},
 		},
 		{

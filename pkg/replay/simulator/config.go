@@ -9,6 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -55,7 +56,7 @@ type Workload struct {
 	Pools        []string // names of the allowed NodePools; empty: all
 	DoNotDisrupt bool     // the nodes of its replicas are not consolidated
 	// Measures has, by signal name, what a signal measures if its source does not imply it (a custom query, an external metric).
-	Measures map[string]Measure
+	Measures map[string]measure.Measure
 }
 
 // Service is the service time of a request. The first of these that is known applies: Fixed, the service time in the trace, and

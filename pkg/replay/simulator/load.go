@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -35,7 +36,7 @@ type load struct {
 	asked int32 // replicas that the signals requested at the last tick
 	idle  Cause // cause of further replicas
 
-	waits    Waits
+	waits    waits.Histogram
 	arrived  int64
 	served   int64
 	requeued int64
@@ -116,9 +117,9 @@ func (l *load) dispatch() {
 		q := l.queue.popFront()
 		waited := q.waited + l.w.now - q.queued
 		if q.again {
-			l.waits.move(q.waited, waited)
+			l.waits.Move(q.waited, waited)
 		} else {
-			l.waits.add(waited)
+			l.waits.Add(waited)
 		}
 		l.meter.waits(waited)
 		q.waited = waited

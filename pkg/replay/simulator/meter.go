@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -19,22 +21,22 @@ type Sample struct {
 type scraped struct {
 	at     time.Duration
 	ready  int32
-	values [numMeasures]float64
-	known  [numMeasures]bool
+	values [measure.Count]float64
+	known  [measure.Count]bool
 }
 
 // meter samples the metrics of a load and stores the readings of the polls.
 type meter struct {
 	phase    float64 // phase of the load's actuator, 0..1
 	random   *reproducible.Draws
-	past     [3]scraped // newest first
-	meanings []Meaning  // by signal
+	past     [3]scraped        // newest first
+	meanings []measure.Meaning // by signal
 	readings []scaling.Reading
 
 	since                            time.Duration // start time of the integrals below
 	readyTime, runningTime, busyTime int64
 	arrived                          int64
-	latencies                        *waitWindow // nil if no signal is a wait
+	latencies                        *waits.Window // nil if no signal is a wait
 }
 
 func (l *load) openMeter() error {
@@ -49,16 +51,16 @@ func (l *load) openMeter() error {
 	}
 	signals := l.config.Policy.Workload.Policy.Signals
 	for i := range signals {
-		means := MeaningOf(l.config.Policy, i, l.config.Measures)
-		if means.Measure == Unmeasured || means.Measure >= numMeasures {
+		means := measure.Of(l.config.Policy, i, l.config.Measures)
+		if means.Measure == measure.Unmeasured || means.Measure >= measure.Count {
 			return fmt.Errorf("signal %s: the simulator does not measure %s %s; set its measure in Measures",
 				signals[i].Name, signals[i].Type, l.config.Policy.Sources[i].Metric)
 		}
-		if means.Measure == QueueTime {
+		if means.Measure == measure.QueueTime {
 			if m.latencies == nil {
-				m.latencies = &waitWindow{}
+				m.latencies = &waits.Window{}
 			}
-			m.latencies.keep = max(m.latencies.keep, l.config.Policy.Sources[i].Window+l.w.assumptions.ScrapeInterval+l.w.assumptions.ScrapeLag)
+			m.latencies.Keep = max(m.latencies.Keep, l.config.Policy.Sources[i].Window+l.w.assumptions.ScrapeInterval+l.w.assumptions.ScrapeLag)
 		}
 		m.meanings = append(m.meanings, means)
 		m.readings = append(m.readings, scaling.Reading{Reported: -1, Cause: scaling.CauseNever})
@@ -78,7 +80,7 @@ func (l *load) beginMeter() {
 // waits records a wait that has ended.
 func (m *meter) waits(d time.Duration) {
 	if m.latencies != nil {
-		m.latencies.add(d)
+		m.latencies.Add(d)
 	}
 }
 
@@ -87,24 +89,24 @@ func (l *load) scrape() {
 	l.touch()
 	m := &l.meter
 	s := scraped{at: l.w.now, ready: l.ready}
-	set := func(of Measure, value float64, known bool) { s.values[of], s.known[of] = value, known }
+	set := func(of measure.Measure, value float64, known bool) { s.values[of], s.known[of] = value, known }
 	dt := (l.w.now - m.since).Seconds()
-	set(Queue, float64(l.queue.n), true)
-	set(InSystem, float64(l.queue.n+int(l.running)+int(l.drainRunning)), true)
-	set(Arrivals, float64(l.arrived-m.arrived)/dt, dt > 0)
-	set(Waiting, float64(l.queue.n), l.ready > 0)
-	set(Running, float64(l.running), l.ready > 0)
+	set(measure.Queue, float64(l.queue.n), true)
+	set(measure.InSystem, float64(l.queue.n+int(l.running)+int(l.drainRunning)), true)
+	set(measure.Arrivals, float64(l.arrived-m.arrived)/dt, dt > 0)
+	set(measure.Waiting, float64(l.queue.n), l.ready > 0)
+	set(measure.Running, float64(l.running), l.ready > 0)
 	if room := int64(l.ready) * int64(l.service.CacheTokens); room > 0 {
-		set(CacheUse, min(1, float64(l.cached)/float64(room)), true)
+		set(measure.CacheUse, min(1, float64(l.cached)/float64(room)), true)
 	} else {
-		set(CacheUse, 0, l.ready > 0)
+		set(measure.CacheUse, 0, l.ready > 0)
 	}
 	if ready := l.readyTime - m.readyTime; ready > 0 && l.ready > 0 {
-		set(Activity, l.activity(ready), true)
+		set(measure.Activity, l.activity(ready), true)
 	}
 	if m.latencies != nil {
-		m.latencies.scrape(l.w.now)
-		s.known[QueueTime] = l.ready > 0
+		m.latencies.Scrape(l.w.now)
+		s.known[measure.QueueTime] = l.ready > 0
 	}
 	m.since, m.readyTime, m.runningTime, m.busyTime = l.w.now, l.readyTime, l.runningTime, l.busyTime
 	m.arrived = l.arrived
@@ -144,9 +146,9 @@ func (l *load) fault(signal string) *Fault {
 	return nil
 }
 
-func (l *load) newest(m Measure, signal string) (Sample, bool) {
+func (l *load) newest(m measure.Measure, signal string) (Sample, bool) {
 	s, f := l.visible(), l.fault(signal)
-	partly := f != nil && f.Share > 0 && m.ofPods()
+	partly := f != nil && f.Share > 0 && m.OfPods()
 	if s == nil || !s.known[m] || f != nil && !partly {
 		return Sample{}, false
 	}
@@ -164,7 +166,7 @@ func (l *load) poll() {
 		m := means.Measure
 		r := &l.meter.readings[i]
 		f := l.fault(l.config.Policy.Workload.Policy.Signals[i].Name)
-		partly := f != nil && f.Share > 0 && m.ofPods()
+		partly := f != nil && f.Share > 0 && m.OfPods()
 		switch {
 		case f != nil && !partly:
 			l.meter.fail(r, f.Cause)
@@ -172,9 +174,9 @@ func (l *load) poll() {
 			l.meter.fail(r, scaling.CauseEmpty)
 		default:
 			value, ok := s.values[m], true
-			if m == QueueTime {
+			if m == measure.QueueTime {
 				source := &l.config.Policy.Sources[i]
-				value, ok = l.meter.latencies.read(s.at, source.Window, source.Quantile)
+				value, ok = l.meter.latencies.Read(s.at, source.Window, source.Quantile)
 			}
 			if !ok {
 				l.meter.fail(r, scaling.CauseEmpty)
@@ -184,7 +186,7 @@ func (l *load) poll() {
 				value /= float64(s.ready)
 			}
 			*r = scaling.Reading{Value: value * means.Units, At: l.w.config.Start.Add(s.at), Coverage: 1, Reported: -1, Known: true}
-			if m.ofPods() {
+			if m.OfPods() {
 				r.Reported = min(s.ready, l.ready)
 				if partly {
 					r.Value, r.Reported = f.thin(m, r.Value, r.Reported)
@@ -198,9 +200,9 @@ func (l *load) poll() {
 
 // thin applies a fault that hides a share of the pods. It returns the value and the number of pods without them: a sum becomes smaller, a
 // mean does not change.
-func (f *Fault) thin(m Measure, value float64, pods int32) (float64, int32) {
+func (f *Fault) thin(m measure.Measure, value float64, pods int32) (float64, int32) {
 	left := int32(float64(pods) * max(0, 1-f.Share))
-	if (m == Waiting || m == Running) && pods > 0 {
+	if (m == measure.Waiting || m == measure.Running) && pods > 0 {
 		value = value * float64(left) / float64(pods)
 	}
 	return value, left

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
 // Moment returns the nodes that are billed now, as a cost.Interval of the given length. As from the DCGM exporter, each GPU of a usable
@@ -48,8 +49,8 @@ func (r *replica) activity() cost.Fraction {
 		return cost.Of(0)
 	}
 	s := r.load.visible()
-	if s == nil || !s.known[Activity] {
+	if s == nil || !s.known[measure.Activity] {
 		return cost.Fraction{}
 	}
-	return cost.Of(s.values[Activity])
+	return cost.Of(s.values[measure.Activity])
 }

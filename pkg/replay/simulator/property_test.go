@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -39,7 +40,7 @@ func anything(t *rapid.T) Config {
 	}
 	spec := hpa.Spec{Min: 1, Max: 9, Behavior: hpa.DefaultBehavior()}
 	actuatorFactories := []ActuatorFactory{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3),
-		KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: InSystem, Target: 6}}}.NewActuator, nil}
+		KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: measure.InSystem, Target: 6}}}.NewActuator, nil}
 	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 		w := Workload{
 			Key: scaling.Key{Namespace: "team", Name: string(rune('a' + i))}, Service: Service{Slots: rapid.IntRange(1, 8).Draw(t, "slots"),

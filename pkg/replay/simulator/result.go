@@ -3,6 +3,7 @@ package simulator
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -31,7 +32,7 @@ type LoadResult struct {
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration
-	Waits               *Waits `json:"-"` // the distribution behind these
+	Waits               *waits.Histogram `json:"-"` // the distribution behind these
 
 	Utilization   float64 // used share of the ready replicas' slot time
 	ReplicaStarts int64
@@ -88,9 +89,9 @@ func (l *load) result() LoadResult {
 		q := l.queue.at(i)
 		waited := q.waited + l.w.now - q.queued
 		if q.again {
-			waits.move(q.waited, waited)
+			waits.Move(q.waited, waited)
 		} else if waited > waits.Limit {
-			waits.add(waited)
+			waits.Add(waited)
 		}
 	}
 	r := LoadResult{

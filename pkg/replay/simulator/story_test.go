@@ -7,6 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -217,7 +218,7 @@ func TestBaselinesOnTheSameBurst(t *testing.T) {
 	if l := busy.Loads[0]; l.AtZero != 0 || l.ReplicaStarts < 2 {
 		t.Errorf("HPA on utilization: %+v", l)
 	}
-	keda := KEDA{Max: 12, Triggers: []KEDATrigger{{Measure: Queue, Target: 4}}}
+	keda := KEDA{Max: 12, Triggers: []KEDATrigger{{Measure: measure.Queue, Target: 4}}}
 	zero := run(keda.NewActuator, 0)
 	if l := zero.Loads[0]; l.AtZero < 20*time.Minute || l.Served != l.Arrived {
 		t.Errorf("KEDA: %+v", l)

@@ -27,7 +27,7 @@ type arrivals struct {
 //
 // A recorded window has a number n of requests. fill draws n intervals and places them on a circle with the length of the window. It then
 // cuts the circle at a random position, which becomes the border of the window. A long interval is more likely to be cut, so the cut
-// interval is drawn from the distribution of Intervals.Spanning. As a result, every time in the window is equally likely, and the gaps at the borders
+// interval is drawn from the distribution of Spanning. As a result, every time in the window is equally likely, and the gaps at the borders
 // are as long as those within the window. (If the first arrival were one interval after the border, each window would begin with a gap.) A
 // fractional n is rounded up with the probability of its fraction.
 func (a *arrivals) fill() {

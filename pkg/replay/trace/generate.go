@@ -53,7 +53,7 @@ func NewGenerator(p Profile) (*Generator, error) {
 func newGenerator(p Profile) *Generator {
 	g := &Generator{p: p, intervals: reproducible.NewIntervals(p.Family, p.CV),
 		src: reproducible.Numbered(p.Seed, "arrivals", 0), burstSrc: reproducible.Numbered(p.Seed, "bursts", 0)}
-	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see Intervals.Spanning).
+	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see Spanning).
 	g.toGo = reproducible.Mul(g.src.Uniform(), g.intervals.Spanning(&g.src))
 	g.nextBurst(0)
 	g.rate = g.requests()

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -68,7 +69,7 @@ func part(t testing.TB, c *policy.Compiled, seed uint64) evaluate.Case {
 		t.Fatal(err)
 	}
 	return evaluate.Case{Policy: c, Traffic: tr, Service: simulator.Chat8B, SLO: evaluate.SLO{Share: 0.97, Wait: 10 * time.Second}, Initial: 3,
-		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]simulator.Measure{"load": simulator.InSystem}}
+		ColdStart: time.Minute, Hourly: 2, Seed: 1, Measures: map[string]measure.Measure{"load": measure.InSystem}}
 }
 
 func parts(t testing.TB, c *policy.Compiled) Parts {

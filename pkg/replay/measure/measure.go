@@ -1,4 +1,5 @@
-package simulator
+// Package measure names the quantities of a simulated workload that a signal can read, and infers which of them a signal of a policy means.
+package measure
 
 import (
 	"fmt"
@@ -24,11 +25,11 @@ const (
 	CacheUse           // mean usage of the KV caches, 0..1
 	Activity           // mean GPU activity over the last scrape interval
 	QueueTime          // mean wait of the requests that started in the last scrape interval
-	numMeasures
+	Count              // number of values, for arrays
 )
 
-// ofPods reports whether the measure is unknown without a ready replica.
-func (m Measure) ofPods() bool { return m >= Waiting }
+// OfPods reports whether the measure is unknown without a ready replica.
+func (m Measure) OfPods() bool { return m >= Waiting }
 
 // Meaning is the quantity that a signal is assumed to measure.
 type Meaning struct {
@@ -38,10 +39,10 @@ type Meaning struct {
 	Why     string  // reason, for the report
 }
 
-// MeaningOf returns what a signal of a policy measures in the simulator. byName has the measure by signal name; for other signals the
+// Of returns what a signal of a policy measures in the simulator. byName has the measure by signal name; for other signals the
 // source implies it. Whether a rate is a sum or a mean per replica depends on its query, or on the policy if the query is not aggregated.
 // If the query returns a sum and the policy treats it as a mean, the simulated workload scales too high, as it would in a cluster.
-func MeaningOf(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
+func Of(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
 	rate, grows := promql.PerSecond(source.Query)
 	out := Meaning{Units: 1, Why: "set by name"}
@@ -127,7 +128,7 @@ func (m Meaning) String() string {
 }
 
 // measureWords are the names in flags and scenarios, with their descriptions.
-var measureWords = [numMeasures]struct{ name, words string }{
+var measureWords = [Count]struct{ name, words string }{
 	Unmeasured: {"", "nothing"},
 	Queue:      {"queue", "waiting requests"},
 	InSystem:   {"inSystem", "waiting and running requests"},
@@ -141,18 +142,18 @@ var measureWords = [numMeasures]struct{ name, words string }{
 
 // String returns the name of the measure with its description.
 func (m Measure) String() string {
-	if m >= numMeasures || m == Unmeasured {
+	if m >= Count || m == Unmeasured {
 		return "nothing"
 	}
 	return measureWords[m].name + ": " + measureWords[m].words
 }
 
-// ParseMeasures parses the measures of custom signals, by signal name.
-func ParseMeasures(texts map[string]string) (map[string]Measure, error) {
+// Parse parses the measures of custom signals, by signal name.
+func Parse(texts map[string]string) (map[string]Measure, error) {
 	out := map[string]Measure{}
 next:
 	for signal, text := range texts {
-		for m := Queue; m < numMeasures; m++ {
+		for m := Queue; m < Count; m++ {
 			if measureWords[m].name == text {
 				out[signal] = m
 				continue next

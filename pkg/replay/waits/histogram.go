@@ -1,4 +1,5 @@
-package simulator
+// Package waits has histograms of the waits of requests: of a whole run for its result, and of a recent window for signals.
+package waits
 
 import (
 	"math/bits"
@@ -8,8 +9,8 @@ import (
 // grain is the resolution of waits: values below 2^grain microseconds are exact, others have an error of at most 2^-grain.
 const grain = 8
 
-// Waits is a histogram of waits in fixed memory. Quantiles are within 0.4%; counts, the maximum and the late count are exact.
-type Waits struct {
+// Histogram is a histogram of waits in fixed memory. Quantiles are within 0.4%; counts, the maximum and the late count are exact.
+type Histogram struct {
 	Limit time.Duration // W: a request that waited longer is late
 	Count int64
 	Late  int64
@@ -37,15 +38,16 @@ func floorOf(i, grain int) int64 {
 	return int64(i&(1<<grain-1)+1<<grain) << shift
 }
 
-func (w *Waits) add(wait time.Duration) { w.count(wait, 1) }
+// Add counts the wait of one request.
+func (w *Histogram) Add(wait time.Duration) { w.count(wait, 1) }
 
-// move corrects the wait of a request that was interrupted and waited again.
-func (w *Waits) move(from, to time.Duration) {
+// Move corrects the wait of a request that was interrupted and waited again.
+func (w *Histogram) Move(from, to time.Duration) {
 	w.count(from, -1)
 	w.count(to, 1)
 }
 
-func (w *Waits) count(wait time.Duration, n int64) {
+func (w *Histogram) count(wait time.Duration, n int64) {
 	us := wait.Microseconds()
 	w.Count += n
 	w.sum += n * us
@@ -57,7 +59,7 @@ func (w *Waits) count(wait time.Duration, n int64) {
 }
 
 // Mean returns the mean wait, or 0 without requests.
-func (w *Waits) Mean() time.Duration {
+func (w *Histogram) Mean() time.Duration {
 	if w.Count == 0 {
 		return 0
 	}
@@ -65,7 +67,7 @@ func (w *Waits) Mean() time.Duration {
 }
 
 // Quantile returns the wait that a share q (0..1) of the requests did not exceed, by nearest rank.
-func (w *Waits) Quantile(q float64) time.Duration {
+func (w *Histogram) Quantile(q float64) time.Duration {
 	if w.Count == 0 {
 		return 0
 	}
@@ -80,7 +82,7 @@ func (w *Waits) Quantile(q float64) time.Duration {
 }
 
 // OnTime returns the share of requests that waited at most Limit, or 1 without requests.
-func (w *Waits) OnTime() float64 {
+func (w *Histogram) OnTime() float64 {
 	if w.Count == 0 {
 		return 1
 	}

@@ -1,4 +1,4 @@
-package simulator
+package waits
 
 import "time"
 
@@ -6,42 +6,44 @@ import "time"
 // model servers.
 const coarse = 3
 
-// waitWindow is a histogram of waits over a window that ends with a scrape, with one round for each scrape, newest last.
-type waitWindow struct {
-	rounds []waitRound
-	open   waitRound // waits since the last scrape
-	keep   time.Duration
+// Window is a histogram of waits over a window that ends with a scrape, with one round for each scrape, newest last.
+type Window struct {
+	Keep time.Duration // how long a round is kept: the longest window that Read is called with, and the lag of scrapes
+
+	rounds []round
+	open   round // waits since the last scrape
 }
 
-type waitRound struct {
+type round struct {
 	at    time.Duration // time of the scrape that closed the round
 	count int64
 	sum   time.Duration
 	cells [(64 - coarse) << coarse]uint32
 }
 
-func (w *waitWindow) add(d time.Duration) {
+// Add counts a wait that has ended.
+func (w *Window) Add(d time.Duration) {
 	w.open.count++
 	w.open.sum += d
 	w.open.cells[cellOf(d.Microseconds(), coarse)]++
 }
 
-// scrape closes the round and drops rounds outside every window.
-func (w *waitWindow) scrape(now time.Duration) {
+// Scrape closes the round and drops rounds outside every window.
+func (w *Window) Scrape(now time.Duration) {
 	w.open.at = now
 	w.rounds = append(w.rounds, w.open)
-	w.open = waitRound{}
+	w.open = round{}
 	old := 0
-	for w.rounds[old].at < now-w.keep {
+	for w.rounds[old].at < now-w.Keep {
 		old++
 	}
 	w.rounds = append(w.rounds[:0], w.rounds[old:]...)
 }
 
-// read returns a quantile (0: the mean), in seconds, of the waits that ended in a window before a scrape; ok is false if there
+// Read returns a quantile (0: the mean), in seconds, of the waits that ended in a window before a scrape; ok is false if there
 // are none.
-func (w *waitWindow) read(at, window time.Duration, quantile float64) (seconds float64, ok bool) {
-	var total waitRound
+func (w *Window) Read(at, window time.Duration, quantile float64) (seconds float64, ok bool) {
+	var total round
 	for i := range w.rounds {
 		r := &w.rounds[i]
 		if r.at > at || r.at <= at-window {

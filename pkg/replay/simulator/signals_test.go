@@ -1,11 +1,11 @@
 package simulator
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -23,11 +23,11 @@ func policyOf(query string, target float64) *policy.Compiled {
 // Five requests arrive per second, and the target is one request per second for each replica. The policy must get five replicas if its
 // query is a rate per second or per minute. If the simulator replays the signal as a queue, one replica remains, because no request waits.
 func TestRateQueryReadsArrivals(t *testing.T) {
-	byName := map[string]Measure{"load": Queue}
+	byName := map[string]measure.Measure{"load": measure.Queue}
 	for name, c := range map[string]struct {
 		query  string
 		target float64
-		byName map[string]Measure
+		byName map[string]measure.Measure
 		want   float64
 	}{
 		"by the second":  {"sum(rate(requests_total[1m]))", 1, nil, 5},
@@ -35,7 +35,7 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 		"times sixty":    {"60 * sum(rate(requests_total[1m]))", 60, nil, 5},
 		"a queue":        {"sum(queue)", 1, nil, 1},
 		"set as a rate":  {"sum(rate(requests_total[1m]))", 1, byName, 1},
-		"set, by minute": {"sum(increase(requests_total[1m]))", 60, map[string]Measure{"load": Arrivals}, 5},
+		"set, by minute": {"sum(increase(requests_total[1m]))", 60, map[string]measure.Measure{"load": measure.Arrivals}, 5},
 	} {
 		w := Workload{Policy: policyOf(c.query, c.target), Service: Service{Slots: 64, Fixed: time.Second}, Initial: 5, Measures: c.byName}
 		w.Traffic = generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 5 })
@@ -57,10 +57,10 @@ func TestRateQueryReadsArrivals(t *testing.T) {
 // the rate of arrivals by the ready replicas, and five requests per second again need five replicas. If the query returns a sum, the policy
 // multiplies the sum, and the target rises to the maximum as it would in a cluster.
 func TestAMeanOfARateIsOfOneReplica(t *testing.T) {
-	arrivals := map[string]Measure{"load": Arrivals}
+	arrivals := map[string]measure.Measure{"load": measure.Arrivals}
 	for name, c := range map[string]struct {
 		query  string
-		byName map[string]Measure
+		byName map[string]measure.Measure
 		away   bool
 	}{
 		"a mean over pods":     {query: "avg(rate(requests_total[1m]))"},
@@ -110,34 +110,6 @@ func TestMeanRateIsUnknownWithoutReplicas(t *testing.T) {
 	}
 }
 
-func TestWhatSignalsMean(t *testing.T) {
-	for _, c := range []struct {
-		source policy.Source
-		want   string
-	}{
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(rate(x_total[1m]))"}, "arrivals: requests per second"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(increase(x_total[1m]))"}, "arrivals: requests per second, times 60"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "avg(increase(x_total[1m]))"},
-			"arrivals: requests per second per ready replica, times 60"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "sum(x)"}, "queue: waiting requests"},
-		{policy.Source{Type: policy.SourcePrometheus, Query: "histogram_quantile(0.9, x)", Window: time.Minute, Quantile: 0.9},
-			"queueTime: wait of the requests that started recently"},
-		{policy.Source{Type: policy.SourceRedis}, "queue: waiting requests"},
-		{policy.Source{Type: policy.SourceDCGM}, "activity: mean GPU activity"},
-		{policy.Source{Type: policy.SourceVLLM, Metric: "kvCacheUsage"}, "cacheUse: mean usage of the KV caches"},
-		{policy.Source{Type: policy.SourceVLLM, Metric: "unheard of"}, "nothing"},
-	} {
-		p := policyOf("", 1)
-		p.Sources[0] = c.source
-		if got := MeaningOf(p, 0, nil); got.String() != c.want || got.Why == "" || math.IsNaN(got.Units) {
-			t.Errorf("%+v means %s by %q, want %s", c.source, got, got.Why, c.want)
-		}
-		if got := MeaningOf(p, 0, map[string]Measure{"load": InSystem}); got.Measure != InSystem || got.Why != "set by name" {
-			t.Errorf("set by name: %+v", got)
-		}
-	}
-}
-
 // The KV cache belongs to the slots: with all slots in use by average requests, its usage is the same for each number of slots. With the
 // cache of 8 slots, 32 slots used 137% of it, so that a policy on its usage added replicas with half of the slots in use.
 func TestCacheHasTheSameUsageWithMoreSlots(t *testing.T) {
@@ -149,5 +121,23 @@ func TestCacheHasTheSameUsageWithMoreSlots(t *testing.T) {
 	}
 	if s := (Service{Fixed: time.Second}).WithSlots(4); s.Slots != 4 || s.CacheTokens != 0 {
 		t.Errorf("a service without a cache: %+v", s)
+	}
+}
+
+func TestAPolicyOnWaitsIsDrivenByThem(t *testing.T) {
+	p := chat("chat", func(p *scaling.Policy) {
+		p.MinReplicas = 1
+		p.Signals[1] = scaling.Signal{Name: "wait", Type: "vllm", Kind: scaling.Mean, Class: scaling.Latency, Unit: scaling.Seconds, Target: 2,
+			MaxAge: 2 * time.Minute, Optional: true}
+		p.Signals[0].Target = 1e6
+	})
+	p.Sources[1] = policy.Source{Type: policy.SourceVLLM, Metric: "queueTime", Quantile: 0.95, Window: time.Minute}
+	peak := int32(0)
+	r := watch(t, Config{Seed: 1, Assumptions: exact(),
+		Workloads: []Workload{{Policy: p, Traffic: burst(t, 3), Service: Chat8B, Initial: 1}}}, time.Hour, func(w *Simulator, _ int) {
+		peak = max(peak, w.loads[0].target)
+	})
+	if peak < 3 || r.Loads[0].Served != r.Loads[0].Arrived {
+		t.Errorf("waits of minutes brought %d replicas", peak)
 	}
 }
