@@ -32,7 +32,7 @@
 // events. The tests enumerate every state and event.
 //
 //	concern            type             file
-//	spot and fallback  spotState        spot.go
+//	spot and fallback  spotState        phase.go
 //	a move to spot     move             move.go
 //	zero limit         zeroLimit        zerolimit.go
 //	limit caps         (no own state)   limits.go

@@ -1,6 +1,10 @@
 package capacity
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // FindingKind is a problem that only a user can solve.
 type FindingKind uint8
@@ -55,4 +59,147 @@ type Finding struct {
 	Blocker  MoveBlocker // of FindUnmovable
 	Hourly   float64
 	Until    time.Time
+}
+
+// Text returns the message for users: the problem, its price if known, and what to do about it.
+func (f Finding) Text(g *Group) string {
+	pool := "NodePool " + g.pool(f.Pool)
+	if f.Pool < 0 {
+		pool = "group " + g.Name
+	}
+	switch f.Kind {
+	case FindMissing:
+		return fmt.Sprintf("%s of group %s does not exist: create it, or remove it from nodePools of group %s", pool, g.Name, g.Name)
+	case FindMixed:
+		return fmt.Sprintf("%s allows several capacity types: gpuscaler does not change it (%d on-demand %s%s); use a NodePool for each type",
+			pool, f.Count, plural(float64(f.Count), "node"), f.price())
+	case FindWeights:
+		return fmt.Sprintf("%s has precedence over spot NodePool %s by weight: no replica returns to spot; give the spot NodePool more weight",
+			pool, g.spotPool())
+	case FindUnmovable:
+		return pool + ": " + f.unmovable()
+	case FindForeignAnnotation:
+		return fmt.Sprintf("pod %s: another field manager set controller.kubernetes.io/pod-deletion-cost: gpuscaler does not move the pod "+
+			"to spot; remove the annotation to have it moved", f.Name)
+	case FindClaims, FindPendingClaims:
+		return f.claims(g)
+	case FindRecord:
+		return pool + ": the annotation gpuscaler.io/record with the owner's values cannot be read: gpuscaler removes the fields that it set, " +
+			"and Karpenter's defaults apply; set your values again"
+	case FindNever, FindZeroBudget, FindDoNotDisrupt, FindBlockingPods, FindBuffered:
+		return fmt.Sprintf("%s: %s", pool, f.keeper(g))
+	}
+	return pool + ": " + f.fieldText()
+}
+
+// fieldText returns the message of a finding about one field of a NodePool, without the name of the NodePool.
+func (f Finding) fieldText() string {
+	field := f.Field.Name(f.Resource)
+	switch f.Kind {
+	case FindNotConsented:
+		return fmt.Sprintf("the annotation gpuscaler.io/nudge does not list %s: the rule %s cannot set %s; add %s to the annotation to allow it",
+			f.Field.Consent(), f.Rule, field, f.Field.Consent())
+	case FindUnsupported:
+		switch f.Rule {
+		case RuleBuffer:
+			return "the cluster serves no CapacityBuffers, or the chart's karpenter.capacityBuffers is false: gpuscaler writes none, " +
+				"so nodes start only when pods are pending"
+		case RuleShield:
+			return "this version of Karpenter does not accept a duration in karpenter.sh/do-not-disrupt: loading pods are not protected; " +
+				"upgrade Karpenter, or set startupShield to false"
+		}
+		return fmt.Sprintf("%s is not supported here: the rule %s has no effect; upgrade Karpenter, or remove spec.replicas from the NodePool",
+			field, f.Rule)
+	case FindUnreadable:
+		return fmt.Sprintf("the value of %s is invalid or too long to be saved: the rule %s does not change it; correct or shorten it",
+			field, f.Rule)
+	case FindContested:
+		return fmt.Sprintf("another field manager changed %s %d times: gpuscaler does not change it before %s; "+
+			"metadata.managedFields names the manager", field, f.Count, clock(f.Until))
+	case FindPermanentLimit:
+		return fmt.Sprintf("the rule %s has lowered %s: if gpuscaler is killed and does not start again, pods stay pending; "+
+			"run gpuscaler restore then", f.Rule, field)
+	}
+	return fmt.Sprintf("the annotation gpuscaler.io/nudge no longer lists %s: gpuscaler cannot restore %s, which the rule %s set; "+
+		"the owner's value is %s; list %s and restore in the annotation, or set the value yourself",
+		f.Field.Consent(), field, f.Rule, f.Name, f.Field.Consent())
+}
+
+// unmovable returns why pods do not move to spot and what a user can do, without the name of the NodePool.
+func (f Finding) unmovable() string {
+	n := float64(f.Count)
+	pods := fmt.Sprintf("%d %s of %s %s on demand", f.Count, plural(n, "pod"), f.Name, plural(n, "stays", "stay"))
+	switch f.Blocker {
+	case BlockedByNoOwner:
+		return fmt.Sprintf("no Deployment controls %s: %s until %s; use a Deployment to have %s moved to spot",
+			f.Name, pods, plural(n, "it ends", "they end"), plural(n, "it", "them"))
+	case BlockedByLabels:
+		return fmt.Sprintf("gpuscaler does not know whether spot nodes have the labels that %s requests: %s; "+
+			"add the labels to the template or requirements of the spot NodePool", f.Name, pods)
+	case BlockedByDoNotDisrupt:
+		return fmt.Sprintf("%s has the annotation karpenter.sh/do-not-disrupt: %s; remove it, or restart the %s when spot has capacity",
+			f.Name, pods, plural(n, "pod"))
+	case BlockedByUnmanagedPod:
+		return fmt.Sprintf("%d %s no policy: gpuscaler does not move %s to spot; write a policy for %s, or use a separate NodePool",
+			f.Count, plural(n, "pod has", "pods have"), plural(n, "it", "them"), plural(n, "it", "them"))
+	case BlockedByClaims:
+		return fmt.Sprintf("%s has resourceClaims, and by default Karpenter launches no node for the successor of such a pod: %s",
+			f.Name, pods)
+	}
+	return fmt.Sprintf("a StatefulSet or LeaderWorkerSet starts no new pod before it deletes one: %s; restart %s when spot has capacity",
+		pods, plural(n, "it", "them"))
+}
+
+// claims returns why pods with ResourceClaims make the demand of a group unknown, and what a user can do.
+func (f Finding) claims(g *Group) string {
+	who, n := f.Name, float64(f.Count)
+	if f.Count > 1 {
+		who += fmt.Sprintf(" and %d more", f.Count-1)
+	}
+	if f.Kind == FindPendingClaims {
+		return fmt.Sprintf("%s %s pods with resourceClaims and without a node: gpuscaler lowers no limit of group %s; by default Karpenter "+
+			"launches no node for such pods: set its --ignore-dra-requests to false, or add a node with free devices",
+			who, plural(n, "has", "have"), g.Name)
+	}
+	text := fmt.Sprintf("%s %s resourceClaims, whose devices gpuscaler cannot count as %s: the demand of group %s is unknown, and gpuscaler "+
+		"lowers no limit", who, plural(n, "uses", "use"), g.Resource, g.Name)
+	if g.countsDevices() {
+		return text
+	}
+	return text + "; they count if extendedResourceName of their DeviceClass is " + g.Resource
+}
+
+// keeper returns what keeps empty nodes, with their price and what a user can do, without the name of the NodePool.
+func (f Finding) keeper(g *Group) string {
+	n := float64(f.Count)
+	nodes := fmt.Sprintf("Karpenter keeps %d %s without %s pods%s", f.Count, plural(n, "node"), g.Resource, f.price())
+	switch f.Kind {
+	case FindNever:
+		return "consolidateAfter is Never: " + nodes + "; set a duration to have them removed"
+	case FindZeroBudget:
+		return "a disruption budget is 0 at all times: " + nodes + "; raise it or give it a schedule"
+	case FindDoNotDisrupt:
+		return "pods have the annotation karpenter.sh/do-not-disrupt: " + nodes + "; remove the annotation or move the pods"
+	case FindBlockingPods:
+		return fmt.Sprintf("pods that do not request %s run there: %s; add a taint to the NodePool, or move the pods", g.Resource, nodes)
+	}
+	return "a CapacityBuffer reserves nodes: " + nodes + "; delete the CapacityBuffer if they are not needed"
+}
+
+func (f Finding) price() string {
+	if !(f.Hourly > 0) { // NaN is no price
+		return ""
+	}
+	return fmt.Sprintf(", $%.2f/h", f.Hourly)
+}
+
+// String returns the words of the consent as in the annotation gpuscaler.io/nudge, separated by commas.
+func (c Fields) String() string {
+	var words []string
+	for i, word := range fieldWords {
+		if c&(1<<i) != 0 {
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, ",")
 }
