@@ -27,7 +27,7 @@ func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 	}
 	book, problems := pricebook.Read(name, text)
 	if book == nil {
-		return nil, fmt.Errorf("the price book is refused:\n%s", strings.TrimSpace(policy.Render(problems)))
+		return nil, fmt.Errorf("the price book is invalid:\n%s", strings.TrimSpace(policy.Render(problems)))
 	}
 	return book, nil
 }

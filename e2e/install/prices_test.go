@@ -100,7 +100,7 @@ func TestMountedPriceBookIsReloaded(t *testing.T) {
 	stack.Eventually(t, 3*time.Minute, "the log reports an invalid price book", func(context.Context) error {
 		logs, _ := filepath.Glob(filepath.Join(cluster.Dir, "logs", h.namespace+"-gpuscaler-*.log"))
 		for _, path := range logs {
-			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "the price book is refused") {
+			if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "the price book is invalid") {
 				return nil
 			}
 		}

@@ -139,9 +139,13 @@ func (k AnnotationKind) String() string {
 	return [...]string{"karpenter.sh/do-not-disrupt", "controller.kubernetes.io/pod-deletion-cost"}[min(k, DeletionCost)]
 }
 
-// Text returns one line with the pod, the annotation, its new value and the rule.
+// Text returns one line with the pod, the annotation, its new value or that it is removed, and the rule.
 func (m PodAnnotation) Text() string {
-	return fmt.Sprintf("%s/%s %s: %s  (%s)\n", m.Namespace, m.Name, m.Kind, Value(m.Value), m.Rule)
+	change := "removed"
+	if m.Value != "" {
+		change = "set to " + m.Value
+	}
+	return fmt.Sprintf("%s/%s: annotation %s %s  (%s)\n", m.Namespace, m.Name, m.Kind, change, m.Rule)
 }
 
 // Text returns one line with the workload and the number of replicas of its CapacityBuffer.

@@ -12,7 +12,7 @@ var ruleNames = [numRules]string{
 	RuleFallback: "spot fallback", RuleProbe: "spot probe", RuleReturn: "return to spot", RuleMove: "move",
 	RuleSpotWaitTimeout: "spot wait timeout", RuleZeroLimit: "zero limit", RuleNoZeroLimit: "no zero limit",
 	RuleConsolidationFreeze: "consolidation freeze", RuleShield: "startup shield", RulePacking: "scale-in packing",
-	RuleAtRisk: "nodes at risk", RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "release",
+	RuleAtRisk: "nodes at risk", RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "restore",
 }
 
 // String returns the name of the rule for messages and metric labels.

@@ -181,7 +181,8 @@ func TestNodePoolsAndPodsWithoutAGroupAreOrphaned(t *testing.T) {
 	if len(orphans) != 1 || orphans[0].Pool != "left" || orphans[0].Record != "{}" {
 		t.Errorf("orphans %+v", orphans)
 	}
-	if len(actions) != 1 || strings.TrimSpace(actions[0].Text()) != "team/p controller.kubernetes.io/pod-deletion-cost: (absent)  (release)" {
+	const want = "team/p: annotation controller.kubernetes.io/pod-deletion-cost removed  (restore)"
+	if len(actions) != 1 || strings.TrimSpace(actions[0].Text()) != want {
 		t.Errorf("actions %v", actions)
 	}
 }

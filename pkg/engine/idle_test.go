@@ -37,7 +37,7 @@ func TestIdlePodsArePassedToTheGroup(t *testing.T) {
 		w.after(e, time.Second)
 		want := ""
 		if on {
-			want = "team/idle controller.kubernetes.io/pod-deletion-cost: -40  (scale-in packing)"
+			want = "team/idle: annotation controller.kubernetes.io/pod-deletion-cost set to -40  (scale-in packing)"
 		}
 		if got := strings.Join(g.acts, "; "); !strings.HasPrefix(got, want) || want == "" && got != "" || len(g.acts) > 1 {
 			t.Errorf("%s: %q, want %q", name, got, want)

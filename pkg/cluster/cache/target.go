@@ -181,7 +181,7 @@ func TrimScalable(obj any) (any, error) {
 func (t *Target) WithScale(scale *unstructured.Unstructured) (*Target, error) {
 	replicas, _, err := unstructured.NestedInt64(scale.Object, "spec", "replicas")
 	if err != nil || replicas < 0 || replicas > maxReplicas {
-		return nil, fmt.Errorf("/scale of %s: spec.replicas is %v", t.Ref, scale.Object["spec"])
+		return nil, fmt.Errorf("/scale of %s: spec is %v; want a spec.replicas from 0 to %d", t.Ref, scale.Object["spec"], maxReplicas)
 	}
 	text, _, _ := unstructured.NestedString(scale.Object, "status", "selector")
 	if text == "" {

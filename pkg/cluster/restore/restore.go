@@ -199,17 +199,18 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		}
 		now = now.Add(11 * time.Second) // package capacity repeats a change that is not observed after 10 s
 	}
-	return out.failed(fmt.Errorf("it is changed again and again by another client: %w", last))
+	return out.failed(fmt.Errorf("another client changed the NodePool before each of %d patches; stop that client and run the "+
+		"command again: %w", maxAttempts, last))
 }
 
 // notPatchable returns an error with the reason why gpuscaler may not restore a NodePool and what the user can do.
 func notPatchable(p *karpenter.NodePool, findings string) error {
 	if p.Consent()&(capacity.ConsentLimits|capacity.ConsentWeight|capacity.ConsentDisruption) == 0 {
-		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write it; annotate it with the fields "+
-			"to restore and run this again%s", karpenter.ConsentAnnotation, findings)
+		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write the NodePool; list the "+
+			"fields to restore there and run the command again%s", karpenter.ConsentAnnotation, findings)
 	}
-	return fmt.Errorf("fields or a record of gpuscaler are left and may not be written; see its annotation %s and "+
-		"its managedFields%s", karpenter.ConsentAnnotation, findings)
+	return fmt.Errorf("gpuscaler may not write all of its fields of the NodePool, or its record; compare the annotation %s with "+
+		"the managedFields of gpuscaler%s", karpenter.ConsentAnnotation, findings)
 }
 
 // patch returns the next patch that restores a NodePool. If there is none, ok is false, and findings contains the fields that stay

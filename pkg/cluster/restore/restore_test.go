@@ -54,7 +54,7 @@ func TestRestoreWithoutKarpenterRemovesPodAnnotations(t *testing.T) {
 	}
 	done, err := Run(t.Context(), client, objects, Options{DryRun: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil || len(done) != 1 || done[0].Object != "Pod team/marked" ||
-		!strings.Contains(strings.Join(done[0].Changes, " "), "pod-deletion-cost: (absent)") {
+		!strings.Contains(strings.Join(done[0].Changes, " "), "pod-deletion-cost removed") {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
