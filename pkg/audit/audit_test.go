@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
@@ -34,7 +35,7 @@ func behavior(window time.Duration) *hpa.Behavior {
 func stories(t testing.TB) map[Cause]autoscaled {
 	t.Helper()
 	queue := func(target float64) []simulator.KEDATrigger {
-		return []simulator.KEDATrigger{{Measure: simulator.InSystem, Target: target}}
+		return []simulator.KEDATrigger{{Measure: measure.InSystem, Target: target}}
 	}
 	return map[Cause]autoscaled{
 		Floor: {name: "fleet", preset: "office", rate: 1.5, actuator: simulator.Static(9), initial: 9, slots: 8,

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -72,7 +73,7 @@ func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Fore
 		Traffic: traffic, For: s.To().Sub(s.From.Add(time.Duration(from) * s.step())), SLO: o.SLO, GPUs: int32(max(1, w.GPUs)), Seed: 1,
 		Service: simulator.Service{Slots: int(max(1, math.Round(w.Slots))), Fixed: time.Duration(w.Service * float64(time.Second))},
 		Initial: evaluate.AutoInitial, Hourly: hourly / float64(max(1, w.GPUs)), ColdStart: o.ColdStart,
-		Measures: map[string]simulator.Measure{"in-flight": simulator.InSystem},
+		Measures: map[string]measure.Measure{"in-flight": measure.InSystem},
 	}
 	for _, share := range shares {
 		target := max(1, math.Floor(share*w.Slots))
