@@ -17,6 +17,7 @@ import (
 
 // auditOptions are the flags of `gpuscaler audit`.
 type auditOptions struct {
+	auditCluster
 	offline, export string
 	sample          bool
 	slo             string
@@ -28,35 +29,43 @@ type auditOptions struct {
 func auditCommand() *cobra.Command {
 	o := auditOptions{}
 	c := &cobra.Command{
-		Use:   "audit --sample | --offline FILE",
+		Use:   "audit --prometheus URL | --sample | --offline FILE",
 		Short: "Show what the present HPAs and ScaledObjects of GPU workloads cost, and why, before gpuscaler is installed",
 		Long: `Compute from the history of a cluster what each HPA and ScaledObject of a GPU workload cost: $ per month, the share
 of the GPU time that served requests, and the SLO. The largest waste is first, with its cause: a floor, a schedule, a
 cooldown, a wrong metric, or a stuck node. A replay of the traffic adds the least possible cost and the cost with
 gpuscaler. What cannot be judged is listed with the missing data; missing data is never counted as 0.
 
---sample audits a small simulated cluster that is part of this program. --offline audits a snapshot file.`,
+The command reads the autoscalers, Deployments, StatefulSets and nodes of the cluster of --kubeconfig, and the history
+in Prometheus: metrics of kube-state-metrics, vLLM and dcgm-exporter. It writes nothing to the cluster. --export writes
+what it read to a file, and --offline audits such a file. --sample audits a small simulated cluster that is part of this
+program.`,
 		Example: `  gpuscaler audit --sample
+  gpuscaler audit --prometheus http://127.0.0.1:9090 --since 7d --export snapshot.json
   gpuscaler audit --sample -o html --file audit.html
   gpuscaler audit --offline snapshot.json --slo 95%:10s`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
 	f := c.Flags()
+	o.register(f)
 	f.BoolVar(&o.sample, "sample", false, "audit the sample of this program")
 	f.StringVar(&o.offline, "offline", "", "audit a snapshot file of --export instead of a cluster; - for standard input")
 	f.StringVar(&o.export, "export", "", "file for the snapshot: names, settings and metrics, without secrets, queries and addresses")
 	f.StringVar(&o.slo, "slo", "99%:10s", "share of the requests, and the longest wait in the queue of these")
 	f.DurationVar(&o.replay, "replay", 6*time.Hour, "length of the replayed time at the end of the period; 0: all of it, negative: no replay")
 	f.DurationVar(&o.limit, "replay-limit", time.Minute, "time limit of all replays; workloads that are left are reported as missing")
-	f.DurationVar(&o.coldStart, "cold-start", 5*time.Minute, "cold start of a replica in the replay; 0: drawn from the replay's assumptions")
+	f.DurationVar(&o.coldStart, "cold-start", 5*time.Minute,
+		"cold start of a replica in the replay; 0: drawn from its assumptions")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "output file; empty: standard output")
 	return c
 }
 
 func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
-	write := map[string]func(io.Writer, *audit.Report) error{"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML}[o.output]
+	write := map[string]func(io.Writer, *audit.Report) error{
+		"text": report.WriteText, "json": report.WriteJSON, "html": report.WriteHTML,
+	}[o.output]
 	if write == nil {
 		return fmt.Errorf("-o %q: use text, json or html", o.output)
 	}
@@ -64,7 +73,12 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--slo %w", err)
 	}
-	snapshot, err := o.snapshot()
+	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit, Progress: func(string, float64) {}}
+	if isTerminal(progress) {
+		options.Progress = newProgress(progress).report
+		defer fmt.Fprint(progress, "\r\x1b[K")
+	}
+	snapshot, err := o.snapshot(ctx, &options)
 	if err != nil {
 		return err
 	}
@@ -72,12 +86,6 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 		if err := toFile(o.export, nil, func(w io.Writer) error { return audit.WriteSnapshot(w, snapshot) }); err != nil {
 			return err
 		}
-	}
-	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit}
-	if isTerminal(progress) {
-		bar := newProgress(progress)
-		options.Progress = bar.report
-		defer fmt.Fprint(progress, "\r\x1b[K")
 	}
 	r, err := audit.Run(ctx, snapshot, options)
 	if err != nil {
@@ -87,14 +95,18 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 }
 
 // snapshot returns the data of the audit.
-func (o *auditOptions) snapshot() (*audit.Snapshot, error) {
+func (o *auditOptions) snapshot(ctx context.Context, options *audit.Options) (*audit.Snapshot, error) {
 	switch {
 	case o.sample && o.offline != "":
 		return nil, errors.New("--sample and --offline both name a snapshot: use one of them")
+	case (o.sample || o.offline != "") && o.prometheus.address != "":
+		return nil, errors.New("--prometheus and a snapshot: use one of them")
 	case o.sample:
 		return audit.Sample()
+	case o.offline == "" && o.prometheus.address == "":
+		return nil, errors.New("use --prometheus URL, --offline FILE or --sample")
 	case o.offline == "":
-		return nil, errors.New("use --sample or --offline FILE")
+		return o.read(ctx, options.SLO.Wait, options.Progress)
 	case o.offline == "-":
 		return audit.ReadSnapshot("standard input", os.Stdin)
 	}

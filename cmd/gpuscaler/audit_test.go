@@ -48,7 +48,7 @@ func TestAuditOfAnExportIsTheSame(t *testing.T) {
 func TestAuditRefusesContradictingFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		"both name a snapshot": {"--sample", "--offline", "x"},
-		"use --sample":         {},
+		"use --prometheus":     {},
 		`-o "xml"`:             {"--sample", "-o", "xml"},
 		"--slo":                {"--sample", "--slo", "no"},
 		"use --slo":            {"--sample", "--slo", "99%:3s"},
@@ -57,5 +57,33 @@ func TestAuditRefusesContradictingFlags(t *testing.T) {
 		if code, _, stderr := auditOf(t, args...); code != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("audit %v: exit code %d, %q; want %q", args, code, stderr, want)
 		}
+	}
+}
+
+// The commands of the first block of the guide need no cluster. They run as they are printed, in order, in an empty directory.
+func TestCommandsOfTheAuditGuideRun(t *testing.T) {
+	text, err := os.ReadFile("../../config/guides/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := strings.Split(string(text), "```")[1]
+	t.Chdir(t.TempDir())
+	ran := 0
+	for line := range strings.SplitSeq(block, "\n") {
+		command, _, _ := strings.Cut(line, " #")
+		args, is := strings.CutPrefix(strings.TrimSpace(command), "gpuscaler audit ")
+		if !is {
+			continue
+		}
+		ran++
+		if code, _, stderr := auditOf(t, strings.Fields(args)...); code != 0 {
+			t.Errorf("%s: exit code %d: %s", command, code, stderr)
+		}
+	}
+	if ran < 4 {
+		t.Errorf("ran only %d commands of the guide", ran)
+	}
+	if page, err := os.ReadFile("audit.html"); err != nil || !bytes.Contains(page, []byte("<svg")) {
+		t.Errorf("the guide's page has no chart: %v", err)
 	}
 }

@@ -52,6 +52,9 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 		}
 	}
 	for k := range s.Workloads {
+		if len(s.Workloads[k].Held) == 0 { // its pods can be in this pool
+			return math.NaN()
+		}
 		add(s.Workloads[k].Held)
 	}
 	add(s.Other)

@@ -84,7 +84,8 @@ func TestReportsWithoutData(t *testing.T) {
 	}
 	s.Pools = nil
 	r := run(t, s)
-	for name, text := range map[string]string{"text": render(t, WriteText, r), "html": render(t, WriteHTML, r), "json": render(t, WriteJSON, r)} {
+	for name, write := range map[string]func(io.Writer, *audit.Report) error{"text": WriteText, "html": WriteHTML, "json": WriteJSON} {
+		text := render(t, write, r)
 		if strings.Contains(text, "NaN") || strings.Contains(text, "$0") || !strings.Contains(text, "kube_pod_container_resource_requests") {
 			t.Errorf("%s without data:\n%s", name, text[:min(len(text), 4000)])
 		}

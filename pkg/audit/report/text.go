@@ -77,8 +77,8 @@ func summary(r *audit.Report) (out [][2]string) {
 	}
 	add("GPU cost", "%s per month: pods of the workloads, and GPUs of nodes without a pod", money(t.Cost))
 	add("served", "%s of the measured GPU time served requests", share(t.Served))
-	add("SLO", "%s of the requests waited at most %s (objective: %s of each workload): %s", share(t.OnTime), span(r.SLO.Wait), share(&r.SLO.Share),
-		verdict(t.MeetsSLO))
+	add("SLO", "%s of the requests waited at most %s (objective: %s of each workload): %s", share(t.OnTime), span(r.SLO.Wait),
+		share(&r.SLO.Share), verdict(t.MeetsSLO))
 	if t.Replayed > 0 {
 		add("with gpuscaler", "%s per month instead of %s for the pods of %d replayed workloads (simulated)", money(t.Gpuscaler),
 			money(t.Measured), t.Replayed)

@@ -1,0 +1,181 @@
+package collect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/gpuscaler/gpuscaler/pkg/audit"
+	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
+)
+
+// workloadLabel is the label that the queries add: the name of the Deployment or StatefulSet in the name of a pod.
+const workloadLabel = "audit_workload"
+
+// safe are the characters that Kubernetes uses for the generated parts of names.
+const safe = "[bcdfghjklmnpqrstvwxz2456789]"
+
+// metric returns a selector of a metric with the matchers of the options and pairs of a label and its value.
+func (r *reader) metric(name string, pairs ...string) string {
+	all := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		all = append(all, labels.MustNewMatcher(labels.MatchEqual, pairs[i], pairs[i+1]))
+	}
+	for _, label := range slices.Sorted(maps.Keys(r.o.Matchers)) {
+		all = append(all, labels.MustNewMatcher(labels.MatchEqual, label, r.o.Matchers[label]))
+	}
+	return (&parser.VectorSelector{LabelMatchers: all}).String()
+}
+
+// original returns an expression whose labels namespace and pod are those of the exporter, where Prometheus renamed them.
+func (r *reader) original(expr string) string {
+	for _, label := range []string{"namespace", "pod"} {
+		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "exported_%s", "(.+)")`, expr, label, label)
+	}
+	return expr
+}
+
+// owner adds the label workload to an expression with the label pod.
+func owner(expr string) string {
+	for _, pattern := range []string{"(.+)-[0-9]+", "(.+)-" + safe + "{1,10}-" + safe + "{5}"} {
+		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "pod", "%s")`, expr, workloadLabel, pattern)
+	}
+	return expr
+}
+
+func (r *reader) step() string   { return model.Duration(r.o.Step).String() }
+func (r *reader) period() string { return model.Duration(r.o.To.Sub(r.o.From)).String() }
+
+func byOwner(expr string) string {
+	return fmt.Sprintf("sum by (namespace, %s) (%s)", workloadLabel, owner(expr))
+}
+
+// mean returns the sum over the pods of a workload of the mean over each step.
+func (r *reader) mean(metric string) string {
+	return byOwner(r.original(fmt.Sprintf("avg_over_time(%s[%s])", r.metric(metric), r.step())))
+}
+
+// increase returns the increase of a counter in each step, as a sum over the pods of a workload.
+func (r *reader) increase(metric string, pairs ...string) string {
+	return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric, pairs...), r.step())))
+}
+
+// heldQuery returns the GPUs of scheduled pods by workload and node. Two instances of kube-state-metrics do not count a pod twice.
+func (r *reader) heldQuery() string {
+	requests := r.original(r.metric("kube_pod_container_resource_requests", "resource", "nvidia_com_gpu"))
+	phase := r.original(fmt.Sprintf("(%s == 1 or %s == 1)", r.metric("kube_pod_status_phase", "phase", "Running"),
+		r.metric("kube_pod_status_phase", "phase", "Pending")))
+	pods := fmt.Sprintf("max by (namespace, pod, node, container) (%s and on (namespace, pod) %s)", requests, phase)
+	return fmt.Sprintf(`sum by (namespace, %s, node) (%s)`, workloadLabel, owner(pods))
+}
+
+// peakQuery returns the highest number of running requests of a replica in the period.
+func (r *reader) peakQuery() string {
+	return fmt.Sprintf("max by (namespace, %s) (%s)", workloadLabel,
+		owner(r.original(fmt.Sprintf("max_over_time(%s[%s])", r.metric("vllm:num_requests_running"), r.period()))))
+}
+
+// serviceQuery returns the mean service time of the requests in the period.
+func (r *reader) serviceQuery() string {
+	sum := func(metric string) string {
+		return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric), r.period())))
+	}
+	return sum("vllm:request_inference_time_seconds_sum") + " / " + sum("vllm:request_inference_time_seconds_count")
+}
+
+// readNodes reads the GPUs of nodes, and groups the nodes by instance type, capacity type and NodePool.
+func (r *reader) readNodes(ctx context.Context) error {
+	offers, names, err := r.offers(ctx)
+	if err != nil {
+		return err
+	}
+	r.poolOf = map[string]string{}
+	pools := map[string]*audit.Pool{}
+	expr := fmt.Sprintf("max by (node) (%s)", r.metric("kube_node_status_allocatable", "resource", "nvidia_com_gpu"))
+	found, err := r.over(ctx, expr, func(m model.Metric, step int, value float64) {
+		node := string(m["node"])
+		if value <= 0 || value > 1024 {
+			return
+		}
+		name := r.pool(node)
+		if name == "" {
+			offer := offers[node]
+			name = strings.Join(strings.Fields(names[node]+" "+cmp.Or(offer.InstanceType, "unknown type")+" "+offer.CapacityType), " ")
+			r.poolOf[node] = name
+			if pools[name] == nil {
+				pools[name] = r.newPool(name, offer, int(value))
+			}
+		}
+		pools[name].PerNode = max(pools[name].PerNode, int(value))
+		pools[name].GPUs[step] += value
+	})
+	if err != nil {
+		return err
+	}
+	if !found {
+		r.gap("free nodes and prices of instance types", "no series kube_node_status_allocatable{resource=\"nvidia_com_gpu\"}",
+			"scrape kube-state-metrics")
+		if r.o.Hourly > 0 {
+			r.s.Pools = []audit.Pool{{Name: "", Hourly: r.o.Hourly, PriceFrom: "--gpu-hourly"}}
+		}
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		r.s.Pools = append(r.s.Pools, *pools[name])
+	}
+	return nil
+}
+
+// newPool returns a pool with the price of its first node per GPU.
+func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
+	p := &audit.Pool{Name: name, InstanceType: offer.InstanceType, CapacityType: offer.CapacityType, PerNode: gpus,
+		GPUs: make(audit.Values, r.s.Steps)}
+	if r.o.Book != nil {
+		if price := r.o.Book.Price(offer, cost.Price{}); price.Known() && gpus > 0 {
+			p.Hourly, p.PriceFrom = price.Hourly/float64(gpus), price.From
+		}
+	}
+	if p.PriceFrom == "" && r.o.Hourly > 0 {
+		p.Hourly, p.PriceFrom = r.o.Hourly, "--gpu-hourly"
+	}
+	return p
+}
+
+// pool returns the name of the pool of a node, or "" if it is unknown.
+func (r *reader) pool(node string) string { return r.poolOf[node] }
+
+// offers returns the instance types and the NodePools of nodes: those of the API server, else those in kube_node_labels.
+func (r *reader) offers(ctx context.Context) (map[string]cost.Offer, map[string]string, error) {
+	offers, names := map[string]cost.Offer{}, map[string]string{}
+	v, err := r.server.Instant(ctx, fmt.Sprintf("last_over_time(%s[%s])", r.metric("kube_node_labels"), r.period()), r.o.To)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range v {
+		label := func(name model.LabelName) string { return string(s.Metric[name]) }
+		zone := label("label_topology_kubernetes_io_zone")
+		node := label("node")
+		offers[node] = cost.Offer{
+			InstanceType: label("label_node_kubernetes_io_instance_type"),
+			CapacityType: cmp.Or(label("label_karpenter_sh_capacity_type"), cost.OnDemand),
+			Region:       cmp.Or(label("label_topology_kubernetes_io_region"), usage.RegionOf(zone, r.o.Region)), Zone: zone,
+		}
+		names[node] = label("label_karpenter_sh_nodepool")
+	}
+	for node, offer := range r.o.Nodes {
+		offers[node] = offer
+	}
+	return offers, names, nil
+}
+
+func sortHeld(list []audit.Held) {
+	slices.SortFunc(list, func(a, b audit.Held) int { return cmp.Compare(a.Pool, b.Pool) })
+}
