@@ -120,7 +120,7 @@ func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *clust
 		seen, err = cluster.Offline(objects, options)
 		return seen, func() {}, err
 	}
-	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
+	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).clientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: %w; give --kubeconfig, or --from with files", err)
 	}

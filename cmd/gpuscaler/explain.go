@@ -44,8 +44,9 @@ history in memory: for an earlier time the command prints the target's Kubernete
   gpuscaler explain team-chat/llama-chat --server http://127.0.0.1:8081        # the page of gpuscaler demo
   kubectl -n gpuscaler-system logs -l app.kubernetes.io/name=gpuscaler --tail=-1 --since 24h |
     gpuscaler explain team-chat/llama-chat --at 03:12 --from -`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
+		Args:              cobra.MaximumNArgs(1),
+		RunE:              func(c *cobra.Command, args []string) error { return o.run(c.Context(), args, c.OutOrStdout()) },
+		ValidArgsFunction: o.leader.completePolicies,
 	}
 	o.leader.register(c)
 	c.Flags().StringVar(&o.at, "at", "", "a time by the controller's clock, in your time zone: 09:04, 09:04:05, 2026-11-22T09:04:00Z, or "+

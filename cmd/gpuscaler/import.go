@@ -112,7 +112,7 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 	if len(o.files) > 0 {
 		return readObjects(o.files)
 	}
-	config, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
+	config, err := (&kubeFlags{kubeconfig: o.kubeconfig}).clientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w; use --kubeconfig or -f FILE", err)
 	}

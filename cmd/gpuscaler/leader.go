@@ -45,6 +45,12 @@ type leaderFlags struct {
 }
 
 func (f *leaderFlags) register(c *cobra.Command) {
+	f.registerConnection(c)
+	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace of gpuscaler")
+}
+
+// registerConnection registers all flags but the namespace of gpuscaler.
+func (f *leaderFlags) registerConnection(c *cobra.Command) {
 	c.Flags().StringVar(&f.server, "server", "", "address of the page, e.g. http://127.0.0.1:8081 of gpuscaler demo; empty: a "+
 		"port-forward to the leader's pod")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --server: file with your bearer token, for the tenant address of the page")
@@ -52,7 +58,6 @@ func (f *leaderFlags) register(c *cobra.Command) {
 		"with --server: file with the CA of the page's certificate; empty: the CAs of this machine")
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: $KUBECONFIG or ~/.kube/config")
 	c.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig; empty: the current one")
-	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace of gpuscaler")
 }
 
 // client returns the HTTP client for --server. It sends the token of --token-file.
@@ -87,7 +92,7 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 }
 
 func (f *leaderFlags) config() (*rest.Config, error) {
-	config, err := (&kubeFlags{f.kubeconfig, f.context}).config().ClientConfig()
+	config, err := (&kubeFlags{f.kubeconfig, f.context}).clientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%w\nuse --kubeconfig, or --server with the address of the page", err)
 	}
@@ -95,7 +100,8 @@ func (f *leaderFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// throughAPIServer requests explanations through the API server. name is NAMESPACE/NAME of a policy, or empty for all. ok is false if no
+// throughAPIServer requests explanations through the API server. name is NAMESPACE/NAME of a policy, NAMESPACE/ for all of a namespace, or
+// empty for all. ok is false if no
 // leader of gpuscaler responded, because another adapter serves the external metrics API, the user has no permission, or no replica leads.
 func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query url.Values) (code int, body []byte, ok bool) {
 	config, err := f.config()
@@ -113,7 +119,10 @@ func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query u
 	address = address.JoinPath("apis/external.metrics.k8s.io/v1beta1")
 	if namespace, policy, one := strings.Cut(name, "/"); one {
 		address = address.JoinPath("namespaces", namespace)
-		address = address.JoinPath(externalmetrics.ExplainResource, policy)
+		address = address.JoinPath(externalmetrics.ExplainResource)
+		if policy != "" {
+			address = address.JoinPath(policy)
+		}
 	} else {
 		address = address.JoinPath(externalmetrics.ExplainResource)
 	}

@@ -187,7 +187,7 @@ func (l *linted) policies(problems []policy.Problem) {
 
 func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, dynamic.Interface, error) {
 	const next = "use --kubeconfig, or --offline with --prometheus to skip the cluster; to check only files use `gpuscaler validate`"
-	config, err := o.kube.config().ClientConfig()
+	config, err := o.kube.clientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w\n%s", err, next)
 	}

@@ -84,7 +84,7 @@ explains every target.`,
 	root.AddCommand(runCommand(), demoCommand())
 	root.AddCommand(validateCommand(), lintCommand(), importCommand(), manifestsCommand())
 	root.AddCommand(traceCommand(), replayCommand(), tuneCommand())
-	root.AddCommand(explainCommand(), pageCommand(), reportCommand(), auditCommand())
+	root.AddCommand(getCommand(), explainCommand(), pageCommand(), reportCommand(), auditCommand())
 	root.AddCommand(capacityCommand(), restoreCommand())
 	hideEmptyDefaults(root)
 	return root

@@ -50,7 +50,8 @@ func diagram() string {
 	var b strings.Builder
 	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 265" font-family="sans-serif" font-size="12" role="img">
 <title>How gpuscaler works</title>
-<defs><marker id="a" markerWidth="8" markerHeight="8" refX="6" refY="3" orient="auto"><path d="M0 0L6 3L0 6z" fill="#57606a"/></marker></defs>
+<defs><marker id="a" markerWidth="8" markerHeight="8" refX="6" refY="3" orient="auto">
+<path d="M0 0L6 3L0 6z" fill="#57606a"/></marker></defs>
 <rect width="1000" height="265" fill="#ffffff"/>
 `)
 	for _, a := range diagramArrows {
@@ -61,8 +62,8 @@ func diagram() string {
 		if x.title == "gpuscaler" {
 			fill = "#ddf4ff"
 		}
-		fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"#57606a\"/>\n", x.x, x.y, x.width, x.height,
-			fill)
+		fmt.Fprintf(&b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"#57606a\"/>\n",
+			x.x, x.y, x.width, x.height, fill)
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" font-weight=\"bold\" fill=\"#1f2328\">%s</text>\n", x.x+10, x.y+21, x.title)
 		if x.text != "" {
 			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" fill=\"#424a53\">%s</text>\n", x.x+10, x.y+39, x.text)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -117,25 +118,46 @@ next:
 	return out, nil
 }
 
-// progress is a status line on standard error.
+// progress is a status line on standard error. It is not shown if standard error is not a terminal, because a log would contain its
+// control characters.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer
+	show  bool
 	begun time.Time
 	shown time.Time
 }
 
-func newProgress(out io.Writer) *progress { return &progress{out: out, begun: time.Now()} }
+func newProgress(out io.Writer) *progress {
+	return &progress{out: out, show: isTerminal(out), begun: time.Now()}
+}
+
+func isTerminal(w io.Writer) bool {
+	file, is := w.(*os.File)
+	if !is {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
 
 func (p *progress) report(what string, done float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.shown) >= 100*time.Millisecond {
+	if now := time.Now(); p.show && now.Sub(p.shown) >= 100*time.Millisecond {
 		p.shown = now
 		fmt.Fprintf(p.out, "\r\x1b[K%4.0fs  %-40s %3.0f%%", now.Sub(p.begun).Seconds(), what, 100*done)
 	}
 }
 
+// clear removes the status line.
+func (p *progress) clear() {
+	if p.show {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}
+
 func (p *progress) end() {
-	fmt.Fprintf(p.out, "\r\x1b[K%.1fs on %d cores\n", time.Since(p.begun).Seconds(), runtime.GOMAXPROCS(0))
+	p.clear()
+	fmt.Fprintf(p.out, "%.1fs on %d cores\n", time.Since(p.begun).Seconds(), runtime.GOMAXPROCS(0))
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	files "github.com/gpuscaler/gpuscaler/config"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
@@ -57,20 +56,6 @@ func (f *prometheusFlags) open() (*history.Server, error) {
 		}
 	}
 	return history.Open(f.address, *h, history.Limits{})
-}
-
-// kubeFlags configure the connection to a cluster.
-type kubeFlags struct{ kubeconfig, context string }
-
-func (f *kubeFlags) register(s *pflag.FlagSet) {
-	s.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
-	s.StringVar(&f.context, "context", "", "context of the kubeconfig; empty: the current one")
-}
-
-func (f *kubeFlags) config() clientcmd.ClientConfig {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.context})
 }
 
 // reportOptions are the flags of `gpuscaler report`.
@@ -189,7 +174,7 @@ func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer)
 	ledger := cost.NewLedger(cost.Options{Book: in.book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform),
 		Resolution: resolution(period)})
 	notes, err := usage.Read(ctx, in.server, read, ledger)
-	fmt.Fprint(progress, "\r\x1b[K") // removes the progress bar
+	bar.clear()
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +273,7 @@ func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
 }
 
 func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, error) {
-	rest, err := o.kube.config().ClientConfig()
+	rest, err := o.kube.clientConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
-	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).config().ClientConfig()
+	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).clientConfig()
 	if err != nil {
 		return fmt.Errorf("cluster: %w; outside a cluster use --kubeconfig", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,10 +20,11 @@ func validateCommand() *cobra.Command {
 		Short: "Check policy files and print file, line, field, the found value and the allowed values",
 		Long: `Check files and directories of policies and the PlatformConfig as the controller reads them, without a cluster.
 Each problem names its file, line and field, the found value and the allowed values. Every document is accepted from
-PATH; --policies restricts a path as it does for run. The exit code is 1 if a document is refused, and 0 with only
-warnings.`,
+PATH; --policies restricts a path as it does for run. The PATH - is standard input. The exit code is 1 if a document is
+refused, and 0 with only warnings.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
+  kustomize build policies/ | gpuscaler validate - platform.yaml
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
 		RunE: func(c *cobra.Command, names []string) error {
 			out := c.OutOrStdout()
@@ -32,12 +35,18 @@ warnings.`,
 			if len(paths) == 0 {
 				return errors.New("a PATH or --policies is required")
 			}
-			problems := store.ValidatePaths(paths...)
+			var text []byte
+			if slices.Contains(names, "-") {
+				if text, err = io.ReadAll(io.LimitReader(c.InOrStdin(), maxAnswer)); err != nil {
+					return fmt.Errorf("read standard input: %w", err)
+				}
+			}
+			problems, documents := store.ValidateWith(text, paths...)
 			switch output {
 			case "json":
 				e := json.NewEncoder(out)
 				e.SetIndent("", "  ")
-				if err := e.Encode(map[string]any{"problems": problems, "valid": policy.Errors(problems) == 0}); err != nil {
+				if err := e.Encode(map[string]any{"problems": problems, "documents": documents, "valid": policy.Errors(problems) == 0}); err != nil {
 					return err
 				}
 			case "text":
@@ -52,7 +61,7 @@ warnings.`,
 				return errReported
 			}
 			if output == "text" {
-				fmt.Fprintln(out, "ok")
+				fmt.Fprintf(out, "ok: %s\n", counted(documents, "document"))
 			}
 			return nil
 		},

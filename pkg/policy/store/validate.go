@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -16,7 +17,32 @@ func Validate(paths ...string) []policy.Problem { return ValidatePaths(Trusted(p
 
 // ValidatePaths is like Validate, and accepts from each path only the documents that the Path allows.
 func ValidatePaths(paths ...Path) []policy.Problem {
-	files := readAll(paths)
+	problems, _ := ValidateWith(nil, paths...)
+	return problems
+}
+
+// ValidateWith is like ValidatePaths, and also returns the number of documents. A path named "-" has the content of text.
+func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
+	files := readPaths(text, paths)
+	for _, f := range files {
+		documents += len(parts(f.text))
+	}
+	return validate(paths, files), documents
+}
+
+// readPaths is like readAll, and reads text instead of the path "-".
+func readPaths(text []byte, paths []Path) (files []file) {
+	for i := range paths {
+		if paths[i].Name == "-" {
+			files = append(files, file{path: &paths[i], name: "-", text: text, hash: sha256.Sum256(text)})
+		} else {
+			files = append(files, readAll(paths[i:i+1])...)
+		}
+	}
+	return files
+}
+
+func validate(paths []Path, files []file) []policy.Problem {
 	var problems []policy.Problem
 	books := false
 	policies := slices.DeleteFunc(slices.Clone(files), func(f file) bool {
