@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -130,15 +129,6 @@ type progress struct {
 
 func newProgress(out io.Writer) *progress {
 	return &progress{out: out, show: isTerminal(out), begun: time.Now()}
-}
-
-func isTerminal(w io.Writer) bool {
-	file, is := w.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func (p *progress) report(what string, done float64) {
