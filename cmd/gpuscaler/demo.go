@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/signal"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,9 +42,10 @@ func demoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Simulate a day of GPU workloads in minutes, without a cluster",
 		Long: `Run the engine of the controller on a simulated cluster: workloads of three teams with a
-diurnal curve, bursts, an idle night and spot losses, at an accelerated clock. The demo prints each decision
-with its reason, serves the web page and the external metrics API on loopback, and prints a summary at the
-end: after --for (simulated time), or on Ctrl-C.`,
+diurnal curve, bursts, an idle night and spot losses, at an accelerated clock. Capacity groups change the
+NodePools of a simulated Karpenter. The demo prints each decision with its reason, serves the web page and the
+external metrics API on loopback, and prints a summary at the end: after --for (simulated time), or on Ctrl-C.
+The summary compares cost, requests on time and idle GPU time with KEDA and with a static fleet.`,
 		Example: `  gpuscaler demo
   gpuscaler demo --requests requests.csv --speed 120
   gpuscaler demo --for 24h --speed 100000 -o json
@@ -85,10 +89,34 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if err := o.live(ctx, d, progress); err != nil {
 		return err
 	}
-	if o.output == "json" {
-		return writeJSON(out, d.Summary())
+	summary := d.Summary()
+	if summary.Compared, err = compare(ctx, d, summary.End.Sub(summary.Start), progress); err != nil {
+		return err
 	}
-	return d.Summary().WriteText(out)
+	if o.output == "json" {
+		return writeJSON(out, summary)
+	}
+	return summary.WriteText(out)
+}
+
+// maxCompared is the longest simulated time that is also simulated with other autoscalers. A day takes some seconds for each.
+const maxCompared = 48 * time.Hour
+
+// compare simulates the same time with other autoscalers. A demo ends with Ctrl-C, so the comparison does not end with ctx, but with
+// another Ctrl-C.
+func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress io.Writer) ([]demo.Outcome, error) {
+	if length > maxCompared {
+		fmt.Fprintf(progress, "no comparison with other autoscalers: %s is more than %s; use gpuscaler replay\n", length, maxCompared)
+		return nil, nil
+	}
+	ctx, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	fmt.Fprintln(progress, "simulating the same time with KEDA and with a static fleet; Ctrl-C skips this ...")
+	outcomes, err := d.Compare(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil, nil
+	}
+	return outcomes, err
 }
 
 // live runs the simulation and its servers until the simulation ends or ctx is canceled.

@@ -47,7 +47,7 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 	}
 	for _, p := range s.Policies {
 		_, name, _ := strings.Cut(p.Policy, "/")
-		if risen[name] == 0 || fallen[name] == 0 || p.AtZero < 4 || p.OnTime < 0.97 {
+		if risen[name] == 0 || fallen[name] == 0 || p.AtZero < 4 || p.OnTime < 0.99 {
 			t.Errorf("%s rose %d times and fell %d times, was at zero for %.1f h, %.1f%% on time",
 				name, risen[name], fallen[name], p.AtZero, 100*p.OnTime)
 		}
@@ -63,8 +63,51 @@ func TestDemoDayShowsAllFeatures(t *testing.T) {
 	}
 }
 
+// On the day that the demo shows by default, each workload meets its SLO, with fewer late requests than KEDA with the same targets and at
+// less cost than a static fleet. No smaller static fleet serves 99% of the requests of each workload on time.
+func TestSummaryComparesWithOtherAutoscalers(t *testing.T) {
+	const day = 24 * time.Hour
+	d := play(t, Options{For: day, Seed: 1})
+	all, err := d.Compare(t.Context())
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	ours, keda, static := all[0], all[1], all[2]
+	if ours.OnTime < 0.99 || ours.OnTime <= keda.OnTime || static.OnTime < 0.99 || ours.Cost >= static.Cost || ours.Idle >= static.Idle {
+		t.Errorf("%+v", all)
+	}
+	s := d.Summary()
+	s.Compared = all
+	var text bytes.Buffer
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "static fleet") {
+		t.Errorf("%v in\n%s", err, text.String())
+	}
+	for name := range fleet {
+		fleet[name]--
+	}
+	defer func() {
+		for name := range fleet {
+			fleet[name]++
+		}
+	}()
+	smaller, err := d.play(t.Context(), alternatives()[1], day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range smaller.Loads {
+		if l.OnTime >= 0.99 {
+			t.Errorf("%s: %d replicas serve %.1f%% on time", l.Key, fleet[l.Key.Name], 100*l.OnTime)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Compare(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
+
 func TestNightJobsWaitForTheirSchedule(t *testing.T) {
-	d := play(t, Options{For: 13 * time.Hour}) // until 20:40 in Berlin: jobs arrive, and the schedule starts at 21:00
+	d := play(t, Options{For: 15 * time.Hour}) // until 20:52 in Berlin: jobs arrive, and the schedule starts at 21:00
 	k := scaling.Key{Namespace: "team-batch", Name: "night-batch"}
 	decision, _ := d.Engine().Decisions().Decision(k)
 	if decision.Replicas != 0 || decision.Binding != scaling.RuleScheduleCeiling || decision.Uncapped != 0 {

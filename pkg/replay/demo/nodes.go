@@ -42,14 +42,14 @@ func poolsOf(name string) []string {
 	return []string{"a10g-spot", "a10g-ondemand"}
 }
 
-// market returns a week of spot capacity. About every two hours some or all nodes are lost, and capacity returns within an hour.
+// market returns a week of spot capacity. About every five hours some or all nodes are lost, and capacity returns within an hour.
 func market(pool string, seed uint64) *trace.Spot {
 	const most = 16
 	draws := reproducible.NewDraws(seed, "demo market "+pool)
 	m := &trace.Spot{Name: pool, Duration: 7 * 24 * time.Hour, Initial: most}
 	for now := time.Duration(0); ; {
-		now += minutes(draws, 60, 180)
-		back := now + minutes(draws, 15, 60)
+		now += minutes(draws, 180, 480)
+		back := now + minutes(draws, 20, 60)
 		if back >= m.Duration {
 			return m
 		}

@@ -25,8 +25,8 @@ func Policies() fs.FS {
 	return sub
 }
 
-// start is a Monday in Berlin, 15 minutes before the minimum of the office schedule rises, so that the first change happens soon.
-var start = time.Date(2026, 11, 2, 6, 40, 0, 0, time.UTC)
+// start is a Monday in Berlin, two minutes before the first replica starts for the schedule early.
+var start = time.Date(2026, 11, 2, 4, 52, 0, 0, time.UTC)
 
 // endless is the duration of the built-in traffic; arrivals are drawn when they are needed.
 const endless = 300 * 24 * time.Hour
@@ -75,10 +75,10 @@ func scenario(o Options) (simulator.Config, error) {
 	if report := store.LoadFS(Policies()); policy.Errors(report.Problems) > 0 {
 		return simulator.Config{}, errors.New("demo: " + policy.Render(report.Problems))
 	}
-	config := simulator.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed)}
+	config := simulator.Config{Start: start, Seed: o.Seed, NodePools: pools(o.Seed), Groups: store.Groups()}
 	for _, c := range store.Compiled() {
 		key := c.Workload.Key
-		w := simulator.Workload{Policy: c, Service: services[key.Name], SLO: slo(key), Pools: poolsOf(key.Name), Initial: initial(key)}
+		w := simulator.Workload{Policy: c, Service: services[key.Name], SLO: slo(key), Pools: poolsOf(key.Name), Initial: o.initial(key.Name)}
 		traffic, err := o.traffic(key.Name)
 		if err != nil {
 			return simulator.Config{}, err
@@ -115,9 +115,9 @@ func slo(k scaling.Key) time.Duration {
 	return time.Hour
 }
 
-// initial returns the replicas at the start.
-func initial(k scaling.Key) int32 {
-	if k.Name == "llama-chat" {
+// initial returns the replicas at the start: two for recorded traffic, which begins at once.
+func (o Options) initial(name string) int32 {
+	if o.Requests != nil && name == "llama-chat" {
 		return 2
 	}
 	return 0

@@ -18,6 +18,7 @@ type Summary struct {
 	Cost     float64   `json:"cost"` // $
 	GPUHours float64   `json:"gpuHours"`
 	Losses   int64     `json:"spotLosses"`
+	Compared []Outcome `json:"compared,omitempty"` // set by the caller, from Compare
 }
 
 // Policy is the last state of one policy and the totals of its run.
@@ -83,6 +84,12 @@ func (s Summary) WriteText(w io.Writer) error {
 	for _, p := range s.Policies {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%.2f%%\t%.1fs\t%d\t%.1fh\n",
 			p.Policy, p.Target, p.Ready, p.Requests, 100*p.OnTime, p.P99, p.Starts, p.AtZero)
+	}
+	if len(s.Compared) > 0 {
+		fmt.Fprint(t, "\nTHE SAME TRAFFIC, NODES AND PRICES\tCOST\tON TIME\tLOWEST FOR\tIDLE GPU TIME\tWITH\n")
+	}
+	for _, o := range s.Compared {
+		fmt.Fprintf(t, "%s\t$%.2f\t%.2f%%\t%s\t%.0f%%\t%s\n", o.Name, o.Cost, 100*o.OnTime, o.Policy, 100*o.Idle, o.Words)
 	}
 	return t.Flush()
 }

@@ -1,0 +1,104 @@
+package demo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+)
+
+// Outcome is the result of one way to scale the workloads of the demo.
+type Outcome struct {
+	Name   string  `json:"name"`
+	Words  string  `json:"description"`
+	Cost   float64 `json:"cost"` // $
+	Policy string  `json:"policy"`
+	OnTime float64 `json:"onTime"` // share of the requests of Policy, the workload with the lowest share
+	Idle   float64 `json:"idle"`   // share of the paid GPU time in which no request was served
+}
+
+// alternative is another way to scale the workloads: the same traffic, NodePools and prices, without capacity groups.
+type alternative struct {
+	name, words string
+	actuator    func(c *policy.Compiled) simulator.ActuatorFactory
+}
+
+// alternatives returns KEDA with the targets, schedules and cooldowns of the policies, and the smallest static fleet.
+func alternatives() []alternative {
+	all := simulator.Baselines()
+	keda := &all[slices.IndexFunc(all, func(b simulator.Baseline) bool { return b.Name == "keda" })]
+	const window = 300 // scaleDown.stabilizationWindowSeconds of an HPA by default
+	return []alternative{
+		{"KEDA", "targets and cooldowns of the same policies, minReplicas by cron triggers",
+			func(c *policy.Compiled) simulator.ActuatorFactory {
+				p := c.Workload.Policy
+				return keda.NewActuator(simulator.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules},
+					[]float64{triggers[c.Workload.Key.Name], p.CooldownPeriod.Seconds(), window})
+			}},
+		{"static fleet", "6, 2 and 5 replicas: the fewest that serve 99% on time",
+			func(c *policy.Compiled) simulator.ActuatorFactory {
+				return simulator.Static(fleet[c.Workload.Key.Name])
+			}},
+	}
+}
+
+// triggers are the requests in the system for each replica at which KEDA scales, from the policies.
+var triggers = map[string]float64{"llama-chat": 6, "embed-worker": 200, "night-batch": 20}
+
+// fleet has the replicas of the smallest static fleet that serves 99% of the requests of each workload on time, on the first day of the
+// default seed.
+var fleet = map[string]int32{"llama-chat": 6, "embed-worker": 2, "night-batch": 5}
+
+// Compare simulates the time of the run so far with each alternative and returns the outcomes, gpuscaler's first. It must not be called
+// during Run. A simulated day takes some seconds for each alternative.
+func (d *Demo) Compare(ctx context.Context) ([]Outcome, error) {
+	out := []Outcome{outcome("gpuscaler", "policies and capacity groups of this demo", d.simulator.Result())}
+	length := d.simulator.Now()
+	for _, a := range alternatives() {
+		result, err := d.play(ctx, a, length)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, outcome(a.name, a.words, result))
+	}
+	return out, nil
+}
+
+// play simulates the first part of the demo with an alternative.
+func (d *Demo) play(ctx context.Context, a alternative, length time.Duration) (*simulator.Result, error) {
+	config, err := scenario(d.options)
+	if err != nil {
+		return nil, err
+	}
+	config.Groups = nil
+	for i := range config.Workloads {
+		w := &config.Workloads[i]
+		w.Key, w.Actuator, w.Policy = w.Policy.Workload.Key, a.actuator(w.Policy), nil
+	}
+	s, err := simulator.New(config)
+	if err != nil {
+		return nil, err
+	}
+	for s.Now() < length {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		s.Step(ctx)
+	}
+	return s.Result(), nil
+}
+
+func outcome(name, words string, r *simulator.Result) Outcome {
+	o := Outcome{Name: name, Words: words, Cost: r.Cost, OnTime: 1}
+	if r.Paid > 0 {
+		o.Idle = float64(r.Ledger.Idle()) / float64(r.Paid)
+	}
+	for i := range r.Loads {
+		if l := &r.Loads[i]; l.Arrived > 0 && (o.Policy == "" || l.OnTime < o.OnTime) {
+			o.Policy, o.OnTime = l.Key.String(), l.OnTime
+		}
+	}
+	return o
+}
