@@ -26,8 +26,8 @@ const (
 	claimed     = "example.com/gpu"
 )
 
-// Pods claim GPUs by dynamic resource allocation, on the real API server and scheduler and with a Karpenter that ignores such pods, which is
-// its default. The devices are demand of the group, and the zero limit is removed although Karpenter launches nothing. A scripted driver
+// Pods claim GPUs by dynamic resource allocation, on the real API server and scheduler and with a Karpenter that ignores such pods, which
+// is its default. The devices are demand of the group, and the zero limit is removed although Karpenter launches nothing. A scripted driver
 // then publishes the devices of a node: the scheduler allocates them, and a claim that two pods share counts once. Without claims the zero
 // limit is set again.
 func TestClaimedGPUsAreDemandAndRemoveTheZeroLimit(t *testing.T) {

@@ -62,7 +62,7 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	}
 	changed := func() { n.Changed() }
 	n.claims = deviceclaims.New(changed)
-	c.cache.SetClaims(n.claims.MayBeGPUs)
+	c.cache.SetClaims(n.claims.Count)
 	n.buffers = buffers.New(buffers.Options{
 		Allowed: n.allowed, Requested: n.requestsBuffers, Changed: changed, Log: c.log,
 	})

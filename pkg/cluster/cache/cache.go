@@ -32,16 +32,19 @@ type Cache struct {
 	gpuPods map[string]map[string]*Pod // pods that request an extended resource or claim devices; by namespace and name
 	version uint64                     // is incremented at each change of a target or a pod
 
-	unmanaged map[unmanagedKey]unmanagedSum
-	gpuClaims func(namespace string, claims []gpupods.ClaimRef) bool // see SetClaims
+	unmanaged   map[unmanagedKey]unmanagedSum
+	countClaims CountClaims // see SetClaims
 }
 
-// SetClaims sets the function that reports whether at least one of the given ResourceClaims may be for GPUs. Until it is set, every claim
-// counts as a claim for GPUs. The function is called while the Cache is locked, so it must not call methods of the Cache.
-func (c *Cache) SetClaims(mayBeGPUs func(namespace string, claims []gpupods.ClaimRef) bool) {
+// CountClaims counts the devices of claims as units of a resource, as deviceclaims.Cache.Count does.
+type CountClaims func(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) gpupods.ClaimCount
+
+// SetClaims sets the function that counts the devices of ResourceClaims. Until it is set, every claim counts as a claim for GPUs of unknown
+// number. The function is called while the Cache is locked, so it must not call methods of the Cache.
+func (c *Cache) SetClaims(count CountClaims) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gpuClaims = mayBeGPUs
+	c.countClaims = count
 }
 
 // entry contains a scale target, its pods, and the HPAs and the ScaledObject that scale it. It is created when the first of them is read,

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -22,6 +23,9 @@ func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	}
 	v = e.view
 	v.UID = string(e.target.UID)
+	if len(e.target.Claims) > 0 {
+		v.GPUs = int32(min(int64(v.GPUs)+c.claimsOf(w.Key.Namespace, e.target, "").Devices, gpupods.MaxGPUs))
+	}
 	switch {
 	case e.policy != "" && e.policy != w.Key.Name:
 		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy

@@ -10,9 +10,9 @@ import (
 )
 
 // Request returns how much of a resource one replica of a workload requests (perReplica), and the sum of the requests of its existing pods
-// (pods). known is false if perReplica is not reliable: the workload is not in the cache, its pod template cannot be decoded, or its pods
-// may claim GPUs by dynamic resource allocation, which perReplica does not include. In pods, a pod with such a claim counts as at least one
-// GPU.
+// (pods), both with the devices that they claim by dynamic resource allocation. known is false if perReplica is not reliable: the workload
+// is not in the cache, its pod template cannot be decoded, or its pods may claim GPUs whose number is unknown. In pods, a pod with such a
+// claim counts as at least one GPU.
 func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -20,11 +20,12 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 	if e == nil || e.target == nil {
 		return 0, false, 0
 	}
+	counted := gpupods.Counted{}
 	for _, p := range e.pods {
-		pods += c.podRequest(p, resource)
+		pods += c.podRequest(p, resource, counted)
 	}
-	known = !e.target.Unreadable && !c.mayClaim(w.Key.Namespace, e.target.Claims, resource)
-	return gpupods.CountOf(e.extended, resource), known, pods
+	claims := c.claimsOf(w.Key.Namespace, e.target, resource)
+	return gpupods.CountOf(e.extended, resource) + claims.Devices, !e.target.Unreadable && !claims.Unknown, pods
 }
 
 // effectiveResources returns the extended resources that one replica requests: those of the pod template, and those that only the existing
@@ -77,25 +78,41 @@ func (e *entry) gpus() int32 {
 	return int32(min(n, gpupods.MaxGPUs))
 }
 
-// podRequest returns how much of a resource a pod requests. It returns 0 for a pod that has finished or is terminating, and at least 1 if
-// the resource is GPUs and the pod may claim them by dynamic resource allocation. The caller holds the lock.
-func (c *Cache) podRequest(p *Pod, resource string) int64 {
+// podRequest returns how much of a resource a pod requests or claims. It returns 0 for a pod that has finished or is terminating, and at
+// least 1 if the resource is GPUs and the pod may claim an unknown number of them. The caller holds the lock.
+func (c *Cache) podRequest(p *Pod, resource string, counted gpupods.Counted) int64 {
 	if p.phase == ended || p.gpu == nil {
 		return 0
 	}
-	n := gpupods.CountOf(p.gpu.Extended, resource)
-	if c.mayClaim(p.Namespace, p.gpu.Claims, resource) {
+	claims := c.count(p.Namespace, p.gpu.Claims, resource, counted)
+	n := gpupods.CountOf(p.gpu.Extended, resource) + claims.Devices
+	if claims.Unknown {
 		n = max(n, 1)
 	}
 	return n
 }
 
-// mayClaim reports whether a resource is GPUs and one of the claims may be for GPUs. The caller holds the lock.
-func (c *Cache) mayClaim(namespace string, claims []gpupods.ClaimRef, resource string) bool {
-	if len(claims) == 0 || !gpupods.IsGPU(corev1.ResourceName(resource)) {
-		return false
+// claimsOf counts the devices that each replica of a target claims. They are unknown for a replica with several pods, because the leader
+// and the workers can have different claims. The caller holds the lock.
+func (c *Cache) claimsOf(namespace string, t *Target, resource string) gpupods.ClaimCount {
+	n := c.count(namespace, t.Claims, resource, nil)
+	if t.Size > 1 && n.Claimed {
+		n.Unknown, n.Devices = true, 0
 	}
-	return c.gpuClaims == nil || c.gpuClaims(namespace, claims)
+	return n
+}
+
+// count counts the devices of claims as units of a resource. A claim whose devices are unknown counts only for a resource that is GPUs. The
+// caller holds the lock.
+func (c *Cache) count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
+	if len(claims) == 0 {
+		return n
+	}
+	if n.Unknown = true; c.countClaims != nil {
+		n = c.countClaims(namespace, claims, resource, counted)
+	}
+	n.Unknown = n.Unknown && gpupods.IsGPU(corev1.ResourceName(resource))
+	return n
 }
 
 type unmanagedKey struct {
@@ -129,11 +146,11 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 			}
 		}
 	}
-	s, claims := unmanagedSum{version: c.version, workloads: workloads}, false
+	s, claims, counted := unmanagedSum{version: c.version, workloads: workloads}, false, gpupods.Counted{}
 	for _, namespace := range team.Namespaces {
 		for _, p := range c.gpuPods[namespace] {
 			if !managed[p] {
-				s.sum += c.podRequest(p, resource)
+				s.sum += c.podRequest(p, resource, counted)
 				claims = claims || len(p.gpu.Claims) > 0
 			}
 		}

@@ -69,8 +69,8 @@ func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	}
 }
 
-// The cache does not know how many GPUs a pod claims by dynamic resource allocation. The request of a workload with such a claim is
-// unknown. A pod without a policy and with such a claim counts as at least one GPU.
+// If it is not known how many GPUs a pod claims by dynamic resource allocation, the request of a workload with such a claim is unknown, and
+// a pod without a policy counts as at least one GPU. Otherwise the devices count as GPUs.
 func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 	template := "gpus"
 	claiming := func(spec *corev1.PodSpec) {
@@ -90,21 +90,29 @@ func TestGPUsThatAreClaimedAreNotZero(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	w, team := fixture.Workload("chat"), &scaling.Team{Namespaces: []string{"team"}}
 	managed := []*scaling.Workload{w}
+	counts := func(n gpupods.ClaimCount) CountClaims {
+		return func(string, []gpupods.ClaimRef, string, gpupods.Counted) gpupods.ClaimCount { return n }
+	}
+	unknown, four := counts(gpupods.ClaimCount{Unknown: true}), counts(gpupods.ClaimCount{Devices: 4, Claimed: true})
 	for _, step := range []struct {
-		when                 string
-		gpus                 func(string, []gpupods.ClaimRef) bool
-		resource             string
-		known                bool
-		pods, unmanaged, all int64
+		when                       string
+		claims                     CountClaims
+		resource                   string
+		known                      bool
+		each, pods, unmanaged, all int64
 	}{
-		{"no claim is known", nil, gpu, false, 2, 1, 3},
-		{"the claims are for GPUs", func(string, []gpupods.ClaimRef) bool { return true }, gpu, false, 2, 1, 3},
-		{"another resource", func(string, []gpupods.ClaimRef) bool { return true }, "example.com/fpga", true, 0, 0, 0},
-		{"the claims are for network devices", func(string, []gpupods.ClaimRef) bool { return false }, gpu, true, 0, 0, 0},
+		{"no claim is known", nil, gpu, false, 0, 2, 1, 3},
+		{"the claims are for GPUs", unknown, gpu, false, 0, 2, 1, 3},
+		{"another resource", unknown, "example.com/fpga", true, 0, 0, 0, 0},
+		{"the claims are for network devices", counts(gpupods.ClaimCount{}), gpu, true, 0, 0, 0, 0},
+		{"each claim is for four GPUs", four, gpu, true, 4, 8, 4, 12},
 	} {
-		c.SetClaims(step.gpus)
-		if _, known, pods := c.Request(w, step.resource); known != step.known || pods != step.pods {
-			t.Errorf("%s: known %v, pods %d, want %v and %d", step.when, known, pods, step.known, step.pods)
+		c.SetClaims(step.claims)
+		if each, known, pods := c.Request(w, step.resource); each != step.each || known != step.known || pods != step.pods {
+			t.Errorf("%s: %d per replica, known %v, pods %d, want %d, %v and %d", step.when, each, known, pods, step.each, step.known, step.pods)
+		}
+		if v, ok := c.View(w); !ok || int64(v.GPUs) != step.each {
+			t.Errorf("%s: the view has %d GPUs per replica, want %d", step.when, v.GPUs, step.each)
 		}
 		if n := c.Unmanaged(team, managed, step.resource); n != step.unmanaged {
 			t.Errorf("%s: pods without a policy request %d, want %d", step.when, n, step.unmanaged)

@@ -80,7 +80,7 @@ func TestCountOfOneClaim(t *testing.T) {
 		cache := withClasses(t)
 		put(t, cache, claim("one", c.requests, c.allocated))
 		for _, resource := range []string{byClass, byExtended} {
-			if got := cache.Count("team", []gpupods.ClaimRef{{Name: "one"}}, resource, Counted{}); got != c.want {
+			if got := cache.Count("team", []gpupods.ClaimRef{{Name: "one"}}, resource, gpupods.Counted{}); got != c.want {
 				t.Errorf("%s, counted as %s: %+v, want %+v", name, resource, got, c.want)
 			}
 		}
@@ -99,6 +99,9 @@ func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	if got := c.Count("team", refs, byClass, nil); got != (gpupods.ClaimCount{Unknown: true}) {
 		t.Errorf("as whole GPUs: %+v", got)
 	}
+	if got := c.Count("team", refs, "", nil); got != want {
+		t.Errorf("as GPUs of any class: %+v, want %+v", got, want)
+	}
 	if c.ExtendedResource(byClass) != byExtended || c.ExtendedResource(byExtended) != "" ||
 		c.ExtendedResource("deviceclass.resource.kubernetes.io/mig.nvidia.com") != "" {
 		t.Error("the extended resource of a DeviceClass is wrong")
@@ -108,7 +111,7 @@ func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 // Two pods share a claim of two GPUs: it counts for the first pod only. The pod template of a workload refers to the same claim: its
 // devices are not those of each replica.
 func TestSharedClaimCountsOnce(t *testing.T) {
-	c, counted := withClasses(t), Counted{}
+	c, counted := withClasses(t), gpupods.Counted{}
 	put(t, c, claim("shared", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`, ""))
 	refs := []gpupods.ClaimRef{{Name: "shared"}}
 	for i, want := range []int64{2, 0, 0} {
@@ -132,20 +135,20 @@ func TestDeletedTemplate(t *testing.T) {
 	put(t, c, claim("chat-1-gpus-abcde", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 4}}]`, ""))
 	running := []gpupods.ClaimRef{{Name: "chat-1-gpus-abcde", Template: "gpus"}}
 	created := []gpupods.ClaimRef{{Name: "chat-2-gpus-fghij", Template: "gpus"}}
-	devices := func(when string, refs []gpupods.ClaimRef, counted Counted, want gpupods.ClaimCount) {
+	devices := func(when string, refs []gpupods.ClaimRef, counted gpupods.Counted, want gpupods.ClaimCount) {
 		t.Helper()
 		if got := c.Count("team", refs, byExtended, counted); got != want {
 			t.Errorf("%s: %+v, want %+v", when, got, want)
 		}
 	}
-	devices("the claim precedes the template", running, Counted{}, gpupods.ClaimCount{Devices: 4, Claimed: true})
-	devices("the claim is not read yet", created, Counted{}, gpupods.ClaimCount{Devices: 2, Claimed: true})
+	devices("the claim precedes the template", running, gpupods.Counted{}, gpupods.ClaimCount{Devices: 4, Claimed: true})
+	devices("the claim is not read yet", created, gpupods.Counted{}, gpupods.ClaimCount{Devices: 2, Claimed: true})
 	c.DeleteClaim(c.claims[claimKey{"team", "gpus", true}])
-	devices("the template is deleted", running, Counted{}, gpupods.ClaimCount{Devices: 4, Claimed: true})
-	devices("neither is there", created, Counted{}, gpupods.ClaimCount{Unknown: true})
+	devices("the template is deleted", running, gpupods.Counted{}, gpupods.ClaimCount{Devices: 4, Claimed: true})
+	devices("neither is there", created, gpupods.Counted{}, gpupods.ClaimCount{Unknown: true})
 	devices("the next replica", []gpupods.ClaimRef{{Template: "gpus"}}, nil, gpupods.ClaimCount{Unknown: true})
 	c.DeleteClass(c.classes[gpuClass])
-	devices("the class is deleted", running, Counted{}, gpupods.ClaimCount{Unknown: true})
+	devices("the class is deleted", running, gpupods.Counted{}, gpupods.ClaimCount{Unknown: true})
 }
 
 // A pod requests devices by the resource name of the class, without a claim.

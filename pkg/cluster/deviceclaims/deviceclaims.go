@@ -65,12 +65,10 @@ func (c *Cache) change(what func()) {
 	c.changed()
 }
 
-// Counted contains the claims that were counted already, by namespace and name, because several pods can share a claim.
-type Counted map[[2]string]bool
-
 // Count counts the devices of the claims of one pod as units of a resource, and adds the claims to counted. With counted nil it counts the
-// claims of a pod template: it then omits claims that the template refers to by name, because all replicas share them.
-func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource string, counted Counted) (n gpupods.ClaimCount) {
+// claims of a pod template: it then omits claims that the template refers to by name, because all replicas share them. With resource "" it
+// counts the devices of every class that may have GPUs.
+func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
 		return n
 	}
@@ -133,7 +131,10 @@ func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, co
 // countsAs reports whether a device of a class is one unit of a resource.
 func (c *Cache) countsAs(class, resource string) bool {
 	known := c.classes[class]
-	return known != nil && (class == gpupods.ClassOf(resource) || known.extendedResource != "" && known.extendedResource == resource)
+	if known == nil || resource == "" {
+		return known != nil && known.gpu
+	}
+	return class == gpupods.ClassOf(resource) || known.extendedResource != "" && known.extendedResource == resource
 }
 
 // ExtendedResource returns the extended resource by which pods can also request the devices of a resource that names a DeviceClass. It

@@ -7,7 +7,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
@@ -23,7 +22,7 @@ type groupView struct {
 	others                         []capacity.Pod
 	workloads                      []capacity.Workload
 	bases                          map[string]*karpenter.NodePool // by name: the versions on which a patch is based
-	counted                        deviceclaims.Counted           // claims whose devices were counted for a pod
+	counted                        gpupods.Counted                // claims whose devices were counted for a pod
 }
 
 // Observe sets the fields of o about NodePools, nodes, workloads and pods of a group. If no object has changed since the last call, it does
@@ -63,7 +62,7 @@ type position struct{ pool, node int }
 func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupView {
 	v := &groupView{
 		workloadsVersion: n.options.Workloads.Version(), nodesVersion: n.version, group: g, members: slices.Clone(members),
-		bases: map[string]*karpenter.NodePool{}, counted: deviceclaims.Counted{},
+		bases: map[string]*karpenter.NodePool{}, counted: gpupods.Counted{},
 	}
 	othersHold := n.options.Buffers.OthersHold(members)
 	positions := map[string]position{} // by node name
