@@ -208,6 +208,14 @@ func backlog(second int, signal string) scaling.Reading {
 	return known(4)
 }
 
+// bursts is a story of a load that is ten times as high in the first minute of every five.
+func bursts(second int, _ string) scaling.Reading {
+	if second%300 < 60 {
+		return known(20)
+	}
+	return known(2)
+}
+
 var vllmLatency = fields("name", "latency", "type", "vllm", "metric", "interTokenLatency")
 
 // withObjective returns an edit that adds an objective, and signals without targets: the arrivals, the queue, and one more.
@@ -289,8 +297,8 @@ func targetProbes() []fieldProbe {
 			with: joined(withObjective(vllmLatency), edit{"policy spec.objective": fields()})}, // the capacity is not known
 		{field: "policy spec.objective.deadline", was: "2m", is: "1h", with: withObjective(nil),
 			see: targets(byName(map[string]story{"queue": steady(1), "waiting": steady(2000)}))},
-		{field: "policy spec.objective.percentile", was: 99, is: 95, see: refusals, with: withObjective(fields("name", "latency", "type", "vllm",
-			"metric", "queueTime", "quantile", 0.99), "wait", "10s")},
+		{field: "policy spec.objective.percentile", was: 99, is: 50, with: withObjective(nil, "wait", "10s", "coldStart", "1m"),
+			see: targets(byName(map[string]story{"queue": bursts, "waiting": steady(0)}))},
 		{field: "policy spec.objective.capacityPerReplica", was: 2, is: 5, with: withObjective(nil, "wait", "10s"), see: targets(backlog)},
 		{field: "policy spec.objective.coldStart", was: "5m", is: "10s", with: withObjective(nil, "wait", "10s"), see: targets(backlog)},
 		{field: "policy spec.signals[0].measures", was: "arrivals", is: "inFlight", see: targets(backlog), with: withObjective(

@@ -7,9 +7,9 @@ import (
 
 // capacity is what is known about the work per second that a replica serves.
 //
-// While work waits, it is measured. Otherwise there are two lower bounds: the greatest throughput, and the greatest work in flight divided by
-// the mean time of service. By Little's law, that time is the mean work in flight divided by the mean throughput. From there, it is explored:
-// after a span without a wait, the capacity is tried at which one replica less would have served the load of that span.
+// While work waits, it is measured. Otherwise there are two lower bounds: the greatest throughput, and the greatest work in flight divided
+// by the mean time of service. By Little's law, that time is the mean work in flight divided by the mean throughput. From there, it is
+// explored: after a span without a wait, the capacity is tried at which one replica less would have served the load of that span.
 type capacity struct {
 	Saturated samples // throughput of a replica while work waited
 	Full      samples // work in flight in a replica while work waited
@@ -82,8 +82,8 @@ func (c *capacity) update() {
 	}
 }
 
-// summary returns what is known. Until work waited, P10 is the greatest load that a replica has served, P50 is the capacity that is tried, and
-// nothing is known about greater quantiles.
+// summary returns what is known. Until work waited, P10 is the greatest load that a replica has served, P50 is the capacity that is tried,
+// and nothing is known about greater quantiles.
 func (c *capacity) summary() Distribution {
 	if rate := c.perInFlight(); c.Full.Count > 0 && rate > 0 {
 		d := c.Full.summary()
@@ -95,8 +95,9 @@ func (c *capacity) summary() Distribution {
 	return Distribution{P10: min(c.bound(), c.Value), P50: c.Value}
 }
 
-// headroom is the part of the concurrency of a replica that plans do not use, in square roots of that concurrency: requests take differently
-// long and arrive in bursts that a rate over a minute does not show. The more requests a replica processes at once, the less that matters.
+// headroom is the part of the concurrency of a replica that plans do not use, in square roots of that concurrency: requests take
+// differently long and arrive in bursts that a rate over a minute does not show. The more requests a replica processes at once, the less
+// that matters. With 0 a diurnal day of the replay costs 8% less and has 99.2% on time, not 99.99%, and its first 6 hours miss 99%.
 const headroom = 0.3
 
 // minWeight is the time, in seconds of load near the greatest, after which the mean time of service is used.

@@ -36,9 +36,9 @@ func (w *workload) runVarying(t *testing.T, length time.Duration, load, share fl
 	return late / n
 }
 
-// TestLearnsCapacityWithoutSaturation begins with more than twice the replicas that the load needs, so that none of them is saturated. After
-// an hour of load, the capacity is known well enough that few replicas are too many. Work was late during the exploration, but the day
-// meets the SLO.
+// TestLearnsCapacityWithoutSaturation begins with more than twice the replicas that the load needs, so that none of them is saturated.
+// After an hour of load, the capacity is known well enough that few replicas are too many. Work was late during the exploration, but the
+// day meets the SLO.
 func TestLearnsCapacityWithoutSaturation(t *testing.T) {
 	const service, slots = 6.5, 8 // capacity 1.23/s
 	for _, c := range []struct {
@@ -84,7 +84,8 @@ func TestExplorationIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestKeepsTheReplicasThatItFound has a fleet that serves its load when the objective is added. While little is known, no replica is removed.
+// TestKeepsTheReplicasThatItFound has a fleet that serves its load when the objective is added. While little is known, no replica is
+// removed.
 func TestKeepsTheReplicasThatItFound(t *testing.T) {
 	w := newWorkload()
 	w.o.Capacity, w.ready = 1.2, 5
