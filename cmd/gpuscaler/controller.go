@@ -21,6 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/findings"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/learned"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -48,6 +49,7 @@ type controller struct {
 	cluster  *cluster.Cluster
 	poller   *telemetry.Poller
 	engine   *engine.Engine
+	learned  *learned.Store // nil without --learned-configmap
 	leader   *leader.Candidate
 	loop     *loop
 	spending *spending
@@ -99,7 +101,12 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory, err := c.memory()
+	if err != nil {
+		return nil, err
+	}
 	c.engine = engine.New(c.policies, c.poller, c.cluster, engine.Options{
+		Memory:       memory,
 		OnTransition: c.logTransition, Groups: read.Groups, Nodes: c.cluster.Nodes(), OnGroup: c.logGroup,
 		OnGroupTick: func(g engine.GroupTick) { c.loop.groupDecided(g) },
 	})
@@ -188,13 +195,20 @@ func (c *controller) lead(ctx context.Context) {
 		c.failed <- fmt.Errorf("not leading: %w", err)
 		return
 	}
+	if c.learned != nil {
+		c.learned.Load(ctx)
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { c.loop.run(ctx); return nil })
+	if c.learned != nil {
+		all.Go(func() error { c.learned.Run(ctx, c.engine.Decisions().SavedModels); return nil })
+	}
 	all.Go(func() error { return c.watchOtherReleases(ctx) })
 	if c.options.scalerAddress != "" {
 		all.Go(func() error { return c.serveScaler(ctx) })
 	}
 	err := all.Wait()
+	c.saveLearned(ctx)
 	c.restoreLimits(ctx, err)
 	if err != nil {
 		c.failed <- err

@@ -49,6 +49,7 @@ type runOptions struct {
 	record            string
 	capacity          bool
 	prices            string
+	learned           string
 }
 
 func runCommand() *cobra.Command {
@@ -151,6 +152,8 @@ func (o *runOptions) register(c *cobra.Command) {
 		"and leave existing overrides until gpuscaler restore removes them")
 	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook), reloaded when it changes; empty: the one that the PlatformConfig "+
 		"names, else the built-in one")
+	f.StringVar(&o.learned, "learned-configmap", "", "ConfigMap in the namespace of this pod that stores what was learned for objectives, so "+
+		"that a new leader continues with it; it must exist; empty: a new leader learns again")
 	f.StringVar(&o.record, "record", "", "file for the inputs and decisions of each tick, for `gpuscaler replay --verify`; rotated, at "+
 		"most 512 MiB in total")
 	c.MarkFlagsOneRequired("platform", "policies")

@@ -39,9 +39,13 @@ func TestShippedRolesAreNarrow(t *testing.T) {
 		}
 		for _, rule := range rules {
 			for _, word := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames) {
-				if slices.Contains([]string{"*", "secrets", "configmaps", "deletecollection", "escalate", "bind", "impersonate", "pods/exec"}, word) {
+				if slices.Contains([]string{"*", "secrets", "deletecollection", "escalate", "bind", "impersonate", "pods/exec"}, word) {
 					t.Errorf("%s: %q in %v", mode.name, word, rule)
 				}
+			}
+			if slices.Contains(rule.Resources, "configmaps") &&
+				(!slices.Equal(rule.ResourceNames, []string{"gpuscaler-learned"}) || !slices.Equal(rule.Verbs, []string{"get", "patch"})) {
+				t.Errorf("%s: %v, want to get and patch only the ConfigMap of what was learned", mode.name, rule)
 			}
 			if len(rule.NonResourceURLs) > 0 {
 				t.Errorf("%s: non-resource URLs in %v", mode.name, rule)

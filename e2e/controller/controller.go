@@ -89,7 +89,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 			return nil, err
 		}
 	}
-	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
+	if err := chart.Apply(ctx, s.Client, o.release(), "serviceaccount.yaml", "rbac.yaml", "admission.yaml", "learned.yaml"); err != nil {
 		return nil, err
 	}
 	if err := c.installServices(ctx); err != nil {

@@ -35,7 +35,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 	args := append([]string{
 		"--platform=" + c.Policies.Dir,
 		"--service=" + Name, "--service-port=" + port(c.metrics),
-		"--lease-duration=" + o.LeaseDuration.String(),
+		"--lease-duration=" + o.LeaseDuration.String(), "--learned-configmap=" + Name + "-learned",
 		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort),
 		"--page-address=" + at(pagePort),
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
