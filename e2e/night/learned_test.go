@@ -24,8 +24,8 @@ minReplicas: 2
 maxReplicas: 2
 objective: {wait: 10s, percentile: 99}
 signals:
-- {name: in, type: vllm, metric: requestsWaiting, measures: arrivals, maxAge: 10s}
-- {name: out, type: vllm, metric: requestsWaiting, measures: served, maxAge: 10s}
+- {name: in, type: prometheus, metric: "vllm:num_requests_waiting", matchLabels: {model_name: llama}, measures: arrivals, maxAge: 10s}
+- {name: out, type: prometheus, metric: "vllm:num_requests_waiting", matchLabels: {model_name: llama}, measures: served, maxAge: 10s}
 `
 
 // learnedCapacity is the capacity of a replica that explain shows for a decision after the given time; an error if there is none.

@@ -52,7 +52,8 @@ type View struct {
 	Rejected  int32     `json:",omitempty"`
 	Rejection Rejection `json:",omitzero"`
 	GPUs      int32     // GPUs per replica; 0 if its pods request none
-	// Version is a hash of what determines the capacity of a replica: the images of the pod template and the GPU type. 0: not known.
+	// Version is a hash of what determines the capacity of most ready replicas: the image, the arguments and the GPUs of the server, and
+	// the selected GPU type. 0: not known.
 	Version uint64 `json:",omitempty"`
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target, -1 if there is none.
 	MinReplicas, MaxReplicas int32

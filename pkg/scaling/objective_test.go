@@ -23,16 +23,17 @@ func chat() *Policy {
 
 // day is a workload whose replicas are ready a cold start after the target requests them.
 type day struct {
-	t      *testing.T
-	p      *Policy
-	s      State
-	now    time.Time
-	ready  int32
-	asked  []time.Time // of the replicas that are not ready
-	cold   time.Duration
-	values []float64
-	o      Observation
-	last   Decision
+	t       *testing.T
+	p       *Policy
+	s       State
+	now     time.Time
+	ready   int32
+	asked   []time.Time // of the replicas that are not ready
+	cold    time.Duration
+	values  []float64
+	version uint64
+	o       Observation
+	last    Decision
 }
 
 func (w *day) tick(step time.Duration) {
@@ -41,7 +42,8 @@ func (w *day) tick(step time.Duration) {
 		w.asked, w.ready = w.asked[1:], w.ready+1
 	}
 	total := w.ready + int32(len(w.asked))
-	w.o = Observation{Replicas: total, Ready: w.ready, Loading: int32(len(w.asked)), Advice: NoAdvice, Operator: NoOperator}
+	w.o = Observation{Replicas: total, Ready: w.ready, Loading: int32(len(w.asked)), Advice: NoAdvice, Operator: NoOperator,
+		Version: w.version}
 	for _, v := range w.values {
 		w.o.Readings = append(w.o.Readings, Reading{Value: v, At: w.now, Coverage: 1, Known: v >= 0, Cause: CauseUnreachable})
 	}

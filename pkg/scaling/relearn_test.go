@@ -34,3 +34,44 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 		t.Errorf("%d replicas after a restart that knows a night with little load, want at least 9 for 18 requests/s at 2/s per replica", n)
 	}
 }
+
+// A rollout to a version that serves half of the work in a second. The queue grows, the new capacity is learned from it, and after half an
+// hour the fleet serves all work again. A rollout to a faster version is learned when its replicas are saturated, and no work waits.
+func TestASlowerVersionIsLearned(t *testing.T) {
+	p := chat()
+	p.Objective.Capacity, p.MaxReplicas = 0, 40
+	w := newDay(t, p, 4)
+	version, capacity, queue := uint64(1), 2.0, 0.0
+	run := func(d time.Duration, load float64) (late time.Duration) {
+		for end := w.now.Add(d); w.now.Before(end); {
+			served := min(load+queue, capacity*float64(w.ready))
+			queue += load - served
+			w.values, w.version = []float64{load, queue, served}, version
+			w.tick(time.Second)
+			if queue > 10*load {
+				late += time.Second
+			}
+		}
+		return late
+	}
+	run(30*time.Minute, 12)
+	run(90*time.Minute, 8)
+	if c := w.s.Learned().Learned().Capacity.P50; c < 1.8 || c > 2.2 {
+		t.Fatalf("the capacity is %v before the rollout, want 2", c)
+	}
+	version, capacity = 2, 1
+	if late := run(30*time.Minute, 8); late > 10*time.Minute || queue > 80 {
+		t.Errorf("work was late for %s after the rollout, want at most 10 minutes; %v wait\n%s", late, queue, w.last.Plan.Text())
+	}
+	if c := w.s.Learned().Learned().Capacity.P50; c < 0.9 || c > 1.1 {
+		t.Errorf("the capacity is %v after the rollout, want 1", c)
+	}
+	if late := run(2*time.Hour, 8); late > 0 || w.last.Replicas < 8 {
+		t.Errorf("%s late in the next two hours with %d replicas", late, w.last.Replicas)
+	}
+	// The same version with a lower load learns nothing new.
+	run(time.Hour, 3)
+	if c := w.s.Learned().Learned().Capacity.P50; c < 0.9 || c > 1.1 {
+		t.Errorf("the capacity is %v with little load, want 1", c)
+	}
+}

@@ -5,6 +5,7 @@
 //	target.go, pod.go, hpa.go, scaledobject.go   what is kept of each object; each has the transform of its informer
 //	operator.go, pause.go, managekeda.go         annotations of users and of KEDA
 //	cache.go, selectors.go                       the cache and the index of pods by label selector
+//	software.go                                  the version of what a pod runs
 //	replicas.go, managedhpa.go                   the view of a target: its replicas by state and the HPA that scales it
 //	read.go, requests.go                         what the engine reads
 //	reader.go                                    what decisions about nodes read

@@ -30,6 +30,7 @@ type Pod struct {
 	replica, worker   string         // LeaderWorkerSet: the index of the replica, and the index of the pod in it
 	gpu               *gpupods.Facts // nil: it requests no extended resource and claims no device
 	daemon            bool           // of a DaemonSet or a static pod
+	software          uint64         // see softwareOf
 	blocksDisruption  bool           // it has the annotation karpenter.sh/do-not-disrupt
 }
 
@@ -80,6 +81,7 @@ func TrimPod(obj any) (any, error) {
 		gpu:              gpupods.FactsOf(p),
 		daemon:           gpupods.IsDaemon(p),
 		blocksDisruption: gpupods.BlocksDisruption(p),
+		software:         softwareOf(&p.Spec),
 	}
 	pod.Labels = p.Labels
 	pod.pod = engine.Pod{

@@ -1,0 +1,72 @@
+package cache
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// softwareOf returns a hash of what determines how much work a pod serves: the image, command and arguments of the containers that use
+// GPUs, their extended resources, and the node labels that the pod selects, such as nvidia.com/gpu.product. If no container uses GPUs, all
+// containers count. A change of anything else, for example of an injected sidecar or an annotation, does not change the hash.
+func softwareOf(spec *corev1.PodSpec) uint64 {
+	h := fnv.New64a()
+	add := func(parts ...string) {
+		for _, text := range parts { // the length separates the parts
+			_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+			_, _ = h.Write([]byte(text)) // never fails
+		}
+	}
+	all := !slices.ContainsFunc(spec.Containers, usesGPUs)
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		if !all && !usesGPUs(*c) {
+			continue
+		}
+		add(c.Image, strings.Join(c.Command, "\x00"), strings.Join(c.Args, "\x00"))
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
+			if q := c.Resources.Limits[name]; strings.Contains(string(name), "/") {
+				add(string(name), q.String())
+			}
+		}
+	}
+	for _, label := range sortedKeys(spec.NodeSelector) {
+		add(label, spec.NodeSelector[label])
+	}
+	return max(h.Sum64(), 1)
+}
+
+// usesGPUs reports whether a container has an extended resource or a device claim.
+func usesGPUs(c corev1.Container) bool {
+	for name := range c.Resources.Limits {
+		if strings.Contains(string(name), "/") {
+			return true
+		}
+	}
+	return len(c.Resources.Claims) > 0
+}
+
+// softwareVersion returns the hash of most ready pods. During a rollout it changes once, when most of the ready pods are new: with equally
+// many, it stays at the hash before. Without a ready pod it is 0, which means that it is not known.
+func (e *entry) softwareVersion(before uint64) uint64 {
+	count := map[uint64]int{}
+	for _, p := range e.pods {
+		if p.phase == ready {
+			count[p.software]++
+		}
+	}
+	best := before
+	for version, n := range count {
+		if n > count[best] || n == count[best] && best != before && version < best {
+			best = version
+		}
+	}
+	if count[best] == 0 {
+		return 0
+	}
+	return best
+}
