@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// claimDriver is the name of the scripted DRA driver and of its DeviceClass. claimed is the extended resource for which the class stands.
+// claimDriver is the name of the scripted DRA driver and of its DeviceClass. claimed is the extended resource of the class.
 const (
 	claimDriver = "gpu.example.com"
 	claimed     = "example.com/gpu"

@@ -30,7 +30,7 @@ type ClaimCount struct {
 // Counted contains the claims that were counted already, by namespace and name, because several pods can share a claim.
 type Counted map[[2]string]bool
 
-// ClassOf returns the DeviceClass that a resource name such as deviceclass.resource.kubernetes.io/gpu.nvidia.com stands for, and "" for
+// ClassOf returns the DeviceClass that a resource name such as deviceclass.resource.kubernetes.io/gpu.nvidia.com names, and "" for
 // every other resource name. Kubernetes defines this name for pods that request devices without a ResourceClaim.
 func ClassOf(resource string) string {
 	class, found := strings.CutPrefix(resource, resourcev1.ResourceDeviceClassPrefix)
