@@ -81,11 +81,12 @@ func TestDiagramIsGenerated(t *testing.T) {
 	golden.Compare(t, filepath.Join(pictures, "diagram.svg"), diagram())
 }
 
-// TestScreenshotShowsThePresentPage compares a hash of what the screenshot shows, the page and the workloads of the demo, with the hash at
-// the time of the screenshot. `make pictures` takes the screenshot again and writes the hash.
+// TestScreenshotShowsThePresentPage compares a hash of the templates, styles and scripts of the page with the hash at the time of the
+// screenshot. The demo is not part of it, because other traffic does not make the picture wrong. `make pictures` takes the screenshot
+// again and writes the hash.
 func TestScreenshotShowsThePresentPage(t *testing.T) {
 	h := sha256.New()
-	for _, pattern := range []string{"../../pkg/dashboard/templates/*", "../../pkg/dashboard/static/*", "../../pkg/replay/demo/policies/*"} {
+	for _, pattern := range []string{"../../pkg/dashboard/templates/*", "../../pkg/dashboard/static/*"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files (%v)", pattern, len(files), err)
