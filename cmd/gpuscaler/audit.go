@@ -73,11 +73,9 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--slo %w", err)
 	}
-	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit, Progress: func(string, float64) {}}
-	if isTerminal(progress) {
-		options.Progress = newProgress(progress).report
-		defer fmt.Fprint(progress, "\r\x1b[K")
-	}
+	bar := newProgress(progress)
+	defer bar.clear()
+	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit, Progress: bar.report}
 	snapshot, err := o.snapshot(ctx, &options)
 	if err != nil {
 		return err

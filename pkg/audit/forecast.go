@@ -189,7 +189,7 @@ func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, erro
 	}
 	work, err := lowerbound.Work(requests, setup)
 	if err != nil {
-		return nil, nil //nolint:nilerr // without a bound the report says that there is none
+		return nil, nil // without a bound the report says that there is none
 	}
 	best := work.LB
 	if p, err := lowerbound.RequestLevel(requests, setup, 0); err == nil {

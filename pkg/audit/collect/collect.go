@@ -202,20 +202,20 @@ func (r *reader) known(values audit.Values) audit.Values {
 
 // readReplicas reads the ready replicas.
 func (r *reader) readReplicas(ctx context.Context) error {
-	any := false
+	found := false
 	for kind, label := range map[string]string{"Deployment": "deployment", "StatefulSet": "statefulset"} {
 		expr := fmt.Sprintf("max by (namespace, %s) (%s)", label, r.original(r.metric("kube_"+label+"_status_replicas_ready")))
 		if _, err := r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 			w := r.byKey[string(m["namespace"])+"/"+string(m[model.LabelName(label)])]
 			if w != nil && w.Kind == kind {
 				r.set(&w.Ready, step, value)
-				any = true
+				found = true
 			}
 		}); err != nil {
 			return err
 		}
 	}
-	if !any && len(r.s.Workloads) > 0 {
+	if !found && len(r.s.Workloads) > 0 {
 		r.gap("the causes of waste", "no series kube_deployment_status_replicas_ready or kube_statefulset_status_replicas_ready of the "+
 			"workloads", "scrape kube-state-metrics")
 	}
