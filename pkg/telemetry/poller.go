@@ -46,8 +46,13 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,8 +87,10 @@ type Options struct {
 	// would be the address of gpuscaler's own pod.
 	LoopbackPods bool
 	Quota        Quota // of each namespace at each Prometheus data source
-	Registerer   prometheus.Registerer
-	Logger       *slog.Logger
+	// Transport answers the requests to Prometheus servers instead of the network. nil: the network. A simulation sets it.
+	Transport  http.RoundTripper
+	Registerer prometheus.Registerer
+	Logger     *slog.Logger
 }
 
 // Poller polls the data sources of all policies and returns the newest readings. It implements engine.Telemetry.
@@ -148,7 +155,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	cleanup := time.NewTimer(replacedRetention) // I/O edge: schedules the cleanup in real time
 	defer cleanup.Stop()
 	for {
-		p.reconcile(ctx, &all)
+		p.reconcile(func(r *runner) { all.Go(func() { r.run(ctx) }) })
 		cleanup.Reset(replacedRetention)
 		for waits := true; waits; {
 			select {
@@ -177,8 +184,23 @@ func (p *Poller) deleteReplaced() {
 	p.latest.entries.Store(&kept)
 }
 
-// reconcile starts, updates and stops runners so that they match the plan.
-func (p *Poller) reconcile(ctx context.Context, all *sync.WaitGroup) {
+// PollOnce polls every source once, in this goroutine, and returns. It is for a caller that determines the time of each poll, such as a
+// simulation; it is not used together with Run.
+func (p *Poller) PollOnce(ctx context.Context) {
+	p.reconcile(func(*runner) {})
+	p.deleteReplaced()
+	p.mu.Lock()
+	runners := slices.SortedFunc(maps.Values(p.runners), func(a, b *runner) int {
+		return cmp.Compare(fmt.Sprint(a.group.Load().key), fmt.Sprint(b.group.Load().key))
+	})
+	p.mu.Unlock()
+	for _, r := range runners {
+		r.poll(ctx)
+	}
+}
+
+// reconcile starts, updates and stops runners so that they match the plan. start runs a new runner.
+func (p *Poller) reconcile(start func(*runner)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	groups := p.plan.groups
@@ -196,7 +218,7 @@ func (p *Poller) reconcile(ctx context.Context, all *sync.WaitGroup) {
 		}
 		r := newRunner(g, p)
 		p.runners[key] = r
-		all.Go(func() { r.run(ctx) })
+		start(r)
 	}
 }
 

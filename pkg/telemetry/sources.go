@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"reflect"
 	"sync"
@@ -35,6 +36,7 @@ type dataSources struct {
 
 type dataSource struct {
 	spec  policy.DataSource
+	over  http.RoundTripper // instead of the network; nil: the network
 	queue *pollQueue
 	clock fetch.Clock // of a Prometheus server
 
@@ -46,8 +48,8 @@ func newDataSources(o *Options) *dataSources {
 	return &dataSources{options: o, byName: map[string]*dataSource{}}
 }
 
-func newDataSource(d policy.DataSource) *dataSource {
-	return &dataSource{spec: d, queue: newPollQueue()}
+func newDataSource(d policy.DataSource, over http.RoundTripper) *dataSource {
+	return &dataSource{spec: d, over: over, queue: newPollQueue()}
 }
 
 // update replaces the data sources whose configuration changed, and closes those that were removed. The caller has stopped the runners of
@@ -66,7 +68,7 @@ func (s *dataSources) update(platform *policy.Platform) {
 	}
 	for _, d := range platform.DataSources {
 		if s.byName[d.Name] == nil {
-			s.byName[d.Name] = newDataSource(d)
+			s.byName[d.Name] = newDataSource(d, s.options.Transport)
 		}
 	}
 }
@@ -77,7 +79,7 @@ func (s *dataSources) get(d policy.DataSource) *dataSource {
 	defer s.mu.Unlock()
 	have := s.byName[d.Name]
 	if have == nil {
-		have = newDataSource(d)
+		have = newDataSource(d, s.options.Transport)
 		s.byName[d.Name] = have
 	}
 	return have
@@ -108,7 +110,7 @@ func (d *dataSource) client() (*fetch.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := fetch.Config{Guard: fetch.GuardFor(u.Hostname()), SigV4: fetch.SigV4Config(d.spec.SigV4)}
+	c := fetch.Config{Guard: fetch.GuardFor(u.Hostname()), SigV4: fetch.SigV4Config(d.spec.SigV4), Transport: d.over}
 	if c.HTTP, err = fetch.HTTPConfig(d.spec.HTTP); err != nil {
 		return nil, err
 	}

@@ -60,10 +60,15 @@ type Config struct {
 	HTTP  config.HTTPClientConfig // TLS, basic auth, bearer and password files, OAuth2, headers
 	SigV4 *sigv4.SigV4Config      // nil: unsigned; set for Amazon Managed Service for Prometheus
 	Guard Guard
+	// Transport answers the requests instead of the network, HTTP and Guard. nil: the network. A simulation sets it.
+	Transport http.RoundTripper
 }
 
 // NewClient returns a client for a source in the PlatformConfig.
 func NewClient(c Config) (*Client, error) {
+	if c.Transport != nil {
+		return &Client{http: &http.Client{Transport: c.Transport, CheckRedirect: refuseRedirect}}, nil
+	}
 	c.HTTP.FollowRedirects = false
 	hc, err := config.NewClientFromConfig(c.HTTP, "gpuscaler", config.WithDialContextFunc(c.Guard.DialContext),
 		config.WithUserAgent(userAgent))
