@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate simulate simulate-mutants commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,12 @@ bench-decisions: ## SLO and cost of objectives on traffic families and shared tr
 
 defences: ## remove each defence in turn and expect its rows of the hostile table to fail (about an hour); DEFENCES='REGEXP' chooses some
 	@$(GO) test -tags defences -count=1 -timeout 3h -v -run '^TestEachRowFailsWithoutItsDefence$$' ./pkg
+
+simulate: ## run two replicas in virtual time with faults from random seeds; SIMULATE="-for 1h", SIMULATE="-seed 42" repeats one
+	@cd e2e && $(GO) run ./simulate $(SIMULATE)
+
+simulate-mutants: ## put defects into the product and expect the simulation to find each (half an hour); MUTANTS='REGEXP' chooses some
+	@cd e2e && SIMULATE_MUTANTS='$(or $(MUTANTS),.)' $(GO) test -count=1 -timeout 3h -v -run '^TestMutants$$' ./simulate
 
 fuzz: ## a minute of each fuzz target
 	@for package in $$($(GO) list ./pkg/...); do \

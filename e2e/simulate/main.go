@@ -1,0 +1,97 @@
+// Command simulate runs the controller against models of its surroundings, with faults, in virtual time, from seeds. See ../README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func main() {
+	testing.Init() // a bubble of testing/synctest needs a test
+	seed := flag.Uint64("seed", 0, "run this seed only and print its trace")
+	seeds := flag.Int("seeds", 0, "number of seeds; 0: until -for has passed")
+	first := flag.Uint64("first", uint64(time.Now().UnixNano()/1e6), "the first seed")
+	lasting := flag.Duration("for", 2*time.Minute, "how long random seeds run")
+	whole := flag.Bool("noshrink", false, "print a failing run with all of its events")
+	flag.Parse()
+	shrinks = !*whole
+	testing.Main(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "Simulate", F: func(t *testing.T) {
+		if *seed != 0 {
+			if !runOne(t, *seed) {
+				t.Fail()
+			}
+		} else if !runMany(t, *first, *seeds, *lasting) {
+			t.Fail()
+		}
+	}}}, nil, nil)
+}
+
+// inBubble runs a simulation in virtual time.
+func inBubble(t *testing.T, seed uint64, events []event) (r result) {
+	synctest.Test(t, func(*testing.T) { r = run(seed, events) })
+	return r
+}
+
+// runOne runs one seed with its trace. If it fails, it also prints the fewest events that fail.
+func runOne(t *testing.T, seed uint64) bool {
+	events := drawEvents(seed)
+	r := inBubble(t, seed, events)
+	for _, line := range r.lines {
+		fmt.Println(line)
+	}
+	fmt.Printf("seed %d: trace %016x, %d writes, %d changes of targets\n", seed, r.hash, r.writes, r.targets)
+	if r.violation == nil {
+		return true
+	}
+	events, r = shrink(t, seed, events, r)
+	report(os.Stdout, seed, events, r)
+	return false
+}
+
+// runMany runs consecutive seeds until one fails, the number of seeds is reached or the time has passed.
+func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool {
+	began, done, writes, targets := time.Now(), 0, 0, 0
+	progress := began
+	for seed := first; ; seed++ {
+		if seeds > 0 && done == seeds || seeds == 0 && time.Since(began) > lasting {
+			break
+		}
+		events := drawEvents(seed)
+		r := inBubble(t, seed, events)
+		done, writes, targets = done+1, writes+r.writes, targets+r.targets
+		if r.violation != nil {
+			events, r = shrink(t, seed, events, r)
+			report(os.Stdout, seed, events, r)
+			return false
+		}
+		if time.Since(progress) > 10*time.Second {
+			progress = time.Now()
+			fmt.Printf("%d seeds, %.1f a second\n", done, float64(done)/time.Since(began).Seconds())
+		}
+	}
+	fmt.Printf("%d seeds from %d passed: %.1f seeds a second, %d writes, %d changes of targets\n", done, first,
+		float64(done)/time.Since(began).Seconds(), writes, targets)
+	return true
+}
+
+// shrinks determines whether failing runs are shrunk.
+var shrinks = true
+
+// shrink removes events as long as the run still violates the same invariant.
+func shrink(t *testing.T, seed uint64, events []event, r result) ([]event, result) {
+	for size := len(events) / 2; shrinks && size > 0; size /= 2 {
+		for from := 0; from+size <= len(events); {
+			fewer := append(append([]event{}, events[:from]...), events[from+size:]...)
+			if next := inBubble(t, seed, fewer); next.violation != nil && next.violation.invariant == r.violation.invariant {
+				events, r = fewer, next
+				continue
+			}
+			from += size
+		}
+	}
+	return events, r
+}

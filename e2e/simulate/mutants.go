@@ -1,0 +1,51 @@
+package main
+
+// mutant is a defect that is put into the product to test the invariants. `make simulate-mutants` builds the simulation with each one, by
+// an overlay of the compiler, and runs seeds until an invariant is violated.
+type mutant struct {
+	what  string
+	file  string // relative to the root of the repository
+	old   string // occurs once in the file
+	new   string
+	seeds int // within which it must be found; 0: it is known not to be found
+}
+
+var mutants = []mutant{
+	{what: "a failed query counts as the value 0", file: "pkg/telemetry/runner.go",
+		old: "*reading = source.Missing(source.CauseOf(err))", new: "*reading = scaling.Reading{Known: true, Coverage: 1, At: received}"},
+	{what: "an old sample counts as new", file: "pkg/scaling/propose.go",
+		old: "case age > sig.MaxAge || r.At.Sub(t.now) > MaxAhead:", new: "case false:"},
+	{what: "a missing signal does not hold the target", file: "pkg/scaling/propose.go",
+		old: "	t.n = t.lastTarget\n}", new: "}"},
+	{what: "an implausible value is accepted", file: "pkg/telemetry/bounds.go",
+		old: "if math.IsNaN(r.Value) || r.Value < 0 || r.Value > limit {",
+		new: "if r.Value < 0 { r.Value = 0 }; if math.IsNaN(r.Value) || r.Value > limit {"},
+	{what: "a target is served outside of new bounds until the next tick", file: "pkg/engine/entry.go",
+		old: "	if !s.superseded() {\n		return n", new: "	if true {\n		return n"},
+	{what: "the target of a deleted object is served for its successor", file: "pkg/engine/decisions.go",
+		old: "		case uid != s.view.UID:\n			return Served{}, ErrReplaced\n", new: ""},
+	{what: "targets are served in mode hold", file: "pkg/engine/entry.go",
+		old: "case s.inForce.Mode == scaling.Hold || s.workload.Mode == scaling.Hold:", new: "case s.at.IsZero():"},
+	{what: "NodePools of removed groups are not restored", file: "pkg/engine/grouptick.go",
+		old: "		if len(g.decision.Actions) > 0 {\n			n.engine.options.Nodes.Act(g.group, g.decision.Actions)\n		}\n	}", new: "	}"},
+	{what: "the original values of a previous leader are not read", file: "pkg/capacity/override.go",
+		old: "if !t.s.load(i, v.Record, unknown) {", new: "if false {"},
+	{what: "an override is written without its record", file: "pkg/cluster/nodepoolwriter/patch.go",
+		old: "	if p.Record != \"\" {", new: "	if p.Record != \"\" && len(p.Overrides) == 0 {"},
+	{what: "the ownership of a restored field is not returned", file: "pkg/cluster/nodepoolwriter/patch.go",
+		old: "	if !changed {\n		return current, nil\n	}", new: "	if true {\n		return current, nil\n	}"},
+	{what: "a patch overwrites a newer edit", file: "pkg/cluster/nodepoolwriter/patch.go",
+		old: "	desired.SetResourceVersion(current.GetResourceVersion())\n", new: ""},
+	{what: "a delayed write is sent without the Lease", file: "pkg/cluster/nodepoolwriter/writer.go",
+		old: "if !w.options.Leading() || w.options.OverriddenByOther", new: "if w.options.OverriddenByOther"},
+	{what: "demand does not remove a zero limit", file: "pkg/capacity/zerolimit.go",
+		old: "	case in.lift != NotLifted:\n		return demandExists", new: "	case in.lift != NotLifted && !in.inForce:\n		return demandExists"},
+	{what: "an edit of the owner counts as an override", file: "pkg/capacity/override.go",
+		old: "		*o, p.Stale = o.overwritten(t.at), true\n	}", new: "		o.Seen = true\n	}"},
+	{what: "an edit of the owner is written over", file: "pkg/capacity/override.go",
+		old: "	case t.isBehind(pool, f):\n", new: "	case t.isBehind(pool, f), !o.Releasing && o.Seen:\n"},
+	{what: "a new scale target continues the targets of the deleted one", file: "pkg/engine/origin.go",
+		old: "case v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge", new: "case now.Sub(s.at) > DefaultMaxAge"},
+	{what: "a withdrawn consent is ignored", file: "pkg/capacity/override.go",
+		old: "return a.o.Pools[pool].Consent&f.Consent() != 0", new: "return true"},
+}

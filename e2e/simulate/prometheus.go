@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// pollInterval is the interval of the data source.
+const pollInterval = 5 * time.Second
+
+// sourceFault is a failure of Prometheus.
+type sourceFault uint8
+
+const (
+	sourceWorks sourceFault = iota
+	sourceTimesOut
+	sourceFails     // 500
+	sourceEmpty     // a success without series
+	sourcePartial   // without the series of the first workload
+	sourceStale     // the samples stay at the time at which the fault began
+	sourceNaN       // NaN for each value
+	sourceTruncated // the connection ends in the middle of the body
+	sourceHTML      // 200 with the page of a proxy
+	sourceAhead     // sample times are an hour ahead, the Date header is right
+	sourceBehind    // sample times are an hour behind
+	sourceNegative  // -1 for each value
+	sourceWarning   // a result with the warning that a store was not reachable, and without series
+	numSourceFaults
+)
+
+var sourceFaultNames = [...]string{"works", "times out", "fails", "is empty", "is partial", "is stale", "returns NaN", "is truncated",
+	"returns HTML", "has times ahead", "has times behind", "returns negative values", "returns a partial response with a warning"}
+
+// prometheusServer answers the queries of one replica.
+type prometheusServer struct{ replica *replica }
+
+// RoundTrip implements http.RoundTripper. It answers the query of the policies: the values, and the times of their samples.
+func (p prometheusServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Body != nil {
+		if _, err := io.Copy(io.Discard, request.Body); err != nil {
+			return nil, err
+		}
+	}
+	s := p.replica.sim
+	fault, since := s.faults.source(s.now)
+	answer := func(code int, kind, body string) *http.Response {
+		header := http.Header{"Content-Type": {kind}, "Date": {s.now.UTC().Format(http.TimeFormat)}}
+		return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Request: request, Proto: "HTTP/1.1", ProtoMajor: 1,
+			ProtoMinor: 1, Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body))}
+	}
+	switch fault {
+	case sourceTimesOut:
+		return nil, errTimeout
+	case sourceFails:
+		return answer(500, "text/plain", "internal error"), nil
+	case sourceHTML:
+		return answer(200, "text/html", "<html><body>Sign in</body></html>"), nil
+	case sourceEmpty:
+		return answer(200, "application/json", `{"status":"success","data":{"resultType":"vector","result":[]}}`), nil
+	case sourceWarning:
+		return answer(200, "application/json",
+			`{"status":"success","warnings":["No StoreAPIs matched for this query"],"data":{"resultType":"vector","result":[]}}`), nil
+	}
+	body := p.body(fault, since)
+	if fault == sourceTruncated {
+		body = body[:len(body)/2]
+	}
+	return answer(200, "application/json", body), nil
+}
+
+// body returns the series. A fault other than those that affect values only is recorded as no evidence.
+func (p prometheusServer) body(fault sourceFault, since time.Time) string {
+	s := p.replica.sim
+	at := s.now.Add(-3 * time.Second) // the last scrape
+	switch fault {
+	case sourceStale:
+		at = since
+	case sourceAhead:
+		at = s.now.Add(time.Hour)
+	case sourceBehind:
+		at = s.now.Add(-time.Hour)
+	}
+	var series []string
+	add := func(part, app, value string) {
+		series = append(series, fmt.Sprintf(`{"metric":{"gpuscaler_part":%q,"namespace":%q,"app":%q},"value":[%d,%q]}`,
+			part, namespace, app, s.now.Unix(), value))
+	}
+	for i, w := range s.workloads {
+		if fault == sourcePartial && i == 0 {
+			continue
+		}
+		value := fmt.Sprint(w.load)
+		switch fault {
+		case sourceNaN:
+			value = "NaN"
+		case sourceNegative:
+			value = "-1"
+		case sourceStale:
+			value = fmt.Sprint(s.faults.frozen[i])
+		}
+		add("value", w.name, value)
+		add("age0", w.name, fmt.Sprint(at.Unix()))
+		if fault == sourceWorks || fault == sourceStale || fault == sourcePartial {
+			s.check.evidence(p.replica, w, at)
+		}
+	}
+	return `{"status":"success","data":{"resultType":"vector","result":[` + strings.Join(series, ",") + `]}}`
+}

@@ -1,0 +1,409 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"testing/fstest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
+)
+
+// replica is one process of gpuscaler. Its parts are the product's own: policy store, poller, caches, engine, writer and servers. What
+// package cluster and the binary add around them (informers, leader election, goroutines) is modeled: the watches by deliver, the Lease by
+// campaign, the loop by step.
+type replica struct {
+	sim  *simulation
+	name string
+	log  *slog.Logger
+
+	up       bool
+	restart  time.Time // when a killed process runs again
+	paused   time.Time // the process does not run before this time
+	cut      time.Time // no request reaches the API server before this time
+	lag      time.Duration
+	stopping time.Time // SIGTERM was received; the process ends at this time
+	started  time.Time
+
+	lease  campaign
+	cursor int // the next version of the API server's log that its watches deliver
+	seen   map[string]string
+
+	policies *store.Store
+	edition  int // of the policy files that the store has loaded
+	decided  int // the edition that the last tick used
+	poller   *telemetry.Poller
+	polled   time.Time
+	cache    *cache.Cache
+	nodes    *nodes.Cache
+	writer   *nodepoolwriter.Writer
+	engine   *engine.Engine
+	metrics  *externalmetrics.Provider
+	scaler   *externalmetrics.Scaler
+	pending  []delayedWrite
+	ticked   time.Time
+
+	shown map[string]any // the last object of each kind and name that the watches delivered
+}
+
+// delayedWrite is a write that a slow API server receives later.
+type delayedWrite struct {
+	at   time.Time
+	send func()
+	done chan struct{}
+}
+
+func newReplica(s *simulation, name string) *replica {
+	r := &replica{sim: s, name: name, log: slog.New(slog.DiscardHandler)}
+	r.start()
+	return r
+}
+
+// start creates the parts of a new process. Its watches begin with the current objects.
+func (r *replica) start() {
+	*r = replica{sim: r.sim, name: r.name, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now, edition: -1,
+		seen: map[string]string{}, shown: map[string]any{}}
+	r.lease.replica = r
+	r.policies = store.New(store.Options{Clock: time.Now, Prepare: func(all []*policy.Compiled, platform *policy.Platform) {
+		r.poller.SetPolicies(all, platform)
+	}})
+	var err error
+	r.cache = cache.New(36)
+	r.poller, err = telemetry.New(telemetry.Options{Pods: r.cache, Transport: prometheusServer{r}, Leading: r.lease.leading, Logger: r.log})
+	if err != nil {
+		panic(err)
+	}
+	changed := func() { r.nodes.Changed() }
+	claims := deviceclaims.New(changed)
+	r.cache.SetClaims(claims.Count)
+	r.nodes = nodes.New(nodes.Options{
+		Workloads: workloads{r.cache}, WorkloadsSynced: func() bool { return true }, Groups: r.policies, Claims: claims, Log: r.log,
+		Buffers: buffers.New(buffers.Options{
+			Allowed:   func(context.Context, string) (bool, error) { return false, nil },
+			Requested: func() bool { return false }, Changed: changed, Log: r.log,
+		}),
+	})
+	r.nodes.SetSchema(karpenter.Schema{
+		Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true,
+	})
+	r.writer = nodepoolwriter.New(nodepoolwriter.Options{
+		Client: client{replica: r}, Release: "gpuscaler-system/gpuscaler", Leading: r.lease.leading, Current: r.nodes.NodePool,
+		OverriddenByOther: func(context.Context, *karpenter.NodePool) string { return "" },
+		Event:             func(corev1.ObjectReference, string, string, string) {}, Writes: nodepoolwriter.NewWritesMetric(), Log: r.log,
+	})
+	r.engine = engine.New(r.policies, r.poller, clusterView{r}, engine.Options{
+		Groups: r.policies, Nodes: nodeWrites{r.nodes, r}, OnTransition: func(t engine.Record) { r.sim.check.transition(r, &t) },
+		OnGroup: func(g engine.GroupRecord) { r.sim.traceGroup(r, &g) },
+	})
+	r.metrics = externalmetrics.NewProvider(r.engine.Decisions(), time.Now)
+	r.scaler = externalmetrics.NewScaler(r.engine.Decisions(), time.Now)
+	r.load()
+	for i := range r.sim.api.log {
+		if v := &r.sim.api.log[i]; !v.deleted && r.sim.api.latest[v.kind+" "+v.name] == i {
+			r.show(v)
+		}
+	}
+	r.cursor = len(r.sim.api.log)
+}
+
+// kill ends the process without any further request.
+func (r *replica) kill() {
+	if r.up {
+		r.up, r.restart, r.pending = false, r.sim.now.Add(8*time.Second), nil
+		r.sim.trace("%s: killed", r.name)
+	}
+}
+
+// step runs one second of the process.
+func (r *replica) step() {
+	now := r.sim.now
+	switch {
+	case !r.up && !now.Before(r.restart):
+		r.start()
+		r.sim.trace("%s: started", r.name)
+	case !r.up, now.Before(r.paused):
+		return
+	}
+	resumed := !r.paused.IsZero()
+	r.paused = time.Time{}
+	r.sendDelayed()
+	if !resumed { // after a pause, the timer of the loop can run before the election
+		r.lease.step()
+	}
+	if r.lease.leading() {
+		r.tick()
+	}
+	if !r.up {
+		return
+	}
+	if resumed {
+		r.lease.step()
+	}
+	r.deliver() // objects and files also change between two ticks
+	r.load()
+}
+
+// tick polls the sources when they are due and runs the engine once, as cmd/gpuscaler does.
+func (r *replica) tick() {
+	now := r.sim.now
+	if !r.stopping.IsZero() {
+		r.shutDown()
+		return
+	}
+	if now.Sub(r.polled) >= pollInterval {
+		r.polled = now
+		r.poller.PollOnce(context.Background())
+	}
+	r.policies.Publish()
+	r.decided = r.edition
+	out := r.engine.Tick(context.Background(), now)
+	r.ticked = now
+	for _, err := range out.Errors {
+		r.sim.check.fail("no part of a tick fails", "%s: %v", r.name, err)
+	}
+	r.sim.check.ticked(r)
+}
+
+// shutDown is one round of the shutdown of a leader that received SIGTERM. Its Lease is released after the last one.
+func (r *replica) shutDown() {
+	rounds := make(chan time.Time, 1)
+	rounds <- r.sim.now
+	close(rounds)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write is received after that
+	defer cancel()
+	r.engine.Shutdown(ctx, rounds)
+	if r.up && !r.sim.now.Before(r.stopping) {
+		r.lease.release()
+		r.kill()
+	}
+}
+
+// load reads the policy files if their volume has changed. A volume is updated on each node at another time.
+func (r *replica) load() {
+	if e := r.sim.people.editionAt(r.sim.now.Add(-r.lag)); e != r.edition {
+		r.edition = e
+		r.policies.LoadFS(fstest.MapFS{"policies.yaml": {Data: []byte(r.sim.people.editions[e].text)}})
+	}
+}
+
+// deliver passes the changes of objects to the caches, as informers do. A watch of a slow connection lags behind.
+func (r *replica) deliver() {
+	for now := r.sim.now; r.cursor < len(r.sim.api.log) && !now.Before(r.cut); r.cursor++ {
+		v := &r.sim.api.log[r.cursor]
+		if v.at.Add(r.lag).After(now) {
+			return
+		}
+		r.show(v)
+	}
+}
+
+func trimmed[T any](object any, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return object.(T)
+}
+
+// show stores one version of an object in the cache of its kind, after the transform of its informer.
+func (r *replica) show(v *version) {
+	key := v.kind + " " + v.name
+	old := r.shown[key]
+	delete(r.shown, key)
+	if !v.deleted {
+		r.seen[key] = string(v.object.GetUID())
+	} else {
+		delete(r.seen, key)
+	}
+	switch o := v.object.(type) {
+	case *appsv1.Deployment:
+		t := trimmed[*cache.Target](cache.TrimDeployment(o))
+		if v.deleted {
+			r.cache.DropTarget(t.Ref)
+			return
+		}
+		r.cache.PutTarget(t)
+	case *corev1.Pod:
+		if v.deleted {
+			r.cache.DropPod(o.Namespace, o.Name)
+			return
+		}
+		r.cache.PutPod(trimmed[*cache.Pod](cache.TrimPod(o)))
+	case *corev1.Node:
+		if v.deleted {
+			r.nodes.DeleteNode(o.Name)
+			return
+		}
+		node := trimmed[*nodes.Node](nodes.TrimNode(o))
+		before, _ := old.(*nodes.Node)
+		r.nodes.PutNode(before, node)
+		r.shown[key] = node
+	case *unstructured.Unstructured:
+		r.showUnstructured(v, o, old)
+	default:
+		r.showHPA(v, old)
+	}
+}
+
+func (r *replica) showHPA(v *version, old any) {
+	h := trimmed[*cache.HPA](cache.TrimHPA(v.object))
+	if v.deleted {
+		r.cache.DropHPA(h)
+		return
+	}
+	before, _ := old.(*cache.HPA)
+	r.cache.PutHPA(before, h)
+	r.shown[v.kind+" "+v.name] = h
+}
+
+func (r *replica) showUnstructured(v *version, u *unstructured.Unstructured, old any) {
+	switch v.kind {
+	case kindNodePool:
+		if v.deleted {
+			r.nodes.DeleteNodePool(u.GetName())
+			return
+		}
+		r.nodes.PutNodePool(u)
+	case kindNodeClaim:
+		if v.deleted {
+			r.nodes.DeleteNodeClaim(karpenter.DecodeNodeClaim(u))
+			return
+		}
+		r.nodes.PutNodeClaim(karpenter.DecodeNodeClaim(u))
+	case kindScaledObject:
+		s := trimmed[*cache.ScaledObject](cache.TrimScaledObject(u))
+		if v.deleted {
+			r.cache.DropScaledObject(s)
+			return
+		}
+		before, _ := old.(*cache.ScaledObject)
+		r.cache.PutScaledObject(before, s)
+		r.shown[v.kind+" "+v.name] = s
+	}
+}
+
+func (r *replica) sendDelayed() {
+	due := r.pending
+	r.pending = nil
+	for _, w := range due {
+		if r.sim.now.Before(w.at) {
+			r.pending = append(r.pending, w)
+			continue
+		}
+		if r.up {
+			w.send()
+		}
+		close(w.done)
+	}
+}
+
+// clusterView implements engine.Cluster by the product's cache.
+type clusterView struct{ replica *replica }
+
+func (c clusterView) View(w *scaling.Workload) (engine.View, bool)       { return c.replica.cache.View(w) }
+func (c clusterView) Refusal(w *scaling.Workload) string                 { return c.replica.cache.Refusal(w) }
+func (c clusterView) TargetUID(w *scaling.Workload) (string, bool)       { return c.replica.cache.UID(w) }
+func (c clusterView) Apply(ctx context.Context, _ []engine.Change) error { return ctx.Err() }
+
+// nodeWrites implements engine.Nodes by the product's cache and writer, as package cluster does.
+type nodeWrites struct {
+	*nodes.Cache
+	replica *replica
+}
+
+// Act implements engine.Nodes.
+func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
+	r, done := n.replica, make(chan struct{})
+	var sends []func()
+	for _, action := range actions {
+		switch a := action.(type) {
+		case capacity.NodePoolPatch:
+			if base := n.PatchBase(g, a.Pool); base != nil {
+				sends = append(sends, func() { r.writer.Write(a, base) })
+			}
+		case capacity.PodAnnotation:
+			sends = append(sends, func() { r.writer.WriteAnnotation(a) })
+		}
+	}
+	for _, w := range r.sim.workloads { // an autoscaler can read while a tick writes
+		if n, err := r.served(w); err == nil && r.sim.fresh != r {
+			r.sim.check.served(r, w, n)
+		}
+	}
+	send := func() {
+		for _, s := range sends {
+			if r.up {
+				s()
+			}
+		}
+	}
+	if !r.lease.leading() {
+		close(done)
+		return done
+	}
+	if delay := r.sim.faults.slowWrites(r.sim.now); delay > 0 && len(sends) > 0 {
+		r.pending = append(r.pending, delayedWrite{at: r.sim.now.Add(delay), send: send, done: done})
+		return done
+	}
+	send()
+	close(done)
+	return done
+}
+
+// workloads implements nodes.Workloads by the product's cache, as package cluster does.
+type workloads struct{ *cache.Cache }
+
+func (w workloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bool) {
+	found := w.TargetOf(work)
+	if found == nil {
+		return t, false
+	}
+	return nodes.Target{
+		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, Extended: w.ExtendedOf(work),
+		PerPod: found.PerPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.Rejection.Kind != "",
+	}, true
+}
+
+func (w workloads) TargetPods(work *scaling.Workload) (list []nodes.Pod) {
+	if w.TargetOf(work) == nil {
+		return nil
+	}
+	for _, p := range w.PodsOf(work) {
+		list = append(list, p)
+	}
+	return list
+}
+
+func (w workloads) GPUPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.GPUPods()) }
+func (w workloads) AllPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.AllPods()) }
+
+func asNodePods(pods iter.Seq[*cache.Pod]) iter.Seq[nodes.Pod] {
+	return func(yield func(nodes.Pod) bool) {
+		pods(func(p *cache.Pod) bool { return yield(p) })
+	}
+}
+
+// served returns the target that the replica serves to HPAs, by the code of the external metrics API.
+func (r *replica) served(w *workload) (int32, error) {
+	if !r.up || r.sim.now.Before(r.paused) || !r.lease.leading() {
+		return 0, fmt.Errorf("no leader answers")
+	}
+	return r.serve(w)
+}

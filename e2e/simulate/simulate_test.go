@@ -1,0 +1,87 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// testSeeds is the number of seeds of `go test`. A run takes about 0.1 s of CPU.
+const testSeeds = 30
+
+func TestSeeds(t *testing.T) {
+	writes, targets := 0, 0
+	for seed := uint64(1); seed <= testSeeds; seed++ {
+		events := drawEvents(seed)
+		r := inBubble(t, seed, events)
+		if r.violation != nil {
+			events, r = shrink(t, seed, events, r)
+			var text strings.Builder
+			report(&text, seed, events, r)
+			t.Fatal(text.String())
+		}
+		writes, targets = writes+r.writes, targets+r.targets
+	}
+	// A simulation in which nothing happens would violate no invariant.
+	if writes < 10*testSeeds || targets < 10*testSeeds {
+		t.Errorf("%d seeds made %d writes and %d changes of targets, want at least %d of each", testSeeds, writes, targets, 10*testSeeds)
+	}
+}
+
+func TestASeedHasOneTrace(t *testing.T) {
+	for seed := uint64(1); seed <= 2; seed++ {
+		first, second := inBubble(t, seed, drawEvents(seed)), inBubble(t, seed, drawEvents(seed))
+		for i := range min(len(first.lines), len(second.lines)) {
+			if first.lines[i] != second.lines[i] {
+				t.Fatalf("seed %d: line %d differs:\n%s\n%s", seed, i, first.lines[i], second.lines[i])
+			}
+		}
+		if first.hash != second.hash {
+			t.Fatalf("seed %d: the traces have %d and %d lines", seed, len(first.lines), len(second.lines))
+		}
+	}
+}
+
+// TestEveryKindOfEventIsDrawn checks that the fixed seeds contain each kind of event and each failure of Prometheus.
+func TestEveryKindOfEventIsDrawn(t *testing.T) {
+	var kinds [numEventKinds]int
+	var sources [numSourceFaults]int
+	for seed := uint64(1); seed <= testSeeds; seed++ {
+		for _, e := range drawEvents(seed) {
+			kinds[e.kind]++
+			if e.kind == sourceBreaks {
+				sources[1+e.value%(int(numSourceFaults)-1)]++
+			}
+		}
+	}
+	if i := slices.Index(kinds[:], 0); i >= 0 {
+		t.Errorf("no seed has the event %q", eventNames[i])
+	}
+	if i := slices.Index(sources[1:], 0); i >= 0 {
+		t.Errorf("in no seed Prometheus %s", sourceFaultNames[1+i])
+	}
+}
+
+// TestStory runs a fixed story: the load ends, the group gets its zero limits, the leader is killed, load returns, and the standby removes
+// the limits.
+func TestStory(t *testing.T) {
+	r := inBubble(t, 1, []event{
+		{second: 40, kind: loadChanges, which: 0, value: 0},
+		{second: 700, kind: replicaKilled, which: 0},
+		{second: 720, kind: loadChanges, which: 0, value: 4},
+	})
+	if r.violation != nil {
+		t.Fatalf("%s: %s", r.violation.invariant, r.violation.text)
+	}
+	zeroed := slices.IndexFunc(r.lines, func(l string) bool {
+		return strings.Contains(l, `NodePool llm-spot`) && strings.Contains(l, `-> "0"`)
+	})
+	lifted := slices.IndexFunc(r.lines, func(l string) bool {
+		return strings.Contains(l, `NodePool llm-spot`) && strings.Contains(l, `"0" -> "6"`)
+	})
+	scaled := slices.IndexFunc(r.lines, func(l string) bool { return strings.Contains(l, "KEDA scales chat from 0 to 1") })
+	if zeroed < 0 || lifted < zeroed || scaled < lifted {
+		t.Errorf("zero limit at line %d, removed at %d, scaled from zero at %d; want this order\n%s", zeroed, lifted, scaled,
+			strings.Join(r.lines, "\n"))
+	}
+}

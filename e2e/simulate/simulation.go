@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// simulation is one run. All of it happens in one goroutine, in the virtual time of a synctest bubble.
+type simulation struct {
+	seed   uint64
+	began  time.Time
+	now    time.Time
+	events []event
+
+	api       *apiServer
+	lease     lease
+	replicas  [2]*replica
+	fresh     *replica // a controller that starts at the end, for comparison
+	workloads []*workload
+	pools     []*pool
+	machines  map[string]*machine
+	claims    int
+	people    *people
+	faults    faults
+	lagUntil  [2]time.Time
+	check     *checker
+
+	lines []string // of the trace
+	hash  uint64
+}
+
+// result is the outcome of a run.
+type result struct {
+	hash      uint64 // of the trace
+	violation *violation
+	lines     []string
+	writes    int // of gpuscaler to NodePools and pods
+	targets   int // changes of targets
+}
+
+// run runs the events of a seed.
+func run(seed uint64, events []event) result {
+	s := &simulation{seed: seed, events: events, now: time.Now(), machines: map[string]*machine{}}
+	s.began = s.now
+	s.faults.refused = map[*pool]time.Time{}
+	s.api, s.check = newAPIServer(s), newChecker(s)
+	for i, group := range []string{"llm", "rank"} {
+		s.addPool(group, "spot", 20, 6+i)
+		s.addPool(group, "on-demand", 10, 6+i)
+	}
+	s.addWorkload(&workload{name: "chat", group: "llm", keda: true, load: 15})
+	s.addWorkload(&workload{name: "batch", group: "llm", keda: true})
+	s.addWorkload(&workload{name: "embed", group: "rank", min: 1, load: 25})
+	s.people = &people{sim: s, settings: settings{groups: [2]bool{true, true}}}
+	s.people.edit(func(o *settings) {
+		for i, w := range s.workloads {
+			o.bounds[i].min, o.bounds[i].max = w.min, 6
+		}
+	})
+	s.replicas = [2]*replica{newReplica(s, "replica-0"), newReplica(s, "replica-1")}
+	next := 0
+	for second := 0; second < runEnd && s.check.violation == nil; second++ {
+		for ; next < len(events) && events[next].second <= second; next++ {
+			s.happen(events[next])
+		}
+		s.phase(second)
+		s.second()
+		time.Sleep(s.began.Add(time.Duration(second+1) * time.Second).Sub(time.Now())) // virtual
+		s.now = time.Now()
+	}
+	return result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
+}
+
+// phase begins the parts of a run that follow the faults.
+func (s *simulation) phase(second int) {
+	switch second {
+	case faultsEnd:
+		s.endFaults()
+	case settled - 120:
+		s.fresh = newReplica(s, "fresh")
+		s.fresh.lease.holds = true
+	case settled:
+		s.check.converged()
+		s.fresh = nil
+		s.people.edit(func(o *settings) { o.groups = [2]bool{} })
+	case runEnd - 1:
+		s.check.restored()
+	}
+}
+
+// second runs one second of every process.
+func (s *simulation) second() {
+	for i, until := range s.lagUntil {
+		if !until.IsZero() && s.now.After(until) {
+			s.replicas[i].lag, s.lagUntil[i] = 0, time.Time{}
+		}
+	}
+	s.runDeployments()
+	s.runKarpenter()
+	for _, r := range s.replicas {
+		r.step()
+		s.now = time.Now() // a tick that waits for a write takes time
+	}
+	if s.fresh != nil {
+		s.fresh.lease.renewed = s.now
+		s.fresh.deliver()
+		s.fresh.load()
+		s.fresh.tick()
+	}
+	s.syncAutoscalers()
+	s.check.second()
+}
+
+// trace records a line of the course of the run.
+func (s *simulation) trace(format string, args ...any) {
+	line := fmt.Sprintf("%7.1fs %s", s.now.Sub(s.began).Seconds(), fmt.Sprintf(format, args...))
+	s.lines = append(s.lines, line)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %s", s.hash, line)
+	s.hash = h.Sum64()
+}
+
+// wrote is called after each write of a replica that the API server applied.
+func (s *simulation) wrote(r *replica, kind, name string, live, next *unstructured.Unstructured) {
+	if kind == kindNodePool {
+		s.trace("%s: NodePool %s: %s", r.name, name, difference(live, next))
+	} else {
+		s.trace("%s: pod %s: annotations %v", r.name, name, next.GetAnnotations())
+	}
+	s.check.wrote(r, kind, name, live, next)
+}
+
+// difference describes what a write changed in a NodePool.
+func difference(live, next *unstructured.Unstructured) (text string) {
+	before, after := ownedFields(live), ownedFields(next)
+	for _, path := range overridable {
+		if name := joined(path); before[name] != after[name] {
+			text += fmt.Sprintf("%s %s -> %s; ", name, before[name], after[name])
+		}
+	}
+	if text == "" {
+		return "record or owners"
+	}
+	return text
+}
+
+func (s *simulation) traceGroup(r *replica, g *engine.GroupRecord) {
+	s.trace("%s: group %s: %s, demand %d", r.name, g.Group.Name, g.Phase, g.Demand.Total())
+}
+
+// report prints a failing run: the seed, the events, the last lines of the trace, and the command that repeats it.
+func report(out io.Writer, seed uint64, events []event, r result) {
+	_, _ = fmt.Fprintf(out, "seed %d: violated: %s\n  %s\n  events:\n", seed, r.violation.invariant, r.violation.text)
+	for _, e := range events {
+		_, _ = fmt.Fprintf(out, "    %s\n", e)
+	}
+	_, _ = fmt.Fprintf(out, "  the last lines:\n")
+	for _, line := range r.lines[max(0, len(r.lines)-25):] {
+		_, _ = fmt.Fprintf(out, "    %s\n", line)
+	}
+	_, _ = fmt.Fprintf(out, "  repeat: cd e2e && go run ./simulate -seed %d\n", seed)
+}
