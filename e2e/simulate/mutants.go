@@ -7,7 +7,7 @@ type mutant struct {
 	file  string // relative to the root of the repository
 	old   string // occurs once in the file
 	new   string
-	seeds int // within which it must be found; 0: it is known not to be found
+	seeds int // within which it must be found; 0: within 100
 }
 
 var mutants = []mutant{
