@@ -16,8 +16,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// podTemplates contains the extended resources that each pod template requests, by the kind, namespace and name of its workload.
-type podTemplates map[templateKey][]gpupods.Amount
+// podTemplates contains what each pod template requests, by the kind, namespace and name of its workload.
+type podTemplates map[templateKey]podTemplate
+
+type podTemplate struct {
+	extended []gpupods.Amount
+	claims   bool // it claims devices by dynamic resource allocation
+}
 
 type templateKey struct{ kind, namespace, name string }
 
@@ -29,14 +34,26 @@ func (p podTemplates) add(u *unstructured.Unstructured) {
 	}
 	pod := &corev1.PodSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err == nil {
-		p[templateKey{u.GetKind(), u.GetNamespace(), u.GetName()}] = gpupods.ExtendedResources(pod)
+		p[templateKey{u.GetKind(), u.GetNamespace(), u.GetName()}] = podTemplate{gpupods.ExtendedResources(pod), len(gpupods.ClaimRefs(pod)) > 0}
 	}
 }
 
-// request returns how much of a resource one replica of a workload requests; known is false if its pod template was not read.
+func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
+	t, known = p[templateKey{w.Target.Kind, w.Key.Namespace, w.Target.Name}]
+	return t, known
+}
+
+// request returns how much of a resource one replica of a workload requests. known is false if its pod template was not read, or if it
+// claims devices, which may be of the resource.
 func (p podTemplates) request(w *scaling.Workload, resource string) (n int64, known bool) {
-	amounts, known := p[templateKey{w.Target.Kind, w.Key.Namespace, w.Target.Name}]
-	return gpupods.CountOf(amounts, resource), known
+	t, known := p.of(w)
+	return gpupods.CountOf(t.extended, resource), known && !t.claims
+}
+
+// claims reports whether the pods of a workload claim devices, as far as is known.
+func (p podTemplates) claims(w *scaling.Workload) bool {
+	t, _ := p.of(w)
+	return t.claims
 }
 
 // scaledResources are the kinds of workloads whose pod templates lint can read from a cluster.
@@ -62,7 +79,8 @@ func readTemplates(ctx context.Context, objects dynamic.Interface, policies *sto
 	return templates
 }
 
-// teams adds the findings about the limits of teams.
+// teams adds the findings about the limits of teams and about claims of devices.
 func (l *linted) teams(policies *store.Store, templates podTemplates) {
 	l.Findings = append(l.Findings, lint.TeamLimits(policies.Compiled(), policies.Platform(), templates.request)...)
+	l.Findings = append(l.Findings, lint.IgnoredClaims(policies.Compiled(), templates.claims)...)
 }

@@ -45,3 +45,36 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {nvidia
 		t.Errorf("minimums within the limit: %v\n%s", err, text)
 	}
 }
+
+func TestLintReportsThatKarpenterIgnoresClaims(t *testing.T) {
+	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: prod}
+spec:
+  teams: [{name: chat, namespaces: [team-chat], capacityGroups: [chat]}]
+  capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot}}]
+`)
+	policies := written(t, "policies.yaml", `apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: llama, namespace: team-chat}
+spec:
+  scaleTargetRef: {name: llama}
+  capacityGroup: chat
+  maxReplicas: 9
+  signals: [{name: queue, type: vllm, target: 10}]
+`)
+	objects := func(more string) string {
+		return written(t, "objects.yaml", `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llama, namespace: team-chat}
+spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
+`)
+	}
+	claims := ", resourceClaims: [{name: gpus, resourceClaimTemplateName: gpus}]"
+	for more, want := range map[string]bool{"": false, claims: true} {
+		text, _ := runLint(t, "--offline", "--objects", objects(more), platform, policies) // it also reports the missing NodePools
+		if !strings.Contains(text, "NodePoolMissing") || strings.Contains(text, "KarpenterIgnoresClaims") != want {
+			t.Errorf("pod template with %q: want the finding: %t\n%s", more, want, text)
+		}
+	}
+}
