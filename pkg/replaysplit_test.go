@@ -19,8 +19,8 @@ var evaluationPackages = []string{
 	"replay/tune", "replay/demo", "replay/decisions",
 }
 
-// evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that a user runs, and no part of
-// the controller.
+// evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that a user runs, and no part
+// of the controller.
 var evaluationCommands = []string{
 	"audit.go", "auditcluster.go",
 	"replay.go", "replaybench.go", "replayreport.go", "replayscenario.go", "spotbench.go", "tune.go", "demo.go",

@@ -32,7 +32,8 @@ func TestPollOnceReadsEachSourceOnceByTheTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policies := store.New(store.Options{Prepare: func(all []*policy.Compiled, platform *policy.Platform) { poller.SetPolicies(all, platform) }})
+	prepare := func(all []*policy.Compiled, platform *policy.Platform) { poller.SetPolicies(all, platform) }
+	policies := store.New(store.Options{Prepare: prepare})
 	report := policies.LoadFS(fstest.MapFS{"all.yaml": {Data: []byte(`apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig
 metadata: {name: test}
