@@ -71,7 +71,7 @@ func run(seed uint64, events []event) result {
 		}
 		s.phase(second)
 		s.second()
-		time.Sleep(s.began.Add(time.Duration(second+1) * time.Second).Sub(time.Now())) // virtual
+		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // virtual
 		s.now = time.Now()
 	}
 	return result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}

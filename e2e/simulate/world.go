@@ -28,7 +28,7 @@ const (
 type workload struct {
 	name, group string
 	keda        bool // KEDA scales it, from zero; else an HPA
-	min, max    int32
+	min         int32
 	load        float64 // length of its queue; the target is queuePerReplica
 	serial      int
 

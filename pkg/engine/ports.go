@@ -77,8 +77,8 @@ type ManagedHPA struct {
 // unknown, and no workload of a team with limits is scaled up.
 type Requests interface {
 	// Request returns how much of a resource the pods of one replica of a workload request. known is false if that cannot be determined,
-	// for example because the pod template cannot be read or a pod claims GPUs by dynamic resource allocation. pods is the sum of the known
-	// requests of the workload's existing pods.
+	// for example because the pod template cannot be read or a pod has a device claim whose devices cannot be counted. pods is the sum of
+	// the known requests of the workload's existing pods.
 	Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64)
 	// Unmanaged returns how much of a resource is requested by pods in the team's namespaces that belong to none of the workloads in of.
 	// The engine passes the same slice until the workloads change.

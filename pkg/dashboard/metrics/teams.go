@@ -27,7 +27,7 @@ var (
 	teamCut     = describe("team_cut_workloads", "Workloads of the team whose target the limit reduces.", perLimit)
 	teamUnknown = describe("team_unknown_workloads",
 		"Workloads of the team whose target cannot increase, because it is not known how much a replica requests: "+
-			"the pod template cannot be read, or the pods claim GPUs by dynamic resource allocation.", perLimit)
+			"the pod template cannot be read, or the pods have device claims whose devices cannot be counted.", perLimit)
 	teamFailing = describe("team_failing",
 		"1 while the division of the team's limits failed in the last tick: its targets do not change until they are too old to be served.",
 		perLimit[:1:1])
