@@ -23,7 +23,7 @@ var mutants = []mutant{
 	{what: "a target is served outside of new bounds until the next tick", file: "pkg/engine/entry.go",
 		old: "	if !s.superseded() {\n		return n", new: "	if true {\n		return n"},
 	{what: "the target of a deleted object is served for its successor", file: "pkg/engine/decisions.go",
-		old: "		case uid != s.view.UID:\n			return Served{}, ErrReplaced\n", new: ""},
+		old: "		case uid != s.view.UID:\n", new: "		case uid == \"\":\n"},
 	{what: "targets are served in mode hold", file: "pkg/engine/entry.go",
 		old: "case s.inForce.Mode == scaling.Hold || s.workload.Mode == scaling.Hold:", new: "case s.at.IsZero():"},
 	{what: "NodePools of removed groups are not restored", file: "pkg/engine/grouptick.go",

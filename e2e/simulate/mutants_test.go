@@ -44,7 +44,7 @@ func TestMutants(t *testing.T) {
 	chosen := regexp.MustCompile(os.Getenv("SIMULATE_MUTANTS"))
 	for _, m := range mutants {
 		if chosen.MatchString(m.what) {
-			m.run(t)
+			t.Run(m.what, m.run)
 		}
 	}
 }
