@@ -24,19 +24,23 @@ func conversations(t *testing.T) string {
 	return file
 }
 
-// readmePolicy writes the README's example policy to a file and returns its path.
+// readmePolicy writes the README's PlatformConfig and policy to a file and returns its path.
 func readmePolicy(t *testing.T) string {
 	t.Helper()
+	platform, err := os.ReadFile(platformOfTheReadme(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "readme.yaml")
 	for _, block := range blocks(t) {
-		if strings.Contains(block, "kind: ScalingPolicy") && strings.Contains(block, "kind: PlatformConfig") {
-			if err := os.WriteFile(path, []byte(block), 0o600); err != nil {
+		if strings.Contains(block, "kind: ScalingPolicy") {
+			if err := os.WriteFile(path, []byte(string(platform)+"---\n"+block), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return path
 		}
 	}
-	t.Fatal("the README has no block with a PlatformConfig and a ScalingPolicy")
+	t.Fatal("the README has no block with a ScalingPolicy")
 	return ""
 }
 

@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -73,7 +75,8 @@ func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 	validate(t, machine)
 
 	restrictedTeam(t)
-	queue(t, 37)
+	waiting := queue(t)
+	waiting.Store(37)
 	var hpa autoscalingv2.HorizontalPodAutoscaler
 	if err := yaml.UnmarshalStrict([]byte(block(t, "kind: HorizontalPodAutoscaler")), &hpa); err != nil {
 		t.Fatal(err)
@@ -85,17 +88,29 @@ func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), o) })
 	}
-	stack.Eventually(t, 2*time.Minute, "four replicas for a queue of 37 at 10", func(ctx context.Context) error {
+	replicas := func(ctx context.Context) (int32, error) {
 		var d appsv1.Deployment
-		if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(server), &d); err != nil {
-			return err
+		err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(server), &d)
+		return ptr.Deref(d.Spec.Replicas, 0), err
+	}
+	stack.Eventually(t, 2*time.Minute, "more replicas while 37 requests wait", func(ctx context.Context) error {
+		n, err := replicas(ctx)
+		if err == nil && n < 4 {
+			err = fmt.Errorf("%d replicas", n)
 		}
-		if *d.Spec.Replicas != 4 {
-			return fmt.Errorf("%d replicas", *d.Spec.Replicas)
-		}
-		return nil
+		return err
 	})
 	t.Logf("from helm install to four replicas: %s", time.Since(began).Round(time.Second))
+	waiting.Store(0)
+	time.Sleep(30 * time.Second) // two syncs of the HPA, and the polls before them
+	before, err := replicas(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(30 * time.Second)
+	if n, err := replicas(t.Context()); err != nil || n != before {
+		t.Errorf("no request waits, and there are %d replicas after %d: %v", n, before, err)
+	}
 	h.uninstall("gpuscaler", true)
 	stack.Eventually(t, 30*time.Second, "no object is left", func(context.Context) error {
 		if left := existing(t, objects); len(left) > 0 {
@@ -115,17 +130,22 @@ func restrictedTeam(t *testing.T) {
 	}
 }
 
-// queue serves the metric of a gateway to Prometheus.
-func queue(t *testing.T, waiting int) {
+// queue serves the metrics of a gateway to Prometheus: ten requests a second, and the returned number of waiting ones.
+func queue(t *testing.T) (waiting *atomic.Int64) {
 	t.Helper()
+	waiting = &atomic.Int64{}
+	began := time.Now()
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "inference_extension_flow_control_queue_size{namespace=\"team-chat\",inference_pool=\"llama-chat\"} %d\n", waiting)
+		const labels = `{namespace="team-chat",inference_pool="llama-chat"}`
+		fmt.Fprintf(w, "inference_extension_flow_control_queue_size%s %d\n", labels, waiting.Load())
+		fmt.Fprintf(w, "inference_objective_request_total%s %d\n", labels, 10*int(time.Since(began).Seconds()))
 	}))
 	t.Cleanup(gateway.Close)
 	if err := cluster.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: strings.TrimPrefix(gateway.URL, "http://"),
 		Labels: map[string]string{"job": "gateway"}}); err != nil {
 		t.Fatal(err)
 	}
+	return waiting
 }
 
 // The values in the helm commands of the README and of the guides exist.
