@@ -227,8 +227,9 @@ func (o *reportOptions) period(now time.Time) (p cost.Period, err error) {
 	return p, nil
 }
 
-// stepFor returns a step that divides the duration into at most about two thousand points. A step below five minutes is used only for the
-// last three hours: if a step is shorter than two scrape intervals, some points have no sample, which looks like a missing GPU.
+// stepFor returns the step of a report over the given duration. It is two minutes for up to three hours, and otherwise the shortest of 5,
+// 10, 15 and 30 minutes with at most 2,100 points, or else an hour. Longer reports have no step below five minutes: if a step is shorter
+// than two scrape intervals, some points have no sample, which looks like a missing GPU.
 func stepFor(since time.Duration) time.Duration {
 	if since <= 3*time.Hour {
 		return 2 * time.Minute

@@ -34,7 +34,7 @@ type Forecast struct {
 	Hours    float64  `json:"hours"`             // replayed time, at the end of the period
 	Requests int64    `json:"requests"`          // replayed requests
 	Policy   string   `json:"policy"`            // policy of gpuscaler in the replay
-	Cost     float64  `json:"gpuscalerPerMonth"` // $ of gpuscaler
+	Cost     float64  `json:"gpuscalerPerMonth"` // $ that the workload would cost with gpuscaler
 	OnTime   float64  `json:"gpuscalerOnTime"`   // share of requests on time with gpuscaler
 	MeetsSLO bool     `json:"gpuscalerMeetsSLO"` // OnTime is at least the share of the SLO
 	Measured *float64 `json:"measuredPerMonth"`  // $ of the present autoscaler in the same time; null if it is unknown

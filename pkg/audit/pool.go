@@ -17,7 +17,7 @@ type poolAccount struct {
 	priced bool
 }
 
-// account returns the GPU time of a pool that no pod held.
+// poolAccount returns the GPU time of a pool that no pod held.
 func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 	out.priced = p.PriceFrom != ""
 	step := s.Step / 3600
@@ -52,7 +52,7 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 		}
 	}
 	for k := range s.Workloads {
-		if len(s.Workloads[k].Held) == 0 { // its pods can be in this pool
+		if len(s.Workloads[k].Held) == 0 { // not known: its pods can be in this pool
 			return math.NaN()
 		}
 		add(s.Workloads[k].Held)

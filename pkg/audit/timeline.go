@@ -39,7 +39,7 @@ func (r *Report) Timeline(l *Line, buckets int) Timeline {
 	return out
 }
 
-// means returns the mean of the known values of each bucket.
+// means returns the mean of the known values of each bucket. A bucket without one has the mean of the bucket before it, or 0.
 func means(steps, width int, of func(i int) float64) (out []float64) {
 	last := 0.0
 	for from := 0; from < steps; from += width {

@@ -13,7 +13,7 @@ const (
 	// protection ends by itself.
 	minShield = 30 * time.Minute
 	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that scale-in packing
-	// sets, so this pod is deleted first.
+	// sets, so a ReplicaSet deletes this pod before those. Only pods that a move to spot replaces have a lower cost.
 	noticeCost = "-100"
 	// repeatInterval is the time after which a write is repeated if no observation shows it.
 	repeatInterval = 10 * time.Second

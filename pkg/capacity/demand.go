@@ -91,8 +91,8 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 
 // claimCount counts the workloads and pods that claim devices by dynamic resource allocation, and that make the demand unknown. There are
 // two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet. The devices of the second kind are part of
-// the demand, but by default Karpenter launches no node for such pods. They are therefore no evidence about spot, and a limit that waits
-// for that evidence would never be removed.
+// the demand, but by default Karpenter launches no node for such pods. That such a pod waits therefore does not show whether spot has
+// capacity. If the demand counted as known, a limit that stays until pods have waited for spot would never be removed.
 type claimCount struct {
 	first string
 	count int

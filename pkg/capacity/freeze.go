@@ -18,7 +18,7 @@ const (
 	freezeInUse = time.Hour
 	// maxFreeze is the longest duration of a freeze entry. If gpuscaler crashes, Karpenter can consolidate again when the entry ends.
 	maxFreeze = 2 * time.Hour
-	// freezeRenewal is how long before its end an entry is written again.
+	// freezeRenewal: a freeze entry that ends within this time gets a later end, if a rule needs it for longer.
 	freezeRenewal = 5 * time.Minute
 	// freezeHandover is how long a freeze overlaps with the protection before it and after it. Weights and budgets may be fields of
 	// different NodePools, which cannot be written in one request, and a write may fail. During a gap of a second, Karpenter can choose

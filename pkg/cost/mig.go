@@ -20,7 +20,7 @@ type profile struct {
 // migModel is a GPU model that supports MIG. Variants with the same name differ in their memory.
 type migModel struct {
 	name      string
-	memoryMiB float64 // maximum of this variant
+	memoryMiB float64 // a GPU of this model with at most this memory is this variant
 	compute   int
 	profiles  []profile
 }

@@ -18,7 +18,7 @@ type Memory interface {
 type SavedModel struct {
 	Key      scaling.Key
 	Target   scaling.Target // a model of another scale target is not restored
-	Work     scaling.Work   // a model of other work is not restored
+	Work     scaling.Work   // what the policy measured; if it measures something else now, such as tokens, the model is not restored
 	At       time.Time      // of the last observation
 	Observed time.Duration  // time with evidence
 	Data     []byte         // result of objective.Model.AppendBinary

@@ -80,7 +80,8 @@ type (
 
 // StreamMetricSpec sends the specs when the stream opens, and again when KEDA requests them although they were streamed. The specs never
 // change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the specs while gpuscaler is unavailable. If KEDA
-// has no spec for one trigger, it returns an error for every metric of the ScaledObject, including the trigger that mirrors the queue.
+// has no spec for one trigger, it returns an error for every metric of the ScaledObject. Then the other triggers cannot scale either, for
+// example the one on the queue that replaces gpuscaler while it is unavailable (see package migrate).
 func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream specStream) error {
 	again, forget := s.lost.listen(ref)
 	defer forget()

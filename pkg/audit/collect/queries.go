@@ -35,7 +35,8 @@ func (r *reader) metric(name string, pairs ...string) string {
 	return (&parser.VectorSelector{LabelMatchers: all}).String()
 }
 
-// original returns an expression whose labels namespace and pod are those of the exporter, where Prometheus renamed them.
+// original returns an expression in which the labels namespace and pod have the values that the exporter wrote. Where Prometheus stored
+// them as exported_namespace and exported_pod, it copies them back.
 func (r *reader) original(expr string) string {
 	for _, label := range []string{"namespace", "pod"} {
 		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "exported_%s", "(.+)")`, expr, label, label)
@@ -43,7 +44,7 @@ func (r *reader) original(expr string) string {
 	return expr
 }
 
-// owner adds the label workload to an expression with the label pod.
+// owner adds workloadLabel to an expression with the label pod: the name of the workload that the pod belongs to.
 func owner(expr string) string {
 	for _, pattern := range []string{"(.+)-[0-9]+", "(.+)-" + safe + "{1,10}-" + safe + "{5}"} {
 		expr = fmt.Sprintf(`label_replace(%s, "%s", "$1", "pod", "%s")`, expr, workloadLabel, pattern)

@@ -130,7 +130,7 @@ func wastes(r *audit.Report) picture.Table {
 	return t
 }
 
-// notes returns sentences about the figures.
+// notes returns the text below the tables: how the figures of gpuscaler were simulated, and the notes of the report.
 func notes(r *audit.Report) (out []string) {
 	if r.Total.Replayed > 0 {
 		out = append(out, "The figures of gpuscaler are simulated: the traffic of the end of the period, with one signal on requests in flight "+

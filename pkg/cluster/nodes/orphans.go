@@ -38,7 +38,7 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 		return v.pools, nil
 	}
 	maps.DeleteFunc(n.views, func(g *capacity.Group, view *groupView) bool {
-		return view.nodesVersion != n.version && !slices.Contains(groups, g) // of a former PlatformConfig
+		return view.nodesVersion != n.version && !slices.Contains(groups, g) // out of date, and its group is not in the PlatformConfig in force
 	})
 	*v = orphanView{workloadsVersion: w.Version(), nodesVersion: n.version, groups: groups, workloads: workloads, valid: true}
 	for name, p := range n.pools {

@@ -88,7 +88,8 @@ func details(b *cost.Bill) (out []string) {
 	return out
 }
 
-// groups returns the tables by team, namespace, workload and machine. Rows beyond limit are combined into one row.
+// groups returns the tables by team, namespace, workload, instance type, capacity type and use. Rows beyond limit are combined into one
+// row.
 func groups(b *cost.Bill, limit int) (all []picture.Table) {
 	for _, g := range []struct {
 		title, name string

@@ -72,7 +72,9 @@ type Store struct {
 	holds             holder
 	objects           map[objectKey]*object
 	carriers          map[scaling.Key]objectKey // the object that carries a policy
-	owners            map[targetKey]string      // the policy in the same namespace that decides for a target, as published last
+	// owners has the policy that decides for each target. It is set when policies are published, and when an object claims a target that no
+	// policy decides for.
+	owners map[targetKey]string
 	// status contains the status of each document by Status.Document, or by file if the file cannot be read. It has no entry for a document
 	// that is in force without a problem.
 	status   map[string]Status

@@ -13,7 +13,7 @@ func (s *Search) evolutionRuns() int { return max(s.Least, evolutionRunsPerKnob*
 func (s *Search) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
 // evolve runs the differential evolution: a mutant replaces its member of the population if it is better. It ends after evolutionRuns runs,
-// or after several rounds without a new setting.
+// or after five rounds in a row in which every generated setting had been run before.
 func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	size, most := s.size(), len(s.order)+s.evolutionRuns()

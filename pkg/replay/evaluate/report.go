@@ -102,7 +102,7 @@ type WorkloadRun struct {
 // Load holds the results of one workload.
 type Load struct {
 	Settings []Setting `json:"settings,omitempty"`
-	Tried    int       `json:"settingsTried,omitempty"` // runs of the tuning
+	Tried    int       `json:"settingsTried,omitempty"` // settings that the tuning ran; 0: not tuned
 
 	MeetsSLO       bool     `json:"meetsSLO"`                 // onTime is at least the SLO's share
 	OnTime         float64  `json:"onTime"`                   // share of requests that waited at most the SLO's wait

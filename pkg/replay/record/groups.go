@@ -131,7 +131,8 @@ func seen(o *capacity.Observation, f func(part string, text json.RawMessage)) er
 	return failed
 }
 
-// size decodes the part "whole" of an observation. It sets the lengths of the lists and keeps their existing elements.
+// size decodes the part "whole" of an observation: its fields that are not lists, and the lengths of the lists, whose existing elements it
+// keeps.
 func size(o *capacity.Observation, text json.RawMessage) error {
 	var w whole
 	if err := json.Unmarshal(text, &w); err != nil {

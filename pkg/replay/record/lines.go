@@ -33,7 +33,7 @@ type line struct {
 
 	Workloads []entry  `json:"w,omitempty"`
 	Unseen    []string `json:"unseen,omitempty"` // not decided in this tick, because the cluster cache did not have them
-	Gone      []string `json:"gone,omitempty"`   // removed from the decisions with their state
+	Gone      []string `json:"gone,omitempty"`   // have no decision any more; the reader drops their state
 
 	Groups     []groupEntry `json:"g,omitempty"`
 	GroupsGone []string     `json:"ggone,omitempty"` // not decided in this tick; their state is dropped

@@ -18,7 +18,7 @@ const (
 	lose                 // a spot node is lost
 	provide              // the provisioner processes pending replicas
 	disrupt              // the disruption loop searches for nodes to remove
-	validate             // a removal is validated
+	validate             // a planned removal of nodes is checked again, and carried out if it is still valid
 	retire               // the termination of a node ends
 	sample               // the series record a point
 )

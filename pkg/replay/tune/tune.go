@@ -30,16 +30,16 @@ const nextLateShare, nextCostFactor = 0.9, 1.05
 type Result struct {
 	Policy  string  `json:"policy"`
 	Tried   int     `json:"settingsTried"`
-	Checked int     `json:"settingsChecked"` // on the second part
-	Chosen  bool    `json:"chosen"`          // settings meet the SLO on the first two parts
-	Found   bool    `json:"found"`           // the chosen settings meet it on the third part too
+	Checked int     `json:"settingsChecked"` // settings that were run on the choice part
+	Chosen  bool    `json:"chosen"`          // settings meet the SLO on the search part and the choice part
+	Found   bool    `json:"found"`           // the chosen settings also meet it on the report part
 	Changes []Knob  `json:"knobs"`
 	Search  Part    `json:"searched"`
 	Choose  Part    `json:"choice"`
 	Report  Part    `json:"report"`
 	SLO     float64 `json:"sloShare"`
 	Wait    float64 `json:"sloWaitSeconds"`
-	Checks  []Check `json:"checks"` // on the second part, in order
+	Checks  []Check `json:"checks"` // on the choice part, in order
 	knobs   []evaluate.Knob
 	best    []float64
 }
@@ -57,7 +57,7 @@ type Check struct {
 	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests
 	ChoiceCost     float64 `json:"choiceCost"`
 	ChoiceOnTime   float64 `json:"choiceOnTime"`
-	Meets          bool    `json:"meetsSLO"` // also on the second part
+	Meets          bool    `json:"meetsSLO"` // also on the choice part
 }
 
 // Parts are the three parts of the traffic, in the order of time, with the same policy.

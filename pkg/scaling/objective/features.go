@@ -68,7 +68,7 @@ type features struct {
 	Need   float64
 	Level  [levels]float64
 	Square [levels]float64 // mean square of the need above the level, relative to the level
-	Recent [levels]peak    // of Level, within a cold start
+	Recent [levels]peak    // greatest Level of the last cold start
 	Trend  peak
 	Hold   [holds]peak // of Need
 

@@ -30,7 +30,7 @@ type saved struct {
 	Measured bool      // arrivals were measured since the model was created
 	Base     float64   // latency without queue, seconds
 	Inflow   float64   // slow mean of the measured arrivals
-	Outflow  float64   // slow mean of the arrivals according to queue and throughput
+	Outflow  float64   // slow mean of throughput plus growth of the queue; compared with Inflow to detect a wrong measurement
 	Capacity capacity
 	Cold     coldStarts
 	F        features

@@ -18,7 +18,7 @@ var ownerLabels = []struct{ namespace, pod string }{
 // `pod` is the exporter itself, and the pod that uses the GPU is in exported_pod.
 var dcgmLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
-	{"pod_namespace", "pod_name"}, // --use-old-namespace
+	{"pod_namespace", "pod_name"}, // the DCGM exporter with --use-old-namespace
 	{"exported_namespace", "exported_pod_name"},
 	{"namespace", "pod"},
 	{"k8s_namespace_name", "k8s_pod_name"},
