@@ -230,6 +230,8 @@ func serveMetrics(t *testing.T, s *stack.Stack) {
 		elapsed := time.Since(began)
 		at := time.Now().Add(-max(0, pastMetrics-60*elapsed)).UnixMilli()
 		fmt.Fprintf(w, `inference_extension_flow_control_queue_size{namespace="team-chat",inference_pool="llama-chat"} 12
+# TYPE inference_objective_request_total counter
+inference_objective_request_total{namespace="team-chat",inference_pool="llama-chat"} %[1]d
 # TYPE gateway_requests_total counter
 gateway_requests_total{namespace="team-chat"} %[1]d
 DCGM_FI_PROF_GR_ENGINE_ACTIVE%[2]s 0.5 %[3]d
@@ -245,32 +247,32 @@ DCGM_FI_DEV_FB_FREE%[2]s 25000 %[3]d
 	}
 }
 
-// install runs gpuscaler with the policy of README.md.
+// install runs gpuscaler with the PlatformConfig and the policy of README.md.
 func install(ctx context.Context, t *testing.T, s *stack.Stack) *controller.Controller {
 	t.Helper()
 	policies := controller.Policies{Dir: filepath.Join(s.Dir, "policies")}
 	if err := os.MkdirAll(policies.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	platform := controller.Platform(fmt.Sprintf(`cluster: prod
-dataSources: [{name: prom, type: prometheus, default: true, address: %q}]
-queries:
-- name: gateway-queue
-  source: prom
-  query: "sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size)"
-  workloadLabel: inference_pool
-`, s.Prometheus.URL))
-	written := 0
+	written := map[string]bool{}
 	for _, b := range blocks(t, "yaml") {
-		if strings.HasPrefix(b.text, "# llama-chat.yaml\n") {
-			written++
-			if err := policies.Put("llama-chat", b.text); err != nil {
-				t.Fatal(err)
-			}
+		name, text := "llama-chat", b.text
+		switch first, rest, _ := strings.Cut(b.text, "\n"); {
+		case b.page == "README.md" && first == "# values.yaml":
+			_, spec, _ := strings.Cut(rest, "\n") // the first line is the key platform
+			spec = strings.ReplaceAll("\n"+spec, "\n  ", "\n")
+			name, text = "platform", controller.Platform(strings.Replace(spec, "http://prometheus.monitoring.svc:9090", s.Prometheus.URL, 1))
+		case b.page == "README.md" && first == "# llama-chat.yaml":
+		default:
+			continue
+		}
+		written[name] = true
+		if err := policies.Put(name, text); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if err := policies.Put("platform", platform); err != nil || written != 1 {
-		t.Fatalf("%d policies in README.md (%v)", written, err)
+	if len(written) != 2 {
+		t.Fatalf("README.md has blocks for %v", written)
 	}
 	c, err := controller.Up(ctx, s, controller.Options{})
 	if err != nil {
