@@ -36,7 +36,8 @@ var healthy = input{
 
 	"gpuscaler_policy_degraded" + chat: "0x300", "gpuscaler_policy_target_not_found" + chat: "0x300",
 	"gpuscaler_target_replicas" + chat: "3x300", "gpuscaler_current_replicas" + chat: "3x300",
-	"gpuscaler_pending_replicas" + chat: "0x300", "gpuscaler_loading_replicas" + chat: "0x300",
+	"gpuscaler_objective_missing_replicas" + chat: "0x300",
+	"gpuscaler_pending_replicas" + chat:           "0x300", "gpuscaler_loading_replicas" + chat: "0x300",
 	"gpuscaler_decision_timestamp_seconds" + chat:                                   "0+60x300",
 	`gpuscaler_policy_document{document="chat",file="chat.yaml",state="InForce"}`:   "1x300",
 	`gpuscaler_source_polls_total{source="prom",poll="query",result="ok"}`:          "0+4x300",
@@ -95,6 +96,7 @@ var faults = []struct {
 	{"ClockSkewed", 68, 72, map[string]string{`gpuscaler_source_clock_skew_seconds{source="prom",poll="query"}`: "0x60 -45x240"}, nil},
 	{"TargetNotFound", 68, 72, map[string]string{"gpuscaler_policy_target_not_found" + chat: "0x60 1x240"}, nil},
 	{"TargetNotApplied", 70, 80, map[string]string{"gpuscaler_target_replicas" + chat: "3x60 5x240"}, nil},
+	{"ObjectiveNotAttainable", 85, 95, map[string]string{"gpuscaler_objective_missing_replicas" + chat: "0x60 2x240"}, nil},
 	{"ReplicasNotReady", 80, 97, map[string]string{"gpuscaler_pending_replicas" + chat: "0x60 2x240"}, nil},
 	{"ReplicasCrashing", 68, 72, map[string]string{"gpuscaler_crashing_replicas" + chat: "0x60 2x240"}, nil},
 	{"PodsRejected", 68, 72, map[string]string{

@@ -49,3 +49,9 @@ func sendSafePolicy(r *engine.Record, send func(float64, ...string)) {
 		send(1, safeReasons[p.Safe])
 	}
 }
+
+func sendMissing(r *engine.Record, send func(float64, ...string)) {
+	if p := r.Decision.Plan; p != nil {
+		send(float64(max(-p.Added[objective.TermLimits], 0)))
+	}
+}

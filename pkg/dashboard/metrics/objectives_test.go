@@ -24,7 +24,7 @@ func (r *oneRecord) CopyRecord(_ scaling.Key, out *engine.Record) bool {
 // What was learned is exported, and nothing is exported that was not observed.
 func TestWhatWasLearnedIsExported(t *testing.T) {
 	names := []string{"gpuscaler_learned_capacity", "gpuscaler_cold_start_seconds", "gpuscaler_slo_attained_ratio",
-		"gpuscaler_late_budget_left_ratio", "gpuscaler_objective_safe_policy"}
+		"gpuscaler_late_budget_left_ratio", "gpuscaler_objective_safe_policy", "gpuscaler_objective_missing_replicas"}
 	r := &oneRecord{At: time.Unix(1, 0), Workload: scaling.Workload{Key: scaling.Key{Namespace: "team-chat", Name: "llama"},
 		Policy: &scaling.Policy{Objective: &objective.Objective{Percentile: 99}}}}
 	c := allOf(NewPolicyCollectors(r))
@@ -34,6 +34,7 @@ func TestWhatWasLearnedIsExported(t *testing.T) {
 	r.Learned = &objective.Learned{Capacity: objective.Distribution{P50: 1.2}, ColdStart: objective.Distribution{P50: 70, P95: 110, Count: 3},
 		Attained: 0.993, Budget: 0.3, Observed: time.Hour}
 	r.Decision.Plan = &objective.Plan{Safe: objective.FeedbackFails}
+	r.Decision.Plan.Added[objective.TermLimits] = -3
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP gpuscaler_cold_start_seconds Quantiles of the observed time from a decision to a ready replica, by phase; total is the whole time.
 # TYPE gpuscaler_cold_start_seconds gauge
@@ -42,13 +43,16 @@ gpuscaler_cold_start_seconds{namespace="team-chat",phase="total",policy="llama",
 # HELP gpuscaler_learned_capacity Work per second that one replica serves, as learned for the objective of the policy (median).
 # TYPE gpuscaler_learned_capacity gauge
 gpuscaler_learned_capacity{namespace="team-chat",policy="llama"} 1.2
+# HELP gpuscaler_objective_missing_replicas Replicas that the objective of the policy needs above its limits, such as maxReplicas.
+# TYPE gpuscaler_objective_missing_replicas gauge
+gpuscaler_objective_missing_replicas{namespace="team-chat",policy="llama"} 3
 # HELP gpuscaler_slo_attained_ratio Share of the work that met the objective of the policy, over its window; absent until work was observed.
 # TYPE gpuscaler_slo_attained_ratio gauge
 gpuscaler_slo_attained_ratio{namespace="team-chat",policy="llama"} 0.993
-`), names[0], names[1], names[2]); err != nil {
+`), names[0], names[1], names[2], names[5]); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(c, names...); n != 6 {
-		t.Errorf("%d series, want 6", n)
+	if n := testutil.CollectAndCount(c, names...); n != 7 {
+		t.Errorf("%d series, want 7", n)
 	}
 }

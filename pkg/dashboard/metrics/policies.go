@@ -80,6 +80,8 @@ var (
 			"observed.", perPolicy), sendAttained},
 		{describe("late_budget_left_ratio", "Share of the late work that the objective allows over its window and that is left.", perPolicy),
 			sendBudget},
+		{describe("objective_missing_replicas", "Replicas that the objective of the policy needs above its limits, such as maxReplicas.",
+			perPolicy), sendMissing},
 		{describe("objective_safe_policy", "1 while the safe policy decides for an objective, by reason: too-little-load, capacity-unknown, "+
 			"evidence-missing, or slo-missed with the greatest margin.", append(perPolicy[:2:2], "reason")), sendSafePolicy},
 	}
