@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"testing/fstest"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
@@ -95,7 +93,8 @@ func (r *replica) start() {
 	claims := deviceclaims.New(changed)
 	r.cache.SetClaims(claims.Count)
 	r.nodes = nodes.New(nodes.Options{
-		Workloads: workloads{r.cache}, WorkloadsSynced: func() bool { return true }, Groups: r.policies, Claims: claims, Log: r.log,
+		Workloads: cluster.NodeWorkloads{Cache: r.cache}, WorkloadsSynced: func() bool { return true }, Groups: r.policies,
+		Claims: claims, Log: r.log,
 		Buffers: buffers.New(buffers.Options{
 			Allowed:   func(context.Context, string) (bool, error) { return false, nil },
 			Requested: func() bool { return false }, Changed: changed, Log: r.log,
@@ -204,101 +203,6 @@ func (r *replica) load() {
 	}
 }
 
-// deliver passes the changes of objects to the caches, as informers do. A watch of a slow connection lags behind.
-func (r *replica) deliver() {
-	for now := r.sim.now; r.cursor < len(r.sim.api.log) && !now.Before(r.cut); r.cursor++ {
-		v := &r.sim.api.log[r.cursor]
-		if v.at.Add(r.lag).After(now) {
-			return
-		}
-		r.show(v)
-	}
-}
-
-func trimmed[T any](object any, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return object.(T)
-}
-
-// show stores one version of an object in the cache of its kind, after the transform of its informer.
-func (r *replica) show(v *version) {
-	key := v.kind + " " + v.name
-	old := r.shown[key]
-	delete(r.shown, key)
-	if !v.deleted {
-		r.seen[key] = string(v.object.GetUID())
-	} else {
-		delete(r.seen, key)
-	}
-	switch o := v.object.(type) {
-	case *appsv1.Deployment:
-		t := trimmed[*cache.Target](cache.TrimDeployment(o))
-		if v.deleted {
-			r.cache.DropTarget(t.Ref)
-			return
-		}
-		r.cache.PutTarget(t)
-	case *corev1.Pod:
-		if v.deleted {
-			r.cache.DropPod(o.Namespace, o.Name)
-			return
-		}
-		r.cache.PutPod(trimmed[*cache.Pod](cache.TrimPod(o)))
-	case *corev1.Node:
-		if v.deleted {
-			r.nodes.DeleteNode(o.Name)
-			return
-		}
-		node := trimmed[*nodes.Node](nodes.TrimNode(o))
-		before, _ := old.(*nodes.Node)
-		r.nodes.PutNode(before, node)
-		r.shown[key] = node
-	case *unstructured.Unstructured:
-		r.showUnstructured(v, o, old)
-	default:
-		r.showHPA(v, old)
-	}
-}
-
-func (r *replica) showHPA(v *version, old any) {
-	h := trimmed[*cache.HPA](cache.TrimHPA(v.object))
-	if v.deleted {
-		r.cache.DropHPA(h)
-		return
-	}
-	before, _ := old.(*cache.HPA)
-	r.cache.PutHPA(before, h)
-	r.shown[v.kind+" "+v.name] = h
-}
-
-func (r *replica) showUnstructured(v *version, u *unstructured.Unstructured, old any) {
-	switch v.kind {
-	case kindNodePool:
-		if v.deleted {
-			r.nodes.DeleteNodePool(u.GetName())
-			return
-		}
-		r.nodes.PutNodePool(u)
-	case kindNodeClaim:
-		if v.deleted {
-			r.nodes.DeleteNodeClaim(karpenter.DecodeNodeClaim(u))
-			return
-		}
-		r.nodes.PutNodeClaim(karpenter.DecodeNodeClaim(u))
-	case kindScaledObject:
-		s := trimmed[*cache.ScaledObject](cache.TrimScaledObject(u))
-		if v.deleted {
-			r.cache.DropScaledObject(s)
-			return
-		}
-		before, _ := old.(*cache.ScaledObject)
-		r.cache.PutScaledObject(before, s)
-		r.shown[v.kind+" "+v.name] = s
-	}
-}
-
 func (r *replica) sendDelayed() {
 	due := r.pending
 	r.pending = nil
@@ -365,39 +269,6 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	send()
 	close(done)
 	return done
-}
-
-// workloads implements nodes.Workloads by the product's cache, as package cluster does.
-type workloads struct{ *cache.Cache }
-
-func (w workloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bool) {
-	found := w.TargetOf(work)
-	if found == nil {
-		return t, false
-	}
-	return nodes.Target{
-		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, Extended: w.ExtendedOf(work),
-		PerPod: found.PerPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.Rejection.Kind != "",
-	}, true
-}
-
-func (w workloads) TargetPods(work *scaling.Workload) (list []nodes.Pod) {
-	if w.TargetOf(work) == nil {
-		return nil
-	}
-	for _, p := range w.PodsOf(work) {
-		list = append(list, p)
-	}
-	return list
-}
-
-func (w workloads) GPUPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.GPUPods()) }
-func (w workloads) AllPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.AllPods()) }
-
-func asNodePods(pods iter.Seq[*cache.Pod]) iter.Seq[nodes.Pod] {
-	return func(yield func(nodes.Pod) bool) {
-		pods(func(p *cache.Pod) bool { return yield(p) })
-	}
 }
 
 // served returns the target that the replica serves to HPAs, by the code of the external metrics API.

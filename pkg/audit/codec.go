@@ -71,7 +71,7 @@ func ReadSnapshot(name string, r io.Reader) (*Snapshot, error) {
 		return nil, fmt.Errorf("snapshot %s: %w", name, err)
 	}
 	if len(text) > maxBytes {
-		return nil, fmt.Errorf("snapshot %s: more than %d MiB: export fewer namespaces or a longer --step", name, maxBytes>>20)
+		return nil, fmt.Errorf("snapshot %s: more than %d MiB: export a shorter --since or a longer --step", name, maxBytes>>20)
 	}
 	var head struct {
 		Schema string `json:"schema"`
@@ -88,7 +88,7 @@ func ReadSnapshot(name string, r io.Reader) (*Snapshot, error) {
 		return nil, fmt.Errorf("snapshot %s: the file is truncated after %d bytes: export it again", name, len(text))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("snapshot %s: %w", name, err)
+		return nil, fmt.Errorf("snapshot %s: this is not a file that gpuscaler audit --export FILE wrote: %w", name, err)
 	}
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("snapshot %s: %w", name, err)

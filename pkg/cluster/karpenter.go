@@ -67,7 +67,7 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 		Allowed: n.allowed, Requested: n.requestsBuffers, Changed: changed, Log: c.log,
 	})
 	n.Cache = nodes.New(nodes.Options{
-		Workloads: nodeWorkloads{c.cache}, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
+		Workloads: NodeWorkloads{c.cache}, WorkloadsSynced: c.synced.Load, Groups: c.options.Groups, Hourly: c.options.Hourly,
 		ReadSchema: c.readSchema, BetaServed: n.betaServed, Buffers: n.buffers, Claims: n.claims, Log: c.log,
 	})
 	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.writes, Log: c.log}

@@ -9,14 +9,15 @@ import (
 )
 
 var (
-	_ nodes.Workloads = nodeWorkloads{}
+	_ nodes.Workloads = NodeWorkloads{}
 	_ nodes.Pod       = (*cache.Pod)(nil)
 )
 
-// nodeWorkloads lets package nodes read the cache of scale targets and pods.
-type nodeWorkloads struct{ *cache.Cache }
+// NodeWorkloads lets package nodes read the cache of scale targets and pods.
+type NodeWorkloads struct{ *cache.Cache }
 
-func (w nodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bool) {
+// NodeTarget returns the scale target of a workload and what each of its pods requests.
+func (w NodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bool) {
 	found := w.TargetOf(work)
 	if found == nil {
 		return t, false
@@ -27,7 +28,8 @@ func (w nodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bo
 	}, true
 }
 
-func (w nodeWorkloads) TargetPods(work *scaling.Workload) []nodes.Pod {
+// TargetPods returns the pods of a workload's scale target, and none if the cache does not have that target.
+func (w NodeWorkloads) TargetPods(work *scaling.Workload) []nodes.Pod {
 	if w.TargetOf(work) == nil {
 		return nil
 	}
@@ -39,9 +41,11 @@ func (w nodeWorkloads) TargetPods(work *scaling.Workload) []nodes.Pod {
 	return list
 }
 
-func (w nodeWorkloads) GPUPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.GPUPods()) }
+// GPUPods returns all pods that request GPUs.
+func (w NodeWorkloads) GPUPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.GPUPods()) }
 
-func (w nodeWorkloads) AllPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.AllPods()) }
+// AllPods returns all pods in the cache.
+func (w NodeWorkloads) AllPods() iter.Seq[nodes.Pod] { return asNodePods(w.Cache.AllPods()) }
 
 func asNodePods(pods iter.Seq[*cache.Pod]) iter.Seq[nodes.Pod] {
 	return func(yield func(nodes.Pod) bool) {
