@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -12,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 )
 
 const (
 	takenDuration      = 30 * time.Second // of the Lease that a command holds
 	takenRenewInterval = 10 * time.Second // a third of takenDuration
+	takenRetryInterval = 2 * time.Second  // after a renewal that failed
 )
 
 // Taking takes the controller's Lease for a command, so that no replica leads while the command works.
@@ -61,26 +64,50 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 	}, nil
 }
 
+// renew renews the Lease until ctx ends. The Lease is lost if another replica holds it, or if renewals failed for two thirds of its duration.
 func (t Taking) renew(ctx context.Context, lost func()) {
+	renewed, pause := time.Now(), takenRenewInterval // I/O edge: the validity of the Lease
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(takenRenewInterval): // I/O edge: paces the renewal of the Lease
+		case <-time.After(pause): // I/O edge: paces the renewal of the Lease
 		}
-		if _, err := t.write(ctx, false); err != nil && ctx.Err() == nil {
+		_, err := t.write(ctx, false)
+		switch now := time.Now(); { // I/O edge: the validity of the Lease
+		case err == nil:
+			renewed, pause = now, takenRenewInterval
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errOtherHolder), now.Sub(renewed) >= takenDuration-takenRenewInterval:
 			t.Log.Error("the Lease was lost; stopping", "lease", t.Lease.String(), "error", err)
 			lost()
 			return
+		default:
+			t.Log.Warn("the Lease was not renewed; trying again", "lease", t.Lease.String(), "error", err)
+			pause = takenRetryInterval
 		}
 	}
 }
 
-// write makes this command the holder and returns the Lease as it was before. Without force, another holder is an error.
+// errOtherHolder is the error of write if another replica holds the Lease.
+var errOtherHolder = errors.New("another replica is the holder")
+
+// write makes this command the holder and returns the Lease as it was before. Without force, another holder is an error. It tries again
+// if a replica writes the Lease at the same time, as a leader does every few seconds.
 func (t Taking) write(ctx context.Context, force bool) (before *coordinationv1.Lease, err error) {
-	leases := t.Client.CoordinationV1().Leases(t.Lease.Namespace)
 	ctx, cancel := context.WithTimeout(ctx, takenRenewInterval)
 	defer cancel()
+	concurrent := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err = retry.OnError(retry.DefaultBackoff, concurrent, func() error {
+		before, err = t.writeOnce(ctx, force)
+		return err
+	})
+	return before, err
+}
+
+func (t Taking) writeOnce(ctx context.Context, force bool) (before *coordinationv1.Lease, err error) {
+	leases := t.Client.CoordinationV1().Leases(t.Lease.Namespace)
 	lease, err := leases.Get(ctx, t.Lease.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: t.Lease.Namespace, Name: t.Lease.Name}}
@@ -93,7 +120,7 @@ func (t Taking) write(ctx context.Context, force bool) (before *coordinationv1.L
 	}
 	before = lease.DeepCopy()
 	if h := lease.Spec.HolderIdentity; !force && h != nil && *h != t.Identity {
-		return nil, fmt.Errorf("%s is the holder now", *h)
+		return nil, fmt.Errorf("%w: %s", errOtherHolder, *h)
 	}
 	t.setHolder(lease)
 	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})

@@ -1,12 +1,20 @@
 package leader
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 )
 
 // With Expire, which is used before an uninstall, no replica may lead between the end of the command and the end of the controller. Without
@@ -29,5 +37,77 @@ func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 		if expire != (holder == "restore-1") || expire != (seconds == 30) {
 			t.Errorf("expire %v: the holder is %q for %d s", expire, holder, seconds)
 		}
+	}
+}
+
+// A leader renews its Lease every few seconds, so a command can read the Lease before such a renewal and write after it.
+func TestLeaseIsTakenAlthoughTheLeaderRenewsIt(t *testing.T) {
+	client := fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "gpuscaler"}})
+	conflicts := 2
+	client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+		if conflicts == 0 {
+			return false, nil, nil
+		}
+		conflicts--
+		return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), "gpuscaler", errors.New("it was modified"))
+	})
+	name := types.NamespacedName{Namespace: "gpuscaler-system", Name: "gpuscaler"}
+	taking := Taking{Client: client, Lease: name, Identity: "restore-1", Log: slog.New(slog.DiscardHandler)}
+	held, release, err := taking.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if held.Err() != nil || conflicts != 0 {
+		t.Errorf("the command holds the Lease: %v, conflicts left: %d", held.Err(), conflicts)
+	}
+}
+
+// A command continues after errors of the API server that are shorter than its Lease, and stops at once when a replica takes the Lease.
+func TestCommandStopsOnlyWhenItsLeaseIsLost(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fail   time.Duration // how long the API server returns errors
+		holder string        // that takes the Lease after a minute
+		want   bool          // the command still runs after two minutes
+	}{
+		{name: "one error", fail: 11 * time.Second, want: true},
+		{name: "errors for longer than the Lease is valid", fail: time.Minute, want: false},
+		{name: "another holder", holder: "gpuscaler-0", want: false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { commandWithLease(t, c.fail, c.holder, c.want) })
+		})
+	}
+}
+
+func commandWithLease(t *testing.T, fail time.Duration, holder string, want bool) {
+	client := fake.NewClientset()
+	name := types.NamespacedName{Namespace: "gpuscaler-system", Name: "gpuscaler"}
+	taking := Taking{Client: client, Lease: name, Identity: "restore-1", Log: slog.New(slog.DiscardHandler)}
+	held, release, err := taking.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	until := time.Now().Add(fail)
+	client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return time.Now().Before(until), nil, apierrors.NewInternalError(errors.New("etcd has no leader"))
+	})
+	time.Sleep(time.Minute)
+	if holder != "" {
+		leases := client.CoordinationV1().Leases(name.Namespace)
+		lease, err := leases.Get(context.Background(), name.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.Spec.HolderIdentity = &holder
+		if _, err := leases.Update(context.Background(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Minute)
+	if got := held.Err() == nil; got != want {
+		t.Errorf("the command still runs: %v, want %v", got, want)
 	}
 }
