@@ -65,6 +65,9 @@ func TestCommandsOfReadmeAndGuidesRun(t *testing.T) {
 			_, err := c.Explain(ctx, "team-chat/llama-chat")
 			return err
 		})
+		if strings.Contains(b.text, "--prometheus \"$PROMETHEUS\" ") {
+			waitForTwoRates(t, s)
+		}
 		r.run(t, b)
 	}
 }
@@ -245,6 +248,18 @@ DCGM_FI_DEV_FB_FREE%[2]s 25000 %[3]d
 	if err := s.Prometheus.Targets("guides", target); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// waitForTwoRates waits until a range query of rates over one minute returns at least two values. A replay needs two.
+func waitForTwoRates(t *testing.T, s *stack.Stack) {
+	t.Helper()
+	stack.Eventually(t, 4*time.Minute, "Prometheus has two minutes of requests", func(ctx context.Context) error {
+		count, err := s.Prometheus.Value(ctx, "sum(count_over_time(sum(rate(gateway_requests_total[1m]))[10m:1m]))")
+		if err == nil && count < 2 {
+			err = fmt.Errorf("%v values", count)
+		}
+		return err
+	})
 }
 
 // install runs gpuscaler with the PlatformConfig and the policy of README.md.
