@@ -64,7 +64,8 @@ func (t Taking) Take(ctx context.Context) (held context.Context, release func(),
 	}, nil
 }
 
-// renew renews the Lease until ctx ends. The Lease is lost if another replica holds it, or if renewals failed for two thirds of its duration.
+// renew renews the Lease until ctx ends. The Lease is lost if another replica holds it, or if no renewal succeeded for two thirds of its
+// duration.
 func (t Taking) renew(ctx context.Context, lost func()) {
 	renewed, pause := time.Now(), takenRenewInterval // I/O edge: the validity of the Lease
 	for {
