@@ -140,20 +140,13 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 				ours, keda := besideKEDA(t, append([]string{"--policy", path, "--slots", size.slots}, args...)...)
 				t.Logf("%s with %s slots on %s: %.2f%% on time for $%.2f; KEDA %.2f%% for $%.2f", name, size.slots, on,
 					100*ours.OnTime, ours.Cost, 100*keda.OnTime, keda.Cost)
-				if !ours.MeetsSLO || ours.Cost > keda.Cost && costComparable(name, size) {
+				if !ours.MeetsSLO || ours.Cost > keda.Cost {
 					t.Errorf("%s with %s slots on %s: meets the SLO: %t, $%.2f; KEDA with its defaults $%.2f", name, size.slots, on,
 						ours.MeetsSLO, ours.Cost, keda.Cost)
 				}
 			}
 		}
 	}
-}
-
-// costComparable reports whether the cost of an example can be compared with KEDA's. The formula example is for model servers with
-// many slots. With 4 slots, one long conversation fills the KV cache of a replica (16,000 tokens), for which the example adds a replica and
-// KEDA's default does not; its maximum of 6 replicas then limits KEDA and not the example.
-func costComparable(name string, size serviceSize) bool {
-	return name != "formula.yaml" || size.slots != "4"
 }
 
 // TestStagingExampleMeetsItsSLOInItsHours replays the example whose schedule scales to zero at night. The trace is a fifth of the recorded
