@@ -11,8 +11,9 @@ func (t *tick) atRisk() {
 	}
 }
 
-// atLeast returns n, raised to minReplicas. The rules atRisk and surge add their replicas to the result, because the rule bounds applies
-// minReplicas only after them. With minReplicas 3 and no demand, a surge of one must give 4 replicas and not 3.
+// atLeast returns n, raised to minReplicas if the policy has a greater minimum. The rules atRisk and surge add their replicas to this
+// number, because the rule bounds applies minReplicas only after them. With minReplicas 3 and no demand, a surge of one must give 4
+// replicas and not 3.
 func (t *tick) atLeast(n int32) int32 {
 	if t.isPaused() || t.skips(RuleBounds, -1) {
 		return n
@@ -50,11 +51,11 @@ func (t *tick) capacity() {
 	}
 }
 
-// overrides reports whether an override applies.
+// overrides reports whether the operator has set an override that applies in this run of the rules.
 func (t *tick) overrides() bool { return t.operator && !t.skips(RuleOverride, -1) }
 
-// withinOverride applies an override to n. It takes precedence over every rule before it, in both directions and at once. If Min exceeds
-// Max, Min applies: too many replicas do less harm than too few.
+// withinOverride limits n to the bounds of the override. An override takes precedence over every rule before it and applies at once, for
+// increases and for decreases. If Min exceeds Max, Min applies: too many replicas do less harm than too few.
 func (t *tick) withinOverride(n int32) int32 {
 	o := &t.o.Operator
 	if !t.overrides() {

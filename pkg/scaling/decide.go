@@ -27,7 +27,7 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
 // and RuleScheduleCeiling, the schedule. For index -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
-	if s.learner != nil && s.learner.at != stamp(now) { // the model must not learn from a tick that does not happen
+	if s.learner != nil && s.learner.at != stamp(now) { // the model must not learn from a tick that did not happen
 		s.learner = s.learner.clone()
 	}
 	elapsed := s.begin(p, o.Replicas, now)
@@ -46,7 +46,7 @@ type tick struct {
 	d       *Decision // nil for a counterfactual, which has no reasons
 	now     time.Time
 	at      int64
-	elapsed int64 // milliseconds since the last tick
+	elapsed int64 // milliseconds since the previous tick
 
 	// These fields do not change between the runs of the rules in one tick. (Decide runs them again without one rule; see tie.)
 	current, ready, loading int32 // never negative
@@ -54,8 +54,9 @@ type tick struct {
 	proposals               [MaxSignals]Proposal
 	rounded                 [MaxSignals]int32 // proposals, rounded up
 	status                  [MaxSignals]SignalStatus
-	forecasts               [MaxSignals]forecastState // including this tick; of signals with a forecast
-	operator                bool                      // an override applies
+	// the state of each signal's forecast, updated with this tick
+	forecasts [MaxSignals]forecastState
+	operator  bool // an override applies
 
 	skip      Rule // the rule that this pass leaves out; RuleNone for the decision
 	skipIndex int8
@@ -66,22 +67,22 @@ type tick struct {
 type pass struct {
 	inputs       inputs
 	active       bool    // demand is above an activation value
-	lastTarget   int32   // what changes are compared with
+	lastTarget   int32   // the last target: the rules compare changes with it
 	n            int32   // the target so far
 	unrounded    float64 // the target before rounding, if no rule changed the recommendation
 	requested    int32   // what the signals need; valid if hasRequest
 	hasRequest   bool
-	proposal     int32 // what the stabilization windows remember of this tick
+	proposal     int32 // the recommendation that the stabilization windows store for this tick
 	panic        bool
 	panicUntil   int64
 	floor        int32 // the schedule floor that applies
-	withoutNodes int32 // the target without what the rules about nodes add or remove
+	withoutNodes int32 // the target without the replicas that the rules about nodes add or remove
 	uncapped     int32 // the target before the capacity cap
 	binding      Rule
 	index        int8
 }
 
-// run applies the rules in their order.
+// run applies the rules in the order of their constants.
 func (t *tick) run() {
 	t.pass = pass{lastTarget: t.s.lastTarget, n: t.s.lastTarget, binding: RuleCombine, index: -1}
 	if t.skips(RuleCombine, -1) {
@@ -94,7 +95,8 @@ func (t *tick) run() {
 	}
 }
 
-// apply runs one rule. It is a switch and not a list of functions, because calling a function value would make the tick escape to the heap.
+// apply runs one rule. It uses a switch and not a list of functions, because a call of a function value would allocate the tick on the
+// heap.
 func (t *tick) apply(rule Rule) {
 	switch rule {
 	case RulePropose:
@@ -171,9 +173,9 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	}
 }
 
-// keepAtLeast raises the target to at least floor and records the Reason of the rule. It also raises the recommendation before rounding to
-// floor, because the rule tolerance compares with that. Otherwise a greater load, which is rounded up to floor, could be within the
-// tolerance and lose a replica that a smaller load, which is raised to floor, keeps.
+// keepAtLeast raises the target to at least floor and records the Reason of the rule. It also raises the recommendation before rounding
+// (unrounded), because the rule tolerance compares with that. Without this, a recommendation slightly above floor could be within the
+// tolerance and lose a replica, while a smaller one, raised to floor, keeps it.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)
@@ -231,7 +233,7 @@ func (t *tick) remember() {
 	case t.isKeptActive():
 		s.activeAt = t.at
 	case t.inputs.degraded, t.inputs.hidden:
-		// Activity was not measured, so this time does not count toward the cooldown.
+		// Activity was not measured in this tick, so its duration does not count toward the cooldown.
 		s.activeAt += t.elapsed
 	}
 	s.at, s.panicUntil = t.at, t.panicUntil

@@ -85,7 +85,7 @@ const (
 	SignalMissing
 	// SignalStale means that the reading is older than MaxAge. It can raise the target and cannot lower it.
 	SignalStale
-	// SignalLowCoverage means that too few pods reported a value. The reading can raise the target and cannot lower it.
+	// SignalLowCoverage means that too few of the ready pods reported a value. The reading can raise the target and cannot lower it.
 	SignalLowCoverage
 	// SignalUnmeasured means that no replica is ready, so there is nothing to measure: a Mean has no replicas, or the source has no data
 	// because no pod can report yet.

@@ -2,7 +2,8 @@ package scaling
 
 import "time"
 
-// tickMillis is the time between two ticks. If a rate allows a decrease only at a time between two ticks, the target does not decrease.
+// tickMillis is the time between two ticks, in milliseconds. A rate that allows a decrease only between two ticks has no effect, because
+// the target changes only in a tick.
 const tickMillis = 1000
 
 // earliestScaleDown returns the earliest time at which the target can decrease if there is no demand from now on, and the rule that

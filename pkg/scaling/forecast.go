@@ -20,8 +20,9 @@ type Forecast struct {
 // forecastState is the history of a signal's proposals, in replicas: exponential moving averages of the mean and of the squared deviation.
 // Its size does not depend on the length of the history.
 type forecastState struct {
-	known  bool
-	level  float64 // of at most the last half minute; a single scrape counts arrivals of a few seconds, which are mostly noise
+	known bool
+	// mean of at most the last half minute; a single scrape counts the arrivals of a few seconds, which are mostly noise
+	level  float64
 	mean   float64
 	spread float64 // mean square of the level's deviation above the mean, doubled: the variance of a symmetric distribution
 }
@@ -46,7 +47,7 @@ func (f *Forecast) settles() int64 {
 	return fastMillis
 }
 
-// upper returns the number of replicas to keep, before rounding: the mean plus the given number of deviations.
+// upper returns the number of replicas to keep, before rounding: the mean plus the given number of standard deviations.
 func (o forecastState) upper(deviations float64) float64 {
 	return o.mean + float64(deviations*math.Sqrt(o.spread))
 }

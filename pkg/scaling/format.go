@@ -60,7 +60,7 @@ func until(unix float64) string {
 	return " until " + clockIn(unix, time.UTC, "15:04")
 }
 
-// untilSchedule returns the same text as until, in the time zone of a schedule.
+// untilSchedule returns the same text as until, in the time zone of the schedule i.
 func (p *Policy) untilSchedule(i int8, unix float64) string {
 	if unix == 0 {
 		return ""

@@ -21,8 +21,8 @@ func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
 			if t.p.Signals[i].Forecast.Replaces {
-				// Without state, the forecast starts again at the last target with the next reading. The demand during the time without
-				// readings is not known.
+				// A forecast without state starts again at the last target with the next reading. The demand during the time without readings is not
+				// known.
 				s.forecasts[i] = forecastState{}
 			}
 			continue

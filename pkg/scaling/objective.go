@@ -6,15 +6,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// learner is what was learned about a workload with an objective, and the plan of the newest tick. A State and its packed copies share it.
-// Decide therefore keeps the plan: a second decision for the same tick, for example with a team limit, uses the same plan.
+// learner is what was learned about a workload with an objective, and the plan of the newest tick. A State and its packed copies share one
+// learner. It stores the plan so that a second call of Decide for the same tick, for example with a team limit, uses the same plan.
 type learner struct {
 	model  *objective.Model
-	at     int64           // of the newest tick that the model observed
-	plan   *objective.Plan // immutable
+	at     int64           // time of the newest tick that the model observed
+	plan   *objective.Plan // not changed after it is set
 	starts starts
 	keep   keep
-	ages   []time.Duration // memory for objective.Evidence
+	ages   []time.Duration // reused for objective.Evidence, to save allocations
 	cold   []objective.ColdStart
 }
 
@@ -58,7 +58,7 @@ func (t *tick) observe() {
 	e := t.evidence()
 	l.starts.follow(t, l)
 	e.Ready, e.Starting, e.ColdStarts, e.Version = t.ready, l.ages, l.cold, t.o.Version
-	// A time.Time has a pointer to its zone. If the time of the tick were passed on, the whole tick would be allocated on the heap.
+	// time.Time contains a pointer to its zone. Passing the time of the tick itself would allocate the whole tick on the heap.
 	now := instant(t.at)
 	l.model.Observe(now, &e)
 	high := max(t.maxReplicas(), 0)
@@ -67,7 +67,8 @@ func (t *tick) observe() {
 	l.keep.observe(t, l.at)
 	l.keep.apply(&plan, t.at, limits)
 	if l.plan == nil || *l.plan != plan {
-		changed := plan // a new value, because decisions of earlier ticks refer to the old one
+		// a copy, because the decisions of earlier ticks still refer to the old plan
+		changed := plan
 		l.plan = &changed
 	}
 	l.at = t.at

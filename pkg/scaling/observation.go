@@ -51,9 +51,9 @@ type Advice struct {
 // TeamLimit is the workload's share of its team's limits in this tick. The zero value is no limit.
 type TeamLimit struct {
 	Limited bool  // the share is less than the target
-	Max     int32 // the greatest target, if Limited
-	Index   int8  // of the limit in Policy.Team.Limits
-	Others  int64 // units of that resource that are not available to the workload; -1: its own amount per replica is not known
+	Max     int32 // the greatest allowed target, if Limited
+	Index   int8  // index of the limit in Policy.Team.Limits
+	Others  int64 // units of that resource that the workload cannot use; -1: the request of one of its replicas is not known
 }
 
 // NoAdvice is an Advice that changes nothing.
@@ -63,7 +63,7 @@ var NoAdvice = Advice{Cap: -1}
 type Observation struct {
 	Replicas int32 // spec.replicas of the scale target
 	Ready    int32 // ready replicas
-	Loading  int32 // replicas on a node that are not ready yet (image pull, model load), without those that crash in a loop
+	Loading  int32 // replicas that have a node and are not ready yet (image pull, model load), except those that crash in a loop
 	Pending  int32 // replicas without a node
 	Readings []Reading
 	Advice   Advice

@@ -7,7 +7,7 @@ import "math"
 // Pack and Unpack reuse memory.
 type Packed struct {
 	policy  *Policy
-	learner *learner // shared with the state
+	learner *learner // the same pointer as in the State
 	words   []int64
 }
 
@@ -17,7 +17,7 @@ const packedHead = 6
 // Pack encodes s in p. It reuses the memory of p.
 func (p *Packed) Pack(s *State) {
 	w := append(p.words[:0], pair(s.lastTarget, s.extra), s.at, s.activeAt, s.panicUntil, 0, 0)
-	var known, expected int64 // one bit for each signal
+	var known, expected int64 // one bit for each signal or forecast
 	for i := range s.trends {
 		if t := &s.trends[i]; t.known {
 			known |= 1 << i

@@ -73,19 +73,19 @@ type Signal struct {
 	Class      Class
 	Unit       Unit
 	Target     float64 // per replica, > 0; percentages are fractions (80% is 0.8). 0 only with an objective: the signal is only evidence
-	Activation float64 // the workload is active while the value is above
+	Activation float64 // the workload is active while a signal's value is above its Activation
 	Optional   bool    // a missing optional signal is ignored; a missing required one prevents a scale-down
 	Forecast   Forecast
 	Measures   Measure
-	PerSecond  float64 // of arrivals and served: the value for one unit of work per second; 60 for a rate per minute; 0 means 1
+	PerSecond  float64 // for arrivals and served: the value that means one unit of work per second; 60 for a rate per minute; 0 means 1
 	// MaxAge is the age from which a reading is stale; > 0.
 	MaxAge time.Duration
 	// MinCoverage is the share of ready pods that must have reported for the reading to lower the target, 0..1.
 	MinCoverage float64
 }
 
-// measures reports whether s and o measure the same, so that the trend and the forecast of o are valid for s. The target and other settings
-// may differ.
+// measures reports whether s and o measure the same quantity, so that the trend and the forecast of o are valid for s. The target and
+// other settings may differ.
 func (s *Signal) measures(o *Signal) bool {
 	sameSource := s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type)
 	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit && s.Measures == o.Measures && s.PerSecond == o.PerSecond
@@ -153,8 +153,8 @@ type Panic struct {
 	Window    time.Duration
 }
 
-// FallbackBehavior is the target after a required signal has failed FailureThreshold times in a row. The names are KEDA's. A missing signal
-// never lowers the target, so the result is at least the current replicas, also for a behavior of KEDA that would be less.
+// FallbackBehavior selects the target after a required signal has failed FailureThreshold times in a row. The names are KEDA's. A missing
+// signal never lowers the target, so a behavior that sets less than the current replicas in KEDA keeps the current replicas.
 type FallbackBehavior uint8
 
 // Values of FallbackBehavior.

@@ -11,8 +11,8 @@ type inputs struct {
 	// degraded is true if a required signal cannot be used, or if no signal can be used. Signals then do not lower the target.
 	degraded bool
 	unusable int32 // required signals that cannot be used
-	first    int8  // the first of them, -1 if there is none
-	// hidden is true if no signal is active and a pod that did not report may be serving requests. Scale to zero would end these.
+	first    int8  // index of the first such signal, -1 if there is none
+	// hidden is true if no signal is active and a pod that did not report may be serving requests. Scale to zero would end these requests.
 	hidden bool
 }
 
@@ -29,8 +29,8 @@ func (t *tick) read(i int8) {
 		t.proposals[i].Replicas = t.request(sig, &r)
 		t.updateForecast(i)
 		if r.Shared {
-			// If several pods share a GPU, its activity does not decrease when one of the workloads has more replicas. So its activity can
-			// prevent a decrease, but cannot raise the target.
+			// If several pods share a GPU, its activity includes the load of the other pods, which more replicas of this workload do not reduce.
+			// The activity can therefore prevent a decrease, but cannot raise the target.
 			t.proposals[i].Replicas = min(t.proposals[i].Replicas, float64(t.s.lastTarget))
 		}
 		t.rounded[i] = roundUp(t.proposals[i].Replicas)
@@ -191,8 +191,8 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether a signal is used in the combination. A signal without a target is not. A signal that is stale or has low coverage
-// is used only if it raises the target.
+// counts reports whether the combination uses the signal i. It does not use a signal without a target. It uses a signal that is stale or
+// has low coverage only if that raises the target.
 func (t *tick) counts(i int8) bool {
 	if t.p.Signals[i].isEvidence() {
 		return false
@@ -269,7 +269,7 @@ func (t *tick) fallback() {
 	}
 }
 
-// report copies the status and the proposal of each signal to the decision.
+// report copies the status and the proposal of each signal into the decision.
 func (t *tick) report() {
 	t.d.Status = t.status
 	t.d.Proposals = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}

@@ -111,8 +111,8 @@ func (r RatePolicy) fall(start int32) int32 {
 // rateLimit is the greatest target (for increases) or the smallest target (for decreases) that the rates of a direction allow in this tick.
 type rateLimit struct {
 	n     int32
-	rate  int8  // the rate policy that sets it; -1: none
-	start int32 // replicas at the start of its period
+	rate  int8  // index of the rate policy that sets the limit; -1: none
+	start int32 // replicas at the start of the period of that rate policy
 }
 
 // riseLimit returns the greatest target that the rates of scaleUp allow. It is at least the last target, because a rate only limits

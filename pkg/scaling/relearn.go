@@ -23,18 +23,19 @@ func (p *Packed) Learned() *objective.Model {
 	return p.learner.model
 }
 
-// keep is the number of replicas that the plan keeps after a time without observation. The model then knows only the load of that time or
-// of the time before, and the replicas can be necessary for the present load.
+// keep is the number of replicas that the plan keeps after a time without observation. The model then knows only the load before that time
+// and a few seconds after it, and the running replicas can be necessary for the present load.
 type keep struct {
 	replicas int32
 	until    int64
 }
 
-// Times without observation, in milliseconds.
+// Limits for times without observation, in milliseconds.
 const (
-	unobserved  = 5 * 60_000  // from this time on, the replicas are kept
-	leastToKeep = 60_000      // twelve slots of the model, in which it observes the present load
-	mostToKeep  = 60 * 60_000 // after an hour, the longest mean of the model follows the present load
+	// after at least this time without observation, the replicas are kept
+	unobserved  = 5 * 60_000
+	leastToKeep = 60_000      // shortest time for which they are kept: in twelve slots the model observes the present load
+	mostToKeep  = 60 * 60_000 // longest time for which they are kept: the longest mean of the model is of an hour
 )
 
 // observe begins to keep the replicas if the last observation, at last, is too old. They are kept for as long as nothing was observed, and
@@ -50,7 +51,7 @@ func (k *keep) observe(t *tick, last int64) {
 	*k = keep{replicas: clamp(t.current, 0, maxReplicas), until: t.at + max(leastToKeep, min(gap, mostToKeep))}
 }
 
-// apply adds the replicas that are kept to a plan, within the limits.
+// apply raises a plan to the replicas that are kept, within the limits.
 func (k *keep) apply(p *objective.Plan, at int64, l objective.Limits) {
 	need := p.Replicas - p.Added[objective.TermLimits]
 	if at >= k.until || need >= k.replicas {

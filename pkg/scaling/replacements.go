@@ -2,9 +2,9 @@ package scaling
 
 import "fmt"
 
-// blockedReplacements returns that replacements for replicas on nodes that are about to be interrupted cannot start before these replicas
-// end, because a rule after RuleAtRisk limits the target. It returns "" if no replacement is blocked. No bound is exceeded for a
-// replacement.
+// blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
+// replicas end, because a rule after RuleAtRisk limits the target. It returns "" if no replacement is blocked. A replacement never makes
+// the target exceed a bound.
 func (d *Decision) blockedReplacements(p *Policy) string {
 	all := d.Reasons.All()
 	for i := range all {

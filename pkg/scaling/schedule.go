@@ -9,7 +9,7 @@ import (
 // 10,000 policies in each tick would cost more than all rules together.
 type scheduleCache struct {
 	from, until int64
-	open, ahead uint16 // bit i: schedule i is open; its minimum applies early because of Lead
+	open, ahead uint16 // bit i of open: schedule i is open; of ahead: its minimum applies early because of Lead
 	change      [MaxSchedules]int64
 }
 

@@ -6,24 +6,25 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// starts follows the replicas that were requested and are not ready yet. It pairs each replica that becomes ready with the oldest request,
-// so that the time between them is a cold start. It reads only the numbers of replicas of each tick, which are the same live and in the
+// starts are the replicas that were requested and are not ready yet. Each replica that becomes ready is matched with the oldest request,
+// and the time between the two is a cold start. Only the numbers of replicas of each tick are used, which are the same live and in the
 // simulator.
 type starts struct {
 	known    bool
-	ready    int32 // in the last tick
+	ready    int32 // ready replicas in the last tick
 	pending  int32
-	target   int32 // the last target, and since when
+	target   int32 // the last target; targetAt: the time at which it was set
 	targetAt int64
 	n        int8
-	list     [maxStarts]start // the oldest first
+	list     [maxStarts]start // the oldest first; n are in use
 }
 
-// maxStarts is the number of requests at different times that are followed. If there are more, the two newest count as one that began at
-// the earlier time: the newest replica then seems to start slower than it does.
+// maxStarts is the maximum number of entries. If there are more requests, the newest is added to the last entry and counts from the
+// earlier time of that entry, so its start seems to take longer than it does.
 const maxStarts = 16
 
-// decisionLag limits how long before the scale target changed the decision can have been made. An HPA reads the target every 15 seconds.
+// decisionLag is the longest time, in milliseconds, between a decision and the change of the scale target that it causes. An HPA reads the
+// target every 15 seconds.
 const decisionLag = 60_000
 
 // start is a number of replicas that were requested at the same time.
@@ -31,14 +32,14 @@ type start struct {
 	at     int64
 	placed int64 // when the last of them had a node; 0: not yet
 	count  int32
-	whole  bool // its begin was observed, so its length is a cold start
+	whole  bool // the time of the request was observed, so the time until it is ready is a cold start
 }
 
-// follow updates the starts to the observation of a tick, and sets l.ages and l.cold.
+// follow updates the starts with the observation of a tick, and sets l.ages and l.cold.
 func (s *starts) follow(t *tick, l *learner) {
 	l.cold = l.cold[:0]
 	pending := clamp(t.o.Pending, 0, maxReplicas)
-	// A replica whose pod crashes, or is rejected by the API server, is requested and is not starting.
+	// A replica whose pod crashes or is rejected by the API server is requested, but does not count as starting.
 	starting := min(max(t.current-t.ready, 0), t.loading+pending)
 	if s.target != t.s.lastTarget {
 		s.target, s.targetAt = t.s.lastTarget, t.at
@@ -54,7 +55,8 @@ func (s *starts) follow(t *tick, l *learner) {
 	}
 	switch more := starting - s.total(); {
 	case more > 0:
-		// A ready replica that fails is replaced or restarts. Its start is shorter than a cold start, or longer, so it is not one.
+		// If a ready replica fails and is replaced or restarts, the time until it is ready again is not a cold start. begin does not count it as
+		// one.
 		s.push(s.begin(t, more))
 	case more < 0:
 		s.drop(-more)
@@ -63,7 +65,8 @@ func (s *starts) follow(t *tick, l *learner) {
 	l.ages = s.ages(l.ages[:0], t.at)
 }
 
-// begin returns the start of a number of replicas that the observation shows for the first time. It began with the decision.
+// begin returns the entry for replicas that this tick observes for the first time. Their start began with the decision that requested
+// them.
 func (s *starts) begin(t *tick, count int32) start {
 	out := start{at: t.at, count: count, whole: s.known && t.ready >= s.ready}
 	if t.o.Pending == 0 {
@@ -75,7 +78,7 @@ func (s *starts) begin(t *tick, count int32) start {
 	return out
 }
 
-// finish removes the oldest replicas, which became ready, and adds their cold starts.
+// finish removes the oldest replicas, as many as became ready, and adds their cold starts to the learner.
 func (s *starts) finish(ready int32, at int64, l *learner) {
 	for ready > 0 && s.n > 0 {
 		first := &s.list[0]
@@ -140,7 +143,7 @@ func (s *starts) newest() int64 {
 	return s.list[s.n-1].at
 }
 
-// maxAges limits the replicas whose age the model sees, and so its time for a tick.
+// maxAges limits the number of replicas whose ages the model reads, which limits the duration of a tick.
 const maxAges = 4096
 
 func (s *starts) ages(out []time.Duration, at int64) []time.Duration {

@@ -5,22 +5,23 @@ import "time"
 // State is the history of one workload that Decide uses and updates in each tick. It is a value of fixed size, which the caller keeps.
 // Decide with the zero State starts from the observed replicas, as Seed does.
 type State struct {
-	at     int64 // the last tick; all times are Unix milliseconds
+	at     int64 // time of the last tick; all times are Unix milliseconds
 	policy *Policy
 
 	// lastTarget is the last target without the replicas that the rules about nodes (nodes at risk, surge, capacity) added or removed.
 	// Rules compare with it and not with the observed replicas, because these change only after the next sync of the HPA. For example, if
 	// the target is 10 and 6 replicas are observed, a rate that counted from 6 would lower the target again.
 	lastTarget int32
-	extra      int32 // what the rules about nodes added to it
-	activeAt   int64 // when something last kept replicas; the cooldown counts from here
+	extra      int32 // replicas that the rules about nodes added to the last target
+	activeAt   int64 // last time at which replicas were needed; the cooldown starts there
 	panicUntil int64
 	trends     [MaxSignals]trend
 	forecasts  [MaxSignals]forecastState
-	down, up   window // recommendations; up holds them negated, so that both windows return the greatest
-	steps      steps
-	schedules  scheduleCache
-	learner    *learner // nil: the policy has no objective
+	// stabilization windows; up stores negated recommendations, so that the greatest entry of each window is the one that applies
+	down, up  window
+	steps     steps
+	schedules scheduleCache
+	learner   *learner // nil: the policy has no objective
 }
 
 // seeded reports whether the state is not the zero State. It then has at least one step.
@@ -37,9 +38,9 @@ func Seed(p *Policy, replicas int32, now time.Time) State {
 	return s
 }
 
-// Adopt changes the policy of the state to p, which is another version of its policy. It keeps the trend and the forecast of each signal
-// that still measures the same, also if its index differs. Otherwise, after each edit of a policy, the rule growing demand would have no
-// effect for half a minute.
+// Adopt replaces the policy of the state by p, which is another version of the same policy. It keeps the trend and the forecast of each
+// signal that still measures the same quantity, even if its index changed. Otherwise the rule growing demand would have no effect for half
+// a minute after each edit of a policy.
 func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
@@ -76,9 +77,9 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.trends, s.forecasts = trends, forecasts
 }
 
-// begin prepares the state for a tick and returns the milliseconds since the last one. If the clock was set back, it moves all times in the
-// state back by the same amount, so that no time has passed since the last tick. Unchanged times would be in the future and prevent every
-// increase until the clock reaches them. Without any history, every window would be empty.
+// begin prepares the state for a tick and returns the milliseconds since the last tick. If the clock was set back, it moves all times in
+// the state back by the same amount, so that no time has passed since the last tick. Unchanged times would be in the future and prevent
+// every increase until the clock reaches them. If the state were deleted instead, every window would be empty.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
 	if !s.seeded() {
 		s.Reseed(p, replicas, now)
@@ -97,7 +98,7 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	return stamp(now) - s.at
 }
 
-// maxReplicas limits every number of replicas, so that sums of a few do not overflow an int32.
+// maxReplicas limits every number of replicas, so that the sum of several such numbers does not overflow an int32.
 const maxReplicas = 1 << 28
 
 func clamp(n, low, high int32) int32 { return max(low, min(n, high)) }
@@ -114,5 +115,5 @@ func stamp(t time.Time) int64 {
 // seconds converts Unix milliseconds to Unix seconds, the unit of times in a Reason.
 func seconds(at int64) float64 { return float64(at) / 1000 }
 
-// instant returns a time as a time.Time in UTC.
+// instant returns the time at, in Unix milliseconds, as a time.Time in UTC.
 func instant(at int64) time.Time { return time.UnixMilli(at).UTC() }

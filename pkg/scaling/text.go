@@ -135,8 +135,8 @@ func (r Reason) Text(p *Policy) string {
 	return r.limitText(p)
 }
 
-// noScaleDown returns "no scale-down", with the number that the rule kept if the rule raised the target. The target may have decreased to
-// that number.
+// noScaleDown returns "no scale-down". If the rule raised the target, the text includes the number to which it raised it, because the
+// target may have decreased to that number.
 func (r Reason) noScaleDown() string {
 	return "no scale-down" + r.belowKept()
 }

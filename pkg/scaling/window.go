@@ -3,8 +3,8 @@ package scaling
 import "math"
 
 // windowSize is the number of entries of a window. The values of the entries are strictly decreasing, so a window is exact for up to
-// windowSize different values. If there are more, entries are merged, and a value counts for up to 1/overhold of the window's length longer
-// than it should.
+// windowSize different values. If there are more, entries are merged, and a value then counts longer than it should, by at most 1/overhold
+// of the window's length.
 const (
 	windowSize = 16
 	overhold   = 7
@@ -25,7 +25,7 @@ type sample struct {
 	late  int32
 }
 
-// push adds the newest value. inForce is the last target, whose entry leastLate does not merge.
+// push adds the newest value. inForce is the last target: leastLate does not merge the entry that keeps it.
 func (w *window) push(at int64, value, inForce int32) {
 	for w.n > 0 && w.list[w.n-1].value <= value {
 		w.n--
@@ -105,7 +105,7 @@ func (w *window) last(value int32) (at int64, ok bool) {
 	return 0, false
 }
 
-// shift moves the times of all entries when the clock was set back.
+// shift moves the times of all entries by the given milliseconds, after the clock was set back.
 func (w *window) shift(by int64) {
 	for i := range w.n {
 		w.list[i].at += by

@@ -34,8 +34,8 @@ type Workload struct {
 	Policy *Policy
 	Mode   Mode
 	Group  string // capacity group; empty: no NodePool is changed for this workload
-	Origin string // where the policy is defined, for explanations: "chat.yaml@3f1c", "ScaledObject llama-chat"
-	// Activate allows gpuscaler to scale from 0 to 1 and from 1 to 0 by the scale subresource, if KEDA does not.
+	Origin string // where the policy is defined, for explanations: "chat.yaml@3f1c" or "ScaledObject llama-chat"
+	// Activate allows gpuscaler to change the scale subresource from 0 to 1 and from 1 to 0, for a workload that KEDA does not scale.
 	Activate bool
 }
 

@@ -2,49 +2,51 @@ package objective
 
 import "math"
 
-// expert is a fleet that would have followed a rule. Its simulation uses the observed work, the learned capacity and the cold start. Its
-// exported fields are saved.
+// expert simulates a fleet that follows one rule from the beginning, with the observed work, the learned capacity and the learned cold
+// start. Its exported fields are saved.
 type expert struct {
-	Queue   float32
-	Target  [buckets]uint16 // smallest target of each part of the last cold start
+	Queue float32
+	// smallest target in each part of the last cold start; the smallest of these is the number of ready replicas
+	Target  [buckets]uint16
 	Back    backlog
-	Cost    float32 // replica-slots, discounted
-	Late    float32 // late work, discounted
-	Square  float32 // sum of the squares of the late work of each block, discounted
-	NewCost float32 // of the present block
-	NewLate float32
+	Cost    float32 // sum of the replicas in each slot; the past is discounted
+	Late    float32 // work that was served late; the past is discounted
+	Square  float32 // sum of the squares of the late work of each block; the past is discounted
+	NewCost float32 // Cost of the present block
+	NewLate float32 // Late of the present block
 }
 
 // bank has an expert for each rule, and the workload itself for comparison.
 type bank struct {
 	Experts [numRules]expert
 	Actual  expert
-	At      uint8  // the part of the cold start that is being filled
-	Filled  uint32 // slots in it
+	// index in Target of the part of the cold start to which the present slot belongs
+	At      uint8
+	Filled  uint32 // slots in that part so far
 	Work    float64
-	NewWork float64 // of the present block
-	Block   int32   // slots of the present block
+	NewWork float64 // work in the present block
+	Block   int32   // slots in the present block
 	Best    int32
 	Started bool
 	Met     bool    // the best rule meets the objective
-	Price   float64 // replica-seconds for a late unit of work that the next cheaper rule would have had
+	Price   float64 // not used; part of the encoding
 }
 
-// plant is what the simulation of an expert needs.
+// plant contains what is known about the replicas of the workload. The simulation of the experts uses it.
 type plant struct {
-	slot        float64 // seconds
-	wait, cold  int     // slots
+	slot        float64 // length of a slot in seconds
+	wait, cold  int     // the allowed wait and the cold start, in slots
 	capacity    float64 // work per second of a replica
 	least, most int32
-	allowed     float64 // share of late work
+	allowed     float64 // share of the work that the objective allows to be late
 	t           Tuning
 }
 
-// blockSeconds is the length of the blocks whose late work counts as independent: several cold starts.
+// blockSeconds is the length of a block. The late work of two blocks counts as independent, because a block lasts for several cold starts.
 const blockSeconds = 1800
 
-// step advances all experts by a slot, and chooses the rule. queued is the work that waits at the workload, late its share of late work if
-// that is measured and otherwise negative.
+// step advances all experts by one slot and chooses the rule. queued is the work that waits at the workload. late is the measured share of
+// its late work, or negative if that is not measured.
 func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	length, count := division(x.cold + 1)
 	b.Filled++
@@ -58,7 +60,7 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		level, margin, hold := s.want(&rules[i])
 		n := x.replicas(max(level+margin, hold))
 		if !b.Started {
-			// An expert begins with the fleet of its first target: a start from nothing is no fault of its rule.
+			// An expert begins with the fleet of its first target, so that a rule is not blamed for the cold start at the beginning.
 			for k := range e.Target {
 				e.Target[k] = uint16(x.bounded(n))
 			}
@@ -90,7 +92,8 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	b.choose(f, x)
 }
 
-// closeBlock discounts the past. Until the history is long, only about the second half of it counts, because the first plans are worse.
+// closeBlock adds the present block to the history and reduces the weight of the past. While the history is short, only about its second
+// half counts, because the first plans are worse.
 func (b *bank) closeBlock(f *features, x *plant) {
 	elapsed := float64(f.Slots) * x.slot
 	keep := max(1-float64(b.Block)*x.slot/min(x.t.Memory, max(elapsed/2, 2*blockSeconds)), 0)
@@ -120,7 +123,8 @@ func (e *expert) ready(count int) uint16 {
 	return least
 }
 
-// allowed returns the late work that a rule may have. It is less than the objective allows if the workload had more.
+// allowed returns the late work that a rule may have. If the workload itself had more late work than the objective allows, the result is
+// reduced (Tuning.Feedback).
 func (b *bank) allowed(x *plant) float64 {
 	allowed := x.allowed * (b.Work + b.NewWork)
 	if actual := b.Actual.late(); actual > allowed {
@@ -129,8 +133,9 @@ func (b *bank) allowed(x *plant) float64 {
 	return allowed
 }
 
-// choose sets Best to the cheapest rule whose late work, with what is assumed for the future, is allowed. If there is none, rules with much
-// late work count as more expensive.
+// choose sets Best to the cheapest rule whose late work is allowed. The late work includes what is assumed for the future (Tuning.Event).
+// If no rule is within the allowed late work, it chooses the cheapest after the cost of each rule is increased in proportion to its late
+// work.
 func (b *bank) choose(f *features, x *plant) {
 	allowed := max(b.allowed(x), 1e-9)
 	event := x.t.Event * float64(x.cold) * x.slot * f.Level[levels-1]
@@ -165,7 +170,8 @@ func (b *bank) choose(f *features, x *plant) {
 	b.Best, b.Met = int32(max(best, 0)), met
 }
 
-// price returns the greatest cost, in replica-seconds, that the rule pays to avoid a unit of late work, compared with cheaper rules.
+// price returns the cost in replica-seconds that the best rule pays to avoid one unit of late work, in comparison with each cheaper rule.
+// It returns the greatest of these costs.
 func (b *bank) price(x *plant) (price float64) {
 	best := &b.Experts[b.Best]
 	for i := range b.Experts {
@@ -177,18 +183,18 @@ func (b *bank) price(x *plant) (price float64) {
 	return price
 }
 
-// replicas returns the replicas for a load.
+// replicas returns the number of replicas that serve a load.
 func (x *plant) replicas(load float64) int32 {
 	return int32(min(math.Ceil(load/x.capacity-1e-6), maxReplicas))
 }
 
-// maxReplicas bounds every number, so that it fits in 16 bits.
+// maxReplicas limits every number of replicas, so that it fits in 16 bits.
 const maxReplicas = 30000
 
 func (x *plant) bounded(n int32) int32 { return min(max(min(n, x.most), x.least, 0), maxReplicas) }
 
-// forBacklog returns the replicas for the load and for the work that still waits when a replica that is started now is ready. Work that the
-// ready replicas serve within the allowed wait needs none.
+// forBacklog returns the replicas for the load and for the work that still waits when a replica that is started now is ready. It returns 0
+// if the ready replicas serve the queue within the allowed wait.
 func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	if queue <= float64(ready*x.capacity)*float64(x.wait)*x.slot {
 		return 0
@@ -201,8 +207,8 @@ func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	return x.replicas(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
 }
 
-// backlog is the replicas for work that waits. They are kept until they were ready for a short time, although the work that waits
-// decreases meanwhile: otherwise they would be removed before they are ready.
+// backlog is the number of replicas for work that waits. They are kept for a cold start and a tenth of it (Left, in slots), although the
+// queue becomes shorter in that time. Otherwise they would be removed before they are ready.
 type backlog struct{ Replicas, Left uint16 }
 
 func (b *backlog) age() {

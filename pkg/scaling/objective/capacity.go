@@ -7,36 +7,38 @@ import (
 
 // capacity is what is known about the work per second that a replica serves.
 //
-// While work waits, it is measured. Otherwise there are two lower bounds: the greatest throughput, and the greatest work in flight divided
-// by the mean time of service. By Little's law, that time is the mean work in flight divided by the mean throughput. From there, it is
-// explored: after a span without a wait, the capacity is tried at which one replica less would have served the load of that span.
+// While work waits, the throughput shows the capacity. Otherwise there are two lower bounds: the greatest throughput, and the greatest
+// work in flight divided by the mean service time. By Little's law, the mean service time is the mean work in flight divided by the mean
+// throughput. Greater values are tried in steps: after a span without a wait, plans use the capacity with which one replica less would
+// have served the load of that span.
 type capacity struct {
 	Saturated samples // throughput of a replica while work waited
 	Full      samples // work in flight in a replica while work waited
-	Value     float64 // that plans use; 0: not known
+	Value     float64 // the capacity that plans use; 0: not known
 	Proven    float64 // greatest throughput of a replica
 	Peak      float64 // greatest work in flight in a replica, in two consecutive samples
 	Tried     float64 // greatest capacity that was tried; 0: none
 	Version   uint64
 
-	InFlight   float64   // weighted mean of the work in flight in a replica
-	Served     float64   // mean throughput of a replica, with the same weights
-	Weight     float64   // their sum, seconds
-	Before     float64   // work in flight in a replica, in the sample before
-	InFlightAt signedInt // time of that sample
-	Through    float64   // mean throughput of two minutes, for the workload
-	Recent     float64   // greatest load of a replica since QuietAt
-	QuietAt    signedInt // since when no work has waited and the number of replicas has not changed
+	InFlight   float64   // weighted mean of the work in flight per replica
+	Served     float64   // mean throughput per replica, with the same weights
+	Weight     float64   // sum of the weights, in seconds
+	Before     float64   // work in flight per replica in the previous sample
+	InFlightAt signedInt // time of the previous sample
+	Through    float64   // throughput of the workload, mean of two minutes
+	Recent     float64   // greatest load per replica since QuietAt
+	QuietAt    signedInt // time since which no work has waited and the number of replicas has not changed
 }
 
-// newVersion forgets the measurements of another version. The value is used until there is a measurement.
+// newVersion deletes the measurements of the previous version of the server. Plans use the old capacity until the new version is measured.
 func (c *capacity) newVersion(version uint64) {
 	if version != 0 && version != c.Version {
 		*c = capacity{Value: c.Value, Tried: c.Value, Version: version, Through: c.Through}
 	}
 }
 
-// measure adds the throughput of a replica. It is the capacity if the replicas were saturated, and otherwise a lower bound.
+// measure adds a measured throughput of one replica. If the replicas were saturated, the throughput is the capacity; otherwise it is a
+// lower bound.
 func (c *capacity) measure(throughput float64, saturated bool) {
 	switch {
 	case throughput <= 0:
@@ -57,7 +59,7 @@ func (c *capacity) prove(throughput float64) {
 	c.Proven = max(c.Proven, throughput)
 }
 
-// perInFlight returns the throughput for each unit of work in flight, which is 1 / the mean time of service; 0: not known.
+// perInFlight returns the throughput per unit of work in flight, which is 1 / the mean service time; 0: not known.
 func (c *capacity) perInFlight() float64 {
 	if c.Weight < minWeight || c.InFlight <= 0 {
 		return 0
@@ -68,7 +70,7 @@ func (c *capacity) perInFlight() float64 {
 // bound returns the greatest load that a replica is known to serve.
 func (c *capacity) bound() float64 { return max(c.Proven, c.Peak*c.perInFlight()) }
 
-// update computes the value from the measurements.
+// update sets Value from the measurements.
 func (c *capacity) update() {
 	rate := c.perInFlight()
 	switch {
@@ -82,8 +84,8 @@ func (c *capacity) update() {
 	}
 }
 
-// summary returns what is known. Until work waited, P10 is the greatest load that a replica has served, P50 is the capacity that is tried,
-// and nothing is known about greater quantiles.
+// summary returns the known distribution of the capacity. Before any work has waited, P10 is the greatest load that a replica has served,
+// P50 is the capacity that is tried, and P90 and P95 are 0.
 func (c *capacity) summary() Distribution {
 	if rate := c.perInFlight(); c.Full.Count > 0 && rate > 0 {
 		d := c.Full.summary()
@@ -95,21 +97,23 @@ func (c *capacity) summary() Distribution {
 	return Distribution{P10: min(c.bound(), c.Value), P50: c.Value}
 }
 
-// headroom is the part of the concurrency of a replica that plans do not use, in square roots of that concurrency: requests take
-// differently long and arrive in bursts that a rate over a minute does not show. The more requests a replica processes at once, the less
-// that matters. With 0 a diurnal day of the replay costs 8% less and has 99.2% on time, not 99.99%, and its first 6 hours miss 99%.
+// headroom is the number of concurrent requests that plans leave free in each replica, as a multiple of the square root of its
+// concurrency. Requests take different times and arrive in bursts that a rate over a minute does not show; both matter less if a replica
+// processes many requests at once. Without headroom, a diurnal day of the replay costs 8% less, but only 99.2% instead of 99.99% of the
+// work is on time, and its first 6 hours are below 99%.
 const headroom = 0.3
 
-// minWeight is the time, in seconds of load near the greatest, after which the mean time of service is used.
+// minWeight is the sum of the weights, in seconds, from which the mean service time is used.
 const minWeight = 60
 
-// maxWeight is the time over which the mean time of service is a mean.
+// maxWeight limits the sum of the weights, in seconds: the mean service time is a mean of about this time.
 const maxWeight = 1800
 
 // measureCapacity adds a sample of the throughput. The number of replicas must be the same as in the previous tick. A queue while the GPUs
-// are idle is no saturation: the server is stuck, or the queue is not for it.
+// are idle does not count as saturation, because then the server hangs or the queue is not for this server.
 //
-// The throughput is usually a mean of the last minute, so that the replicas must be the same for a minute. The first samples count at once.
+// The throughput is usually a mean of the last minute, so a sample counts only if the number of replicas has not changed for a minute. The
+// first three samples count without this condition.
 func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	s := &m.saved
 	if e.Ready <= 0 || e.Ready != s.Ready {
@@ -119,7 +123,7 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	if !usable(e.Served) {
 		onlyQueue := !usable(e.Arrivals) && !usable(e.InFlight)
 		if waited && s.Growth < 0 && onlyQueue && s.Capacity.Saturated.Count == 0 {
-			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false) // the replicas serve at least what the queue shrinks
+			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false) // the queue shrinks, so the replicas serve at least this
 		}
 		return
 	}
@@ -132,7 +136,7 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	steady := m.steady(now) || s.Capacity.Saturated.Count < 3
 	saturated := waited && !idle(e)
 	if limit := s.O.Limit.Seconds(); s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > limit {
-		// More work at the same time would be too slow: the replica serves less within the limit.
+		// The time between two tokens exceeds the limit. Within the limit, a replica serves less than it does now.
 		throughput, saturated = throughput*max(limit/e.Latency.V, 0.5), true
 	}
 	if steady || !saturated {
@@ -143,12 +147,13 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 // idle reports whether the GPUs are known to be idle.
 func idle(e *Evidence) bool { return usable(e.Busy) && e.Busy.V < 0.5 }
 
-// steady reports whether the number of ready replicas has not changed for a minute, so that a rate over a minute is of these replicas.
+// steady reports whether the number of ready replicas has not changed for a minute. A rate over a minute then describes these replicas.
 func (m *Model) steady(now time.Time) bool {
 	return now.UnixNano()-int64(m.saved.ReadyAt) >= int64(time.Minute)
 }
 
-// measureLoad learns from the load of the ready replicas, which need not be saturated. rate is the work that arrives per second.
+// measureLoad learns a lower bound of the capacity from the load of the ready replicas, which are not necessarily saturated. rate is the
+// work that arrives per second.
 func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 	s := &m.saved
 	c := &s.Capacity
@@ -157,7 +162,7 @@ func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 	} else {
 		rate = max(rate-float64(s.Growth), 0)
 	}
-	w := max(elapsed/(elapsed+120), elapsed/(elapsed+s.Observed)) // the plain mean until there is enough history
+	w := max(elapsed/(elapsed+120), elapsed/(elapsed+s.Observed)) // a plain mean while the history is short
 	c.Through += float64(w * (rate - c.Through))
 	if e.Ready <= 0 || e.Ready != s.Ready || !m.steady(now) {
 		return
@@ -174,8 +179,8 @@ func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 	c.update()
 }
 
-// measureInFlight adds a sample of the work in flight. The samples near the greatest have most weight in the mean time of service, because
-// servers that batch requests need longer for each one under load.
+// measureInFlight adds a sample of the work in flight. In the mean service time, samples near the greatest work in flight have the most
+// weight, because servers that batch requests need longer for each request under load.
 func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) {
 	s := &m.saved
 	c := &s.Capacity
@@ -206,12 +211,13 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 	}
 }
 
-// exploreSeconds is the least time for which the load of a replica must have been served without a wait before more is tried.
+// exploreSeconds is the minimum time in seconds without a wait before a greater capacity is tried.
 const exploreSeconds = 240
 
-// explore tries a greater capacity after a span without a wait. Each step is as large as needed to remove one replica. It ends when work
-// waits, because the capacity is measured then. A step that was too large makes work late for about a cold start, so that none is taken
-// where a cold start is longer than half of the late budget of the window, or while more than half of the late budget is used.
+// explore tries a greater capacity after a span without a wait. Each step is as large as is necessary to remove one replica. The steps end
+// when work waits, because the capacity is then measured. A step that is too large makes work late for about one cold start. explore
+// therefore takes no step if a cold start is longer than half of the late budget of the window, or if more than half of the late budget is
+// used.
 func (m *Model) explore(now time.Time, e *Evidence) {
 	s := &m.saved
 	c := &s.Capacity

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Plan computes the replicas for the evidence of the last Observe. The same call again has the same result.
+// Plan computes the replicas from the evidence of the last Observe. A repeated call with the same arguments returns the same plan.
 func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 	s := &m.saved
 	s.O, s.L = o, Limits{Min: max(l.Min, 0), Max: max(l.Max, l.Min, 0)}
@@ -33,7 +33,8 @@ func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 	return p
 }
 
-// withoutCapacity keeps the current replicas, and doubles them while work waits, or tokens take too long, and no replica is starting.
+// withoutCapacity returns the replicas while the capacity is not known. It keeps the current replicas. It doubles them if no replica is
+// starting while work waits or the time between tokens is too long.
 func (m *Model) withoutCapacity(current int32) int32 {
 	s := &m.saved
 	if s.Queued <= 0 && s.Pending <= 0 && !s.Slow {
@@ -45,9 +46,8 @@ func (m *Model) withoutCapacity(current int32) int32 {
 	return max(current, 1)
 }
 
-// safe returns the replicas for the greatest need of the last four cold starts with a margin. Until enough load was observed, the plan also
-// keeps the replicas that it found: they served the load before, and the first samples show little of it. It keeps a replica after any
-// load: that a workload can be at zero is only known after several idle times.
+// safe returns the replicas for the greatest need of the last four cold starts, with a margin. It returns at least 1 if there was any
+// load: whether the workload can be at zero is known only after several idle times.
 func (m *Model) safe(x *plant) int32 {
 	n := x.replicas(m.t.SafeMargin * m.saved.F.Hold[0].value())
 	if n == 0 && m.saved.F.Level[levels-1] > 0 {
@@ -78,7 +78,8 @@ func (m *Model) learnedPlan(p *Plan, x *plant, now time.Time) {
 	p.EarliestScaleDown = now.Add(time.Duration(float64(m.slotsUntilDecrease(x, r, p)) * x.slot * float64(time.Second)))
 }
 
-// slotsUntilDecrease returns the slots until the greatest value that the plan uses is removed.
+// slotsUntilDecrease returns the number of slots until the greatest past value that the plan uses expires, if there is no load from now
+// on.
 func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 	f := &m.saved.F
 	switch {
@@ -114,7 +115,7 @@ func (p *Plan) add(t Term, n int32) {
 
 func (p *Plan) limit(l Limits) { p.add(TermLimits, max(min(p.Replicas, l.Max), l.Min)-p.Replicas) }
 
-// Learned returns what the model knows.
+// Learned returns a summary of what the model has learned.
 func (m *Model) Learned() Learned {
 	s := &m.saved
 	out := Learned{Capacity: s.Capacity.summary(), ColdStart: s.Cold.Total.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,

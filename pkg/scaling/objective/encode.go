@@ -11,14 +11,14 @@ import (
 // ErrEncoding is the error of UnmarshalBinary for bytes that AppendBinary did not write.
 var ErrEncoding = errors.New("saved objective model cannot be read")
 
-// encodingVersion is the first byte. It changes with the layout and with the rules; bytes of another version are an error, and learning
-// starts again.
+// encodingVersion is the first byte of the encoding. It must be changed with the layout and with the rules. Bytes of another version
+// return an error, and the model starts to learn again.
 const encodingVersion = 2
 
-// MaxEncoded is the greatest length of what AppendBinary appends.
+// MaxEncoded is the maximum number of bytes that AppendBinary appends.
 const MaxEncoded = 5 << 10
 
-// AppendBinary appends what was learned. The length does not depend on what was learned.
+// AppendBinary appends the encoded model. Its length is the same for every model.
 func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
 	dst, err := binary.Append(append(dst, encodingVersion), binary.LittleEndian, &m.saved)
@@ -28,7 +28,8 @@ func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[start:])), nil
 }
 
-// UnmarshalBinary replaces what was learned by what AppendBinary wrote. After an error, the model is unchanged.
+// UnmarshalBinary replaces the content of the model by the encoding in data, which AppendBinary wrote. After an error, the model is
+// unchanged.
 func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
 	size := binary.Size(&s)

@@ -2,20 +2,22 @@ package objective
 
 import "math"
 
-// buckets is the number of parts in which a span of time is divided. A value leaves the span up to an eighth of the span late.
+// buckets is the number of parts into which a span of time is divided. A value is removed only with its whole part, which is up to an
+// eighth of the span late.
 const buckets = 8
 
-// division returns the slots of a bucket and the number of buckets for a span, so that their product is as near to the span as possible.
+// division returns the number of slots in a bucket and the number of buckets for a span of slots, so that their product is as near to the
+// span as possible.
 func division(span int) (length, count int) {
 	length = max((span+buckets-1)/buckets, 1)
 	return length, max((span+length/2)/length, 1)
 }
 
-// peak is the greatest value of a time span, in buckets.
+// peak contains the values of a span of time in buckets, each with its greatest value. The method value returns the greatest of all.
 type peak struct {
 	Bucket [buckets]float32
-	At     uint8  // the bucket that is being filled
-	Filled uint32 // slots in it
+	At     uint8  // the bucket to which the present slot belongs
+	Filled uint32 // slots in that bucket so far
 }
 
 // add adds the value of a slot and removes the values that are older than span slots.
@@ -39,7 +41,7 @@ func (p *peak) value() float64 {
 	return float64(best)
 }
 
-// slotsLeft returns the number of slots until the greatest value is removed.
+// slotsLeft returns the number of slots until the greatest value leaves a span of the given number of slots.
 func (p *peak) slotsLeft(span int) int {
 	length, count := division(span)
 	best := 0
@@ -62,32 +64,32 @@ const binSeconds = 86400 / seasonBins
 
 // features is what is known about the load, in work per second. Its exported fields are saved.
 type features struct {
-	Ring   [ringSlots]float32 // work of the last slots
+	Ring   [ringSlots]float32 // work of each of the last slots; Head is the newest
 	Head   uint8
 	Slots  int64
 	Need   float64
 	Level  [levels]float64
-	Square [levels]float64 // mean square of the need above the level, relative to the level
-	Recent [levels]peak    // greatest Level of the last cold start
+	Square [levels]float64 // mean square of Need above Level, relative to Level
+	Recent [levels]peak    // greatest Level in a time span as long as a cold start
 	Trend  peak
-	Hold   [holds]peak // of Need
+	Hold   [holds]peak // greatest Need in the time spans of holdSeconds
 
-	Season [seasonBins]float32 // mean load at this time of the day
-	Days   [seasonBins]uint8   // days in Season
+	Season [seasonBins]float32 // mean load of each time of the day
+	Days   [seasonBins]uint8   // number of days in each mean of Season
 	BinSum float64
 	BinN   int32
 	Bin    int32
-	Gap    float64 // mean of the times without work that ended, seconds
-	Idle   float64 // time without work until now
+	Gap    float64 // mean length, in seconds, of the past times without work
+	Idle   float64 // seconds without work until now
 }
 
-// signals are the values that the rules use. They are computed from the features in each slot.
+// signals are the values of the features in one slot, from which the rules compute replicas.
 type signals struct {
 	level, noise [allLevels]float64
 	hold         [holds]float64
 }
 
-// add adds the work of one slot. second is the time of the slot.
+// add adds the work of one slot. second is the time of the slot in Unix seconds.
 func (f *features) add(work float64, x *plant, second int64) {
 	f.Head = (f.Head + 1) % ringSlots
 	f.Ring[f.Head] = float32(work)
@@ -97,7 +99,7 @@ func (f *features) add(work float64, x *plant, second int64) {
 	for j := range f.Level {
 		w := x.slot / (x.slot + levelSeconds[j])
 		if n := float64(f.Slots); n*x.slot < levelSeconds[j] {
-			w = 1 / n // the plain mean until there is enough history
+			w = 1 / n // a plain mean while the history is short
 		}
 		f.Level[j] += float64(w * (rate - f.Level[j]))
 		above := max(f.Need-f.Level[j], 0)
@@ -125,11 +127,11 @@ func (f *features) add(work float64, x *plant, second int64) {
 	}
 }
 
-// squareSeconds is the time over which Square is a mean: long enough that it does not follow single bursts.
+// squareSeconds is the time, in seconds, over which Square is a mean. It is so long that a single burst changes the mean little.
 const squareSeconds = 6 * 3600
 
-// needed returns the least capacity that would have served the work of the last slots within the allowed wait: the maximum over spans of
-// work / (length of the span + wait).
+// needed returns the least capacity that would have served the work of the last slots within the allowed wait. It is the maximum, over all
+// spans that end now, of work / (length of the span + wait).
 func (f *features) needed(x *plant) float64 {
 	sum, best := 0.0, 0.0
 	for n := range ringSlots {
@@ -147,7 +149,7 @@ func (f *features) work(n int) (sum float64) {
 	return sum
 }
 
-// season adds a rate to the mean of its time of the day.
+// season adds a rate to the mean of the present time of the day.
 func (f *features) season(rate float64, second int64) {
 	bin := int32(second / binSeconds % seasonBins)
 	if bin != f.Bin && f.BinN > 0 {
@@ -161,7 +163,8 @@ func (f *features) season(rate float64, second int64) {
 	f.BinN++
 }
 
-// rise returns the greatest load until two cold starts from now, relative to the load now, as on the days before; from 1 to 3.
+// rise returns how much the load rises within two cold starts from now, according to the days before: the greatest load in that time
+// divided by the load now, limited to 1..3.
 func (f *features) rise(x *plant, second int64) float64 {
 	now, best := f.usual(second), 1.0
 	if now <= 0 {
@@ -174,7 +177,7 @@ func (f *features) rise(x *plant, second int64) float64 {
 	return min(best, 3)
 }
 
-// usual returns the mean load at a time of the day, or 0 if it is not known. It interpolates between the middles of two bins.
+// usual returns the mean load at a time of the day, or 0 if it is not known. It interpolates between two bins.
 func (f *features) usual(second int64) float64 {
 	at := float64(second%86400)/binSeconds - 0.5 + seasonBins
 	i := int(at)
@@ -186,7 +189,7 @@ func (f *features) usual(second int64) float64 {
 	return float64(float64(f.Season[a])*(1-w)) + float64(float64(f.Season[b])*w)
 }
 
-// signals computes the values for the rules.
+// signals returns the values that the rules use in the present slot.
 func (f *features) signals(x *plant, second int64) (s signals) {
 	for j := range levels {
 		s.level[j] = f.Recent[j].value()
@@ -202,7 +205,7 @@ func (f *features) signals(x *plant, second int64) (s signals) {
 	return s
 }
 
-// want returns the capacity that a rule asks for: the expected load, its margin, and the part of a past peak.
+// want returns three loads that a rule proposes to serve: the expected load, its margin, and a share of a past peak.
 func (s *signals) want(r *rule) (level, margin, hold float64) {
 	return s.level[r.level], r.margin * s.noise[r.level], r.share * s.hold[r.hold]
 }

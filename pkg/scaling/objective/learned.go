@@ -2,9 +2,9 @@ package objective
 
 import "time"
 
-// Learned is what a Model knows, for explain, page and metrics.
+// Learned is a summary of what a Model has learned, for explain texts, the web page and metrics.
 type Learned struct {
-	Capacity  Distribution         // work per second of a replica
+	Capacity  Distribution         // work per second that a replica serves
 	ColdStart Distribution         // seconds from the decision to a ready replica
 	Phase     [Phases]Distribution // seconds of each part of the cold start
 	Attained  float64              // share of the work that was served within the limit, over the objective's window

@@ -11,13 +11,13 @@ type Model struct {
 	t     Tuning
 }
 
-// signedInt and signedFloat are numbers that may be negative. All other numbers of saved are not.
+// signedInt and signedFloat are numbers that may be negative. All other numbers in the type saved are not negative.
 type (
 	signedInt   int64
 	signedFloat float64
 )
 
-// saved is the part of a Model that AppendBinary writes. It has numbers and arrays only.
+// saved is the part of a Model that AppendBinary writes. It contains only numbers and arrays.
 type saved struct {
 	O        Objective
 	L        Limits
@@ -28,21 +28,23 @@ type saved struct {
 	Slot     float64   // seconds of a slot
 	Observed float64   // seconds with evidence
 	Measured bool      // arrivals were measured since the model was created
-	Base     float64   // latency without queue, seconds
+	Base     float64   // latency without a queue, in seconds
 	Inflow   float64   // slow mean of the measured arrivals
-	Outflow  float64   // slow mean of throughput plus growth of the queue; compared with Inflow to detect a wrong measurement
+	// slow mean of the arrivals computed from throughput and growth of the queue; compared with Inflow to detect a wrong measurement
+	Outflow  float64
 	Capacity capacity
 	Cold     coldStarts
 	F        features
 	B        bank
 
 	Queued   float64
-	Before   float64     // Queued of the sample before
-	QueuedAt signedInt   // time of the sample, nanoseconds since 1970
-	Growth   signedFloat // of the queue between the last two samples, work per second; below 0 if it shrinks
-	ServedAt signedInt   // time of the last sample of the throughput
+	Before   float64   // Queued in the sample before the last one
+	QueuedAt signedInt // time of the last sample of the queue, nanoseconds since 1970
+	// growth of the queue between the last two samples, in work per second; below 0 if the queue shrinks
+	Growth   signedFloat
+	ServedAt signedInt // time of the last sample of the throughput
 	Ready    int32
-	ReadyAt  signedInt // since when Ready has not changed
+	ReadyAt  signedInt // time since which Ready has not changed
 	Starting int32
 	Planned  int32 // replicas of the last plan
 	Known    bool  // the last Observe had evidence of the load
@@ -53,7 +55,7 @@ type saved struct {
 // New returns a Model that knows nothing.
 func New() *Model { return NewTuned(DefaultTuning()) }
 
-// NewTuned returns a Model with other constants, for measurements of what they cost.
+// NewTuned returns a Model with other constants than DefaultTuning, to measure their effect.
 func NewTuned(t Tuning) *Model { return &Model{t: t} }
 
 // Clone returns an independent copy.
@@ -118,8 +120,9 @@ func (m *Model) readQueue(now time.Time, e *Evidence) {
 	}
 }
 
-// arrivals returns the work that arrived per second, and false if that is not known. Without a measurement, it follows from the queue and
-// the throughput. If both are known and differ by more than a factor of two for long, the measurement has another unit or is wrong.
+// arrivals returns the work that arrives per second, and false if that is not known. If the arrivals are not measured, they are computed
+// from the queue and the throughput. If both are known and differ by more than a factor of two for long, the measured arrivals have
+// another unit or are wrong, so the computed ones are used.
 func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate float64, known bool) {
 	s := &m.saved
 	inferred, exact := m.inferred(e, continuous)
@@ -139,7 +142,7 @@ func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate fl
 	return rate, true
 }
 
-// inferred returns the arrivals that explain the change of the queue. They are exact if queue and throughput are measured.
+// inferred returns the arrivals that explain the change of the queue. exact is true if both the queue and the throughput are measured.
 func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool) {
 	s := &m.saved
 	if !usable(e.Queued) || !continuous {
@@ -155,19 +158,19 @@ func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool
 	case usable(e.Busy):
 		return all * min(e.Busy.V, 1), false
 	default:
-		// The replicas serve all work, so that the load is between none and all that they can serve.
+		// No work waits, so the load is somewhere between 0 and the capacity of all replicas.
 		return all / 2, false
 	}
 }
 
-// measureBase learns the latency without queue, which is a part of the time to the first token that more replicas do not change.
+// measureBase learns the latency without a queue. More replicas do not reduce this part of the time to the first token.
 func (m *Model) measureBase(e *Evidence, elapsed float64) {
 	if s := &m.saved; usable(e.Latency) && usable(e.Queued) && e.Queued.V == 0 && s.Before == 0 {
 		s.Base += float64(min(elapsed/(elapsed+600), 1) * (min(e.Latency.V, maxColdStart.Seconds()) - s.Base))
 	}
 }
 
-// closeSlots adds the work of the slots that are complete.
+// closeSlots adds the work of the slots that are complete to the features and the experts.
 func (m *Model) closeSlots(now time.Time, measured Value) {
 	s := &m.saved
 	if s.O.Limit <= 0 {
@@ -175,7 +178,8 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 		return
 	}
 	x := m.plant()
-	if s.Slot != x.slot { // another objective: the history has another resolution
+	// another objective has slots of another length, so the history cannot be used
+	if s.Slot != x.slot {
 		s.Slot, s.F, s.B, s.Pending, s.Time = x.slot, features{}, bank{}, 0, 0
 		return
 	}
@@ -196,14 +200,16 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 		}
 		s.Back.age()
 	}
-	// The rest can be slightly below 0, because the products are rounded.
+	// The remainder can be slightly below 0, because the products are rounded.
 	s.Pending, s.Time = max(s.Pending-float64(work*float64(n)), 0), max(s.Time-float64(float64(n)*x.slot), 0)
 }
 
-// initialColdStart is the cold start, in seconds, until one was observed: a node launch with a large image and a model load.
+// initialColdStart is the cold start, in seconds, that is assumed until one is observed. It includes a node launch, the pull of a large
+// image and a model load.
 const initialColdStart = 300
 
-// slotSeconds is the length of a slot for waits of a minute and less. A longer wait has twelve slots.
+// slotSeconds is the minimum length of a slot, in seconds. It is used for an allowed wait of up to a minute. A longer wait is divided into
+// twelve slots.
 const slotSeconds = 5
 
 // plant returns what is known about the replicas.
@@ -222,11 +228,11 @@ func (m *Model) plant() plant {
 	wait := o.Limit.Seconds()
 	switch o.Kind {
 	case TimeToFirstToken:
-		wait = max(wait-s.Base, wait/4) // without a queue, the first token needs Base
+		wait = max(wait-s.Base, wait/4) // without a queue, the time to the first token is Base
 	case InterTokenLatency:
 		wait = 2 * slotSeconds
 	case Deadline:
-		wait /= 2 // the other half is for the work itself
+		wait /= 2 // the other half is for processing the job
 	}
 	slot := max(slotSeconds, math.Ceil(wait/12))
 	return plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,

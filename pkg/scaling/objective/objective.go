@@ -30,8 +30,8 @@ type Objective struct {
 	ColdStart time.Duration
 }
 
-// DefaultWindow is one day, because the load of most workloads repeats daily: the late budget of the day can be used at the hours at which
-// it saves most.
+// DefaultWindow is one day, because the load of most workloads repeats daily. The late budget of a day can be spent in the hours in which
+// that saves most.
 const DefaultWindow = 24 * time.Hour
 
 // Limits are the bounds of a plan. Max must not be less than Min.
@@ -55,9 +55,9 @@ type Evidence struct {
 	Late     Value // share of the work that missed the objective since the last sample, 0..1, if a histogram reports it
 
 	Ready int32 // ready replicas
-	// Starting has the age of each replica that was requested and is not ready yet. The order does not matter. Observe does not keep it.
+	// Starting contains the age of each replica that was requested and is not ready yet, in any order. Observe does not keep the slice.
 	Starting []time.Duration
-	// ColdStarts are the cold starts that ended since the last tick. Observe does not keep it.
+	// ColdStarts are the cold starts that ended since the last tick. Observe does not keep the slice.
 	ColdStarts []ColdStart
 	// Version identifies what determines the capacity of a replica: the image of the server and the GPU type. If it changes, the
 	// capacity is learned again. 0 means unknown.

@@ -24,7 +24,7 @@ func (t Term) String() string {
 	return [...]string{"expected load", "variation", "recent load", "backlog", "warm", "safe policy", "limits", "unknown"}[min(t, Terms)]
 }
 
-// SafeReason is why the safe policy decides.
+// SafeReason is the reason why the safe policy decides instead of the learned one.
 type SafeReason uint8
 
 // Values of SafeReason.
@@ -33,7 +33,7 @@ const (
 	TooLittleData                     // too little load was observed
 	CapacityUnknown                   // the capacity of a replica is not known
 	EvidenceMissing                   // arrivals and queue are unknown in this tick
-	FeedbackFails                     // the SLO is missed although the plan has its greatest margin
+	FeedbackFails                     // no rule meets the objective, and the workload misses it by far
 )
 
 func (r SafeReason) String() string {
@@ -42,27 +42,27 @@ func (r SafeReason) String() string {
 		"the SLO is missed with the greatest margin", "unknown"}[min(r, FeedbackFails+1)]
 }
 
-// Plan is the result of a decision.
+// Plan is the number of replicas that an objective needs, with its terms and the values from which they were computed.
 type Plan struct {
 	Replicas int32
 	Added    [Terms]int32 // the replicas that each term adds; their sum is Replicas
 
 	Load     float64 // work per second that is expected when a replica that is started now is ready
 	Queued   float64 // work that waits now
-	Capacity float64 // work per second of a replica that the plan uses; 0: not known
+	Capacity float64 // work per second that one replica serves, as the plan assumes; 0: not known
 	// ColdStart is the lead time that the plan uses.
 	ColdStart time.Duration
-	// Quantile is the share of the work for which the replicas of this plan suffice, by what was observed; 0..1.
+	// Quantile is the share of the work, 0..1, that the rule of this plan would have served on time in the observed past.
 	Quantile float64
-	// Price is the price of a late unit of work, in replica-seconds, at which the margin of this plan is the cheapest.
+	// Price is the cost, in replica-seconds, that the plan pays to avoid one unit of late work, compared with cheaper rules.
 	Price float64
 	Rule  uint8 // index of the rule that the plan uses; RuleText returns it in words
 	Safe  SafeReason
-	// EarliestScaleDown is the first time at which the number may fall if the load ends now; zero: at any time.
+	// EarliestScaleDown is the first time at which the number of replicas can decrease if the load ends now; zero: at any time.
 	EarliestScaleDown time.Time
 }
 
-// AppendText appends one sentence: the cause first, then the number of replicas of each term.
+// AppendText appends one sentence to dst: the cause first, then the number of replicas of each term.
 func (p Plan) AppendText(dst []byte) []byte {
 	if p.Safe != NotSafe {
 		dst = append(append(append(dst, "safe policy, because "...), p.Safe.String()...), ": "...)
@@ -83,7 +83,7 @@ func (p Plan) AppendText(dst []byte) []byte {
 	return dst
 }
 
-// Text returns AppendText as a string.
+// Text returns the sentence of AppendText as a string.
 func (p Plan) Text() string { return string(p.AppendText(nil)) }
 
 // RuleText returns the rule that the plan uses, in words.

@@ -5,34 +5,36 @@ import (
 	"time"
 )
 
-// levels is the number of time scales of the exponential means of the load.
+// levels is the number of exponential means of the load; each has its own time scale (levelSeconds).
 const levels = 4
 
 var levelSeconds = [levels]float64{30, 120, 600, 3600}
 
-// Further levels.
+// Levels that are not a mean.
 const (
-	seasonal  = levels     // the mean of ten minutes, multiplied by the rise that the time of the day predicts
-	trend     = levels + 1 // the mean of half a minute, which continues to rise for a cold start as it did in the last two minutes
+	seasonal = levels // the mean of ten minutes, multiplied by the rise that the time of the day predicts
+	// the mean of half a minute, if the load continues to rise for a cold start as it did in the last two minutes
+	trend     = levels + 1
 	allLevels = levels + 2
 )
 
-// holds is the number of time spans whose greatest need is kept.
+// holds is the number of past time spans whose greatest need the rules use.
 const holds = 5
 
-// holdSeconds are the spans. The first is four cold starts.
+// holdSeconds are the lengths of these time spans in seconds. The first, 0, means four cold starts.
 var holdSeconds = [holds]float64{0, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
 
-// rule computes the replicas from the features. The rules of a ladder have the same level and hold, and increasing caution.
+// rule computes a load from the features: the level plus a margin, and at least a share of a past peak. Consecutive rules with the same
+// level and hold and increasing margins or shares are a ladder.
 type rule struct {
 	level  int     // index of levelSeconds, seasonal or trend
 	margin float64 // standard deviations above the level
 	hold   int     // index of holdSeconds
-	share  float64 // of the greatest need in that span; 0: none
-	first  bool    // of its ladder
+	share  float64 // share of the greatest need in that span; 0: none
+	first  bool    // the rule is the first of its ladder
 }
 
-// numRules is the number of rules. It is part of the encoding.
+// numRules is the number of rules. The encoding of a model depends on it.
 const numRules = 64
 
 var rules = makeRules()
@@ -65,7 +67,7 @@ func (r *rule) isIn(kinds Rules) bool {
 		kinds&PeakRules != 0 && r.share > 0 || kinds&HourRules != 0 && r.level == levels-1
 }
 
-// appendText appends the rule in words.
+// appendText appends a description of the rule in words.
 func (r *rule) appendText(dst []byte) []byte {
 	switch r.level {
 	case seasonal:

@@ -2,7 +2,7 @@ package objective
 
 import "time"
 
-// samples are measurements of the capacity of a replica.
+// samples contains the last measurements of one quantity.
 type samples struct {
 	Value [32]float32
 	Count int64
@@ -13,7 +13,7 @@ func (s *samples) add(v float64) {
 	s.Count++
 }
 
-// summary returns the quantiles of the last measurements.
+// summary returns the quantiles of these measurements.
 func (s *samples) summary() Distribution {
 	n := int(min(s.Count, int64(len(s.Value))))
 	if n == 0 {
@@ -36,7 +36,7 @@ type coldStarts struct {
 	Lead  float64 // the 90th percentile; 0: not known
 }
 
-// phaseSamples are few, because they are only shown.
+// phaseSamples are the measurements of one phase of the cold start. They are few, because they are only displayed.
 type phaseSamples struct {
 	Value [8]float32
 	Count int64
@@ -55,7 +55,7 @@ func (s *phaseSamples) summary() Distribution {
 	return d
 }
 
-// maxColdStart bounds a cold start, so that a replica that was pending for days does not change the plans for long.
+// maxColdStart limits a cold start, so that a replica that was pending for days does not change the plans for long.
 const maxColdStart = time.Hour
 
 func (c *coldStarts) measure(s *ColdStart) {
