@@ -17,27 +17,27 @@ type analysis struct {
 	spot, onDemand int // indexes of the two NodePools of a pair; -1 for a group without a pair
 
 	demand        Demand
-	claims        claimCount    // whose devices cannot be counted
-	pendingClaims claimCount    // of pods without a node
-	known         bool          // demand is complete
-	pods          int           // running or pending
-	short         time.Duration // how long pods have waited that no node on its way will take
+	claims        claimCount    // workloads and pods whose devices cannot be counted
+	pendingClaims claimCount    // workloads and pods without a node that claim devices
+	known         bool          // the demand is complete
+	pods          int           // number of pods that run or are pending
+	short         time.Duration // how long pods have waited for which no node is being launched
 	smallestWait  int64         // units of the smallest pod without a node
 
-	returnable   int64   // units on demand that can move to spot
+	returnable   int64   // units of on-demand nodes whose pods can move to spot
 	smallestMove int64   // units of the smallest movable pod
 	movable      []int64 // units of movable pods on each on-demand node; the slice is reused between ticks
 }
 
 // poolFacts contains sums and extremes over the nodes of one NodePool, and how much its limits still allow.
 type poolFacts struct {
-	units    int64     // of nodes that exist and are not being deleted
+	units    int64     // units of the nodes that exist and are not being deleted
 	largest  int64     // units of the largest node
 	smallest int64     // units of the smallest node; 0: there is none
-	nodes    int       // that exist and are not being deleted
-	newest   time.Time // creation of the newest launched node
-	room     int64     // units that its owner's limits and the open schedules still allow; maxUnits: any number
-	full     string    // the resource whose limit allows the least; "": no limit does
+	nodes    int       // number of nodes that exist and are not being deleted
+	newest   time.Time // creation time of the newest launched node
+	room     int64     // units by which the NodePool may grow under its owner's limits and the open schedules; maxUnits: without a limit
+	full     string    // the resource whose limit allows the fewest nodes; "": there is no limit
 }
 
 // views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.
@@ -172,8 +172,8 @@ func (a *analysis) spotWait() time.Duration {
 	return a.g.SpotWaitTimeout
 }
 
-// within reports whether an event happened after the stamp from and not in the future. An event up to a minute in the future also counts,
-// because the clock of the machine that recorded it may be ahead.
+// within reports whether an event happened after the stamp from and not in the future. An event up to one minute in the future also
+// counts, because the clock of the machine that recorded the event may be ahead.
 func (a *analysis) within(when time.Time, from int64) bool {
 	at := stamp(when)
 	return at > from && at <= a.at+time.Minute.Milliseconds()

@@ -15,7 +15,7 @@ const (
 	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that scale-in packing
 	// sets, so a ReplicaSet deletes this pod before those. Only pods that a move to spot replaces have a lower cost.
 	noticeCost = "-100"
-	// repeatInterval is the time after which a write is repeated if no observation shows it.
+	// repeatInterval is the time after which a write is repeated if the observations do not show it.
 	repeatInterval = 10 * time.Second
 	// shutdownRepeatInterval replaces repeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
 	// patch does less harm than a limit that stays in force.
@@ -34,10 +34,10 @@ const (
 type annotationState uint8
 
 const (
-	annotationAbsent    annotationState = iota // no value, and none of ours
+	annotationAbsent    annotationState = iota // no value, and gpuscaler does not own the annotation
 	annotationForeign                          // a value of another manager
-	annotationEqual                            // ours, as needed
-	annotationDifferent                        // ours, with another value
+	annotationEqual                            // gpuscaler's own value, equal to the needed one
+	annotationDifferent                        // gpuscaler's own value, different from the needed one
 	numAnnotationStates
 )
 
@@ -160,10 +160,10 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, Rule) {
 		return "", RulePacking
 	}
 	if n.Notice && !n.Voluntary {
-		return noticeCost, RuleAtRisk // its successor is requested: a scale-in must not delete that one instead
+		return noticeCost, RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement
 	}
-	// Without EmptyWholeNodes, pods need a deletion cost only while a reserve exists and on-demand nodes run above the base. A scale-in
-	// then deletes idle replicas first, and after them replicas on demand.
+	// Without EmptyWholeNodes, pods need a deletion cost only while a reserve exists and on-demand nodes run above the base. A scale-in then
+	// deletes idle replicas first, and then replicas on on-demand nodes.
 	rule := RulePacking
 	if !t.g.EmptyWholeNodes {
 		if t.s.Reserve.Size == 0 || !t.paired() || t.aboveBase() == 0 {
@@ -186,7 +186,7 @@ func (t *tick) deletionClass(p *Pod, n *Node) (class int) {
 		class += 2
 	}
 	if t.g.EmptyWholeNodes && n.Used == p.GPUs && n.GPUs > p.GPUs {
-		class++ // the last pod on a larger node
+		class++ // last pod on a node with several units: its deletion frees the node
 	}
 	return class
 }

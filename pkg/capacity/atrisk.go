@@ -9,13 +9,13 @@ const (
 	// burstWindow and minBurst define a burst: at least minBurst nodes were lost within burstWindow. More losses usually follow a burst.
 	burstWindow = 5 * time.Minute
 	minBurst    = 2
-	// rateWindow is the time over which the rate of losses is computed. A single loss is not sufficient to compute a rate.
+	// rateWindow is the time over which the rate of losses is computed. One loss in this time is not sufficient to compute a rate.
 	rateWindow = time.Hour
 	// interruptionSpan is the duration of one interruption. When a provider needs capacity, it takes several nodes within seconds. Losses
 	// that are less than interruptionSpan apart count as one interruption.
 	interruptionSpan = 30 * time.Second
 	// deviations is the number of standard deviations by which the reserve exceeds the expected losses. If losses are normally distributed,
-	// the losses during one of forty cold starts exceed the reserve.
+	// they exceed the reserve in one of forty cold starts.
 	deviations = 2
 	// reserveDecay is how long a smaller reserve must be sufficient before the reserve decreases by one replica. A reserve that decreased
 	// too early would cost a cold start for each replica that is added again.
@@ -26,14 +26,14 @@ const (
 // NodePool: a new leader computes it from the observed losses of the last hour.
 type reserve struct {
 	Size int32 `json:"size,omitempty"`
-	At   int64 `json:"at,omitempty"` // when so many were last needed
+	At   int64 `json:"at,omitempty"` // when a reserve of this size was last needed
 }
 
-// exposure counts the ready replicas and pods on spot nodes without an interruption notice, which the provider may take.
+// exposure counts the ready replicas and pods on spot nodes without an interruption notice. The provider can take these nodes at any time.
 type exposure struct {
-	pods   int64   // of the replicas of our workloads, the reserve included
-	needed int32   // replicas of these that demand needs
-	nodes  float64 // that carry them and other ready pods: a node whose pods are half of them counts half
+	pods   int64   // ready pods of the group's workloads, including those of the reserve
+	needed int32   // number of these replicas that demand needs
+	nodes  float64 // spot nodes with these pods and other ready pods; a node counts by the share of these pods among its ready pods
 }
 
 // addAtRisk adds two numbers of replicas to the targets. The first replaces ready replicas on nodes that the provider is about to take. The
@@ -62,8 +62,9 @@ func (t *tick) addAtRisk() {
 	}
 }
 
-// addReserve distributes the reserve over the workloads in proportion to their exposed replicas that demand needs, of which there are
-// needed in all. It returns the number of replicas that it added, which is greater than the reserve where a share is rounded up.
+// addReserve distributes the reserve over the workloads, in proportion to their exposed replicas that demand needs. needed is the sum of
+// these replicas over all workloads. The result is the number of replicas that were added. It can exceed the reserve, because each share
+// is rounded up.
 func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
 		_, _, n := t.exposed(&t.o.Workloads[i])
@@ -81,14 +82,14 @@ func (e *exposure) replicasLostWith(nodes int32) int32 {
 		return 0
 	}
 	share := float64(float64(nodes) / e.nodes)
-	n := math.Ceil(float64(share*float64(e.pods)) - rounding) // each pod may belong to another replica
+	n := math.Ceil(float64(share*float64(e.pods)) - rounding) // each pod may belong to a different replica
 	return int32(min(n, float64((e.needed+1)/2)))
 }
 
 // rounding is the tolerance for rounding errors when fractions are added.
 const rounding = 1e-6
 
-// exposedNodes returns the number of spot nodes that carry ready pods, see exposure.
+// exposedNodes returns the number of spot nodes with ready pods, as counted in exposure.nodes.
 func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
@@ -113,7 +114,7 @@ func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 				ready = false
 			case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
 				leaving = true
-			case n.Type == Spot && !n.Notice && !n.Deleting: // Karpenter itself replaces what it disrupts
+			case n.Type == Spot && !n.Notice && !n.Deleting: // without nodes that Karpenter disrupts, because Karpenter replaces these itself
 				spot = true
 			}
 		}

@@ -21,7 +21,7 @@ const (
 // bufferInput contains everything on which the action for a buffer depends.
 type bufferInput struct {
 	current, needed int32
-	sent            bool // the same size was written recently
+	sent            bool // a write of the same size was sent recently
 }
 
 func (in bufferInput) action() bufferAction {

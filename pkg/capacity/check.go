@@ -37,7 +37,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 			kind = FindNever
 		case zero:
 			kind = FindZeroBudget
-		case n.Buffered: // last: Karpenter reports it for minutes after the buffer was removed
+		case n.Buffered: // the last case, because Karpenter reports it for minutes after the buffer was removed
 			kind = FindBuffered
 		default:
 			continue

@@ -18,24 +18,24 @@ func (s *State) Decide(g *Group, o *Observation, now time.Time, d *Decision) {
 	t.run()
 }
 
-// Release restores every field and clears every annotation, when the group's policy is removed or its owner requests it. The caller calls
-// it in each tick until it returns no action.
+// Release restores every field and clears every annotation. It is used when the group's policy is removed or when its owner requests it.
+// The caller calls it in each tick until it returns no action.
 func (s *State) Release(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{releasing: true}
 	t.begin(g, o, s, now, d)
 	t.run()
 }
 
-// Shutdown restores the limits, which must not outlive the controller. Weights and records stay for the next leader, and a consolidation
-// freeze ends by itself.
+// Shutdown restores the limits, because a limit must not stay in force without a running controller. Weights and records stay for the next
+// leader, and a consolidation freeze ends by itself.
 func (s *State) Shutdown(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{leaving: true}
 	t.begin(g, o, s, now, d)
 	t.run()
 }
 
-// tick is one pass over the rules. A rule reads the analysis, changes its own part of the state and requests values for fields. Only
-// write makes patches of the requests.
+// tick is one pass over the rules. A rule reads the analysis, changes its own part of the state and requests values for fields. Only the
+// method write turns the requests into patches.
 type tick struct {
 	analysis
 	s *State

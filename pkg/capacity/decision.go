@@ -12,21 +12,21 @@ type Decision struct {
 	Actions []Action
 	// Plan has the changes that an advisory group would make; empty for every other group.
 	Plan     []Action
-	Advice   []Advice // parallel to Observation.Workloads
+	Advice   []Advice // in the order of Observation.Workloads
 	Findings []Finding
 	Reasons  []Reason
 	Demand   Demand
 	Phase    Phase
 
-	movable []int64 // reused between ticks, see analysis
+	movable []int64 // memory of analysis.movable, reused between ticks
 }
 
 // Demand is how much of the group's resource, such as nvidia.com/gpu, policies and pods request.
 type Demand struct {
 	Policies      int64 // uncapped targets
-	UnmanagedPods int64 // every other pod, running or pending
-	Pending       int64 // of pods without a node that no node on its way will take
-	Unknown       bool  // the demand is at least this much, and may be more
+	UnmanagedPods int64 // requests of all other pods that run or are pending
+	Pending       int64 // requests of pods without a node for which no node is being launched
+	Unknown       bool  // the demand may be greater than the numbers here
 }
 
 // Total returns the demand of policies and unmanaged pods.
@@ -34,7 +34,7 @@ func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 
 // Advice is the adjustment of one workload's target that package scaling applies at the next tick. Its fields are those of scaling.Advice.
 type Advice struct {
-	Cap    int32 // greatest target for which nodes exist, and one more; -1: no cap
+	Cap    int32 // greatest target that nodes exist for, plus one replica; -1: no cap
 	AtRisk int32 // replicas to add for ready replicas on nodes that are about to be lost
 	Surge  int32 // replicas to add for a move
 }
@@ -55,21 +55,21 @@ type Action interface {
 // before.
 type NodePoolPatch struct {
 	Pool      string
-	Changes   []Change // what differs; empty if only the record does
+	Changes   []Change // the changed fields; empty if only the record changes
 	Overrides []Change // every override after the patch, including those that do not change
 	Record    string   // the annotation after the patch; "": remove it
-	Loosens   bool     // it allows more nodes: applied before the targets are served
+	Loosens   bool     // the patch allows more nodes, so it is applied before the targets are served
 }
 
 // Change is the change of one field in a NodePoolPatch. The field's path and name come from fieldTable.
 type Change struct {
 	Field    Field
-	Resource string // of FieldLimit
+	Resource string // resource of a FieldLimit
 	From, To Value
 	Original Value  // the owner's value, which is restored later
-	Owner    string // field manager before the override; "": none
+	Owner    string // field manager that owned the field before the override; "": none
 	Restore  bool   // To is the owner's value: the override ends
-	Rule     Rule   // that requests the value
+	Rule     Rule   // the rule that requests the value
 }
 
 // AnnotationKind is the annotation that a PodAnnotation sets.

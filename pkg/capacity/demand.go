@@ -57,7 +57,7 @@ func (a *analysis) countDemand() {
 	d.Pending = max(waiting, 0)
 }
 
-// countClaims adds a workload to claims or to pendingClaims if it makes the demand unknown. replicas is its demand.
+// countClaims adds a workload to claims or to pendingClaims if its claims make the demand unknown. replicas is the demand of the workload.
 func (a *analysis) countClaims(w *Workload, replicas int32) {
 	switch {
 	case w.Claims && (replicas > 0 || len(w.Pods) > 0):
@@ -67,7 +67,7 @@ func (a *analysis) countClaims(w *Workload, replicas int32) {
 	}
 }
 
-// countClaimsOf does the same for an unmanaged pod.
+// countClaimsOf adds an unmanaged pod to claims or to pendingClaims if its claims make the demand unknown.
 func (a *analysis) countClaimsOf(p *Pod) {
 	switch {
 	case p.Claims:
@@ -77,7 +77,7 @@ func (a *analysis) countClaimsOf(p *Pod) {
 	}
 }
 
-// awaitsDevices reports whether fewer pods than the given replicas have are on nodes.
+// awaitsDevices reports whether fewer pods are on nodes than the given number of replicas consists of.
 func (w *Workload) awaitsDevices(replicas int32) bool {
 	missing := int64(replicas) * int64(max(w.Size, 1))
 	for i := range w.Pods {
@@ -89,10 +89,12 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 	return missing > 0
 }
 
-// claimCount counts the workloads and pods that claim devices by dynamic resource allocation, and that make the demand unknown. There are
-// two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet. The devices of the second kind are part of
-// the demand, but by default Karpenter launches no node for such pods. That such a pod waits therefore does not show whether spot has
-// capacity. If the demand counted as known, a limit that stays until pods have waited for spot would never be removed.
+// claimCount counts the workloads and pods that claim devices by dynamic resource allocation and that make the demand unknown. There are
+// two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet.
+//
+// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of
+// this kind therefore does not show whether spot has capacity. If the demand counted as known, a limit that stays until pods have waited
+// for spot would never be removed.
 type claimCount struct {
 	first string
 	count int
@@ -171,9 +173,8 @@ func (t *tick) trackDemand() {
 // that are missing from time to time would cause writes each time.
 const trustInterval = 2 * time.Minute
 
-// trusted reports whether a limit on spot may depend on demand. Demand must be known now, and must not have been unknown within
-// trustInterval. If demand has been known since the start of a new leader, it need not wait, so that it continues the previous leader's
-// decision.
+// trusted reports whether a limit on spot may depend on demand. Demand must be known now and must have been known for trustInterval. A new
+// leader for which demand has been known since its start does not wait, so that it continues the previous leader's decision.
 func (t *tick) trusted() bool {
 	return t.known && (t.s.UnknownAt == 0 || t.at-t.s.UnknownAt >= trustInterval.Milliseconds())
 }

@@ -4,9 +4,9 @@ import "time"
 
 // evidence counts the NodeClaims of a spot NodePool that failed or were lost recently. It shows whether the provider has spot capacity.
 type evidence struct {
-	refused, attempts int  // launches without capacity, and all launches, in refusalWindow
-	lost, nodes       int  // nodes that the provider took, and all nodes, in lossWindow
-	replaced          bool // on-demand grew meanwhile: pods that spot refused run there
+	refused, attempts int  // launches that were refused for lack of capacity, and all launches, within refusalWindow
+	lost, nodes       int  // nodes that the provider took, and all nodes, within lossWindow
+	replaced          bool // the on-demand NodePool has grown in this time: it runs the pods that spot had no capacity for
 }
 
 const (
@@ -16,7 +16,7 @@ const (
 	// only that offering (instance type and zone) and tries the next one.
 	shortageMinimum = time.Minute
 	minRefusals     = 3
-	minLosses       = 2 // and half of the NodePool: 3 of 60 nodes are a normal market
+	minLosses       = 2 // minimum of lost nodes; half of the NodePool must also be lost, because 3 of 60 nodes are normal
 	// maxEvidence is the maximum number of NodeClaims that are counted. Karpenter can create a hundred NodeClaims per minute, and three
 	// refusals are sufficient evidence.
 	maxEvidence = 32

@@ -8,7 +8,7 @@ func (t *tick) stranded() Cause {
 	}
 	cause := t.closedBy(t.onDemand)
 	if cause == CauseNone && t.refusedSince(t.onDemand, 0) {
-		return CauseRefused // a target cap that ends for a retry does not change a refusal
+		return CauseRefused // a refusal still counts after the target cap ends for a retry
 	}
 	return cause
 }

@@ -16,7 +16,7 @@ const (
 	FieldConsolidateAfter
 	FieldConsolidationPolicy
 	FieldBudgets
-	FieldLimit // the first of the group's limits; the others follow
+	FieldLimit // limit of the first resource of the group; the limits of its other resources follow
 	numFields  = FieldLimit + MaxLimits
 )
 
@@ -30,13 +30,13 @@ const (
 	formatNumber   valueFormat = iota // a JSON number
 	formatQuantity                    // a resource.Quantity: a JSON string, as kubectl writes it
 	formatText                        // a JSON string
-	formatList                        // a JSON array that is composed by its own code
+	formatList                        // a JSON array that the package builds itself
 )
 
 // fieldTable describes each field once: its path, the consent that a write needs, and the format of its value. The patch, the record,
 // and every text that names a field use this table.
 var fieldTable = [FieldLimit + 1]struct {
-	path    Path // of FieldLimit: the map that has one entry for each resource
+	path    Path // of FieldLimit: the path of the map that has one entry for each resource
 	consent Fields
 	format  valueFormat
 }{

@@ -17,7 +17,7 @@ const (
 	FindUnreadable                           // the value of the field cannot be compared: it is not overridden
 	FindContested                            // the field was overwritten three times: it is not overridden for a while
 	FindMixed                                // a NodePool of several capacity types is only observed
-	FindWeights                              // spot does not come before on-demand by weight: nothing ever returns
+	FindWeights                              // the weights do not put spot before on-demand, so replicas never return to spot
 	FindNever                                // consolidateAfter: Never keeps empty nodes
 	FindZeroBudget                           // a disruption budget of 0 keeps empty nodes
 	FindDoNotDisrupt                         // pods with karpenter.sh/do-not-disrupt keep an empty node
@@ -25,11 +25,15 @@ const (
 	FindBuffered                             // a CapacityBuffer keeps nodes
 	FindUnmovable                            // pods on demand that no surge can move; Blocker is the reason
 	FindForeignAnnotation                    // a pod has a deletion cost of another manager: it is not changed
-	FindPermanentLimit                       // a limit is overridden: it would stay if gpuscaler is killed and does not start again
-	FindRecord                               // the record cannot be read: fields that gpuscaler owns are removed
-	FindConsentWithdrawn                     // an overridden field is not listed any more: it cannot be restored; Name is the owner's value
-	FindClaims                               // claims whose devices cannot be counted: demand is unknown. Name: the first of Count
-	FindPendingClaims                        // claims of pods without a node, for which Karpenter launches none by default; as FindClaims
+	// a limit is overridden, and the override would stay if gpuscaler were killed and not started again
+	FindPermanentLimit
+	FindRecord // the record cannot be read; the fields that gpuscaler owns are removed
+	// gpuscaler.io/nudge does not list an overridden field any more, so the field cannot be restored; Name is the owner's value
+	FindConsentWithdrawn
+	// the devices of some claims cannot be counted, so demand is unknown; Name is the first of Count workloads or pods
+	FindClaims
+	// pods without a node have claims, for which Karpenter by default launches no node; Name and Count as in FindClaims
+	FindPendingClaims
 	numFindings
 )
 
@@ -42,7 +46,7 @@ const (
 	BlockedByNoOwner                         // a Job, or a pod without a controller
 	BlockedByLabels                          // it is unknown whether it can be scheduled to spot
 	BlockedByDoNotDisrupt                    // karpenter.sh/do-not-disrupt of another manager
-	BlockedByUnmanagedPod                    // a pod without a policy on a node that would be free otherwise
+	BlockedByUnmanagedPod                    // a pod without a policy runs on a node that would otherwise become empty
 	BlockedByClaims                          // by default Karpenter launches no node for a pod that claims devices
 	numMoveBlockers
 )
@@ -52,11 +56,11 @@ type Finding struct {
 	Kind     FindingKind
 	Pool     int8 // index in Group.Pools; -1: none
 	Field    Field
-	Resource string      // of FieldLimit
-	Name     string      // a workload or a pod
+	Resource string      // resource of a FieldLimit
+	Name     string      // name of a workload or a pod
 	Rule     Rule        // the rule that needs the field
-	Count    int         // nodes or pods
-	Blocker  MoveBlocker // of FindUnmovable
+	Count    int         // number of nodes or pods
+	Blocker  MoveBlocker // reason of a FindUnmovable
 	Hourly   float64
 	Until    time.Time
 }
@@ -169,7 +173,7 @@ func (f Finding) claims(g *Group) string {
 	return text + "; they count if extendedResourceName of their DeviceClass is " + g.Resource
 }
 
-// keeper returns what keeps empty nodes, with their price and what a user can do, without the name of the NodePool.
+// keeper returns a message with the cause that keeps empty nodes, their price and what a user can do, without the name of the NodePool.
 func (f Finding) keeper(g *Group) string {
 	n := float64(f.Count)
 	nodes := fmt.Sprintf("Karpenter keeps %d %s without %s pods%s", f.Count, plural(n, "node"), g.Resource, f.price())
@@ -187,7 +191,7 @@ func (f Finding) keeper(g *Group) string {
 }
 
 func (f Finding) price() string {
-	if !(f.Hourly > 0) { // NaN is no price
+	if !(f.Hourly > 0) { // also true if the price is NaN
 		return ""
 	}
 	return fmt.Sprintf(", $%.2f/h", f.Hourly)

@@ -47,7 +47,7 @@ type freeze struct {
 	Start  int64 `json:"start,omitempty"`
 	Empty  int64 `json:"empty,omitempty"`
 	InUse  int64 `json:"inUse,omitempty"`
-	Unused int64 `json:"unused,omitempty"` // since when no rule needs it; 0: a rule does
+	Unused int64 `json:"unused,omitempty"` // time since which no rule needs the freeze; 0: a rule needs it
 }
 
 // persistent returns the part of a freeze that is stored in the record.
@@ -82,8 +82,8 @@ var freezeTransitions = [numFreezeStates][numFreezeEvents]freezeState{
 	ending: {freezeUnused: ending, freezeOver: thawed, freezeNeeded: frozen, freezeExtends: frozen},
 }
 
-// freezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods are needed. 0
-// means that they are not needed.
+// freezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods must be kept.
+// 0 means that they need not be kept.
 type freezeInput struct{ at, empty, inUse int64 }
 
 func (h *freeze) state() freezeState {
@@ -182,8 +182,8 @@ func (a *analysis) arrived(s *Span) bool {
 	return ready >= s.GPUs
 }
 
-// peak reports whether known demand starts soon or started recently. During this time gpuscaler neither probes spot nor moves replicas. It
-// ends freezeHandover before the freeze for known demand does, so that a probe can extend the freeze before it ends.
+// peak reports whether known demand starts soon or started recently. In this time gpuscaler neither probes spot nor moves replicas. The
+// time ends freezeHandover before the freeze for known demand does, so that a probe can extend the freeze before it ends.
 func (a *analysis) peak() bool {
 	_, inUse := a.knownDemandUntil()
 	return inUse > a.at+freezeHandover.Milliseconds()

@@ -12,8 +12,8 @@ import (
 
 // MaxPools, MaxLimits and MaxSchedules bound a group, so that State is a plain value of fixed size.
 const (
-	MaxPools     = 4 // NodePools of a group
-	MaxLimits    = 4 // resources whose limits a group may set, its own included
+	MaxPools     = 4 // maximum number of NodePools of a group
+	MaxLimits    = 4 // maximum number of resources whose limits a group may set, including its own resource
 	MaxSchedules = 16
 )
 
@@ -46,7 +46,7 @@ type FallbackMode uint8
 // Values of FallbackMode.
 const (
 	Soft FallbackMode = iota // by weight: on-demand first, spot if on-demand has no capacity
-	Hard                     // by weight and limit: no new spot node
+	Hard                     // by weight and limit: no new spot node is launched
 )
 
 // Limit is one entry of spec.limits.
@@ -69,10 +69,11 @@ type Schedule struct {
 // Group is a validated capacity group: NodePools that can replace one another, and the rules that the platform team enabled for them. It
 // does not change after NewGroup, so several goroutines can share it by pointer.
 type Group struct {
-	Name     string
-	Resource string // that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or DeviceClassPrefix and a DeviceClass
+	Name string
+	// the resource that is counted: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or DeviceClassPrefix and the name of a DeviceClass
+	Resource string
 	Pools    []Pool // at most MaxPools
-	Advisory bool   // decide, explain and restore; override nothing
+	Advisory bool   // decisions are made and explained, and fields are restored, but nothing is overridden
 
 	OnDemandBase       int64         // units of the resource that run on demand before any spot is used
 	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
@@ -82,7 +83,7 @@ type Group struct {
 	ZeroLimit           bool // a limit of 0 while no demand exists
 	ConsolidationFreeze bool // no consolidation while known demand arrives
 	StartupShield       bool // loading pods are not disrupted
-	EmptyWholeNodes     bool // a scale-in deletes the pods that free complete nodes
+	EmptyWholeNodes     bool // a scale-in first deletes the pods whose deletion makes whole nodes empty
 	Buffer              bool // a CapacityBuffer before known demand, where the cluster serves it
 	LeadTime            time.Duration
 	Schedules           []Schedule // at most MaxSchedules

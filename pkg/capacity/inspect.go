@@ -6,13 +6,13 @@ import "time"
 type Override struct {
 	Pool            string
 	Field           Field
-	Resource        string // of FieldLimit
+	Resource        string // resource of a FieldLimit
 	Value, Original Value
-	Owner           string // field manager before the override; "": none
-	Rule            Rule   // that overrides the field
+	Owner           string // field manager that owned the field before the override; "": none
+	Rule            Rule   // the rule that overrides the field
 	Since           time.Time
-	Until           time.Time // when it ends by itself, also after a crash; zero: a rule ends it
-	Releasing       bool      // it is being restored; the cluster does not show it yet
+	Until           time.Time // when the override ends by itself, also after a crash; zero: a rule ends it
+	Releasing       bool      // the owner's value is being restored, and the cluster does not show it yet
 }
 
 // Name returns the field for messages: its path below spec.

@@ -60,7 +60,7 @@ func (t *tick) capOnDemand() {
 	}
 	t.capLimit(t.onDemand, limit, rule)
 	if !t.capsOnDemand() {
-		return // write reports why the field is not overridden
+		return // the method write reports why the field is not overridden
 	}
 	r := Reason{Rule: RuleSpotWaitTimeout, Pool: int8(t.onDemand), A: float64(limit)}
 	if t.s.ShortSince != 0 {

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// successorTimeout is how long the successors of a batch may take to be ready on spot, in addition to the group's lead time, before the
-	// move ends without a result.
+	// successorTimeout is how long the successors of a batch may take until they are ready on spot, in addition to the group's lead time.
+	// After that the move ends without a result.
 	successorTimeout = 20 * time.Minute
 	// shrinkTimeout is how long the deletion of the annotated pods may take after the target has decreased.
 	shrinkTimeout = 10 * time.Minute
 	// growthDelay is how long the target must be at least the number of pods before the move ends. With such a target, the ReplicaSet
 	// deletes none of the annotated pods.
 	growthDelay = time.Minute
-	// maxPaceWait is the longest wait after a batch that spot had no capacity for. Each attempt while spot has no capacity costs an
+	// maxPaceWait is the longest wait after a batch for which spot had no capacity. Each attempt while spot has no capacity costs an
 	// additional on-demand node for some minutes.
 	maxPaceWait = 30 * time.Minute
 	// lowestCost is lower than every other deletion cost.
@@ -40,11 +40,12 @@ const (
 type move struct {
 	Step     moveStep         `json:"step,omitempty"`
 	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
-	Since    int64            `json:"since,omitempty"`   // of the move; of the step while it shrinks
+	Since    int64            `json:"since,omitempty"`   // start of the move, or of the step shrinking
 	Workload string           `json:"workload,omitempty"`
-	Count    int32            `json:"count,omitempty"` // of the victims
-	Victims  [maxBatch]string `json:"victims"`         // UIDs
-	Node     string           `json:"node,omitempty"`  // that is being emptied; it stays until the next one is chosen
+	Count    int32            `json:"count,omitempty"` // number of victims
+	Victims  [maxBatch]string `json:"victims"`         // UIDs of the victims
+	// the on-demand node that is being emptied; after a move it stays set until the next node is chosen
+	Node string `json:"node,omitempty"`
 }
 
 type moveStep uint8
@@ -64,11 +65,11 @@ const (
 	workloadUnknown             // the workload is gone, paused, or without a current decision
 	victimsGone                 // every victim is deleted
 	foreignAnnotation           // a victim has a deletion cost of another manager
-	successorsReady             // as many replicas as needed are ready with those on spot
-	successorsRefused           // no successor came to spot, or not in time
-	victimsAnnotated            // every victim is seen with the lowest deletion cost, and enough replicas are ready without them
+	successorsReady             // enough replicas are ready without the victims, including the successors on spot
+	successorsRefused           // no successor runs on spot, or none was ready in time
+	victimsAnnotated            // the observation shows the lowest deletion cost on every victim, and enough replicas are ready without them
 	moveTimeout                 // the step takes too long
-	demandGrew                  // as many replicas are requested as exist
+	demandGrew                  // the target is as high as the number of existing replicas
 	numMoveEvents
 )
 
@@ -86,9 +87,9 @@ var moveTransitions = [numMoveSteps][numMoveEvents]moveStep{
 type successors struct {
 	ready    int32 // on spot
 	loading  int32 // on spot, not ready yet
-	refused  int32 // on a new on-demand node: spot was tried, and refused
-	existing int32 // ready on an older on-demand node: a replacement for a lost pod, which says nothing about spot
-	spare    int32 // ready replicas beyond what is needed
+	refused  int32 // on a new on-demand node, because spot had no capacity
+	existing int32 // ready on an older on-demand node: the pod replaces a lost pod and does not show whether spot has capacity
+	spare    int32 // number of ready replicas that demand does not need
 }
 
 // moveInput is everything that the state machine reads.
@@ -97,12 +98,12 @@ type moveInput struct {
 	known     bool // the workload exists, has a current decision, and is not paused
 	victims   int32
 	foreign   bool          // a victim has a deletion cost of another manager
-	age       time.Duration // of the move; of the step while it shrinks
-	limit     time.Duration // successorTimeout with the group's lead time
+	age       time.Duration // age of the move, or of the step shrinking
+	limit     time.Duration // successorTimeout plus the group's lead time
 	came      successors
 	grew      bool  // the target is as high as the number of pods
-	annotated bool  // every victim is seen with the lowest deletion cost
-	readyGone int32 // victims that are ready
+	annotated bool  // the observation shows the lowest deletion cost on every victim
+	readyGone int32 // number of victims that are ready
 }
 
 // event returns the event that the input causes in the current step.
@@ -151,7 +152,7 @@ func (t *tick) advanceMove() {
 	switch event {
 	case workloadUnknown, moveTimeout, demandGrew:
 		if m.Step == annotating && event == moveTimeout {
-			t.giveUpMove() // the victims cannot be annotated, and a surge must not last for ever
+			t.giveUpMove() // the victims cannot be annotated; the move ends, because its surge must not last forever
 			return
 		}
 		m.end()
@@ -301,7 +302,7 @@ func (t *tick) completeMove() {
 	t.s.Move.end()
 }
 
-// giveUpMove ends a move without a result. The time until the next batch is the same as after a node that was emptied.
+// giveUpMove ends a move without a result. The next batch starts after the same interval as if the node had been emptied.
 func (t *tick) giveUpMove() {
 	t.s.Move = move{}
 	t.s.Spot.Moved = t.at

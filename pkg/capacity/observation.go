@@ -8,10 +8,11 @@ import (
 
 // Observation is what the caches show of one group in a tick.
 type Observation struct {
-	Pools         []PoolView // parallel to Group.Pools
-	Workloads     []Workload // of the group's policies, in a stable order
-	UnmanagedPods []Pod      // every other pod that requests the resource and can be scheduled to the group's NodePools, without DaemonSets
-	Ahead         []Span     // demand that is known in advance, from schedules and forecasts, including what is open now
+	Pools     []PoolView // in the order of Group.Pools
+	Workloads []Workload // the workloads of the group's policies, in a stable order
+	// all other pods that request the resource and can be scheduled to the group's NodePools, except those of DaemonSets
+	UnmanagedPods []Pod
+	Ahead         []Span // time spans with demand that is known in advance, from schedules and forecasts, including those that have begun
 	// Lost reports that demand may be incomplete: a cache is not synced, or a workload has no recent decision.
 	Lost bool
 	// Shields reports that the cluster's Karpenter supports durations in karpenter.sh/do-not-disrupt. Buffers reports that it supports
@@ -57,7 +58,7 @@ func ConsentOf(text string) (c Fields, unknown string) {
 type PoolView struct {
 	Exists  bool
 	Ready   bool   // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
-	Mixed   bool   // its requirements allow spot and another capacity type; reserved and on-demand together are not mixed
+	Mixed   bool   // its requirements allow spot and another capacity type; a NodePool of only reserved and on-demand is not Mixed
 	Record  string // the annotation with the record; "": none
 	Consent Fields
 
@@ -67,8 +68,8 @@ type PoolView struct {
 	ConsolidationPolicy FieldView
 	Budgets             FieldView
 
-	Template string // karpenter.sh/nodepool-hash, for people
-	Usage    int64  // status.resources of the group's resource
+	Template string // karpenter.sh/nodepool-hash; only shown to users
+	Usage    int64  // how much of the group's resource status.resources contains
 	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, the largest observed node counts
 	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
 	Nodes []Node
@@ -80,7 +81,7 @@ type PoolView struct {
 // FieldView is the observed state of one field of a NodePool's spec.
 type FieldView struct {
 	Value       Value
-	Owner       string // field manager that owns it, other than gpuscaler; "": none
+	Owner       string // field manager other than gpuscaler that owns the field; "": none
 	Ours        bool   // the field manager of gpuscaler owns it
 	Unsupported bool   // the CRD does not have the field
 }
@@ -91,8 +92,8 @@ type FieldView struct {
 type LimitView struct {
 	Resource string
 	FieldView
-	Used float64 // what the nodes of the NodePool have of the resource, as Karpenter counts it: cpu in cores, memory in bytes
-	Node float64 // the least that one of them has; 0: unknown
+	Used float64 // sum of the resource over the nodes of the NodePool, as Karpenter counts it: cpu in cores, memory in bytes
+	Node float64 // amount of the resource in the smallest of these nodes; 0: unknown
 }
 
 // Stage is the progress of a node.
@@ -107,31 +108,32 @@ const (
 
 // Node is one NodeClaim with its Node.
 type Node struct {
-	Name, UID    string // name of the Node, UID of the NodeClaim
+	Name, UID    string // Name of the Node object, UID of the NodeClaim
 	Type         CapacityType
 	Stage        Stage
 	Ready        bool
-	GPUs, Used   int64 // of the resource: capacity, and requests of the pods on the node
+	GPUs, Used   int64 // units of the group's resource: the node's capacity, and the requests of its pods
 	Created      time.Time
 	InstanceType string
-	Hourly       float64 // price; 0: unknown
+	Hourly       float64 // price per hour; 0: unknown
 
 	Deleting  bool
-	Voluntary bool // Karpenter set a DisruptionReason: its own work, not a loss
+	Voluntary bool // Karpenter set a DisruptionReason: Karpenter removes the node itself, so it is not a loss
 	Notice    bool // the provider announced that it takes the node
 
 	// The following fields describe what prevents the removal of the node while it is empty, that is, while none of its pods requests the
 	// group's resource.
-	BlockingPods     int32 // that request none of the resource and belong to no DaemonSet
-	DoNotDisruptPods int32 // with karpenter.sh/do-not-disrupt, including those of DaemonSets
-	Buffered         bool  // kept by a CapacityBuffer
+	BlockingPods     int32 // number of pods that request none of the resource and belong to no DaemonSet
+	DoNotDisruptPods int32 // number of pods with karpenter.sh/do-not-disrupt, including those of DaemonSets
+	Buffered         bool  // a CapacityBuffer keeps the node
 }
 
 // Failure is a NodeClaim that was deleted before an instance existed.
 type Failure struct {
-	UID      string
-	At       time.Time
-	Capacity bool // for lack of capacity, by its InsufficientCapacityError event; otherwise for another reason
+	UID string
+	At  time.Time
+	// true: the launch failed for lack of capacity, as its InsufficientCapacityError event shows; false: it failed for another reason
+	Capacity bool
 }
 
 // Loss is a node that the provider took: by interruption, by reclaim, or by a hardware failure.
@@ -145,8 +147,8 @@ type Owner uint8
 
 // Values of Owner.
 const (
-	OwnerOther      Owner = iota // a Job, a notebook, or no controller
-	OwnerReplicaSet              // reads pod-deletion-cost
+	OwnerOther      Owner = iota // a Job, another controller (for example of notebooks), or no controller
+	OwnerReplicaSet              // a ReplicaSet, which reads pod-deletion-cost
 	OwnerStatefulSet
 	OwnerLeaderWorkerSet
 )
@@ -160,38 +162,40 @@ type Workload struct {
 	Bounded bool
 	Room    int32
 	Current int32 // spec.replicas of the scale target
-	GPUs    int64 // per replica, all of its pods together
-	PodGPUs int64 // of the largest pod of a replica with several pods; 0: GPUs
-	Size    int32 // pods of one replica; 0: one
+	GPUs    int64 // GPUs of all pods of one replica together
+	PodGPUs int64 // GPUs of the largest pod, if a replica has several pods; 0: as GPUs
+	Size    int32 // number of pods of one replica; 0 means 1
 	Known   bool  // it has a recent decision, from readings that are not missing
 	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
-	Claims  bool  // its pods claim devices that may be GPUs by dynamic resource allocation, which GPUs does not count
-	Claimed bool  `json:",omitempty"` // its pods claim devices that GPUs counts, except for claims that its replicas share
+	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not included in GPUs
+	Claimed bool  `json:",omitempty"` // its pods claim devices that are included in GPUs, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
-	Pods    []Pod // those of one replica are adjacent
+	Pods    []Pod // the pods of one replica are adjacent
 }
 
 // Pod is one pod that requests the resource. A terminating pod is not listed.
 type Pod struct {
 	UID, Namespace, Name string
-	Replica              string // the replica that it is part of, where a replica has several pods; "": the pod is the replica
+	Replica              string // name of the replica, if a replica has several pods; "": the pod is a replica
 	Owner                Owner
 	GPUs                 int64
 	// Pool is the index of the pod's NodePool in Observation.Pools, and Node the index in its Nodes. Pool is -1 for a pod that is not on a
 	// node of the group.
-	Pool             int
-	Node             int
-	Pending          bool      // has no node at all
-	Since            time.Time // of creation
-	Ready            bool
-	Loading          bool // on a node, not ready yet, and not crash-looping
-	Idle             bool // known to do nothing at present
-	Pinned           bool // cannot be scheduled to the group's spot NodePool, as far as is known
-	UnknownLabels    bool // Pinned because it requests labels that the nodes of the NodePool may or may not have
-	Claims           bool // claims devices that may be GPUs by dynamic resource allocation, which GPUs does not count
-	Claimed          bool `json:",omitempty"` // claims devices that GPUs counts; a claim that several pods share counts for one of them
-	UnknownPlacement bool // may or may not be scheduled to the group's NodePools: no demand, but it removes a zero limit
+	Pool          int
+	Node          int
+	Pending       bool      // the pod has no node at all
+	Since         time.Time // creation time
+	Ready         bool
+	Loading       bool // on a node, not ready yet, and not crash-looping
+	Idle          bool // known to process no request at present
+	Pinned        bool // the pod cannot be scheduled to the group's spot NodePool, or this is unknown
+	UnknownLabels bool // Pinned because the pod requests labels that the nodes of the NodePool may or may not have
+	Claims        bool // claims devices by dynamic resource allocation that may be GPUs and are not included in GPUs
+	// claims devices that are included in GPUs; a claim that several pods share counts for one of them
+	Claimed bool `json:",omitempty"`
+	// it is unknown whether the pod can be scheduled to the group's NodePools: it is no demand, but it removes a zero limit
+	UnknownPlacement bool
 
 	DeletionCost Annotation
 	DoNotDisrupt Annotation
@@ -206,8 +210,8 @@ type Annotation struct {
 // Span is a time span with demand that is known in advance, from a schedule or a forecast.
 type Span struct {
 	From, Until time.Time
-	GPUs        int64  // the least units that are needed meanwhile
-	Workload    string // that needs them; "": no single one
+	GPUs        int64  // minimum number of units that are needed in this time
+	Workload    string // the workload that needs them; "": no single workload
 	Replicas    int32
 }
 

@@ -28,25 +28,25 @@ import (
 type override struct {
 	On         bool   `json:"on,omitempty"`
 	Releasing  bool   `json:"releasing,omitempty"`
-	Seen       bool   `json:"seen,omitempty"` // the value was observed
+	Seen       bool   `json:"seen,omitempty"` // the written value was observed
 	To         Value  `json:"value,omitempty"`
 	Before     Value  `json:"before,omitempty"` // the value before the last write, which an observation may still show
 	Original   Value  `json:"original,omitempty"`
 	Owner      string `json:"owner,omitempty"`
 	Rule       Rule   `json:"rule,omitempty"`
-	At         int64  `json:"at,omitempty"`    // of the last write
-	Since      int64  `json:"since,omitempty"` // of the first write
+	At         int64  `json:"at,omitempty"`    // time of the last write
+	Since      int64  `json:"since,omitempty"` // time of the first write
 	Overwrites uint8  `json:"overwrites,omitempty"`
 	Yielded    int64  `json:"yielded,omitempty"` // when an edit of another manager was last seen
-	Retry      int64  `json:"retry,omitempty"`   // not overridden before; 0: no wait
+	Retry      int64  `json:"retry,omitempty"`   // the field is not overridden before this time; 0: at any time
 }
 
 const (
 	// tightenInterval is the shortest time between two changes of an override. Changes that allow more nodes, and restores of the owner's
-	// value, are written at once. Each write of a NodePool's spec resets Karpenter's condition NodeRegistrationHealthy. A limit that was
-	// written after each change of the number of nodes would reset it again and again.
+	// value, are written at once. Each write of a NodePool's spec resets Karpenter's condition NodeRegistrationHealthy. Without the interval,
+	// a limit that follows the number of nodes would reset the condition again and again.
 	tightenInterval = 2 * time.Minute
-	// shortYield is how long a field is not overridden after an edit of another manager, longYield after the third edit.
+	// shortYield is how long a field is not overridden after another manager edited it. longYield is this time after the third edit.
 	shortYield = 10 * time.Minute
 	longYield  = 6 * time.Hour
 	// overwriteMemory is how long an edit of another manager is counted.
@@ -83,7 +83,7 @@ func (t *tick) adoptRecords() {
 		}
 		for j := range v.Limits {
 			if l := &v.Limits[j]; l.Ours {
-				t.s.limit(l.Resource) // a limit that another version of the group set
+				t.s.limit(l.Resource) // a limit that another version of the group has set
 			}
 		}
 		var unknown fieldSet
@@ -149,9 +149,9 @@ func (t *tick) settle(pool int, f Field) {
 	o, value := &p.Overrides[f], view.Value
 	switch {
 	case !t.writable(pool, f) && value.same(o.To):
-		o.Seen, o.Releasing = true, false // it stays until its owner lists the field again
+		o.Seen, o.Releasing = true, false // the override stays until the owner lists the field again
 	case !t.writable(pool, f):
-		*o, p.Stale = override{}, true // its owner changed it; gpuscaler cannot have written it without consent
+		*o, p.Stale = override{}, true // the owner changed the value; gpuscaler could not have written it without consent
 	case o.Releasing && value.same(o.Original) && !view.Ours:
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.same(o.Original):
@@ -178,8 +178,8 @@ func (t *tick) isBehind(pool int, f Field) bool {
 	return view.Value.same(o.Before) && (o.Releasing || !o.Seen && !t.wasReverted(pool, f))
 }
 
-// wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache observed it. In this case the
-// record of the write exists, but gpuscaler does not own the field. Argo CD can revert a write before the cache is updated.
+// wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache showed it. In this case the
+// record of the write exists, but gpuscaler does not own the field. For example, Argo CD can revert a write before the cache is updated.
 func (t *tick) wasReverted(pool int, f Field) bool {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
 	if view.Ours {
@@ -234,8 +234,8 @@ func (t *tick) reportYield(pool int, f Field) {
 	}
 }
 
-// fieldView returns the observed state of a field. resource is that of a limit. A limit field without a resource is unused, and the result
-// is Unsupported.
+// fieldView returns the observed state of a field. For a limit, resource is its resource. A limit field without a resource is not in use;
+// the result is then Unsupported.
 func (a *analysis) fieldView(pool int, f Field, resource string) FieldView {
 	p := &a.o.Pools[pool]
 	switch f {
@@ -258,7 +258,7 @@ func (a *analysis) fieldView(pool int, f Field, resource string) FieldView {
 	return p.Limits[i].FieldView
 }
 
-// view returns what the observation shows of a field.
+// view returns the observed state of a field.
 func (t *tick) view(pool int, f Field) FieldView { return t.fieldView(pool, f, t.s.resource(f)) }
 
 // writable reports whether gpuscaler.io/nudge lists the field. Otherwise the chart's admission policy rejects a write of it.

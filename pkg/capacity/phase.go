@@ -7,7 +7,7 @@ const (
 	// about 3 minutes after a refusal. With a fallback of that length, the group would switch between spot and on-demand all the time.
 	firstFallback = 15 * time.Minute
 	maxFallback   = 2 * time.Hour
-	maxLevel      = 5 // firstFallback doubled four times is more than maxFallback
+	maxLevel      = 5 // level at which a fallback has the maximum length: firstFallback doubled four times is more than maxFallback
 	// settleTime is how long a new spot node must run before spot counts as available again. It is longer than the time for which a
 	// provider repeats a refusal and than the time of an interruption notice.
 	settleTime = 5 * time.Minute
@@ -41,7 +41,7 @@ type Phase uint8
 
 // Values of Phase.
 const (
-	PreferSpot Phase = iota // the NodePools are as their owners wrote them
+	PreferSpot Phase = iota // spot is used first, and weights and limits have their owners' values
 	Fallback                // on-demand is used first until the next probe
 	Probing                 // spot is used again, for at most one more node
 	Returning               // replicas move back to spot at the configured pace
@@ -80,9 +80,9 @@ type spotState struct {
 	Phase Phase `json:"phase"`
 	Level uint8 `json:"level,omitempty"` // failures in a row: each doubles the length of the fallback
 	Cause Cause `json:"cause,omitempty"`
-	Since int64 `json:"since,omitempty"` // of the phase
-	Until int64 `json:"until,omitempty"` // when a fallback probes, or a probe ends
-	Limit int64 `json:"limit,omitempty"` // of a probe
+	Since int64 `json:"since,omitempty"` // start of the phase
+	Until int64 `json:"until,omitempty"` // end of a fallback (a probe then begins), or end of a probe
+	Limit int64 `json:"limit,omitempty"` // limit of the spot NodePool during a probe
 	Moved int64 `json:"moved,omitempty"` // when the move of the last node began
 	// Count and Of are the evidence for a fallback: Count refused launches of Of launches, or Count lost nodes of Of nodes.
 	Count int32 `json:"count,omitempty"`
@@ -95,10 +95,10 @@ type spotInput struct {
 	group      string
 	paired     bool
 	known      bool     // demand is known
-	peak       bool     // known demand is arriving: nothing is tried meanwhile
+	peak       bool     // known demand arrives soon: no probe and no move starts in this time
 	waitOver   bool     // pods have waited for the spot wait timeout
-	failure    Cause    // why spot fails; CauseNone: it does not
-	evidence   evidence // since the start of the phase
+	failure    Cause    // why spot fails; CauseNone: spot does not fail
+	evidence   evidence // evidence since the start of the phase
 	probeUnits int64    // the limit of a probe that starts now
 	candidates bool     // replicas or pending pods exist that could use spot
 	spotFirst  bool     // Karpenter uses spot before on-demand without an override
@@ -106,8 +106,8 @@ type spotInput struct {
 	launched   bool     // spot has launched a node in this phase
 	settled    bool     // a spot node of this phase has run for settleTime
 	returnable bool     // a replica on demand fits on spot
-	replaced   bool     // the successor of the probe's batch runs on a new on-demand node: spot was tried and refused
-	moving     bool     // a batch is on its way
+	replaced   bool     // the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
+	moving     bool     // a batch of replicas is moving
 }
 
 // event returns the event that the input causes in the current phase.
@@ -168,7 +168,7 @@ func (s *spotState) probeEvent(in *spotInput) spotEvent {
 	case in.settled:
 		return probeSucceeds
 	case !in.candidates, in.full && !in.launched, in.at >= s.Until && e.attempts == 0:
-		return probeUseless // new pods will try spot
+		return probeUseless // new pods will show whether spot has capacity
 	case in.at >= s.Until:
 		return probeFails
 	}

@@ -16,8 +16,8 @@ const (
 	// Until is zero in the reason why a hard fallback does not limit spot.
 	RuleFallback
 	RuleProbe           // spot may have one more node. A: the limit; Until: end of the probe, zero where spot is not limited
-	RuleReturn          // replicas move back to spot. A: units left on demand; B: nodes per hour; Until: next node
-	RuleMove            // one batch moves. Name: the workload; A: its ready replicas; B: those it needs
+	RuleReturn          // replicas move back to spot. A: units that are still on demand; B: nodes per hour; Until: start of the next node
+	RuleMove            // one batch moves. Name: the workload; A: its ready replicas; B: the replicas that it needs
 	RuleSpotWaitTimeout // on-demand may not grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists
 	RuleNoZeroLimit     // A: the LiftReason; Until: when the limit becomes 0
@@ -25,11 +25,12 @@ const (
 	// 0 if they are not kept; B: 1 if the freeze is only for a probe or a return to spot, 2 if no rule needs it any more, else 0; Until: the
 	// end of the freeze, which also applies if gpuscaler crashes.
 	RuleConsolidationFreeze
-	RuleShield      // A: pods that load
-	RulePacking     // A: pods that a scale-in deletes first
-	RuleAtRisk      // A: replicas on nodes with a notice; B: expected further losses
+	RuleShield  // loading pods are protected from disruption. A: how many
+	RulePacking // some pods are deleted first in a scale-in. A: how many
+	// replicas are added to replace those at risk. A: replicas on nodes with an interruption notice; B: expected further losses
+	RuleAtRisk
 	RuleConstrained // no NodePool provides a node. Pool: the first one, with its Cause; A: replicas without a node; Until: next try
-	RuleBuffer      // A: replicas whose nodes are kept; Until: when they are needed
+	RuleBuffer      // a CapacityBuffer keeps nodes. A: for how many replicas; Until: when they are needed
 	RuleRelease     // every field is restored
 	numRules
 )
@@ -44,7 +45,7 @@ const (
 	LiftedByUnknownDemand                   // demand is unknown
 	LiftedByKnownDemand                     // known demand starts soon
 	LiftedByPods                            // pods still run
-	NotLifted                               // no demand, but not for long enough
+	NotLifted                               // there is no demand, but not for long enough
 )
 
 // Cause is the reason why a group left spot, or why pods get no node.
@@ -66,8 +67,8 @@ const (
 type Reason struct {
 	Rule  Rule
 	Pool  int8   // index in Group.Pools; -1: the group
-	Name  string // a workload, a window, or a field
+	Name  string // name of a workload, a window, or a field
 	Cause Cause
-	A, B  float64   // see the rule
+	A, B  float64   // their meaning is in the comment of the rule
 	Until time.Time // zero: no end is known
 }

@@ -33,7 +33,7 @@ func (c CapacityType) String() string {
 	return [...]string{"mixed", "spot", "on-demand", "reserved"}[min(c, Reserved)]
 }
 
-// text returns the cause as a clause. pool is the NodePool that it is about, and resource the resource of a limit, "" if it is unknown.
+// text returns the cause as a clause. pool is the name of the NodePool. resource is the resource of a limit, or "" if it is unknown.
 func (c Cause) text(pool, resource string) string {
 	switch c {
 	case CauseRefused:
@@ -116,7 +116,7 @@ func (r Reason) Text(g *Group) string {
 	return r.podText(g)
 }
 
-// spotText renders the rules that choose between spot and on-demand for new nodes.
+// spotText returns the text of the rules that choose between spot and on-demand for new nodes.
 func (r Reason) spotText(g *Group) string {
 	pool, spot, onDemand := g.pool(r.Pool), g.spotPool(), g.pool(g.other(r.Pool))
 	switch {
@@ -166,7 +166,7 @@ func (r Reason) returnText(g *Group) string {
 		g.amount(r.A), pool, r.B, plural(r.B, "node"), next)
 }
 
-// idleText renders the rules that keep or remove nodes without use.
+// idleText returns the text of the rules that keep or remove unused nodes.
 func (r Reason) idleText(g *Group) string {
 	switch r.Rule {
 	case RuleZeroLimit:
@@ -193,7 +193,7 @@ func (r Reason) idleText(g *Group) string {
 	return fmt.Sprintf("known demand has arrived: Karpenter replaces no node with pods in NodePool %s until %s", pool, until)
 }
 
-// podText renders the rules about replicas and their pods.
+// podText returns the text of the rules about replicas and their pods.
 func (r Reason) podText(g *Group) string {
 	switch r.Rule {
 	case RuleShield:
@@ -213,7 +213,7 @@ func (r Reason) podText(g *Group) string {
 	return ""
 }
 
-// constrainedText renders why requested replicas get no node. At most one of them stays pending, and the others are not created.
+// constrainedText returns why requested replicas get no node. At most one of these replicas stays pending; the others are not created.
 func (r Reason) constrainedText(g *Group) string {
 	replicas := fmt.Sprintf("%.0f requested %s no node", r.A, plural(r.A, "replica has", "replicas have"))
 	if r.Cause == CauseQuota {

@@ -58,7 +58,7 @@ func (s *State) encode(pool int) string {
 	}
 	text, err := json.Marshal(&r)
 	if err != nil {
-		return "" // a struct of strings and numbers always marshals
+		return "" // not possible: a struct of strings and numbers can always be encoded
 	}
 	return string(text)
 }
@@ -127,8 +127,8 @@ func (s *State) load(pool int, text string, fields fieldSet) bool {
 	return ok
 }
 
-// clip limits a stamp to a range around the current time. A record that was written with a wrong clock can then not extend a freeze or a
-// wait by years.
+// clip limits a stamp to a range around the current time. Without this, a record that was written with a wrong clock could extend a freeze
+// or a wait by years.
 func (s *State) clip(at int64) int64 {
 	if at == 0 {
 		return 0

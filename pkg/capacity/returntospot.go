@@ -15,14 +15,14 @@ const (
 // pace contains the size and the start time of the next batch. It is not part of a record: after a change of the leader, the first batch
 // has one replica.
 type pace struct {
-	Width uint8 `json:"width,omitempty"` // greatest size of the next batch: doubled after each batch that arrived completely
-	Level uint8 `json:"level,omitempty"` // batches in a row that did not fit on spot
-	Until int64 `json:"until,omitempty"` // the next batch starts then
+	Width uint8 `json:"width,omitempty"` // maximum size of the next batch; doubled after each batch for which spot had capacity
+	Level uint8 `json:"level,omitempty"` // number of consecutive batches for which spot had no capacity
+	Until int64 `json:"until,omitempty"` // start time of the next batch
 }
 
-// findReturnable computes how many GPUs of the on-demand NodePool become free if all movable replicas move to spot. Only nodes above
-// the base count, and only if all pods on them are movable. A node that also runs a Job's pod would not become empty. A return that waited
-// for such a node would freeze consolidation without end.
+// findReturnable computes how many GPUs of the on-demand NodePool become free if all movable replicas move to spot. A node counts only if
+// it is above the base and all of its pods are movable. For example, a node with the pod of a Job would not become empty. If a return
+// waited for such a node, consolidation would stay frozen forever.
 func (a *analysis) findReturnable() {
 	if !a.paired() {
 		return
@@ -90,7 +90,7 @@ func (t *tick) returnToSpot() {
 }
 
 // nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
-// waits for firstFallback, because a failed launch of Karpenter may be the reason that replicas run on demand.
+// waits for firstFallback, because the replicas may run on demand since a launch on spot failed.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()
@@ -115,7 +115,7 @@ func (t *tick) startMove() {
 	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until {
 		return
 	}
-	allowed := int64(0) // further nodes
+	allowed := int64(0) // number of nodes that may be chosen in addition
 	if next := t.nextNode(); t.at >= next {
 		allowed = 1 + (t.at-next)/t.nodeInterval()
 	}
@@ -189,7 +189,8 @@ func (t *tick) batchWidth(w *Workload) int32 {
 	return int32(min(int64(n), t.spareOnSpot()/max(units(w.GPUs), 1)))
 }
 
-// hasEmptyNode reports whether an empty on-demand node exists: the next successor would be scheduled there, and not on spot.
+// hasEmptyNode reports whether an empty on-demand node exists. If there is one, the next successor would be scheduled there and not on
+// spot.
 func (a *analysis) hasEmptyNode() bool {
 	for i := range a.o.Pools[a.onDemand].Nodes {
 		if n := &a.o.Pools[a.onDemand].Nodes[i]; n.Used == 0 && n.GPUs > 0 && n.Stage == Usable && n.acceptsPods(a.now) {

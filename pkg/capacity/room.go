@@ -6,10 +6,11 @@ import (
 )
 
 // limitOfNodes is the resource name of the limit on the number of a NodePool's nodes. Karpenter 1.15 checks this limit only when it begins
-// to schedule a batch of pods. A NodePool at the limit launches no node, but one batch can exceed the limit. Therefore only the owner and a
-// schedule set this limit, and no limit cap uses it: the limit caps are limits of the group's resource, which Karpenter checks for each
-// node. The room below the limit is 0 when more nodes exist than it allows. Where a batch exceeds the limit, a return moves fewer replicas
-// than it could, and never too many: the room is computed from the NodeClaims that exist.
+// to schedule a batch of pods: a NodePool at the limit launches no node, but one batch can exceed the limit.
+//
+// Therefore only the owner and schedules set this limit. The limit caps use the limit of the group's resource, which Karpenter checks for
+// each node. If more nodes exist than the limit allows, the NodePool may not grow. A return may then move fewer replicas than possible,
+// but never too many.
 const limitOfNodes = "nodes"
 
 // measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It
@@ -60,7 +61,7 @@ func (a *analysis) nodesBelow(pool int, l *LimitView, limit float64) int64 {
 	switch {
 	case left <= 0:
 		return 0
-	case !(node > 0): // also NaN
+	case !(node > 0): // also true for NaN
 		return maxUnits
 	}
 	return int64(min(max(math.Floor(float64(left/node)+rounding), 0), float64(maxUnits)))
@@ -86,7 +87,7 @@ func (a *analysis) spareOnSpot() int64 {
 }
 
 // canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
-// would add a surge, get the successor on demand, and begin again without end.
+// would add a surge, the successor would run on demand, and the return would start again, endlessly.
 func (a *analysis) canReturn() bool {
 	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
 }

@@ -17,15 +17,16 @@ type State struct {
 // memory contains all fields of State except the group. Its JSON form is the snapshot in a recording. The parts that must not be lost in a
 // crash have the same JSON form in the record on a NodePool. Stamps are Unix times in milliseconds, and 0 means that the time is not set.
 type memory struct {
-	At       int64               `json:"at"`     // of the last tick
-	Limits   [MaxLimits]string   `json:"limits"` // the resources of the limit fields: those of the group, then those of records
+	At int64 `json:"at"` // time of the last tick
+	// the resources of the limit fields: first those of the group, then those that only records contain
+	Limits   [MaxLimits]string   `json:"limits"`
 	Pools    [MaxPools]poolState `json:"pools"`
 	Spot     spotState           `json:"spot"`
-	Revision uint32              `json:"revision"` // of Spot: the greater of two records is the newer
+	Revision uint32              `json:"revision"` // revision of Spot: if two records differ, the one with the greater revision is newer
 
-	KnownSince int64              `json:"knownSince"` // since then, demand has been known without a gap
-	UnknownAt  int64              `json:"unknownAt"`  // when demand was last unknown; 0: not since the start
-	ShortSince int64              `json:"shortSince"` // since then, pods have waited that no node on its way will take
+	KnownSince int64              `json:"knownSince"` // time since which demand has been known without interruption
+	UnknownAt  int64              `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
+	ShortSince int64              `json:"shortSince"` // time since which pods have waited for which no node is being launched
 	ZeroLimit  zeroLimit          `json:"zeroLimit"`
 	TargetCap  targetCap          `json:"targetCap"`
 	Move       move               `json:"move"`
@@ -37,15 +38,15 @@ type memory struct {
 
 // poolState is the state of one NodePool between two ticks.
 type poolState struct {
-	Adopted   bool                `json:"adopted"` // its record was read
+	Adopted   bool                `json:"adopted"` // the record on the NodePool was read
 	Stale     bool                `json:"stale"`   // the record must be encoded again
 	Record    string              `json:"record"`
-	Written   string              `json:"written"` // the record of the last write, and when
+	Written   string              `json:"written"` // the record of the last write, and the time of that write
 	WrittenAt int64               `json:"writtenAt"`
 	Overrides [numFields]override `json:"overrides"`
 	Freeze    freeze              `json:"freeze"`
 
-	frozen struct { // a cache: the budgets with the entries of a freeze, which a quiet tick does not compute again
+	frozen struct { // the budgets with the entries of a freeze, stored so that they are not computed again in each tick
 		of         freeze
 		list, with Value
 	}
@@ -145,7 +146,7 @@ func jittered(d time.Duration, name string, level uint8) time.Duration {
 	return d*4/5 + d*2/5/1000*time.Duration(hash(name, string(rune('a'+level)))%1000)
 }
 
-// maxStamp keeps every sum of a stamp and a duration inside an int64. It is beyond the year 100,000,000.
+// maxStamp limits stamps, so that the sum of a stamp and a duration fits in an int64. It is after the year 100,000,000.
 const maxStamp = int64(1) << 61
 
 // stamp returns t as Unix milliseconds. Times for which time.Time.UnixMilli would overflow are limited to maxStamp.

@@ -21,7 +21,7 @@ const (
 type targetCap struct {
 	On    bool  `json:"on"`
 	Level uint8 `json:"level,omitempty"`
-	Since int64 `json:"since,omitempty"` // of the cap, or of its end
+	Since int64 `json:"since,omitempty"` // start or end of the cap
 	Until int64 `json:"until,omitempty"`
 }
 
@@ -41,8 +41,8 @@ type targetCapInput struct {
 	at      int64
 	group   string
 	closed  bool          // no NodePool provides a node
-	waiting bool          // pods wait that no node on its way will take
-	short   time.Duration // for so long
+	waiting bool          // pods wait for which no node is being launched
+	short   time.Duration // how long they have waited
 }
 
 // event returns the event that the input causes in the current state.
@@ -127,8 +127,8 @@ func (w *Workload) placed() (n int32) {
 // closedGroup is the reason why no NodePool of a group provides a node. It names the first NodePool.
 type closedGroup struct {
 	pool     int8
-	cause    Cause  // CauseNone: a NodePool may provide a node
-	resource string // of CauseLimit
+	cause    Cause  // CauseNone: some NodePool may provide a node
+	resource string // resource of a CauseLimit
 }
 
 // allClosed returns why no NodePool of the group provides a node. Limits that gpuscaler itself sets are ignored, because gpuscaler removes
@@ -137,7 +137,7 @@ func (t *tick) allClosed() (closed closedGroup) {
 	closed.pool = -1
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {
-			continue // it is unknown what it would provide
+			continue // it is unknown which nodes it would provide
 		}
 		why := t.closedBy(i)
 		if why == CauseNone {

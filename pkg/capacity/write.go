@@ -58,7 +58,7 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 	p, view, r := &t.s.Pools[pool], t.view(pool, f), t.requests[pool][f]
 	o := &p.Overrides[f]
 	if r.on && r.value.same(t.original(pool, f)) {
-		r.on = false // the field has the value without an override
+		r.on = false // the field already has this value without an override
 	}
 	t.reportYield(pool, f)
 	switch {

@@ -23,14 +23,14 @@ const (
 //
 // noDemandLong can also occur in zeroLimitOff: a new leader finds the zero limit of the previous leader in force and keeps it.
 type zeroLimit struct {
-	Since int64 `json:"since,omitempty"` // since when no demand exists; 0: demand exists
+	Since int64 `json:"since,omitempty"` // time since which there is no demand; 0: demand exists
 }
 
 type zeroLimitState uint8
 
 const (
 	zeroLimitOff     zeroLimitState = iota // demand exists or is unknown
-	zeroLimitPending                       // no demand, not for long enough
+	zeroLimitPending                       // there is no demand, but not for long enough
 	zeroLimitOn                            // the limit is 0
 	numZeroLimitStates
 )
@@ -38,9 +38,9 @@ const (
 type zeroLimitEvent uint8
 
 const (
-	demandExists zeroLimitEvent = iota // or may exist: every doubt counts as demand
+	demandExists zeroLimitEvent = iota // demand exists or may exist: in case of doubt it counts as demand
 	noDemand
-	noDemandLong // for zeroLimitDelay, or while the limit is 0 already
+	noDemandLong // there has been no demand for zeroLimitDelay, or there is none and the limit is already 0
 	numZeroLimitEvents
 )
 
@@ -55,7 +55,7 @@ var zeroLimitTransitions = [numZeroLimitStates][numZeroLimitEvents]zeroLimitStat
 type zeroLimitInput struct {
 	at      int64
 	lift    LiftReason
-	inForce bool // the limit is 0 in the NodePools, also by a previous leader
+	inForce bool // the limit of a NodePool is 0, set by this or a previous leader
 }
 
 // state returns the current state. It depends on the time, because zeroLimitPending becomes zeroLimitOn after zeroLimitDelay.
@@ -123,7 +123,7 @@ func (t *tick) zeroLimitInForce() bool {
 	return false
 }
 
-// liftReason returns why the limit must not be 0. It returns NotLifted if there is no demand and none is expected soon.
+// liftReason returns why the limit must not be 0. It returns NotLifted if there is no demand and no known demand starts soon.
 func (a *analysis) liftReason() LiftReason {
 	switch {
 	case !a.known:
@@ -149,7 +149,7 @@ func (a *analysis) anyPending() bool {
 	return found
 }
 
-// unknownPodWaits reports whether a pod has been pending for unknownPendingTime for which it is unknown whether it can be scheduled to the
+// unknownPodWaits reports whether a pod has been pending for unknownPendingTime, and it is unknown whether the pod can be scheduled to the
 // group's NodePools.
 func (a *analysis) unknownPodWaits() bool {
 	for i := range a.o.UnmanagedPods {

@@ -27,7 +27,7 @@ var (
 type Served struct {
 	Replicas int32
 	Active   bool
-	At       time.Time // when it was decided
+	At       time.Time // time of the decision
 }
 
 // RefusedError is the error of Lookup for a scale target that exists but cannot be scaled. Why is the reason.
@@ -35,7 +35,7 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// Is returns true for ErrUnseen, because a refused scale target has no decision either.
+// Is returns true for ErrUnseen, because a refused scale target has no decision, as one that was not found.
 func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
 
 // Decisions returns the targets to serve. DecisionStore implements it.
@@ -44,8 +44,8 @@ type Decisions interface {
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow calls Lookup with the time that clock returns. A DecisionStore calls clock while it holds the workload's lock. If the clock was
-// read before, a tick could store a newer decision in between, and Lookup would return ErrFuture.
+// LookupNow calls Lookup with the time that clock returns. A DecisionStore calls clock while it holds the workload's lock. If the caller
+// read the clock before the call, a tick could store a newer decision in between, and Lookup would return ErrFuture.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
 	if b, is := d.(*DecisionStore); is {
 		return b.lookup(k, clock)
@@ -69,8 +69,8 @@ type Record struct {
 	Without  []Counterfactual
 	// Learned is what was learned for the objective of the policy, at most learnedInterval old; nil without an objective.
 	Learned *objective.Learned
-	At      time.Time // when it was decided
-	Since   time.Time // since when the target has its value
+	At      time.Time // time of the decision
+	Since   time.Time // time since which the target has its value
 	Unseen  bool      // the cluster did not return the scale target at the last tick, so that tick decided nothing
 	Refusal string    // why the cluster did not return a scale target that exists
 	// Superseded reports that the decision was made with another version of the policy, or for another scale target, than the current one.
@@ -96,7 +96,7 @@ type DecisionStore struct {
 	entries  map[scaling.Key]*workloadEntry
 	keys     []scaling.Key // sorted
 	groups   []*groupEntry // in the order of the PlatformConfig
-	teams    []*teamEntry  // in the order of their first policies
+	teams    []*teamEntry  // in the order of the first policy of each team
 	lastTick time.Time
 }
 
@@ -105,8 +105,8 @@ func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 	return &DecisionStore{maxAge: maxAge, identities: identities, history: newHistory(), entries: map[scaling.Key]*workloadEntry{}}
 }
 
-// adopt keeps the entries of workloads that still exist, adds an entry for each new workload and removes the others. It appends the entries
-// to into, in the order of current.
+// adopt sets the entries to match the current workloads. It keeps the entries of workloads that still exist, adds an entry for each new
+// workload and removes the others. It appends the entries to into, in the order of current.
 func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry) []*workloadEntry {
 	entries := make(map[scaling.Key]*workloadEntry, len(current))
 	keys := make([]scaling.Key, 0, len(current))
@@ -195,7 +195,7 @@ func (b *DecisionStore) lookup(k scaling.Key, clock func() time.Time) (Served, e
 	s := b.entry(k)
 	if s == nil {
 		if b.LastTick().IsZero() {
-			return Served{}, ErrUndecided // a standby, and a leader before its first tick, has no policies yet
+			return Served{}, ErrUndecided // a standby, and a leader before its first tick, has no policies in the store yet
 		}
 		return Served{}, ErrUnknown
 	}

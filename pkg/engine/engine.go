@@ -21,7 +21,7 @@ type Options struct {
 	Nodes  Nodes
 	// OnGroup is called for each change of a group's decision. The record is a copy.
 	OnGroup func(GroupRecord)
-	// Memory returns what a former leader learned for objectives; nil: nothing.
+	// Memory returns what the previous leader learned for objectives; nil: nothing.
 	Memory Memory
 	// OnGroupTick is called for every decision of a capacity group, with its inputs.
 	OnGroupTick func(GroupTick)
@@ -31,8 +31,8 @@ type Options struct {
 // keep their replicas.
 const DefaultMaxAge = 60 * time.Second
 
-// maxKeptChanges is the maximum capacity of a list of changes that the next tick reuses. A larger list is released, such as that of the
-// first tick, in which every policy has a change.
+// maxKeptChanges is the maximum capacity of a list of changes whose memory the next tick reuses. A longer list, such as that of the first
+// tick, in which every policy has a change, is left to the garbage collector.
 const maxKeptChanges = 256
 
 // Engine decides for all workloads in each Tick. Concurrent ticks are not safe; concurrent reads of its DecisionStore are.
@@ -43,10 +43,10 @@ type Engine struct {
 	options   Options
 	decisions *DecisionStore
 
-	workloads  []scaling.Workload // the policies that entries is parallel to
+	workloads  []scaling.Workload // the policies of the entries, in the same order
 	entries    []*workloadEntry
 	changes    []Change
-	evaluation evaluation // of the workload without a group or team that is being decided
+	evaluation evaluation // reused for each workload that has neither a group nor a team
 	scratch    scaling.State
 	nodes      *nodeTicks // nil: no capacity groups
 	teams      teamTicks

@@ -12,30 +12,30 @@ import (
 type workloadEntry struct {
 	// Only the tick uses state, advice, grouped and member, so access to them needs no lock.
 	state   scaling.Packed
-	advice  Advice      // of the capacity group, from the tick before
-	grouped bool        // decided with its capacity group
-	member  *teamMember // decided with its team; nil: no team limit applies
+	advice  Advice      // advice of the capacity group from the previous tick
+	grouped bool        // the workload has a capacity group and is decided with it
+	member  *teamMember // the workload in its team, with which it is decided; nil: no team limit applies
 
 	unseen   bool        // small fields are adjacent, because there are ten thousand entries
-	expired  bool        // the clock stepped back to before the last decision
-	origin   StateOrigin // of the last decision
+	expired  bool        // the clock was set back to before the last decision
+	origin   StateOrigin // origin of the last decision
 	before   int32
-	share    int32             // of the team's limits, if it is less than the target of the last decision; -1: none
+	share    int32             // the workload's share of its team's limits, if it is less than the target of the last decision; -1: none
 	mu       sync.Mutex        // guards the fields that readers of the store use
 	refusal  string            // why the cluster did not return a scale target that exists
-	inForce  *scaling.Workload // the version in the current policies
-	workload *scaling.Workload // the version of the last decision: an immutable copy that the records of the history share
+	inForce  *scaling.Workload // the version of the workload in the current policies
+	workload *scaling.Workload // the version at the last decision: a copy that is not changed and that the records of the history share
 	view     View
 	decision packedDecision
 	readings []scaling.Reading
-	without  []Counterfactual // of the last published change
+	without  []Counterfactual // counterfactuals of the last published change
 	at       time.Time
 	since    time.Time
 
-	learned   *objective.Learned // immutable; nil: the policy has no objective
+	learned   *objective.Learned // not changed after it is set; nil: the policy has no objective
 	learnedAt time.Time
-	saved     *SavedModel // the newest one; nil: none yet
-	restored  *SavedModel // what the first decision started from; nil after the second
+	saved     *SavedModel // the newest saved model; nil: none yet
+	restored  *SavedModel // the model that the first decision started from; nil after the second decision
 }
 
 // newWorkloadEntry returns an entry without a decision. Its Operator and bounds are unset; their zero values would mean "at most 0
@@ -154,17 +154,18 @@ func (s *workloadEntry) withinPolicy() int32 {
 	return max(min(n, p.MaxReplicas), 0)
 }
 
-// setShare sets the maximum of the target that is served although this tick made no decision for the workload; -1: no maximum.
+// setShare limits the target of the last decision to n while it is served in a tick that made no decision for the workload; -1: no limit.
 func (s *workloadEntry) setShare(n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.share = n
 }
 
-// newsworthy has the fields of a decision whose change is published as a transition.
+// newsworthy contains the fields of a decision that are compared with those of the previous one. If one of them changed, the decision is
+// published as a transition.
 //
-// The binding rule is not one of them: if two rules lead to the same target, the binding rule can alternate between them a hundred times a
-// day.
+// The binding rule is not one of these fields: if two rules lead to the same target, the binding rule can alternate between them a hundred
+// times a day.
 type newsworthy struct {
 	replicas         int32
 	active, degraded bool
@@ -186,10 +187,10 @@ type evaluation struct {
 	origin   StateOrigin
 	decided  bool
 	model    *objective.Model // nil: the policy has no objective
-	restored *SavedModel      // what the first decision starts from; nil: nothing, or it is not the first
+	restored *SavedModel      // the model that the first decision starts from; nil: there is none, or it is not the first decision
 }
 
-// learnedInterval is the time between two summaries of what was learned, which need more time than a decision.
+// learnedInterval is the time between two summaries of what was learned. A summary takes more time than a decision.
 const learnedInterval = 15 * time.Second
 
 // evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.
@@ -249,7 +250,7 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	return news, first, true
 }
 
-// summarize updates what readers of the store see of the model. The caller holds the lock.
+// summarize updates the summary of the model that readers of the store read. The caller holds the lock.
 func (s *workloadEntry) summarize(m *objective.Model, now time.Time) {
 	switch age := now.Sub(s.learnedAt); {
 	case m == nil:
@@ -267,7 +268,7 @@ func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 	defer s.mu.Unlock()
 	s.unseen, s.refusal = true, refusal
 	if s.at.IsZero() {
-		s.workload = copied(w) // a decision is explained by the policy that made it; before the first decision there is only the newest version
+		s.workload = copied(w) // a decision is explained with the policy that made it; before the first decision only the newest version exists
 	}
 }
 

@@ -63,7 +63,7 @@ func (g *groupTick) lookForIdle(idle IdlePods, now time.Time) {
 	}
 }
 
-// fillDecided sets those fields of a workload in the observation that are set from its decision.
+// fillDecided sets the fields of the observed workload w that depend on its decision.
 func (g *groupTick) fillDecided(i int, w *capacity.Workload) {
 	t, of := &g.evaluations[i], g.workloads[i]
 	w.Key = g.keys[i]

@@ -10,23 +10,23 @@ import (
 // GroupRecord is the newest decision of a capacity group with its inputs. It shares no memory with the engine.
 type GroupRecord struct {
 	Group     *capacity.Group
-	At        time.Time // when it was decided; zero: not yet
-	Since     time.Time // since when the group has its phase
+	At        time.Time // time of the decision; zero: no decision yet
+	Since     time.Time // time since which the group has its phase
 	Phase     capacity.Phase
 	Demand    capacity.Demand
 	Reasons   []capacity.Reason
 	Findings  []capacity.Finding
 	Overrides []capacity.Override // the overrides on its NodePools
-	Actions   []capacity.Action   // of the tick of the change; set in the history only
-	Plan      []capacity.Action   // what would be done if the group was not advisory
-	Pools     []PoolUse           // parallel to Group.Pools
+	Actions   []capacity.Action   // the actions of the tick of the change; set only in records of the history
+	Plan      []capacity.Action   // the actions that would be applied if the group were not advisory
+	Pools     []PoolUse           // in the order of Group.Pools
 	Workloads []GroupWorkload
-	Err       string // why the last tick decided nothing; empty if it did
+	Err       string // why the last tick made no decision; empty if it made one
 }
 
 // Use sums up nodes: their number, their GPUs (or units of the group's resource) and their price.
 type Use struct {
-	Nodes, Coming  int // Coming: launched or requested, not usable yet
+	Nodes, Coming  int // Coming: nodes that are launched or requested and not usable yet
 	GPUs, Used     int64
 	Hourly, Unused float64 // price per hour of all nodes and of their unused units; 0 if prices are not known
 }
@@ -38,7 +38,7 @@ func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
 type PoolUse struct {
 	Name          string
 	Exists, Ready bool
-	Use           [capacity.Reserved + 1]Use // by capacity.CapacityType
+	Use           [capacity.Reserved + 1]Use // index: capacity.CapacityType
 }
 
 // GroupWorkload is the demand of one workload of a group, and the advice for it.
@@ -106,7 +106,7 @@ type groupEntry struct {
 
 	mu     sync.Mutex
 	record GroupRecord
-	rules  uint32 // with a reason in the last decision, one bit each
+	rules  uint32 // one bit for each rule that has a reason in the last decision
 }
 
 func newGroupEntry(g *capacity.Group) *groupEntry {

@@ -22,8 +22,8 @@ type Nodes interface {
 	Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation)
 	// Act starts to apply actions and returns at once. done is closed when they have succeeded or failed. Act does not keep the slice.
 	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
-	// Orphans returns the NodePools that are in none of the groups but have a record or fields of gpuscaler. It also returns actions that
-	// remove gpuscaler's annotations from pods of none of the workloads.
+	// Orphans returns the NodePools that are in none of the groups but still have a record or fields of gpuscaler. It also returns actions
+	// that remove gpuscaler's annotations from pods that belong to no workload.
 	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
@@ -33,7 +33,7 @@ type Orphan struct{ Pool, Record string }
 // Advice is the result of a capacity group for one workload; the zero value has no effect.
 type Advice struct {
 	Capped             bool
-	Cap, AtRisk, Surge int32 // Cap: replicas beyond which no node can be launched or no pod created, if Capped
+	Cap, AtRisk, Surge int32 // Cap: if Capped, no node can be launched or no pod can be created for more replicas
 }
 
 func (a Advice) forScaling() scaling.Advice {
@@ -57,8 +57,8 @@ func adviceOf(a capacity.Advice) Advice {
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
-	Orphaned    bool // the NodePool of a removed group, whose overrides are restored
-	Fresh       bool // the decision started from the zero state: the first one, or the first after a failure
+	Orphaned    bool // the NodePool belonged to a removed group; its overrides are restored
+	Fresh       bool // the decision started from the zero state, because it was the first one or followed a failure
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
 }
@@ -66,10 +66,10 @@ type GroupTick struct {
 // nodeTicks makes the decisions for capacity groups in each tick.
 type nodeTicks struct {
 	engine  *Engine
-	current []*capacity.Group  // the groups that were adopted
-	of      []scaling.Workload // the workloads that were adopted
+	current []*capacity.Group  // the groups at the last adopt
+	of      []scaling.Workload // the workloads at the last adopt
 	groups  []*groupTick
-	orphans map[string]*groupTick // by NodePool
+	orphans map[string]*groupTick // NodePools without a group, by name
 	loosens context.Context       // limits how long this tick waits for actions; nil until it waits
 	cancel  context.CancelFunc
 }
@@ -77,15 +77,15 @@ type nodeTicks struct {
 // groupTick is the state of one group between ticks.
 type groupTick struct {
 	group       *capacity.Group
-	workloads   []*scaling.Workload // with a policy of the group, in the order of the policies
-	keys        []string            // parallel: namespace/name
-	entries     []*workloadEntry    // parallel
-	evaluations []evaluation        // parallel, of this tick
-	pods        [][]capacity.Pod    // parallel: scratch for lookForIdle
+	workloads   []*scaling.Workload // the workloads of the group, in the order of the policies
+	keys        []string            // namespace/name of each workload, in the same order
+	entries     []*workloadEntry    // the entry of each workload, in the same order
+	evaluations []evaluation        // the evaluation of each workload in this tick, in the same order
+	pods        [][]capacity.Pod    // memory for lookForIdle, for each workload in the same order
 	ahead       []aheadSpan
 	refreshed   int64 // the minute in which ahead was computed
 	state       capacity.State
-	hasState    bool // state is not the zero state
+	hasState    bool // state was set by a decision
 	observation capacity.Observation
 	decision    capacity.Decision
 	entry       *groupEntry

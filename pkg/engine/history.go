@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// historyAge is how long records are kept, and so the maximum age of a time for `explain --at`.
+	// historyAge is how long records are kept. It is also the maximum age of a time for `explain --at`.
 	historyAge = 24 * time.Hour
 	// historyPerWorkload is the maximum number of records of one workload, so that a workload with frequent changes does not displace the
 	// records of others. 480 is one change every three minutes for 24 hours.
@@ -27,13 +27,13 @@ type History struct {
 	mu    sync.RWMutex
 	byKey map[scaling.Key][]packed
 	total int
-	swept time.Time // when forget last checked every key
+	swept time.Time // when forget last checked all keys
 	small packer
 }
 
 func newHistory() *History { return &History{byKey: map[scaling.Key][]packed{}} }
 
-// add stores a record; w is an immutable copy of its workload, the same pointer for the same version.
+// add stores a record. w is a copy of its workload that is not changed; records of the same version have the same pointer.
 func (h *History) add(r *Record, w *scaling.Workload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,7 +41,7 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	before := len(list)
 	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
-	// The last record before oldest is kept, because it was still current at that time.
+	// The newest record before oldest is kept, because its decision was still in force at that time.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
 		list[0] = packed{}
 		list = list[1:]
@@ -54,8 +54,8 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	}
 }
 
-// halve deletes the older half of the records of every workload that has more than one. With the maximum of historyTotal records, it runs
-// about once in historyTotal/2 transitions.
+// halve deletes the older half of the records of every workload that has more than one record. While the number of records stays near
+// historyTotal, it runs about once in historyTotal/2 transitions.
 func (h *History) halve() {
 	h.total = 0
 	for k, list := range h.byKey {
@@ -72,7 +72,7 @@ func (h *History) halve() {
 func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// A negative age means that the clock was set back. forget then runs at once; otherwise it would not run until the clock reaches
+	// A negative age means that the clock was set back. forget then runs at once; otherwise it would not run until the clock reaches the time
 	// h.swept again.
 	if age := now.Sub(h.swept); age >= 0 && age < sweepInterval {
 		return
@@ -87,7 +87,7 @@ func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	}
 }
 
-// At returns the record that was current at a time; ok is false if the history does not go back that far.
+// At returns the record of the decision that was in force at a time; ok is false if the history does not go back that far.
 func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

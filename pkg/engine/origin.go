@@ -11,7 +11,7 @@ type StateOrigin uint8
 
 // Values of StateOrigin.
 const (
-	Continued StateOrigin = iota // the state of the tick before, or the zero state
+	Continued StateOrigin = iota // the state after the previous tick, or the zero state
 	Restarted                    // the observed replicas, with the trends and forecasts of the signals
 	Seeded                       // the observed replicas, with what was learned for the objective
 	Replaced                     // the observed replicas alone
@@ -45,12 +45,12 @@ func (b *DecisionStore) StateOrigin(k scaling.Key) StateOrigin {
 //
 //   - Replaced: the last decision was made for a scale target of another name.
 //   - Seeded: the last decision is too old, or it was made for a deleted scale target of the same name.
-//   - Restarted: the last target was not served (mode hold or advisory), or no HPA read it until now.
+//   - Restarted: the last target was not served (mode hold or advisory), or no HPA has read it so far.
 //   - Restarted: the target is 0, and a user or another controller scaled the workload up. The cooldown starts with that change.
 //
 // In these cases the replicas could not follow the last target. A decision that continues from it could lower 12 replicas to 1 without
-// applying any window or rate, or raise a new object with one replica to the 24 replicas of the deleted one. Restarted keeps the trends and
-// forecasts of the signals, because the signals were read all the time.
+// applying any window or rate. It could also raise a new object with one replica to the 24 replicas of the deleted object. Restarted keeps
+// the trends and forecasts of the signals, because the signals were read all the time.
 func (s *workloadEntry) chooseOrigin(w *scaling.Workload, v *View, now time.Time) StateOrigin {
 	switch {
 	case s.at.IsZero():

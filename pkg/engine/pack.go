@@ -23,7 +23,7 @@ import (
 // packed is a record in the history.
 type packed struct {
 	at       time.Time
-	workload *scaling.Workload // shared by consecutive records of the same version
+	workload *scaling.Workload // the same pointer in consecutive records of the same version
 	data     string
 }
 
@@ -33,7 +33,7 @@ type packer struct {
 	base   time.Time
 }
 
-// pack encodes a record; w is an immutable copy of its workload.
+// pack encodes a record. w is a copy of its workload that is not changed.
 func (p *packer) pack(r *Record, w *scaling.Workload) packed {
 	out := packed{at: r.At, workload: w}
 	rest := *r
@@ -44,7 +44,7 @@ func (p *packer) pack(r *Record, w *scaling.Workload) packed {
 	return out
 }
 
-// record decodes the record.
+// record returns the decoded record.
 func (c *packed) record() (r Record) {
 	u := unpacker{data: c.data, base: c.at}
 	u.read(reflect.ValueOf(&r).Elem())
@@ -78,7 +78,7 @@ func (p *packer) write(v reflect.Value) {
 	case reflect.String:
 		p.unsigned(uint64(v.Len()))
 		p.buffer = append(p.buffer, v.String()...)
-	case reflect.Pointer: // nil is omitted, because it is zero
+	case reflect.Pointer: // a nil pointer is zero and therefore omitted
 		p.write(v.Elem())
 	case reflect.Slice, reflect.Array:
 		p.list(v)
@@ -103,7 +103,7 @@ func (p *packer) list(v reflect.Value) {
 	}
 	p.unsigned(uint64(n))
 	for i := range n {
-		// Elements of a list are not omitted, so an element of type bool is written if it is false, too.
+		// The elements of a list are not omitted, so for an element of type bool the value is written, also if it is false.
 		if e := v.Index(i); e.Kind() == reflect.Bool {
 			p.buffer = append(p.buffer, bit(e.Bool()))
 		} else {
@@ -119,8 +119,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// time writes a time as seconds and nanoseconds after the record's time. An override until the year 9999 is further away than a
-// time.Duration can represent.
+// time writes a time as seconds and nanoseconds after the record's time. A time.Duration is too short for this, for example if an override
+// ends in the year 9999.
 func (p *packer) time(t time.Time) {
 	p.buffer = append(p.buffer, bit(t.Location() == time.Local))
 	p.signed(t.Unix() - p.base.Unix())
@@ -130,7 +130,7 @@ func (p *packer) time(t time.Time) {
 func (p *packer) signed(v int64)    { p.buffer = binary.AppendVarint(p.buffer, v) }
 func (p *packer) unsigned(v uint64) { p.buffer = binary.AppendUvarint(p.buffer, v) }
 
-// unpacker decodes what a packer wrote into a zero value.
+// unpacker decodes the bytes of a packer into a zero value.
 type unpacker struct {
 	data string
 	base time.Time

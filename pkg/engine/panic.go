@@ -8,7 +8,7 @@ import (
 // PanicError is a panic that was recovered in a tick. It affects one workload, team or capacity group; the rest of the tick continues.
 type PanicError struct {
 	Value any
-	Stack []byte // of the goroutine at the panic
+	Stack []byte // stack of the goroutine at the panic
 }
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }

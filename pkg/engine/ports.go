@@ -25,12 +25,12 @@ type IdlePods interface {
 	Idle(w *scaling.Workload, pod string, now time.Time) bool
 }
 
-// Cluster observes the scale targets and applies the decisions.
+// Cluster returns the observed state of the scale targets and applies the decisions.
 type Cluster interface {
 	// View returns the newest view of a workload's scale target from memory; ok is false if the target does not exist or the cache is not
 	// synced.
 	View(w *scaling.Workload) (v View, ok bool)
-	// Apply records Events and scales from and to zero. It returns when ctx ends.
+	// Apply records Events and scales workloads from and to zero. It returns at the latest when ctx ends.
 	Apply(ctx context.Context, changes []Change) error
 }
 
@@ -42,7 +42,7 @@ type Refusals interface {
 
 // View is the observed state of a workload's scale target.
 type View struct {
-	UID                               string `json:",omitempty"` // of the scale target; empty if the cluster has none
+	UID                               string `json:",omitempty"` // UID of the scale target; empty if the cluster has none
 	Replicas, Ready, Loading, Pending int32
 	// Crashing is the number of replicas that restart in a loop. They count neither as ready nor as loading. CrashingPod is the name of one
 	// of their pods.
@@ -58,19 +58,19 @@ type View struct {
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target, -1 if there is none.
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator
-	OperatorBy               string // who set it: field manager and time, for explanations
+	OperatorBy               string // field manager and time of the annotations in Operator, for explanations
 	ManagedHPA               ManagedHPA
-	Advice                   Advice `json:",omitzero"` // of the capacity group, from the tick before; the engine adds it
+	Advice                   Advice `json:",omitzero"` // advice of the capacity group from the previous tick; set by the engine
 	// Limit is the workload's share of its team's limits in this tick. The engine sets it.
 	Limit scaling.TeamLimit `json:",omitzero"`
 }
 
-// ManagedHPA is the HPA or ScaledObject that reads our metric and scales the workload.
+// ManagedHPA is the HPA or ScaledObject that reads the workload's target from gpuscaler and scales the workload.
 type ManagedHPA struct {
 	Kind, Name string // empty: no HPA reads the target of this workload
 	Desired    int32  // the HPA's status.desiredReplicas
-	Exact      bool   // its configuration follows every change of the target
-	Why        string // why it is not exact
+	Exact      bool   // the HPA applies every change of the target (no behavior or tolerance prevents it)
+	Why        string // why Exact is false
 }
 
 // Requests is implemented by a Cluster that can return the resource requests of pods. Team limits need it. Without it the requests are
@@ -80,8 +80,8 @@ type Requests interface {
 	// for example because the pod template cannot be read or a pod has a device claim whose devices cannot be counted. pods is the sum of
 	// the known requests of the workload's existing pods.
 	Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64)
-	// Unmanaged returns how much of a resource is requested by pods in the team's namespaces that belong to none of the workloads in of.
-	// The engine passes the same slice until the workloads change.
+	// Unmanaged returns how much of a resource the pods in the team's namespaces request, without the pods of the workloads in of. The engine
+	// passes the same slice until the workloads change.
 	Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64
 }
 
@@ -90,7 +90,7 @@ type Pod struct {
 	Name, IP, Node string
 	Ready          bool
 	Started        time.Time
-	// Leader is true for the pod that serves metrics in a replica of several pods (LeaderWorkerSet).
+	// Leader is true for the pod that serves metrics, in a replica that consists of several pods (LeaderWorkerSet).
 	Leader bool
 	// SharedGPU is true for a pod that requests a share of a GPU (nvidia.com/gpu.shared): other pods may use the same GPU.
 	SharedGPU bool

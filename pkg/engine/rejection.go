@@ -1,10 +1,10 @@
 package engine
 
-// Rejection is why the API server creates no further pods of a scale target. The zero value means that it creates them.
+// Rejection is the reason why the API server creates no further pods of a scale target. The zero value means that pods are not rejected.
 type Rejection struct {
 	Kind string `json:"kind"`           // "ResourceQuota", "LimitRange", or "admission" for every other admission check
-	Name string `json:"name,omitempty"` // of the ResourceQuota; the API server does not name a LimitRange
-	Text string `json:"text"`           // the answer of the API server
+	Name string `json:"name,omitempty"` // name of the ResourceQuota; the API server does not return the name of a LimitRange
+	Text string `json:"text"`           // error text of the API server
 }
 
 // By returns the object that rejects the pods, such as "ResourceQuota gpus".
@@ -18,7 +18,7 @@ func (r Rejection) By() string {
 	return r.Kind + " " + r.Name
 }
 
-// Advice returns what to do, with the command that shows the object that rejects the pods.
+// Advice returns what the user should do, with the command that shows the object that rejects the pods.
 func (r Rejection) Advice(namespace string) string {
 	kubectl := "kubectl -n " + namespace
 	switch {

@@ -8,22 +8,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Memory returns what a former leader learned.
+// Memory returns what the previous leader learned.
 type Memory interface {
 	// Recall returns the model that was saved for a workload, or nil. It does not block.
 	Recall(k scaling.Key) *SavedModel
 }
 
-// SavedModel is what was learned for the objective of one workload. It is immutable.
+// SavedModel is what was learned for the objective of one workload. It is not changed after it is created.
 type SavedModel struct {
-	Key      scaling.Key
-	Target   scaling.Target // a model of another scale target is not restored
-	Work     scaling.Work   // what the policy measured; if it measures something else now, such as tokens, the model is not restored
-	At       time.Time      // of the last observation
-	Observed time.Duration  // time with evidence
-	Data     []byte         // result of objective.Model.AppendBinary
+	Key    scaling.Key
+	Target scaling.Target // the scale target; the model is not restored for another one
+	// what the policy measured; if the policy now measures something else, for example tokens instead of requests, the model is not restored
+	Work     scaling.Work
+	At       time.Time     // time of the last observation
+	Observed time.Duration // time with evidence
+	Data     []byte        // result of objective.Model.AppendBinary
 
-	summary objective.Learned // to detect changes
+	summary objective.Learned // the values with which isOutdated compares newer ones
 }
 
 // model decodes the data; nil if another version of gpuscaler wrote it, or if it is invalid.
@@ -35,13 +36,13 @@ func (m *SavedModel) model() *objective.Model {
 	return out
 }
 
-// Times between two saved models of a workload.
+// Minimum times between two saved models of a workload.
 const (
 	saveChanged = time.Minute      // if the capacity, the cold starts or the attained SLO changed
 	saveLoad    = 10 * time.Minute // if only the pattern of the load changed
 )
 
-// recall returns what the first decision for a workload starts from, or nil.
+// recall returns the saved model that the first decision for a workload starts from, or nil.
 func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	if e.options.Memory == nil || w.Policy.Objective == nil || !s.at.IsZero() {
 		return nil
@@ -53,7 +54,7 @@ func (e *Engine) recall(s *workloadEntry, w *scaling.Workload) *SavedModel {
 	return m
 }
 
-// save encodes the model if it changed materially since it was saved. The caller holds the lock, and has called summarize.
+// save encodes the model if it has changed materially since the last save. The caller holds the lock and has called summarize.
 func (s *workloadEntry) save(m *objective.Model, now time.Time) {
 	if m == nil {
 		s.saved = nil
@@ -66,7 +67,7 @@ func (s *workloadEntry) save(m *objective.Model, now time.Time) {
 
 func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 	data, err := m.AppendBinary(nil)
-	if err != nil { // a model consists of numbers, so that it can always be encoded
+	if err != nil { // not possible: a model consists of numbers, which can always be encoded
 		return
 	}
 	learned := m.Learned()
@@ -74,7 +75,7 @@ func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 		Observed: learned.Observed, Data: data, summary: learned}
 }
 
-// isOutdated reports whether l has something that a new leader should know and does not find in m.
+// isOutdated reports whether l contains a change that m lacks and that a new leader needs.
 func (m *SavedModel) isOutdated(l *objective.Learned, now time.Time) bool {
 	if m == nil {
 		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= saveLoad

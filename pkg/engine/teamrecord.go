@@ -11,8 +11,8 @@ import (
 // TeamRecord is the use of one team's limits in the newest tick. It shares no memory with the engine.
 type TeamRecord struct {
 	Name   string
-	At     time.Time // when the limits were divided; zero: not yet
-	Limits []TeamUse // parallel to the team's limits
+	At     time.Time // time at which the limits were divided; zero: not yet
+	Limits []TeamUse // in the order of the team's limits
 	Err    string    // why the last tick did not divide the limits; empty if it did
 }
 
@@ -23,9 +23,9 @@ type TeamUse struct {
 	Wanted   int64 // sum of the targets without the limit
 	Targets  int64 // sum of the targets that are served
 	Minimums int64 // sum of minReplicas; if it exceeds Limit, not all minimums can be kept
-	Others   int64 // pods without a policy, and workloads that are not served
-	Unknown  int   // workloads whose amount per replica is not known
-	Cut      int   // workloads whose target the limits reduce
+	Others   int64 // used by pods without a policy and by workloads whose target is not served
+	Unknown  int   // number of workloads whose amount per replica is not known
+	Cut      int   // number of workloads whose target is reduced by the limits
 }
 
 // teamEntry holds the record of a team.

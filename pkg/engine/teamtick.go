@@ -13,8 +13,8 @@ import (
 // evaluated, then the limits are divided, and then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
-	of     []scaling.Workload // the workloads that were adopted
-	groups []*groupTick       // the groups that were adopted; their members use the group's evaluations
+	of     []scaling.Workload // the workloads at the last adopt
+	groups []*groupTick       // the groups at the last adopt; their members use the group's evaluations
 	teams  []*teamTick
 }
 
@@ -22,11 +22,11 @@ type teamTicks struct {
 type teamTick struct {
 	team      *scaling.Team
 	members   []*teamMember
-	workloads []*scaling.Workload // parallel to members
-	limits    []teams.Limit       // parallel to team.Limits
-	others    []int64             // parallel: units that no served member holds
-	divide    []teams.Member      // parallel to members
-	shares    []teams.Share       // parallel to members
+	workloads []*scaling.Workload // the workload of each member, in the same order
+	limits    []teams.Limit       // in the order of team.Limits
+	others    []int64             // for each limit: units that no served member uses
+	divide    []teams.Member      // for each member: its input of teams.Divide
+	shares    []teams.Share       // for each member: the result of teams.Divide
 	entry     *teamEntry
 }
 
@@ -35,10 +35,10 @@ type teamMember struct {
 	entry      *workloadEntry
 	workload   *scaling.Workload
 	key        string
-	evaluation *evaluation // of its capacity group, or own
+	evaluation *evaluation // evaluation of this tick: an element of its capacity group's evaluations, or own
 	own        evaluation
 	room       int32          // replicas that the limits allow beyond the target of this tick
-	amounts    []teams.Amount // parallel to the team's limits; an amount that is not known any more keeps its last value
+	amounts    []teams.Amount // for each limit of the team: the amount per replica; an amount that is not known any more keeps its last value
 }
 
 // adopt updates the teams and their members to match the current policies. If no slice was replaced since the last tick, it does nothing.
@@ -149,7 +149,7 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 		case m.evaluation.decided && m.workload.Mode == scaling.Auto:
 			n.apply(m, &t.shares[i], now)
 		case !m.evaluation.decided && t.shares[i].Limit >= 0:
-			m.entry.setShare(t.shares[i].Max) // not decided in this tick, and still served
+			m.entry.setShare(t.shares[i].Max) // not decided in this tick, but the last target is still served
 		case !m.evaluation.decided:
 			m.entry.setShare(-1)
 		}
@@ -172,7 +172,7 @@ func (t *teamTick) setRooms() {
 		left[r] = t.limits[r].Max - t.others[r]
 		for i, m := range t.members {
 			switch {
-			case m.workload.Mode != scaling.Auto: // part of others
+			case m.workload.Mode != scaling.Auto: // its pods are counted in others
 			case m.evaluation.decided:
 				left[r] -= unitsOf(&m.amounts[r], max(m.evaluation.decision.Replicas, m.evaluation.view.Replicas))
 			case t.divide[i].Granted > 0:
@@ -194,7 +194,7 @@ func (t *teamTick) setRooms() {
 	}
 }
 
-// advise computes the shares that workloads in mode hold or advisory would receive if they were served.
+// advise computes the shares that workloads in mode hold or advisory would receive if their targets were served.
 func (n *teamTicks) advise(t *teamTick, now time.Time) {
 	for i, m := range t.members {
 		if m.evaluation.decided && m.workload.Mode != scaling.Auto {
@@ -220,7 +220,7 @@ func (n *teamTicks) apply(m *teamMember, share *teams.Share, now time.Time) {
 	}
 }
 
-// revoke discards an evaluation that was not published, and restores the state before it.
+// revoke discards an evaluation that was not published, and restores the state from before the evaluation.
 func (m *teamMember) revoke() {
 	if m.evaluation.decided {
 		m.entry.state.Copy(&m.evaluation.prior)
@@ -292,13 +292,13 @@ func (m *teamMember) demand(maxAge time.Duration, now time.Time) teams.Member {
 	return out
 }
 
-// served reports whether the last decision is still served. Only the tick writes the fields that it reads, so it needs no lock.
+// served reports whether the last decision is still served. It needs no lock, because only the tick writes the fields that it reads.
 func (m *teamMember) served(maxAge time.Duration, now time.Time) bool {
 	return m.entry.unserved(now, maxAge) == nil
 }
 
-// unitsOf returns how much of a resource a number of replicas requests, for example in GPUs. A replica whose request was never known counts
-// as one.
+// unitsOf returns how much of a resource, for example how many GPUs, a number of replicas requests. If the request of a replica was never
+// known, each replica counts as one unit.
 func unitsOf(a *teams.Amount, replicas int32) int64 {
 	n := int64(max(0, replicas))
 	if a.Known {
