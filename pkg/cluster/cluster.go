@@ -103,7 +103,7 @@ type Options struct {
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
 
-	schemas func() (karpenter.Schema, error) // nil: the API server is asked; tests set it
+	schemas func() (karpenter.Schema, error) // reads the schema of NodePools; nil: from the API server; tests replace it
 }
 
 // Cluster implements the engine's interfaces for a Kubernetes cluster. It is safe for concurrent use.
@@ -116,7 +116,7 @@ type Cluster struct {
 	policies *cache.Policies
 	crds     *informer.CRDs
 	scales   *scale.Reader
-	writes   *prometheus.CounterVec // of the writers for capacity groups
+	writes   *prometheus.CounterVec // number of writes for capacity groups, by object and result
 	synced   atomic.Bool
 
 	events      events.Sender
@@ -190,7 +190,7 @@ func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Op
 func (c *Cluster) Activate(served activation.Served) {
 	c.served = served
 	c.activator.Serve(served)
-	c.reporter = c.newReporter() // here, because it registers its metric
+	c.reporter = c.newReporter() // created here and not in New, because it registers its metric
 }
 
 func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }

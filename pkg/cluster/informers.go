@@ -65,11 +65,11 @@ func (c *Cluster) informPods(ctx context.Context, running *sync.WaitGroup) error
 	)})
 }
 
-// addKinds adds the kinds with a CRD.
+// addKinds adds the informers of kinds that a CRD defines.
 func (c *Cluster) addKinds() {
 	c.crds.Add(
 		&informer.Kind{GVK: cache.LeaderWorkerSetKind, Trim: cache.TrimLeaderWorkerSet, Handler: c.targetHandler()},
-		// ScaledObjects are Required: before they are read, the Activator could write /scale of a workload that KEDA scales.
+		// ScaledObjects are Required: if they are not read yet, the Activator could write /scale of a workload that KEDA scales.
 		&informer.Kind{GVK: cache.ScaledObjects, Trim: cache.TrimScaledObject, Handler: c.scaledObjectHandler(), Required: true},
 	)
 	if c.nodes != nil {
@@ -78,7 +78,7 @@ func (c *Cluster) addKinds() {
 	}
 	for _, k := range c.options.Kinds {
 		if k.GroupKind() == cache.LeaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {
-			continue // these kinds are always read
+			continue // these kinds have their own informers
 		}
 		c.crds.Add(&informer.Kind{GVK: k, Trim: cache.TrimScalable, Handler: c.scales.Handler()})
 	}

@@ -44,10 +44,10 @@ type nodeAdapter struct {
 	bufferWriter *buffers.Writer
 	writer       *nodepoolwriter.Writer
 
-	pool    *informer.Kind // NodePools
-	claim   *informer.Kind // NodeClaims
+	pool    *informer.Kind // informer of NodePools
+	claim   *informer.Kind // informer of NodeClaims
 	buffer  *informer.Kind
-	devices []*informer.Kind // of dynamic resource allocation
+	devices []*informer.Kind // informers of the kinds of dynamic resource allocation
 
 	// yielded contains the time until which gpuscaler does not override a field that another client edited, as the last Event reported it.
 	// The key is "<NodePool> <field>". Only the tick uses the map.
@@ -212,8 +212,8 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 	}
 }
 
-// overridden returns the reason why another release of gpuscaler, whose record is on the NodePool, counts as leading. It returns an empty
-// string if there is no such release.
+// overridden returns why another release of gpuscaler, whose record is on the NodePool, counts as leading. It returns "" if no other
+// release has a record on the NodePool or if that release does not lead.
 func (c *Cluster) overridden(ctx context.Context, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""
@@ -233,7 +233,7 @@ func Restore(ctx context.Context, cfg *rest.Config, o restore.Options) ([]restor
 // newClients returns the typed and the dynamic client.
 func newClients(cfg *rest.Config) (kubernetes.Interface, dynamic.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
-	if cfg.QPS == 0 { // the default of client-go, 5 requests a second, would delay many activations at once by minutes
+	if cfg.QPS == 0 { // client-go's default of 5 requests per second would delay many simultaneous activations by minutes
 		cfg.QPS, cfg.Burst = 50, 100
 	}
 	typed := rest.CopyConfig(cfg)

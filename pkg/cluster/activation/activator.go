@@ -39,8 +39,9 @@ type Served interface {
 
 const (
 	writeTimeout  = 5 * time.Second
-	maxConcurrent = 8 // writes of one round: at the start of a working day many workloads are activated at once
-	// retryDelay doubles with each failure up to maxRetryDelay: a forbidden write is not tried each second.
+	maxConcurrent = 8 // maximum of concurrent writes; at the start of a working day many workloads are activated at once
+	// retryDelay is the time before the next attempt after a failed write. It doubles with each failure up to maxRetryDelay, so that a
+	// forbidden write is not repeated each second.
 	retryDelay, maxRetryDelay = time.Second, time.Minute
 )
 
@@ -76,7 +77,7 @@ type Activator struct {
 // failure counts the failed writes of one object.
 type failure struct {
 	count int
-	retry time.Time // the next attempt
+	retry time.Time // time of the next attempt
 }
 
 func (f failure) next(now time.Time) failure {
@@ -103,7 +104,7 @@ func New(o Options) *Activator {
 // Serve sets the served targets. It is called before Run.
 func (a *Activator) Serve(s Served) { a.served = s }
 
-// Enabled reports whether /scale can be written at all: targets are served and the policies are known.
+// Enabled reports whether /scale can be written at all. This requires that Serve was called and that the policies are known.
 func (a *Activator) Enabled() bool { return a.served != nil && a.options.Policies.Known() }
 
 // Wake starts the next round at once. It does not block.
@@ -126,7 +127,7 @@ func (a *Activator) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		if a.options.Leading() {
-			a.round(ctx, time.Now()) // I/O edge: the served targets are those of now
+			a.round(ctx, time.Now()) // I/O edge: Lookup needs the present time
 		}
 	}
 }
@@ -136,8 +137,8 @@ func (a *Activator) allowed(w *scaling.Workload) bool {
 	return w.Activate && w.Mode == scaling.Auto && slices.Contains(a.options.Namespaces, w.Key.Namespace)
 }
 
-// authorized reports whether a current policy still permits the step: it has the same key and scale target, and it is allowed. It is called
-// right before the write, because the policy can change while the step waits for other writes.
+// authorized reports whether the current policies still permit the step: one of them has the same key and scale target as the step and is
+// allowed. It is called right before the write, because the policy can change while the step waits for other writes.
 func (a *Activator) authorized(s step) bool {
 	return slices.ContainsFunc(a.options.Policies.Current(), func(w scaling.Workload) bool {
 		return a.allowed(&w) && w.Key == s.workload.Key && cache.RefOfWorkload(&w) == s.target.Ref
@@ -167,7 +168,7 @@ func (a *Activator) round(ctx context.Context, now time.Time) {
 			})
 		}
 	}
-	_ = group.Wait() // each step reports its own result
+	_ = group.Wait() // no function of the group returns an error; each step reports its own result
 }
 
 // next returns the step that changes the replicas of a workload toward its target. needed is false if no write of /scale is needed.
@@ -183,10 +184,10 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 	s = step{workload: w, target: state.Target, from: state.Target.Replicas}
 	switch {
 	case s.from == 0 && served.Replicas > 0:
-		s.to = 1 // not the whole target: the HPA continues from one replica
+		s.to = 1 // 1 and not the target: the HPA continues from one replica
 		return s, true
 	case s.from == 1 && served.Replicas == 0 && state.MinReplicas != 0:
-		s.to = 0 // an HPA with minReplicas 0 (Kubernetes 1.37) takes this step and the way back itself
+		s.to = 0 // not for an HPA with minReplicas 0 (Kubernetes 1.37), which scales to and from zero itself
 		return s, true
 	}
 	return s, false
@@ -256,7 +257,7 @@ func (a *Activator) waits(k scaling.Key, now time.Time) bool {
 	return now.Before(a.failures[k].retry)
 }
 
-// fail counts a failure and returns how many there were in a row.
+// fail counts a failure and returns the number of consecutive failures.
 func (a *Activator) fail(k scaling.Key, now time.Time) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -80,7 +80,7 @@ func (m *KEDAManager) apply(ctx context.Context, s *cache.ScaledObject, key cach
 		return
 	}
 	metadata := map[string]any{"name": s.Name, "namespace": s.Namespace}
-	if len(desired) > 0 { // gpuscaler would own an empty map for ever
+	if len(desired) > 0 { // without this condition, gpuscaler would own an empty map of annotations forever
 		annotations := map[string]any{}
 		for _, k := range desired {
 			annotations[k] = "true"

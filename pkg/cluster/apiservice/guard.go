@@ -52,7 +52,7 @@ const (
 // Options configure a Guard.
 type Options struct {
 	Mode    Mode                 // empty: Auto
-	Service types.NamespacedName // of this release, which selects the leader's pod
+	Service types.NamespacedName // Service of this release that selects the leader's pod
 	Port    int32                // 0: 443
 	// CABundle returns the PEM certificates by which the API server verifies the release's certificate. It is called at each check,
 	// because the CA can be renewed.
@@ -61,10 +61,10 @@ type Options struct {
 	// not called.
 	Registered func(bundle []byte)
 	Leading    func() bool // nil: this process may always write
-	Instance   string      // the pod, in Events
+	Instance   string      // name of the pod, for Events
 	// ClusterName returns the cluster's name, for an annotation of every Event. nil or an empty name: no annotation.
 	ClusterName func() string
-	Log         *slog.Logger          // nil: slog.Default()
+	Log         *slog.Logger          // nil: slog.Default() is used
 	Metrics     prometheus.Registerer // nil: nothing is registered
 	// OwnerRole is the name of a ClusterRole of this release. It becomes the owner of the APIService, so that Kubernetes deletes the
 	// APIService when an uninstall deletes the ClusterRole. An APIService without a running server makes API discovery fail, and then no
@@ -94,8 +94,8 @@ type Guard struct {
 	owned    prometheus.Gauge
 	conflict prometheus.Gauge
 
-	last     registration // as it was reported last
-	wasOurs  bool         // the APIService named this release at some time
+	last     registration // the registration at the last report
+	wasOurs  bool         // the APIService has named this release at some time
 	lastFail string       // the last failure that was logged
 }
 

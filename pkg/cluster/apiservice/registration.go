@@ -28,9 +28,9 @@ type registration struct {
 	owner     string // NAMESPACE/NAME of the service, NoOwner or LocalOwner
 	ours      bool
 	conflict  bool
-	write     bool   // it must be written: absent, or ours and out of date
-	available string // the condition Available of ours: "True", or "False: reason"
-	detail    string // the message of that condition; it names another source port each time
+	write     bool   // the APIService must be written, because it is absent, or is ours and out of date
+	available string // status of the condition Available of our APIService: "True" or "False: reason"
+	detail    string // message of that condition; it contains a different source port each time
 }
 
 // compare compares the APIService with the one that this release needs. nil means that there is none.
@@ -50,7 +50,7 @@ func (g *Guard) compare(found *apiregistration.APIService) registration {
 		port = *s.Port
 	}
 	stale := port != g.options.Port
-	if ca := g.options.CABundle(); len(ca) > 0 { // without one, cert-manager's injector may have written it
+	if ca := g.options.CABundle(); len(ca) > 0 { // if this process has no CA, cert-manager's injector may have written the field
 		stale = stale || !bytes.Equal(found.Spec.CABundle, ca)
 	}
 	now := registration{owner: ServiceOf(found), ours: true, write: stale}
@@ -70,7 +70,8 @@ func ServiceOf(found *apiregistration.APIService) string {
 }
 
 // nextStep returns what a user can do while the service owner serves external metrics instead of this release. Only one server can be
-// registered, so KEDA does not help where a third server is registered: the HPAs of its ScaledObjects read the same API.
+// registered. If neither KEDA nor gpuscaler is registered, KEDA does not help either, because the HPAs of its ScaledObjects read the same
+// API.
 func nextStep(owner string) string {
 	switch {
 	case strings.Contains(owner, "keda"):

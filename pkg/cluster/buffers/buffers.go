@@ -36,7 +36,7 @@ var (
 )
 
 const (
-	namePrefix     = "gpuscaler-" // a buffer's name is the prefix and the name of its policy
+	namePrefix     = "gpuscaler-" // prefix of a buffer's name; the rest is the name of its policy
 	managedByLabel = "app.kubernetes.io/managed-by"
 	// responseTimeout is the longest time from the creation of a buffer until an autoscaler sets a condition on it. Without a condition
 	// after that time, the autoscaler's feature gate is probably off.
@@ -72,8 +72,8 @@ type Buffer struct {
 	metav1.ObjectMeta
 	target    Target
 	replicas  int32
-	held      int32 // replicas for which an autoscaler holds nodes, by the status
-	ours      bool  // by its label and its field manager
+	held      int32 // number of replicas for which an autoscaler keeps nodes, as status reports it
+	ours      bool  // gpuscaler wrote the buffer, as its label and its field manager show
 	responded bool  // an autoscaler has set a condition
 	created   time.Time
 }
@@ -97,7 +97,7 @@ func Decode(u *unstructured.Unstructured) *Buffer {
 		created:    u.GetCreationTimestamp().Time,
 	}
 	var typed karpautoscaling.CapacityBuffer
-	text, err := u.MarshalJSON() // the converter of package runtime decodes 2^32 replicas as 0 without an error
+	text, err := u.MarshalJSON() // JSON is decoded here because the converter of package runtime decodes 2^32 replicas as 0 without an error
 	if err == nil {
 		err = json.Unmarshal(text, &typed)
 	}
@@ -127,10 +127,11 @@ type Cache struct {
 
 	mu            sync.RWMutex
 	kind          informer.CRD
-	buffers       map[string]*Buffer // by namespace/name
-	mayWrite      bool               // the last answer of the API server
-	missingLogged bool               // a warning about the missing right was logged
-	ignoredSince  time.Time          // when a buffer had no response in time, so that no further one is written; zero: none is ignored
+	buffers       map[string]*Buffer // key: namespace/name
+	mayWrite      bool               // this account may create buffers, by the last answer of the API server
+	missingLogged bool               // the missing permission was logged
+	// time at which no autoscaler had responded to a buffer in time; for retryInterval no further buffer is written; zero: none was ignored
+	ignoredSince time.Time
 }
 
 // Options connect a Cache with the rest of the controller.
@@ -179,7 +180,7 @@ func (c *Cache) Usable() bool {
 }
 
 // Replicas returns spec.replicas of the CapacityBuffer that gpuscaler wrote for a workload. It returns 0 if there is none, and -1 if the
-// buffer refers to another scale target than the policy.
+// buffer refers to a scale target that is not the policy's.
 func (c *Cache) Replicas(w *scaling.Workload) int32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -261,10 +262,11 @@ func (c *Cache) CheckResponses(now time.Time) {
 type Task struct {
 	Namespace, Policy string
 	Target            Target
-	Owner             *metav1.OwnerReference // the target, so that the buffer is deleted with it; nil if the target does not exist
-	LimitsOnly        bool                   // the pod template of the target has a limit of a GPU and no request
-	Replicas          int32
-	existing          *Buffer // nil if there is none
+	// the scale target, which becomes the owner of the buffer, so that the buffer is deleted with it; nil if the target does not exist
+	Owner      *metav1.OwnerReference
+	LimitsOnly bool // the pod template of the target has a limit of a GPU and no request
+	Replicas   int32
+	existing   *Buffer // the buffer in the cache; nil if there is none
 }
 
 // NewTask returns the task for an action. It reads the namespace and the policy from a.Workload ("namespace/policy") and looks up the

@@ -29,8 +29,8 @@ type Remover struct {
 	DryRun    bool
 }
 
-// RemoveAll removes every CapacityBuffer of gpuscaler. A buffer that may not be removed is returned with an error that says what to do:
-// its nodes cost money for as long as it exists.
+// RemoveAll removes every CapacityBuffer of gpuscaler. For a buffer that this account may not remove, the result contains an error with
+// the command that removes it, because its nodes cost money for as long as it exists.
 func (r Remover) RemoveAll(ctx context.Context) (done []Removed, err error) {
 	if served, err := r.served(); err != nil || !served {
 		return nil, err

@@ -26,11 +26,11 @@ const requestTimeout = 10 * time.Second
 type Writer struct {
 	Client  dynamic.Interface
 	Leading func() bool
-	Writes  *prometheus.CounterVec // by object and result
+	Writes  *prometheus.CounterVec // number of writes, by object and result
 	Log     *slog.Logger
 
 	mu     sync.Mutex
-	failed map[string]string // the last error by buffer, so that a repeated one is logged once
+	failed map[string]string // the last error of each buffer, so that a repeated error is logged once
 }
 
 var errOtherOwner = errors.New("a CapacityBuffer of that name belongs to another owner: rename the policy or that buffer")
@@ -57,13 +57,13 @@ func (w *Writer) Write(t Task) {
 		log.Debug("the CapacityBuffer was changed meanwhile", "error", err)
 	default:
 		w.count("failed")
-		if w.isNew(name, err.Error()) { // the write is repeated every ten seconds
+		if w.isNew(name, err.Error()) { // a repeated error is not logged, because a failed write is repeated every ten seconds
 			log.Error("the CapacityBuffer was not "+done, "error", err)
 		}
 	}
 }
 
-// write returns what it did or tried to do: "written" or "removed". The result is empty if there was nothing to do.
+// write writes or removes the buffer. done is what it did or tried to do: "written", "removed", or "" if there was nothing to do.
 func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	client, name := w.Client.Resource(Resource).Namespace(t.Namespace), namePrefix+t.Policy
 	done = "written"
@@ -81,8 +81,8 @@ func (w *Writer) write(ctx context.Context, t Task) (done string, err error) {
 	case t.Owner == nil:
 		return done, fmt.Errorf("%s %s does not exist", t.Target.Kind, t.Target.Name)
 	case t.LimitsOnly:
-		// Karpenter 1.15 reads only the requests in the pod template and would keep a node without GPUs. The API server copies a limit into
-		// the request of a pod, but not in a pod template.
+		// Karpenter 1.15 reads only the requests in the pod template and would keep a node without GPUs. The API server copies limits to the
+		// requests of a pod, but not in a pod template.
 		return done, fmt.Errorf("the pod template of %s %s has limits of GPUs but no requests, so that the buffer would keep no GPU: "+
 			"set the same value under requests", t.Target.Kind, t.Target.Name)
 	}
@@ -108,7 +108,8 @@ func (w *Writer) isNew(buffer, text string) bool {
 	return before != text
 }
 
-// object returns the fields of the buffer that gpuscaler applies: of the spec only the fields that it sets, and no status.
+// object returns the fields of the buffer that gpuscaler applies. They include no status, and only those fields of the spec that gpuscaler
+// sets.
 func (t *Task) object(name string) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&karpautoscaling.CapacityBufferSpec{
 		ScalableRef: &karpautoscaling.ScalableRef{APIGroup: t.Target.Group, Kind: t.Target.Kind, Name: t.Target.Name},

@@ -26,15 +26,15 @@ import (
 type Cache struct {
 	mu      sync.RWMutex
 	entries map[Ref]*entry
-	pods    map[string]map[string]*podEntry // by namespace and name
+	pods    map[string]map[string]*podEntry // keys: namespace, name
 	index   selectorIndex
-	minor   int // the API server's minor version; 0: unknown
+	minor   int // minor version of the API server; 0: unknown
 
-	gpuPods map[string]map[string]*Pod // pods that request an extended resource or claim devices; by namespace and name
-	version uint64                     // is incremented at each change of a target or a pod
+	gpuPods map[string]map[string]*Pod // pods that request an extended resource or claim devices; keys: namespace, name
+	version uint64                     // incremented at each change of a target or a pod
 
 	unmanaged   map[unmanagedKey]unmanagedSum
-	countClaims CountClaims // see SetClaims
+	countClaims CountClaims // set by SetClaims
 }
 
 // CountClaims counts the devices of claims as units of a resource, as deviceclaims.Cache.Count does.
@@ -58,7 +58,7 @@ type entry struct {
 	scaledObject *ScaledObject
 
 	refusal  string           // why no target is computed although the scale target exists
-	extended []gpupods.Amount // see effectiveResources
+	extended []gpupods.Amount // result of effectiveResources
 	view     engine.View
 	policy   string // the policy that the managed HPA reads; empty: any policy with this scale target
 	list     []engine.Pod

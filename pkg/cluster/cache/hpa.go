@@ -25,18 +25,19 @@ const (
 type HPA struct {
 	metav1.ObjectMeta
 	Target       Ref
-	ScaledObject string // the ScaledObject that created it; empty: none
+	ScaledObject string // name of the ScaledObject for which KEDA created the HPA; empty: none
 
 	scaleTargetRef scaling.Target
 	min, max       int32
 	desired        int32
-	inactive       string // why it does not scale at present, by its condition ScalingActive; empty: it scales
+	inactive       string // why the HPA does not scale at present, by its condition ScalingActive; empty: it scales
 	readsTarget    bool   // one of its metrics is gpuscaler's
 	composite      bool   // it reads the result of a ScaledObject's scalingModifiers, which can contain gpuscaler's metric
 	policy         string // the policy that its metric selects; empty if a ScaledObject created it
 	operator       Operator
-	annotations    map[string]string // with our prefix; nil if a ScaledObject created it, because KEDA copies its annotations to the HPA
-	spec           *autoscalingv2.HorizontalPodAutoscalerSpec
+	// annotations with gpuscaler's prefix; nil if a ScaledObject created the HPA, because KEDA copies its annotations to the HPA
+	annotations map[string]string
+	spec        *autoscalingv2.HorizontalPodAutoscalerSpec
 }
 
 // TrimHPA is the transform of the HPA informer. It returns an *HPA.

@@ -13,15 +13,16 @@ import (
 
 // Values of the annotation gpuscaler.io/manage-keda on a ScaledObject. Each permits gpuscaler to set one of KEDA's annotations.
 const (
-	manageActivation = "activation" // force-activation while the target is at least one replica, without a trigger for gpuscaler
-	manageHold       = "hold"       // paused-scale-in while the policy is held or paused
+	// permits autoscaling.keda.sh/force-activation while the target is at least one replica, for a ScaledObject without gpuscaler's trigger
+	manageActivation = "activation"
+	manageHold       = "hold" // permits paused-scale-in while the policy is held or paused
 )
 
-// ManageKEDA is which of KEDA's annotations gpuscaler may set on a ScaledObject, and which it has set.
+// ManageKEDA contains the KEDA annotations that gpuscaler may set on a ScaledObject, and those that it has set.
 type ManageKEDA struct {
 	Activation, Hold bool
 	Applied          []string // KEDA's annotations that gpuscaler's field manager applied, sorted
-	problem          string   // why the annotation is not valid; empty: it is valid
+	problem          string   // why the annotation gpuscaler.io/manage-keda is not valid; empty: it is valid
 }
 
 func readManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntry) (m ManageKEDA) {

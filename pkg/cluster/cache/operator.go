@@ -16,8 +16,8 @@ import (
 type Operator struct {
 	set     bool
 	values  scaling.Operator
-	by      string // for users: "kubectl-annotate, 2026-11-22T02:58:00Z"
-	problem string // what is not valid and what is used instead; empty: all is valid
+	by      string // field manager and time, for users: "kubectl-annotate, 2026-11-22T02:58:00Z"
+	problem string // what is not valid and what is used instead; empty: all values are valid
 }
 
 // readOperator reads the pause and override annotations of an object, and from its managedFields which field manager wrote them. It decodes

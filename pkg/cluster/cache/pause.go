@@ -12,9 +12,9 @@ import (
 
 // kedaPause contains the annotations by which a user pauses KEDA; an annotation that is not set is empty.
 type kedaPause struct {
-	all     string // KEDA deletes the HPA: no controller scales the workload
-	in, out string // KEDA disables the HPA's direction and the step to or from zero
-	by      string // who set it, and when
+	all     string // paused: KEDA deletes the HPA, so no controller scales the workload
+	in, out string // paused-scale-in, paused-scale-out: KEDA disables this direction of the HPA and its own step to or from zero
+	by      string // field manager that set the annotation, and when
 }
 
 // readPause reads KEDA's pause annotations with KEDA's rules: paused-replicas always pauses, and the other annotations pause unless their

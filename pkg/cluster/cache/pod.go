@@ -24,14 +24,14 @@ const (
 
 // Pod contains the fields of a pod that the cache stores. It takes about 600 bytes; a corev1.Pod takes several KiB.
 type Pod struct {
-	metav1.ObjectMeta // name, namespace, uid, resourceVersion, labels
+	metav1.ObjectMeta // only name, namespace, uid, resourceVersion and labels
 	phase             phase
 	pod               engine.Pod
 	replica, worker   string         // LeaderWorkerSet: the index of the replica, and the index of the pod in it
 	gpu               *gpupods.Facts // nil: it requests no extended resource and claims no device
-	daemon            bool           // of a DaemonSet or a static pod
-	software          uint64         // see softwareOf
-	blocksDisruption  bool           // it has the annotation karpenter.sh/do-not-disrupt
+	daemon            bool           // the pod belongs to a DaemonSet or is a static pod
+	software          uint64         // result of softwareOf
+	blocksDisruption  bool           // the pod has the annotation karpenter.sh/do-not-disrupt
 }
 
 // NodeName returns the name of the pod's node, empty while it has none.

@@ -14,7 +14,7 @@ type Policies struct {
 	source engine.Policies
 
 	mu    sync.Mutex
-	from  []scaling.Workload // that index was made from
+	from  []scaling.Workload // the policies from which index was made
 	index *PolicyIndex
 }
 

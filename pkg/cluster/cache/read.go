@@ -28,7 +28,7 @@ func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	}
 	switch {
 	case e.policy != "" && e.policy != w.Key.Name:
-		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy
+		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy, so it does not count for this one
 	case v.ManagedHPA.Exact:
 		policy := objects.Range{Min: w.Policy.MinReplicas, Max: w.Policy.MaxReplicas}
 		own := objects.Range{Min: v.MinReplicas, Max: v.MaxReplicas}
@@ -102,9 +102,9 @@ func (c *Cache) TriggerMetric(w *scaling.Workload, trigger string) (metric, sele
 // ScaleState contains the facts by which the Activator decides whether it may write /scale of a target.
 type ScaleState struct {
 	Target          *Target
-	Paused          bool  // by a user or by KEDA's annotations
-	HasScaledObject bool  // KEDA takes the steps to and from zero
-	MinReplicas     int32 // of the HPA; -1 if there is none
+	Paused          bool  // paused by a user or by KEDA's annotations
+	HasScaledObject bool  // a ScaledObject exists; KEDA then scales to and from zero
+	MinReplicas     int32 // minReplicas of the HPA; -1 if there is no HPA
 }
 
 // ScaleState returns the facts by which the Activator decides whether it may write /scale of a target. ok is false if the target is not in

@@ -14,7 +14,7 @@ import (
 // maxRejectionText limits the length of Rejection.Text, because an admission webhook chooses the text.
 const maxRejectionText = 400
 
-// The kinds of objects that reject pods. Every other admission check is "admission".
+// Kinds of objects that reject pods; "admission" means every other admission check.
 const (
 	rejectedByQuota      = "ResourceQuota"
 	rejectedByLimitRange = "LimitRange"
@@ -32,8 +32,8 @@ func deploymentRejection(d *appsv1.Deployment) engine.Rejection {
 	return engine.Rejection{}
 }
 
-// objectRejection does the same as deploymentRejection for another kind whose status has the condition ReplicaFailure, such as ReplicaSet
-// and Rollout.
+// objectRejection returns why the API server creates no further pods of an object of another kind that has the condition ReplicaFailure in
+// its status, such as a ReplicaSet or a Rollout.
 func objectRejection(u *unstructured.Unstructured) engine.Rejection {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, item := range conditions {

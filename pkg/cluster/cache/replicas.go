@@ -86,7 +86,8 @@ func (e *entry) countReplicas(v *engine.View) {
 // group counts the pods of one replica of a LeaderWorkerSet.
 type group struct{ pods, ready, pending, crashing int32 }
 
-// countGroups does the same as countReplicas for replicas with several pods. The state of a replica is the first of these that applies:
+// countGroups sets the numbers of ready, loading, pending and crashing replicas in v, for replicas with several pods. The state of a
+// replica is the first of these that applies:
 //
 //   - crashing: one of its pods is in a crash loop
 //   - pending: one of its pods has no node

@@ -29,8 +29,9 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 }
 
 // effectiveResources returns the extended resources that one replica requests: those of the pod template, and those that only the existing
-// pods request. A LimitRange or a webhook can add requests to pods that the template does not have. For a resource in the template, the
-// template applies, because the existing pods can be from its previous version. For replicas with several pods, only the template is used.
+// pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the template, only
+// the template counts, because the existing pods may have been created from its previous version. For replicas with several pods, only the
+// template is used.
 func (e *entry) effectiveResources() []gpupods.Amount {
 	of := e.target.Extended
 	if e.target.Size > 1 {
@@ -156,10 +157,10 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 		}
 	}
 	if claims {
-		return s.sum // it also depends on claims and device classes, which do not change the version
+		return s.sum // a stored sum has a maximum age, because it also depends on claims and device classes, which do not change the version
 	}
 	if len(c.unmanaged) >= maxUnmanagedSums {
-		clear(c.unmanaged) // sums of teams that do not exist any more
+		clear(c.unmanaged) // also deletes the sums of teams that do not exist any more
 	}
 	c.unmanaged[key] = s
 	return s.sum

@@ -42,9 +42,9 @@ type ScaledObject struct {
 	min, max       int32
 	pause          kedaPause
 	operator       Operator
-	annotations    map[string]string // with gpuscaler's prefix
-	metadata       map[string]string // of the trigger for gpuscaler; nil: there is none
-	triggers       []string          // their names
+	annotations    map[string]string // annotations with gpuscaler's prefix
+	metadata       map[string]string // metadata of the trigger for gpuscaler; nil: there is no such trigger
+	triggers       []string          // names of all triggers
 	// metrics contains, for each named trigger, the name of the external metric that KEDA serves; the name is empty if it cannot be
 	// determined.
 	metrics map[string]string

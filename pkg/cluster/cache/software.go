@@ -16,9 +16,9 @@ import (
 func softwareOf(spec *corev1.PodSpec) uint64 {
 	h := fnv.New64a()
 	add := func(parts ...string) {
-		for _, text := range parts { // the length separates the parts
+		for _, text := range parts { // the length of each part precedes it, so that different parts give different hashes
 			_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(text))))
-			_, _ = h.Write([]byte(text)) // never fails
+			_, _ = h.Write([]byte(text)) // never returns an error
 		}
 	}
 	all := !slices.ContainsFunc(spec.Containers, usesGPUs)
@@ -50,8 +50,8 @@ func usesGPUs(c corev1.Container) bool {
 	return len(c.Resources.Claims) > 0
 }
 
-// softwareVersion returns the hash of most ready pods. During a rollout it changes once, when most of the ready pods are new: with equally
-// many, it stays at the hash before. Without a ready pod it is 0, which means that it is not known.
+// softwareVersion returns the hash that most ready pods have. If two hashes are equally frequent, it returns before, the previous result;
+// so during a rollout the result changes once. Without a ready pod it returns 0, which means that the version is not known.
 func (e *entry) softwareVersion(before uint64) uint64 {
 	count := map[uint64]int{}
 	for _, p := range e.pods {

@@ -58,14 +58,15 @@ type Target struct {
 	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
-	GPUs           int32              // GPUs per replica, of all its pods
+	GPUs           int32              // GPUs per replica, in all pods of the replica
 	Extended       []gpupods.Amount   // extended resources per replica
 	Unreadable     bool               // the pod template cannot be decoded, so GPUs and Extended are not known
 	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
-	LimitsOnly     bool               // a container has a limit and no request of an extended resource; the API server completes only pods
-	Rejection      engine.Rejection   // why the API server creates no further pods; the zero value if it does
-	Selector       labels.Selector    // nil while it is not known: the target then has no view
-	operator       Operator
+	// a container has a limit of an extended resource and no request; the API server adds the request to pods only, not to the template
+	LimitsOnly bool
+	Rejection  engine.Rejection // why the API server creates no further pods; the zero value if it does
+	Selector   labels.Selector  // selector of the pods; nil while it is not known: the target then has no view
+	operator   Operator
 }
 
 // Reference returns the object reference that an Event about the scale target contains.
@@ -96,7 +97,7 @@ func TrimStatefulSet(obj any) (any, error) {
 func appsTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSpec) *Target {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		selector = nil // the API server refuses such an object; without a selector it has no view
+		selector = nil // the API server refuses an object with such a selector; without a selector, the target has no view
 	}
 	return &Target{
 		ObjectMeta: informer.Identity(m),
@@ -214,7 +215,7 @@ func unstructuredTarget(u *unstructured.Unstructured) *Target {
 	return t
 }
 
-// maxReplicas is the largest number of replicas that is read from an object. It prevents that sums of replicas overflow an int32.
+// maxReplicas is the largest number of replicas that is read from an object. It prevents an overflow when replicas are added as int32.
 const maxReplicas = 1 << 24
 
 // templatePod returns the pod template at a path of an object. ok is false, and the pod is empty, if there is none, it cannot be

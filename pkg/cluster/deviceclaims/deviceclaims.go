@@ -109,8 +109,8 @@ func (c *Cache) claimOf(namespace string, ref *gpupods.ClaimRef) *Claim {
 	return c.claims[claimKey{namespace, ref.Template, true}]
 }
 
-// add adds one request to n, of which the options are alternatives. With counts false, its devices were counted for another pod. The caller
-// holds the lock.
+// add adds one device request to n. options are the alternatives of the request. If counts is false, the devices of the request were
+// already counted for another pod.
 func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, counts bool) {
 	var greatest int64
 	for _, o := range options {

@@ -17,7 +17,7 @@ import (
 type Claim struct {
 	metav1.ObjectMeta
 	template bool
-	requests [][]option // of each request its alternatives; only the chosen one after an allocation
+	requests [][]option // the alternatives of each request; after the allocation only the chosen alternative
 }
 
 // option is one alternative of a device request.
@@ -116,7 +116,7 @@ func devicesOf(mode resourcev1.DeviceAllocationMode, count, allocated int64) int
 type Class struct {
 	metav1.ObjectMeta
 	gpu              bool   // its devices may be GPUs
-	extendedResource string // by which pods can request its devices without a claim
+	extendedResource string // extended resource by which pods can request these devices without a claim
 }
 
 // gpuWords occur in the names of GPU and accelerator drivers and of the device classes that they install: gpu.nvidia.com,

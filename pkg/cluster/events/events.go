@@ -33,34 +33,36 @@ const ReportingController = "gpuscaler.io/gpuscaler"
 // cluster and nodepoolwriter.
 const (
 	TargetChanged             = "TargetChanged"             // the served target differs from the previous one
-	SignalsMissing            = "SignalsMissing"            // an input is missing: the target may rise and may not fall
+	SignalsMissing            = "SignalsMissing"            // an input is missing: the target can increase but not decrease
 	SignalsRecovered          = "SignalsRecovered"          // every required input is available again
 	HPAMisconfigured          = "HPAMisconfigured"          // an HPA does not follow its target exactly
-	ScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with our trigger does not do what it says
+	ScaledObjectMisconfigured = "ScaledObjectMisconfigured" // a ScaledObject with gpuscaler's trigger has a configuration error
 	KEDAManaged               = "KEDAAnnotated"             // KEDA annotations were set or removed, as gpuscaler.io/manage-keda allows
-	KEDAManageFailed          = "KEDAAnnotationFailed"      // the API server refused it, or another field manager owns the annotation
+	KEDAManageFailed          = "KEDAAnnotationFailed"      // the API server refused an annotation of KEDA, or another field manager owns it
 	SharedGPU                 = "SharedGPU"                 // a policy reads the activity of GPUs that other pods also use
 	PodsRejected              = "PodsRejected"              // a ResourceQuota, a LimitRange or another admission check rejects pods
 	AnnotationInvalid         = "AnnotationInvalid"         // a gpuscaler.io annotation is not valid
-	PolicyInvalid             = "PolicyInvalid"             // the policy in an object's annotations is not valid and is not used
-	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing
-	Activated                 = "ActivatedFromZero"         // /scale was written 0 -> 1
-	Deactivated               = "DeactivatedToZero"         // /scale was written 1 -> 0
-	ActivationFailed          = "ActivationFailed"          // the API server refused that write
-	ActivationRefused         = "ActivationRefused"         // a policy activates a workload in a namespace in which /scale may not be written
-	AnotherRelease            = "AnotherRelease"            // another release overrides a NodePool of this release: this one does not lead
-	APIServiceConflict        = "APIServiceConflict"        // another service replaced this one in the APIService of external metrics
-	APIServiceOccupied        = "APIServiceOccupied"        // mode owner, and the APIService names another service
-	APIServiceTaken           = "APIServiceRegistered"      // the API server reads external metrics from this release
+	// a namespace exceeds a limit at a data source, so the signals of its own policies are missing
+	PolicyInvalid     = "PolicyInvalid"
+	SourceLimit       = "SourceLimitExceeded" // a namespace exceeds a limit at a data source: its own signals are missing
+	Activated         = "ActivatedFromZero"   // the Activator scaled a workload from 0 to 1
+	Deactivated       = "DeactivatedToZero"   // the Activator scaled a workload from 1 to 0
+	ActivationFailed  = "ActivationFailed"    // the API server refused the write of the Activator
+	ActivationRefused = "ActivationRefused"   // a policy activates a workload in a namespace in which /scale may not be written
+	// another release overrides a NodePool of this release, so this release does not lead
+	AnotherRelease     = "AnotherRelease"
+	APIServiceConflict = "APIServiceConflict"   // another service replaced this one in the APIService of external metrics
+	APIServiceOccupied = "APIServiceOccupied"   // mode owner, and the APIService names another service
+	APIServiceTaken    = "APIServiceRegistered" // the API server reads external metrics from this release
 )
 
 const (
-	queueLength = 1000 // of all namespaces; an Event that does not fit is counted and dropped
+	queueLength = 1000 // for all namespaces together; an Event that does not fit is counted and dropped
 	burst       = 100
 	perSecond   = 10
 	postTimeout = 5 * time.Second
-	maxNote     = 1024 // bytes; the API server refuses more
-	maxInstance = 128  // bytes of the reporting instance; the API server refuses more
+	maxNote     = 1024 // in bytes; the API server refuses a longer note
+	maxInstance = 128  // length of the reporting instance in bytes; the API server refuses a longer one
 )
 
 // Sender queues an Event about an object and never waits. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
@@ -98,7 +100,7 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 		instance = "gpuscaler" // the API server refuses an Event without a reporting instance
 	}
 	if len(instance) > maxInstance {
-		instance = instance[len(instance)-maxInstance:] // the end of a pod's name distinguishes it
+		instance = instance[len(instance)-maxInstance:] // the end of a pod's name distinguishes the pod from others
 	}
 	r := &Recorder{
 		client: client, instance: instance, cluster: o.ClusterName, log: o.Log,
@@ -114,9 +116,9 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 	}
 	var other prometheus.AlreadyRegisteredError
 	if err := o.Metrics.Register(r.lost); errors.As(err, &other) {
-		r.lost = other.ExistingCollector.(prometheus.Counter) // of another Recorder of this process: both count together
+		r.lost = other.ExistingCollector.(prometheus.Counter) // the counter of another Recorder of this process; both increase the same counter
 	} else if err != nil {
-		panic(err) // as MustRegister does
+		panic(err) // a registration error is a programming error, as in MustRegister
 	}
 	return r
 }
@@ -125,7 +127,7 @@ func NewRecorder(client typedevents.EventsV1Interface, o Options) *Recorder {
 func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string) {
 	namespace := about.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // Events about cluster-scoped objects are stored there
+		namespace = metav1.NamespaceDefault // Events about cluster-scoped objects are stored in the namespace default
 	}
 	note = printable.Clean(note)
 	if len(note) > maxNote {
@@ -187,7 +189,7 @@ func (r *Recorder) post(ctx context.Context, event *eventsv1.Event) {
 	_, err := r.client.Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 	switch {
 	case err == nil, apierrors.IsAlreadyExists(err):
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // the Event would be deleted with the namespace
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause): // not an error: the Event would be deleted with its namespace
 	default:
 		r.lost.Inc()
 		r.log.Warn("an Event was not written", "reason", event.Reason, "object", event.Regarding.Name, "error", err)

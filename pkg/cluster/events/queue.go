@@ -10,11 +10,11 @@ import (
 // queue contains the Events that are not posted yet. Namespaces take turns, so that a namespace with many Events, such as one with
 // thousands of invalid policies, neither delays nor displaces the Events of others.
 type queue struct {
-	added chan struct{} // has a value after push
+	added chan struct{} // receives a value after each push
 
 	mu          sync.Mutex
 	length      int
-	byNamespace map[string][]*eventsv1.Event // first in, first out
+	byNamespace map[string][]*eventsv1.Event // Events of each namespace, oldest first
 	turns       []string                     // the namespaces in byNamespace; the first one is next
 }
 

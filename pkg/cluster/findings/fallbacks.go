@@ -18,15 +18,15 @@ import (
 const (
 	schemaInterval   = time.Hour
 	fallbackInterval = 5 * time.Minute
-	fallbackPageSize = 500 // HPAs of one request
+	fallbackPageSize = 500 // number of HPAs in one request
 )
 
 var hpas = autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")
 
-// fallbackReader reads the fallbacks of HPAs if the API server has the field.
+// fallbackReader reads the field fallback of HPAs, if the API server has that field.
 type fallbackReader struct {
 	objects dynamic.Interface
-	served  func() (bool, error) // whether the API server has the field
+	served  func() (bool, error) // reports whether the API server has the field
 
 	hasField             bool
 	schemaRead, listRead time.Time

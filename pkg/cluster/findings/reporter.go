@@ -37,7 +37,7 @@ type PolicyProblems interface {
 // SourceLimit is a namespace that exceeds a limit at a data source.
 type SourceLimit struct {
 	Namespace string
-	Outside   bool   // no policy is in the namespace: the Event is written into namespace default, because this one may not exist
+	Outside   bool   // the namespace contains no policy; the Event is then written into the namespace default, because this one may not exist
 	Note      string // what is exceeded and what to do; it does not change while the limit is exceeded
 }
 
@@ -66,7 +66,7 @@ type Options struct {
 type Reporter struct {
 	options   Options
 	count     *prometheus.GaugeVec
-	reported  map[finding]time.Time // when the last Event was sent
+	reported  map[finding]time.Time // time at which the last Event about each finding was sent
 	fallbacks objects.Fallbacks
 }
 
@@ -102,7 +102,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			return
 		case now := <-ticker.C:
 			if !r.options.Leading() {
-				r.count.Reset() // only the leader counts, so that a finding is not counted twice
+				r.count.Reset() // only the leader sets the metric, so that a finding is not counted twice
 				continue
 			}
 			r.readFallbacks(ctx, fallbacks, now)
@@ -153,7 +153,7 @@ func (r *Reporter) round(now time.Time) {
 // findingSet contains the findings of one round.
 type findingSet struct {
 	objects map[finding]corev1.ObjectReference
-	count   map[string]float64 // by check
+	count   map[string]float64 // number of findings by check
 }
 
 func (s *findingSet) add(about corev1.ObjectReference, reason, check, note string) {

@@ -10,17 +10,17 @@ import (
 // ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). A reference without any field is of a kind that this
 // version does not know.
 type ClaimRef struct {
-	Name     string // of a ResourceClaim in the namespace of the pod; also of the one that was generated from Template
-	Template string // of the ResourceClaimTemplate in the namespace of the pod
-	Class    string // of the DeviceClass, if the pod requests its devices by a resource name, without a claim
-	Devices  int64  // how many of Class
+	Name     string // name of a ResourceClaim in the namespace of the pod, also of one that was generated from Template
+	Template string // name of a ResourceClaimTemplate in the namespace of the pod
+	Class    string // name of a DeviceClass, if the pod requests its devices by a resource name and without a claim
+	Devices  int64  // number of devices of Class
 }
 
 // ClaimCount is how many devices the claims of a pod or of a replica reserve, counted as units of one resource. A device is one result of
 // an allocation: a whole GPU, or a partition of one such as a MIG instance.
 type ClaimCount struct {
 	Devices int64
-	// Claimed reports that at least one claim is for devices that count as the resource. Devices can be 0 even so, because a claim that
+	// Claimed reports that at least one claim is for devices that count as the resource. Devices can nevertheless be 0, because a claim that
 	// several pods share counts only for the first of them.
 	Claimed bool
 	// Unknown reports that a claim may be for GPUs that are not in Devices.

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxGPUs limits the count of one container, so that an absurd value in a pod template cannot overflow a sum. The largest known pods
+// MaxGPUs limits the count of one container, so that an absurd value in a pod template cannot make a sum overflow. The largest known pods
 // have 16 GPUs.
 const MaxGPUs = 1 << 16
 

@@ -33,7 +33,7 @@ type Kind struct {
 	Required bool
 
 	mu       sync.Mutex
-	resource schema.GroupVersionResource // set while the kind is served
+	resource schema.GroupVersionResource // resource of the kind while it is served
 	running  *runningInformer            // nil while the kind is not served
 }
 
@@ -48,20 +48,20 @@ type runningInformer struct {
 type CRDs struct {
 	discovery discovery.DiscoveryInterface
 	dynamic   dynamic.Interface
-	period    time.Duration // between two checks which kinds are served
+	period    time.Duration // time between two checks of which kinds are served
 	log       *slog.Logger
 	watched   *prometheus.GaugeVec
 	timeout   time.Duration
 
 	kinds   []*Kind
-	checked chan struct{} // closed after the first check of every kind
+	checked chan struct{} // closed after every kind was checked once
 }
 
 // CRDOptions configure CRDs.
 type CRDOptions struct {
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
-	Period    time.Duration // between two checks which kinds are served
+	Period    time.Duration // time between two checks of which kinds are served
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer // nil: nothing is registered
 }

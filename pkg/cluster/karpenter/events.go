@@ -39,7 +39,7 @@ func HasInterruptionTaint(taints []corev1.Taint) bool {
 // ClaimEvent is the part of an Event about a NodeClaim that the informer stores.
 type ClaimEvent struct {
 	metav1.ObjectMeta
-	ClaimUID, Claim string // of the NodeClaim
+	ClaimUID, Claim string // UID and name of the NodeClaim
 	Reason          string
 	Buffered        bool // Karpenter keeps the node for pods of a CapacityBuffer
 	At              time.Time

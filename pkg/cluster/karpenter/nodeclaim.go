@@ -17,8 +17,8 @@ import (
 // NodeClaim is the part of a NodeClaim that the informer stores. The whole object takes 24 KB.
 type NodeClaim struct {
 	metav1.ObjectMeta           // name, UID and resourceVersion only
-	NodePool, Node    string    // Node: the name of its node; empty before it registers
-	Created, Deleted  time.Time // Deleted: the deletion timestamp; zero without one
+	NodePool, Node    string    // Node: name of its node; empty until the node registers
+	Created, Deleted  time.Time // Deleted: the deletion timestamp; zero if there is none
 	ExpireAfter       time.Duration
 	Launched          bool // an instance exists
 	Initialized       bool
@@ -26,8 +26,8 @@ type NodeClaim struct {
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string
-	Extended          map[string]int64   // extended resources: of status.capacity, else requested
-	Capacity          map[string]float64 // every resource of status.capacity; limits of NodePools count these
+	Extended          map[string]int64   // extended resources: those of status.capacity, or the requested ones before it is set
+	Capacity          map[string]float64 // every resource of status.capacity; the limits of a NodePool count these
 	Err               error              // why the NodeClaim could not be decoded; only its metadata is known then
 }
 
@@ -73,7 +73,8 @@ func (c *NodeClaim) read(typed *karpv1.NodeClaim) {
 	if typed.Spec.ExpireAfter.Duration != nil {
 		c.ExpireAfter = *typed.Spec.ExpireAfter.Duration
 	}
-	for _, list := range []corev1.ResourceList{typed.Spec.Resources.Requests, typed.Status.Capacity} { // the status takes precedence
+	// the second list overwrites the first, so the status takes precedence
+	for _, list := range []corev1.ResourceList{typed.Spec.Resources.Requests, typed.Status.Capacity} {
 		for name, q := range list {
 			if gpupods.IsExtended(name) {
 				c.Extended[string(name)] = max(q.Value(), 0)

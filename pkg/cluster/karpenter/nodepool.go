@@ -36,7 +36,7 @@ type NodePool struct {
 	// NodePool.
 	Err error
 
-	view  capacity.PoolView // without nodes, usage and the fields that the CRD does not have
+	view  capacity.PoolView // without nodes and usage; fields that the CRD does not have are not marked yet
 	usage corev1.ResourceList
 }
 
@@ -90,7 +90,7 @@ func (p *NodePool) Exists() bool { return p.view.Exists }
 // Static reports whether the NodePool has a fixed number of nodes (spec.replicas).
 func (p *NodePool) Static() bool { return p.Spec.Replicas != nil }
 
-// Record returns the record annotation.
+// Record returns the value of the record annotation.
 func (p *NodePool) Record() string { return p.view.Record }
 
 // Consent returns the fields that the owner of the NodePool lets gpuscaler override.
@@ -120,7 +120,7 @@ func (p *NodePool) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: p.Object.GetAPIVersion(), Kind: NodePoolKind.Kind, Name: p.Name(), UID: p.Object.GetUID()}
 }
 
-// field returns the value at a path and its owners other than gpuscaler.
+// field returns the value at a path, and its owners except gpuscaler.
 func (p *NodePool) field(owned ownership.Fields, path ...string) capacity.FieldView {
 	v := capacity.FieldView{}
 	if value, found, _ := unstructured.NestedFieldNoCopy(p.Object.Object, path...); found {

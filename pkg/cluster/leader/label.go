@@ -22,15 +22,15 @@ const Label = "gpuscaler.io/leader"
 const labelManager = "gpuscaler-leader"
 
 const (
-	labelRetryInterval = time.Second      // without the label the leader receives no traffic
-	labelCheckInterval = 15 * time.Second // the longest time for which a removed or a stale label stays unnoticed
+	labelRetryInterval = time.Second      // a failed write is repeated soon, because the leader receives no traffic without the label
+	labelCheckInterval = 15 * time.Second // the longest time until a removed label, or a label on another pod, is detected
 )
 
 // podLabel keeps the leader label on one pod.
 type podLabel struct {
 	client                   kubernetes.Interface
 	namespace, pod, selector string
-	valid                    func() bool // the Lease can still belong to this process
+	valid                    func() bool // reports whether this process can still hold the Lease
 	log                      *slog.Logger
 }
 
@@ -116,7 +116,7 @@ func (p *podLabel) clear(ctx context.Context, pod string, uid types.UID) error {
 	}
 	_, err = p.client.CoreV1().Pods(p.namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: labelManager})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // that pod was deleted, and its label with it
+		return nil // the pod was deleted together with its label
 	}
 	return err
 }

@@ -23,9 +23,9 @@ import (
 
 // Options configure a Candidate.
 type Options struct {
-	Namespace string // of the Lease and of the pods
+	Namespace string // namespace of the Lease and of the pods
 	Lease     string // name of the Lease; empty: gpuscaler
-	Pod       string // the pod of this process: it gets the label while this process leads, and is the identity in the Lease
+	Pod       string // name of this process's pod: it gets the label while this process leads, and is the identity in the Lease
 	// Selector selects the pods of this release, because two releases may share a namespace. The leader removes the label only from these
 	// pods.
 	Selector string
@@ -57,7 +57,7 @@ type Candidate struct {
 func New(cfg *rest.Config, o Options) (*Candidate, error) {
 	o.defaults()
 	own := rest.CopyConfig(cfg)
-	own.Timeout = o.RenewDeadline // a request that hangs must not outlive the Lease
+	own.Timeout = o.RenewDeadline // a request that hangs must end before the Lease expires
 	client, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("leader election client: %w", err)
@@ -73,7 +73,7 @@ func newCandidate(client kubernetes.Interface, o Options) (*Candidate, error) {
 	c := &Candidate{options: o, log: o.Log, client: client}
 	c.validity = &leaseValidity{duration: o.Duration, won: func() { c.leading.Store(true) }}
 	c.label = &podLabel{client: client, namespace: o.Namespace, pod: o.Pod, selector: o.Selector, valid: c.validity.valid, log: o.Log}
-	_, err := c.elector(nil, nil) // rejects invalid durations before the election starts
+	_, err := c.elector(nil, nil) // returns an error for invalid durations before the election starts
 	return c, err
 }
 
@@ -98,11 +98,11 @@ func (o *Options) defaults() {
 // Leading reports whether this process holds the Lease and renewed it so recently that no other replica can hold it.
 func (c *Candidate) Leading() bool { return c.leading.Load() && c.validity.valid() }
 
-// Run takes part in the election until ctx ends, again after each loss of the Lease. When ctx ends, Run first waits until OnStartedLeading
-// has returned, then removes the label, then releases the Lease. So the next leader can start at once, and two replicas never lead at the
-// same time.
+// Run takes part in the election until ctx ends, and again after each loss of the Lease. When ctx ends, Run first waits until
+// OnStartedLeading has returned, then removes the label, and then releases the Lease. The next leader can therefore start at once, and two
+// replicas never lead at the same time.
 func (c *Candidate) Run(ctx context.Context) error {
-	c.label.clearOwn(ctx) // after a crash of the container the pod can still carry the label
+	c.label.clearOwn(ctx) // after a crash of the container, the pod can still have the label
 	for ctx.Err() == nil {
 		if err := c.elect(ctx); err != nil {
 			return err
@@ -144,8 +144,9 @@ func (c *Candidate) elect(ctx context.Context) error {
 	return nil
 }
 
-// lead calls OnStartedLeading and keeps the label until the process stops (stop) or the Lease is lost (held). It returns after its
-// goroutines have ended: if one wrote the label later, the label would remain on a pod that no longer leads.
+// lead calls OnStartedLeading and keeps the label. It ends when the context stop ends (this process stops) or the context held ends (the
+// Lease is lost). It returns after its goroutines have ended: if one of them wrote the label later, the label would remain on a pod that
+// no longer leads.
 func (c *Candidate) lead(stop, held context.Context) {
 	c.log.Info("became the leader", "lease", c.options.Lease, "pod", c.options.Pod)
 	work, end := context.WithCancel(held)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	releaseCheckInterval = 5 * time.Second // how long an answer about another release's Lease is reused
+	releaseCheckInterval = 5 * time.Second // time for which a result about another release's Lease is reused
 	releaseCheckTimeout  = 10 * time.Second
-	// releaseExpiryGrace is added to the duration of another release's Lease: its holder may be restarting.
+	// releaseExpiryGrace is added to the duration of another release's Lease, because its holder may only be restarting.
 	releaseExpiryGrace = 30 * time.Second
 )
 
@@ -24,7 +24,7 @@ type Releases struct {
 	own    string
 
 	mu    sync.Mutex
-	known map[string]release // by Lease, NAMESPACE/NAME
+	known map[string]release // key: NAMESPACE/NAME of the Lease
 }
 
 type release struct {

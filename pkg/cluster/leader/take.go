@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	takenDuration      = 30 * time.Second // of the Lease that a command holds
+	takenDuration      = 30 * time.Second // duration of a Lease that a command holds
 	takenRenewInterval = 10 * time.Second // a third of takenDuration
-	takenRetryInterval = 2 * time.Second  // after a renewal that failed
+	takenRetryInterval = 2 * time.Second  // pause after a renewal that failed
 )
 
 // Taking takes the controller's Lease for a command, so that no replica leads while the command works.
 type Taking struct {
 	Client   kubernetes.Interface
 	Lease    types.NamespacedName
-	Identity string // of the command, in the Lease
+	Identity string // identity of the command in the Lease
 	Log      *slog.Logger
-	// Expire makes the function release keep the Lease until it expires, so that no replica leads for another 30 seconds.
+	// Expire makes the function release leave the Lease in place until it expires, so that no replica leads for another 30 seconds.
 	Expire bool
 }
 
@@ -94,8 +94,8 @@ func (t Taking) renew(ctx context.Context, lost func()) {
 // errOtherHolder is the error of write if another replica holds the Lease.
 var errOtherHolder = errors.New("another replica is the holder")
 
-// write makes this command the holder and returns the Lease as it was before. Without force, another holder is an error. It tries again
-// if a replica writes the Lease at the same time, as a leader does every few seconds.
+// write makes this command the holder and returns the Lease as it was before the write. If force is false and another holder has the
+// Lease, it returns errOtherHolder. It tries again if a replica writes the Lease at the same time, as a leader does every few seconds.
 func (t Taking) write(ctx context.Context, force bool) (before *coordinationv1.Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takenRenewInterval)
 	defer cancel()
@@ -141,7 +141,7 @@ func (t Taking) setHolder(lease *coordinationv1.Lease) {
 	s.HolderIdentity, s.RenewTime, s.LeaseDurationSeconds = &t.Identity, &now, &seconds
 }
 
-// release clears the holder if it is still this command.
+// release clears the holder of the Lease if the holder is still this command.
 func (t Taking) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), takenRenewInterval)
 	defer cancel()

@@ -13,11 +13,11 @@ import (
 // expired meanwhile would make it write objects, although another replica may lead.
 type leaseValidity struct {
 	duration time.Duration
-	won      func() // called after each write that made or kept this process the holder; nil: none
+	won      func() // called after each write with which this process became or remained the holder; nil: none
 
 	mu      sync.Mutex
 	renewed time.Time
-	lost    func() // called when another holder is seen; nil: no election is won
+	lost    func() // called when another replica is found to be the holder; nil: this process has not won an election
 }
 
 // onLoss sets the function that is called once when this process reads the Lease and another replica is the holder.
@@ -56,9 +56,10 @@ func (v *leaseValidity) otherHolder() {
 	}
 }
 
-// observedLock reports each read and write of the Lease to a leaseValidity. A successful write is the only reliable sign that the election
-// was won. OnStartedLeading is not, because it runs in its own goroutine: if the election is stopped, it is unknown whether
-// OnStartedLeading will still be called. The Events of the election are not either, because client-go also sends one when a leader stops.
+// observedLock reports each read and write of the Lease to a leaseValidity. Only a successful write shows reliably that the election was
+// won. A call of OnStartedLeading does not show it, because it runs in its own goroutine: if the election is stopped, it is unknown
+// whether the call will still happen. The Events of the election do not show it either, because client-go also sends one when a leader
+// stops.
 type observedLock struct {
 	*resourcelock.LeaseLock
 	validity *leaseValidity

@@ -34,7 +34,7 @@ const (
 	maxText     = 512
 )
 
-// skew is how far in the future a document may be, because the clocks of two nodes differ.
+// skew is how far in the future the time of a document may be. A small difference is normal, because the clocks of two nodes differ.
 const skew = 5 * time.Minute
 
 var errDocument = errors.New("the document is damaged")
@@ -75,7 +75,7 @@ func encode(m *engine.SavedModel) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out.Bytes(), crc32.ChecksumIEEE(out.Bytes())), nil
 }
 
-// decode reads a document. It returns an error for every document that encode did not write, and for one that is from the future.
+// decode decodes a document. It returns an error if encode did not write the document, or if its time is in the future.
 func decode(document []byte, now time.Time) (*engine.SavedModel, error) {
 	switch n := len(document); {
 	case n < 6 || n > maxDocument:

@@ -1,8 +1,8 @@
-// Package learned stores what was learned for objectives in a ConfigMap of gpuscaler's own namespace, so that a new leader continues with
-// it. The leader reads the ConfigMap before its first tick, and writes models that changed at most once a minute.
+// Package learned stores what was learned for objectives in a ConfigMap in gpuscaler's own namespace, so that a new leader continues with
+// it. The leader reads the ConfigMap before its first tick, and writes changed models at most once a minute.
 //
-// The chart creates the ConfigMap. gpuscaler needs only the permissions to get and patch it. Without them, or without the ConfigMap,
-// gpuscaler works, and each new leader learns again.
+// The chart creates the ConfigMap. gpuscaler only needs the permissions to get and patch it. If the permissions or the ConfigMap are
+// missing, gpuscaler still works, but each new leader starts to learn again.
 package learned
 
 import (
@@ -36,13 +36,13 @@ const (
 	maxSize       = 900 << 10 // a ConfigMap has at most 1 MiB
 	writeInterval = time.Minute
 	pollInterval  = 5 * time.Second
-	readTimeout   = 10 * time.Second // after it, a new leader decides without what was learned
+	readTimeout   = 10 * time.Second // after this time, a new leader decides without what the previous leader learned
 )
 
 // Options configure a Store.
 type Options struct {
-	Namespace string // of gpuscaler
-	ConfigMap string // its name
+	Namespace string // namespace of gpuscaler
+	ConfigMap string // name of the ConfigMap
 	Log       *slog.Logger
 	Metrics   prometheus.Registerer
 }
@@ -52,19 +52,19 @@ type Store struct {
 	client typed.ConfigMapInterface
 	name   string
 	log    *slog.Logger
-	limit  int // bytes
+	limit  int // maximum size of the ConfigMap in bytes
 
 	mu     sync.Mutex // guards recall
 	recall map[scaling.Key]*engine.SavedModel
 
-	read    bool   // the ConfigMap was read, so that a write does not remove what it contains
+	read    bool   // the ConfigMap was read; before that nothing is written, because a write could remove documents
 	version string // resourceVersion of the ConfigMap
 	size    int
 	stored  map[string]document
 	written map[scaling.Key]*engine.SavedModel
 	wroteAt time.Time
 	triedAt time.Time
-	full    bool // was logged
+	full    bool // it was logged that the ConfigMap is full
 
 	models, ignored, unsaved prometheus.Gauge
 	writes                   *prometheus.CounterVec
@@ -73,7 +73,7 @@ type Store struct {
 // document is the size and the age of a document in the ConfigMap.
 type document struct {
 	size int
-	at   time.Time // zero if it cannot be read
+	at   time.Time // time of the last observation; zero if the document cannot be read
 }
 
 // New returns a Store for a ConfigMap.
@@ -143,12 +143,12 @@ func (s *Store) get(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// take replaces what is known about the ConfigMap.
+// take replaces the stored documents by those of the ConfigMap.
 func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.read, s.version, s.size = true, found.ResourceVersion, 0
 	s.stored, s.written = map[string]document{}, map[scaling.Key]*engine.SavedModel{}
 	recall, ignored := map[scaling.Key]*engine.SavedModel{}, 0
-	for key, text := range found.Data { // not written by gpuscaler
+	for key, text := range found.Data { // gpuscaler writes BinaryData only; Data was written by another client
 		s.size += len(key) + len(text)
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.BinaryData)) {
@@ -173,7 +173,7 @@ func (s *Store) take(found *corev1.ConfigMap, now time.Time) {
 	s.recall = recall
 }
 
-// Run writes what models returns until ctx ends.
+// Run writes the models that the function models returns, until ctx ends.
 func (s *Store) Run(ctx context.Context, models func() []*engine.SavedModel) {
 	ticker := time.NewTicker(pollInterval) // I/O edge: paces writes
 	defer ticker.Stop()
@@ -212,7 +212,7 @@ func (s *Store) Write(ctx context.Context, now time.Time, models []*engine.Saved
 			return
 		}
 	}
-	s.read = false // read it again before the next write: it may have changed, or been deleted
+	s.read = false // read the ConfigMap before the next write, because it may have changed or been deleted
 	s.writes.WithLabelValues("error").Inc()
 	s.log.Warn("what was learned for objectives was not written; trying again in a minute", "configmap", s.name, "error", err)
 }
@@ -243,8 +243,9 @@ func (s *Store) note(version string, patch map[string][]byte, written []*engine.
 	s.writes.WithLabelValues("ok").Inc()
 }
 
-// patch returns the new values of the ConfigMap, nil for a document to remove, and the models in it. If there is too little room, it
-// removes documents of workloads that no longer have an objective, the oldest first. If that is not enough, models are left out.
+// patch returns the new values of the ConfigMap (nil for a document to remove) and the models in these values. If the ConfigMap has not
+// enough space, it removes documents of workloads that no longer have an objective, the oldest first. If that is not enough, some models
+// are not written.
 func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, written []*engine.SavedModel) {
 	patch, size, left := map[string][]byte{}, s.size, 0
 	old := s.removable(models)
@@ -279,7 +280,8 @@ func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, wri
 	return patch, written
 }
 
-// knowsMore reports whether the ConfigMap has more evidence of the same work than m, because this leader could not read it at its start.
+// knowsMore reports whether the document in the ConfigMap has more evidence about the same work than m. This happens if the leader could
+// not read the document at its start.
 func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	old := s.Recall(m.Key)
 	return old != nil && old.Target == m.Target && old.Work.Same(m.Work) && old.Observed > m.Observed

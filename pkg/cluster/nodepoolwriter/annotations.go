@@ -25,7 +25,7 @@ func (w *Writer) WriteAnnotation(m capacity.PodAnnotation) {
 		key, manager = gpupods.DoNotDisruptAnnotation, ownership.DoNotDisruptManager
 	}
 	desired := newObject(podKind, m.Namespace, m.Name)
-	desired.SetUID(types.UID(m.UID)) // a later pod with the same name has another UID
+	desired.SetUID(types.UID(m.UID)) // the UID prevents a write to a later pod with the same name
 	if m.Value != "" {
 		desired.SetAnnotations(map[string]string{key: m.Value})
 	}

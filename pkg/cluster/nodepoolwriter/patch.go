@@ -53,7 +53,7 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base obj
 		if !c.Restore {
 			continue
 		}
-		var owners []ownership.Owner // an absent field has no owner
+		var owners []ownership.Owner // a field that is absent has no owner
 		if c.To != "" {
 			owners = ownership.ParseOwners(c.Owner)
 		}
@@ -89,7 +89,7 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 			return err
 		}
 		if value == nil {
-			continue // the override is that the field is absent
+			continue // this override removes the field, so the field is not part of the apply
 		}
 		if err := unstructured.SetNestedField(desired.Object, value, c.Path()...); err != nil {
 			return err

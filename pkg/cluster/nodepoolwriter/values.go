@@ -73,7 +73,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 	return all, nil
 }
 
-// missingParents returns the operations that create the parents of a field that were removed meanwhile.
+// missingParents returns the operations that create those parents of a field that another client has removed.
 func missingParents(base *unstructured.Unstructured, path capacity.Path) (all []operation) {
 	for i := 2; i < len(path); i++ {
 		if _, found, _ := unstructured.NestedFieldNoCopy(base.Object, path[:i]...); !found {

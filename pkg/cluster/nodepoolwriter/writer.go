@@ -27,7 +27,7 @@ const requestTimeout = 10 * time.Second
 
 // Reasons of Events about NodePools.
 const (
-	ReasonOverridden = "NodePoolOverridden" // a field that the owner handed over was changed
+	ReasonOverridden = "NodePoolOverridden" // gpuscaler changed a field that the owner allows it to override
 	ReasonRestored   = "NodePoolRestored"   // the original value of a field was restored
 )
 
@@ -56,7 +56,7 @@ type Writer struct {
 	options Options
 
 	mu    sync.Mutex
-	locks map[string]*sync.Mutex // by NodePool
+	locks map[string]*sync.Mutex // key: name of the NodePool
 }
 
 // New returns a Writer.

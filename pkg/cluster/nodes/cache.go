@@ -47,16 +47,16 @@ type Cache struct {
 	claim   informer.CRD
 
 	mu           sync.RWMutex
-	version      uint64 // changes with every change of the fields below, of buffers and of device claims
+	version      uint64 // changes with every change of the fields below, of a CapacityBuffer or of a device claim
 	pools        map[string]*karpenter.NodePool
-	claims       map[string]*karpenter.NodeClaim // by name
+	claims       map[string]*karpenter.NodeClaim // key: name of the NodeClaim
 	nodes        map[string]*Node
-	deleted      map[string]outcome   // NodeClaims that were deleted without a sign that the provider took the node, by UID
-	interrupted  map[string]time.Time // UIDs of NodeClaims that the provider takes, and since when
-	buffered     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and when it last said so
+	deleted      map[string]outcome   // NodeClaims that were deleted while no observation showed that the provider took the node; key: UID
+	interrupted  map[string]time.Time // UIDs of NodeClaims that the provider is taking, and the time of the notice
+	buffered     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and the time of its last Event about it
 	outcomes     outcomes
 	schema       karpenter.Schema
-	synced       []cache.InformerSynced // of Nodes and Events
+	synced       []cache.InformerSynced // the informers of Nodes and Events
 	absentLogged bool                   // it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again
 
@@ -125,7 +125,7 @@ func (n *Cache) PutNodeClaim(c *karpenter.NodeClaim) {
 		}
 		uid := string(c.UID)
 		if _, known := n.deleted[uid]; known {
-			return // the node stops reporting while it is drained; this is no sign of the provider
+			return // the node stops reporting while it is drained; this does not show that the provider took it
 		}
 		if n.takenByProvider(c) {
 			n.outcomes.addLoss(uid, c.NodePool, c.Deleted)
@@ -141,7 +141,8 @@ const nodeRepairDelay = 10 * time.Minute
 
 // takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. That is the case if an
 // interruption was announced, if the Node no longer exists, or if the Node became not Ready less than nodeRepairDelay before the deletion.
-// If a user deletes a NodeClaim, its Node is Ready until then. If node repair replaces a node, it was not Ready for at least
+//
+// If a user deletes a NodeClaim, its Node is Ready until then. If node repair replaces a node, the node was not Ready for at least
 // nodeRepairDelay. The caller holds the lock.
 func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	if _, announced := n.interrupted[string(c.UID)]; announced {
@@ -149,7 +150,7 @@ func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	}
 	node := n.nodes[c.Node]
 	if node == nil {
-		return c.Node != "" && n.options.WorkloadsSynced() // before that the node may not have been read yet
+		return c.Node != "" && n.options.WorkloadsSynced() // before the caches are synced, the Node may exist and not have been read yet
 	}
 	silent := c.Deleted.Sub(node.readyChanged)
 	return node.interrupted || !node.ready && silent >= 0 && silent < nodeRepairDelay
@@ -185,7 +186,8 @@ func (n *Cache) PutEvent(e *karpenter.ClaimEvent) {
 			}
 		default:
 			n.interrupted[e.ClaimUID] = e.At
-			if d, known := n.deleted[e.ClaimUID]; known { // the two watches are not ordered: the deletion was read first
+			// the two watches are not ordered, so the deletion of the NodeClaim may have been read before this Event
+			if d, known := n.deleted[e.ClaimUID]; known {
 				delete(n.deleted, e.ClaimUID)
 				n.outcomes.addLoss(e.ClaimUID, d.pool, d.at)
 			}

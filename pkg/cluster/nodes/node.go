@@ -17,11 +17,11 @@ import (
 // Node is the part of a Node that the informer stores.
 type Node struct {
 	metav1.ObjectMeta
-	ready, interrupted, notDisrupted bool // interrupted: a taint says that the provider will take the node
+	ready, interrupted, notDisrupted bool // interrupted: the provider will take the node, as a taint shows
 	sharesGPUs                       bool
 	readyChanged                     time.Time
 	extended                         map[string]int64 // allocatable extended resources
-	offer                            cost.Offer       // of a node with GPUs
+	offer                            cost.Offer       // instance type and location, for a node with GPUs
 }
 
 // TrimNode is the transform of the Node informer.

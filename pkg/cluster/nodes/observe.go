@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// groupView is the observation of one group. It is kept until an object changes.
+// groupView is the observation of one group. It is used until an object changes.
 type groupView struct {
 	workloadsVersion, nodesVersion uint64
 	group                          *capacity.Group
@@ -21,7 +21,7 @@ type groupView struct {
 	pools                          []capacity.PoolView
 	others                         []capacity.Pod
 	workloads                      []capacity.Workload
-	bases                          map[string]*karpenter.NodePool // by name: the versions on which a patch is based
+	bases                          map[string]*karpenter.NodePool // the versions of the NodePools on which a patch is based; key: name
 	counted                        gpupods.Counted                // claims whose devices were counted for a pod
 }
 
@@ -65,7 +65,7 @@ func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupVi
 		bases: map[string]*karpenter.NodePool{}, counted: gpupods.Counted{},
 	}
 	othersHold := n.options.Buffers.OthersHold(members)
-	positions := map[string]position{} // by node name
+	positions := map[string]position{} // key: name of the node
 	for i, p := range g.Pools {
 		pool := n.pools[p.Name]
 		if pool == nil {
@@ -222,13 +222,13 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed 
 		node := &v.pools[at.pool].Nodes[at.node]
 		node.Used += pod.GPUs
 		if pod.Claimed {
-			node.GPUs = max(node.GPUs, node.Used) // a Node does not report devices that are allocated by claims
+			node.GPUs = max(node.GPUs, node.Used) // a Node does not include devices that claims have reserved
 		}
 	}
 	for i := range v.group.Pools {
 		if pool := v.bases[v.group.Pools[i].Name]; pool != nil && v.group.Pools[i].Type == capacity.Spot {
 			answer := pool.Schedulability.Accepts(facts)
-			pod.Pinned = answer != schedulability.Yes // with an unknown answer, moving the pod to spot could be in vain
+			pod.Pinned = answer != schedulability.Yes // Unknown counts as pinned, because a move of the pod to spot might fail
 			pod.UnknownLabels = answer == schedulability.Unknown
 		}
 	}

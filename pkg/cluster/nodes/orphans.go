@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// maxAnnotationsPerTick limits how many pod annotations one tick removes. Each one is a request, and a patch that lifts a limit must not
-// wait for all of them.
+// maxAnnotationsPerTick limits how many pod annotations one tick removes. Each removal is a request, and a patch that removes a limit must
+// not wait for all of them.
 const maxAnnotationsPerTick = 16
 
 // orphanView is the last result of Orphans, and the versions and arguments for which it is valid.
@@ -38,7 +38,8 @@ func (n *Cache) Orphans(groups []*capacity.Group, workloads []scaling.Workload) 
 		return v.pools, nil
 	}
 	maps.DeleteFunc(n.views, func(g *capacity.Group, view *groupView) bool {
-		return view.nodesVersion != n.version && !slices.Contains(groups, g) // out of date, and its group is not in the PlatformConfig in force
+		// the view is out of date and its group is not in the current PlatformConfig
+		return view.nodesVersion != n.version && !slices.Contains(groups, g)
 	})
 	*v = orphanView{workloadsVersion: w.Version(), nodesVersion: n.version, groups: groups, workloads: workloads, valid: true}
 	for name, p := range n.pools {

@@ -16,10 +16,11 @@ type outcome struct {
 	pool       string
 	at         time.Time
 	lost       bool // the node was usable and the provider took it
-	noCapacity bool // the launch failed because the provider had no capacity, by an Event
+	noCapacity bool // the launch failed because the provider had no capacity, as an Event reported
 }
 
-// outcomes contains one outcome for each NodeClaim, by UID. Several Events can report the same outcome, so they must not be counted.
+// outcomes contains the outcome of each NodeClaim, by UID. Several Events can report the same outcome, so the number of Events is not the
+// number of failures.
 type outcomes map[string]outcome
 
 func (o outcomes) addLoss(uid, pool string, at time.Time) {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	schemaInterval = 10 * time.Minute // an upgrade of Karpenter may add fields to the CRD
-	priceInterval  = time.Minute      // how often prices are read again while nothing else changes
+	schemaInterval = 10 * time.Minute // the schema is read again in case an upgrade of Karpenter has added fields
+	priceInterval  = time.Minute      // time after which prices are read again if nothing else changes
 )
 
 // Watch sets the informers of NodePools and NodeClaims, whose state the Cache reads. It is called once, before Run.
@@ -154,8 +154,8 @@ func (n *Cache) watching() bool {
 	return len(n.synced) > 0
 }
 
-// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does not
-// serve NodePools it does not wait for them. For a new leader that decided earlier, the demand would be unknown, and it would remove every
+// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does
+// not serve NodePools, it does not wait for them. If a new leader decided before that, demand would be unknown, so it would remove every
 // zero limit and restore every override.
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

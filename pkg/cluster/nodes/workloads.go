@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Workloads is the cache of scale targets and pods. Every method except RLock and RUnlock is called while the cache is locked for
-// reading, and what it returns is used only until RUnlock.
+// Workloads is the cache of scale targets and pods. Every method except RLock and RUnlock must be called between RLock and RUnlock, and
+// its result may be used only until RUnlock.
 type Workloads interface {
 	RLock()
 	RUnlock()

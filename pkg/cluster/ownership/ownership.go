@@ -62,7 +62,7 @@ type Fields []entry
 
 type entry struct {
 	managed metav1.ManagedFieldsEntry
-	fields  *fieldpath.Set // nil for an entry that is copied unchanged: of a subresource, or not readable
+	fields  *fieldpath.Set // nil for an entry that is copied unchanged, because it is of a subresource or cannot be decoded
 }
 
 // Read decodes managedFields. Entries of subresources and entries that cannot be decoded are kept, but do not count as owners of a field.

@@ -30,10 +30,10 @@ import (
 // Options configure Run.
 type Options struct {
 	Lease    types.NamespacedName
-	Identity string   // of this command, in the Lease
-	Names    []string // of NodePools; empty: every NodePool with a record or fields of gpuscaler, all pods and all buffers
-	DryRun   bool     // return what would be restored; nothing is written, not even the Lease
-	// KeepLease leaves the Lease to expire half a minute after the end, so that no controller leads again before an uninstall.
+	Identity string   // identity of this command in the Lease
+	Names    []string // names of NodePools; empty: every NodePool with a record or fields of gpuscaler, all pods and all buffers
+	DryRun   bool     // only returns what would be restored and writes nothing, not even the Lease
+	// KeepLease keeps the Lease for half a minute after the command ends, so that no controller leads again before an uninstall.
 	KeepLease bool
 	Log       *slog.Logger
 }
@@ -54,8 +54,8 @@ func (r Result) failed(err error) Result {
 // owners of the fields, the record); the other attempts are for conflicts.
 const maxAttempts = 8
 
-// Run restores what the options select. It holds the controller's Lease meanwhile, so that no controller overrides a field again. If one
-// object fails, the others are still restored. An error is returned together with the results so far.
+// Run restores the objects that the options select. While it runs, it holds the controller's Lease, so that no controller overrides a
+// field again. If the restore of one object fails, the others are still restored. An error is returned together with the results so far.
 func Run(ctx context.Context, client kubernetes.Interface, objects dynamic.Interface, o Options) ([]Result, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -95,7 +95,7 @@ func newRestorer(client kubernetes.Interface, objects dynamic.Interface, o Optio
 	r := &restorer{client: client, objects: objects, options: o, releases: leader.NewReleases(client, o.Lease.String())}
 	r.writer = nodepoolwriter.New(nodepoolwriter.Options{
 		Client: objects, Release: o.Lease.String(), Writes: nodepoolwriter.NewWritesMetric(), Log: o.Log,
-		Leading:           func() bool { return true }, // the Lease is held
+		Leading:           func() bool { return true }, // Run holds the Lease, so this process may write
 		OverriddenByOther: r.overriddenByOther,
 		Current:           func(string) *karpenter.NodePool { return nil },
 		Event:             func(corev1.ObjectReference, string, string, string) {},
@@ -197,7 +197,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if last = r.writer.Patch(ctx, patch, pool); last != nil && !apierrors.IsConflict(last) {
 			return out.failed(last)
 		}
-		now = now.Add(11 * time.Second) // package capacity repeats a change that is not observed after 10 s
+		now = now.Add(11 * time.Second) // makes package capacity repeat a change that no observation shows, which it does after 10 s
 	}
 	return out.failed(fmt.Errorf("another client changed the NodePool before each of %d patches; stop that client and run the "+
 		"command again: %w", maxAttempts, last))

@@ -38,7 +38,7 @@ type Reader struct {
 	queue    workqueue.TypedRateLimitingInterface[cache.Ref]
 
 	mu      sync.Mutex
-	objects map[cache.Ref]*cache.Target // as the informer read them, without /scale
+	objects map[cache.Ref]*cache.Target // the objects as the informer read them, without the fields of /scale
 }
 
 // NewReader returns a Reader. The function resource returns the GroupVersionResource of a kind, and false if the API server does not serve
@@ -100,7 +100,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	defer cancel()
 	scale, err := r.dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{}, "scale")
 	if apierrors.IsNotFound(err) && r.object(ref) == nil {
-		return nil // it was deleted in the meantime
+		return nil // the object was deleted in the meantime
 	}
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.objects[ref] != nil { // if it changed again it is in the queue; this version is newer than the stored one
+	if r.objects[ref] != nil { // if the object changed again, it is in the queue again; even then this result is newer than the stored one
 		r.targets.PutTarget(target)
 	}
 	return nil

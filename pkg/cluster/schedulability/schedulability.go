@@ -26,10 +26,10 @@ const (
 	Yes
 )
 
-// NodePool is the part of a NodePool that decides which pods its nodes can run. For the zero value every answer is Unknown.
+// NodePool is the part of a NodePool that determines which pods its nodes can run. For the zero value every answer is Unknown.
 type NodePool struct {
 	decoded      bool
-	requirements scheduling.Requirements // of the template, including its labels
+	requirements scheduling.Requirements // requirements and labels of the template
 	taints       []corev1.Taint          // those that prevent a pod from being scheduled
 }
 
@@ -37,7 +37,8 @@ type NodePool struct {
 func Of(name string, template *karpv1.NodeClaimTemplate) NodePool {
 	p := NodePool{decoded: true}
 	for _, t := range template.Spec.Taints {
-		if t.Effect != corev1.TaintEffectPreferNoSchedule { // the scheduler only prefers other nodes
+		// a taint with this effect does not prevent scheduling: the scheduler only prefers other nodes
+		if t.Effect != corev1.TaintEffectPreferNoSchedule {
 			p.taints = append(p.taints, t)
 		}
 	}
@@ -78,7 +79,7 @@ func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	for i := range pod.NodeAffinity.NodeSelectorTerms {
 		term := &pod.NodeAffinity.NodeSelectorTerms[i]
 		if len(term.MatchFields) > 0 {
-			continue // the term names one existing node
+			continue // the term selects one existing node by name
 		}
 		required := scheduling.NewLabelRequirements(pod.NodeSelector)
 		for j := range term.MatchExpressions {
@@ -123,7 +124,7 @@ func (p *NodePool) allows(label string, r *scheduling.Requirement) Answer {
 	case operator == corev1.NodeSelectorOpDoesNotExist:
 		return yesIf(!wellKnown(label))
 	case wellKnown(label):
-		return Yes // Karpenter chooses the value
+		return Yes // Karpenter can choose a value that satisfies the pod
 	case strings.Contains(label, "/"):
 		return Unknown
 	}
@@ -142,7 +143,7 @@ func yesIf(condition bool) Answer {
 }
 
 // requirement converts one requirement to Karpenter's type. The API server rejects a comparison (Gt, Lt) without a value, but a file may
-// contain one. It is converted to a requirement that the label exists.
+// contain one. requirement converts it to the requirement that the label exists.
 func requirement(label string, operator corev1.NodeSelectorOperator, values []string) *scheduling.Requirement {
 	comparisons := []corev1.NodeSelectorOperator{
 		corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt, karpv1.NodeSelectorOpGte, karpv1.NodeSelectorOpLte,

@@ -28,11 +28,11 @@ import (
 
 // Snapshot contains the objects to check, and the versions of the API server and of the operators.
 type Snapshot struct {
-	Version      string // of the API server, "v1.36.4"; empty if it is unknown
-	Minor        int    // 0 if it is unknown
-	KEDA         string // version by the operator's image; empty if KEDA is not installed or the image has no version
+	Version      string // version of the API server, "v1.36.4"; empty if it is unknown
+	Minor        int    // minor version of the API server; 0 if it is unknown
+	KEDA         string // version of KEDA, from the image of its operator; empty if KEDA is not installed or the image has no version
 	Karpenter    string
-	Registration *apiregistration.APIService // of external.metrics.k8s.io; nil if there is none
+	Registration *apiregistration.APIService // APIService of external.metrics.k8s.io; nil if there is none
 	// Unread has a message for each resource that could not be listed, with the reason. The objects of such a resource are not checked.
 	Unread []string
 
@@ -40,7 +40,7 @@ type Snapshot struct {
 	fallbacks       objects.Fallbacks
 	scaledObjects   []*unstructured.Unstructured
 	pools           []*unstructured.Unstructured
-	nodePoolsServed bool // as karpenter.sh/v1
+	nodePoolsServed bool // the API server serves NodePools as karpenter.sh/v1
 }
 
 var (
@@ -127,7 +127,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 	image, _, _ = strings.Cut(image, "@")
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	if strings.Contains(tag, "/") || tag == image {
-		return // no tag, or the port of a registry
+		return // the image has no tag; what follows the colon is the path after the port of a registry
 	}
 	if u.GetLabels()["app.kubernetes.io/name"] == "karpenter" {
 		s.Karpenter = tag
@@ -218,8 +218,8 @@ func (s *Snapshot) clusterFacts() objects.ClusterFacts {
 type TriggerQueries struct {
 	Object, Namespace string
 	MinReplicas       int32
-	Queries           map[string]string // by the trigger's name, or its index
-	Others            bool              // it has triggers whose values do not end with the workload's pods
+	Queries           map[string]string // key: the trigger's name, or its index if it has none
+	Others            bool              // the ScaledObject has triggers whose values exist independently of the workload's pods
 }
 
 // Queries returns the Prometheus queries of every ScaledObject, also of those that gpuscaler does not manage.
@@ -227,7 +227,7 @@ func (s *Snapshot) Queries() (out []TriggerQueries) {
 	for _, u := range s.scaledObjects {
 		o, err := cache.DecodeScaledObject(u)
 		if err != nil {
-			continue // it is reported as a finding where it is checked
+			continue // skipped here, because the check of the ScaledObject reports it as a finding
 		}
 		q := TriggerQueries{Object: fmt.Sprintf("%s %s/%s", cache.ScaledObjectKind, u.GetNamespace(), u.GetName()), Namespace: u.GetNamespace(),
 			Queries: map[string]string{}}

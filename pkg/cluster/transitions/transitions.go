@@ -33,7 +33,7 @@ type Reporter struct {
 
 	mu       sync.Mutex
 	pending  map[scaling.Key]*transition
-	sent     map[scaling.Key]time.Time // when the last Event was sent
+	sent     map[scaling.Key]time.Time // time of the last Event about each workload
 	degraded map[scaling.Key]struct{}  // workloads for which missing inputs were reported
 }
 
@@ -42,8 +42,8 @@ type transition struct {
 	workload *scaling.Workload
 	before   int32
 	after    scaling.Decision
-	// changed is the decision that changed the target last, made with policy. The current decision can have another cause, such as a signal
-	// that is missing since then.
+	// changed is the last decision that changed the target, and policy is the policy of that decision. The current decision can have another
+	// cause, for example a signal that has been missing since then.
 	changed scaling.Decision
 	policy  *scaling.Policy
 }
@@ -77,7 +77,7 @@ func (r *Reporter) Add(changes []engine.Change) {
 	}
 }
 
-// Run sends the Events that are due every second until ctx ends.
+// Run sends the Events that are due, once a second until ctx ends.
 func (r *Reporter) Run(ctx context.Context) {
 	ticker := time.NewTicker(sendInterval) // I/O edge: paces Events
 	defer ticker.Stop()
@@ -117,7 +117,7 @@ func (r *Reporter) SendDue(now time.Time) {
 func (r *Reporter) send(p *transition) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
-	var signals string // the reason of the Event about the signals
+	var signals string // the reason of the Event about the signals; empty if none is sent
 	switch {
 	case p.after.Degraded && !wasDegraded:
 		signals = events.SignalsMissing
