@@ -66,6 +66,8 @@ vllm:num_requests_waiting{namespace="chat",pod="llama-0",model_name="m"} 3x40
 vllm:kv_cache_usage_perc{namespace="chat",pod="llama-0",model_name="m"} 0.3x40
 vllm:generation_tokens_total{namespace="chat",pod="llama-0",model_name="m"} 0+100x40
 gateway_queue{inference_pool="llama"} 4x40
+llm_d_epp_flow_control_queue_size{inference_pool="llama"} 4x40
+sglang:num_decode_prealloc_queue_reqs{namespace="chat",pod="llama-1"} 0x40
 kube_pod_info{namespace="chat",pod="llama-0"} 1x40
 karpenter_nodes_allocatable{node_name="n"} 1x40
 `
@@ -99,6 +101,10 @@ func TestChecksOfQueries(t *testing.T) {
 		"an underscore for a colon":       {`max(vllm_num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
 		"Ray's prefix without Ray":        {`max(ray_vllm:num_requests_waiting)`, []string{Renamed}, "read vllm:num_requests_waiting"},
 		"the lower case of old exporters": {`avg(dcgm_fi_prof_gr_engine_active)`, []string{Renamed}, "read DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
+		"the name that llm-d no longer serves": {
+			`sum(inference_extension_flow_control_queue_size)`, []string{Renamed}, "read llm_d_epp_flow_control_queue_size",
+		},
+		"another queue of a server is no other name": {`sum(sglang:num_queue_reqs)`, []string{MetricMissing}, "start SGLang"},
 		"SM_ACTIVE on a stock exporter": {
 			`avg(DCGM_FI_PROF_SM_ACTIVE)`, []string{MetricMissing}, "add DCGM_FI_PROF_SM_ACTIVE to the exporter's counters",
 		},

@@ -37,8 +37,8 @@ func fromPods(name string) bool {
 
 // engines are the prefixes of the metrics of model servers.
 var engines = []string{
-	"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "num_requests_",
-	"gpu_cache_usage_perc", "kv_cache_usage_perc",
+	"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "trtllm:", "dynamo_component_",
+	"num_requests_", "gpu_cache_usage_perc", "kv_cache_usage_perc",
 }
 
 // pods checks a signal that reads a metric of each pod: whether the metric exists, whether its series have a pod label, and whether one of

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
@@ -11,6 +12,7 @@ import (
 //   - previous and later names in model servers, from the profiles by which the controller reads them
 //   - the name with or without the prefix that Ray Serve adds to vLLM's metrics
 //   - the lower-case or upper-case form of DCGM's metrics
+//   - the names that the endpoint pickers of the Gateway API Inference Extension and of llm-d give to the same metric
 func spellings(name string) (out []string) {
 	add := func(n string) {
 		if n != name && !slices.Contains(out, n) {
@@ -22,8 +24,8 @@ func spellings(name string) (out []string) {
 	} else if strings.HasPrefix(name, "dcgm_") {
 		add(strings.ToUpper(name))
 	}
-	for _, engine := range []string{"vllm", "sglang", "triton", "nim", "ray", "tgi"} {
-		p, _ := exposition.Engine(engine)
+	for _, engine := range policy.ModelServers() {
+		p, _ := exposition.Engine(string(engine))
 		for i := range p.Metrics {
 			plain, suffix := name, ""
 			if p.Metrics[i].Shape == exposition.Histogrammed {
@@ -34,11 +36,10 @@ func spellings(name string) (out []string) {
 				}
 			}
 			from := p.Metrics[i].From
-			if slices.ContainsFunc(from, func(s exposition.Series) bool { return s.Name == plain && s.Label == "" }) {
-				for _, s := range from {
-					if s.Label == "" {
-						add(s.Name + suffix)
-					}
+			at := slices.IndexFunc(from, func(s exposition.Series) bool { return s.Name == plain && s.Label == "" })
+			for _, s := range from {
+				if at >= 0 && s.Label == "" && s.Term == from[at].Term {
+					add(s.Name + suffix)
 				}
 			}
 		}
@@ -49,5 +50,19 @@ func spellings(name string) (out []string) {
 	} else if strings.HasPrefix(name, "vllm") {
 		add("ray_" + name)
 	}
+	for _, p := range endpointPickers {
+		for from, to := range map[string]string{p[0]: p[1], p[1]: p[0]} {
+			if cut, ok := strings.CutPrefix(name, from); ok {
+				add(to + cut)
+			}
+		}
+	}
 	return out
+}
+
+// endpointPickers are prefixes of metrics of the Gateway API Inference Extension, each with the one of llm-d, which no longer serves the
+// former.
+var endpointPickers = [][2]string{
+	{"inference_extension_flow_control_", "llm_d_epp_flow_control_"},
+	{"inference_objective_request_total", "llm_d_epp_request_total"},
 }

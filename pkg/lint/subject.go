@@ -93,7 +93,9 @@ func signalOf(name string, s *policy.Source) Signal {
 					suffix = "_count" // a histogram has no series with its own name
 				}
 				for _, from := range m.From {
-					out.Names = append(out.Names, from.Name+suffix)
+					if from.Term == 0 { // the other terms are optional
+						out.Names = append(out.Names, from.Name+suffix)
+					}
 				}
 			}
 			return out

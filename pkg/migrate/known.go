@@ -28,6 +28,10 @@ var seriesTypes = map[string]knownSeries{
 	"nv_gpu_utilization":                   {"triton", "gpuUtilization", 100},
 	"tgi_queue_size":                       {"tgi", "requestsWaiting", 0},
 	"tgi_batch_current_size":               {"tgi", "requestsRunning", 0},
+	"trtllm_num_requests_waiting":          {"trtllm", "requestsWaiting", 0},
+	"trtllm_num_requests_running":          {"trtllm", "requestsRunning", 0},
+	"trtllm_kv_cache_utilization":          {"trtllm", "kvCacheUsage", 100},
+	"dynamo_component_inflight_requests":   {"dynamo", "requestsRunning", 0},
 	"ray_serve_deployment_queued_queries":  {"ray", "queuedQueries", 0},
 	"ray_serve_replica_processing_queries": {"ray", "processingQueries", 0},
 	"DCGM_FI_DEV_GPU_UTIL":                 {"dcgm", "activity", 1},
@@ -96,8 +100,8 @@ func (p *Plan) addDrafts() {
 // draftResource adds drafts for a metric of CPU or memory: GPU activity and the queue of a model server.
 func (p *Plan) draftResource(from string) {
 	p.draft(from, "name: gpu", "type: dcgm", "target: 70%   # activity of the GPUs; needs the DCGM exporter")
-	p.draft(from, "name: waiting", "type: vllm   # or sglang, triton, nim, ray, tgi", "metric: requestsWaiting", "target: 10   # requests "+
-		"per replica")
+	p.draft(from, "name: waiting", "type: vllm   # or sglang, triton, nim, ray, tgi, trtllm", "metric: requestsWaiting",
+		"target: 10   # requests per replica")
 }
 
 // draftSeries adds a draft of a prometheus signal for a Pods or Object metric, which gpuscaler does not read from custom.metrics.k8s.io.

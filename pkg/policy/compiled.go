@@ -54,6 +54,8 @@ const (
 	SourceNIM        SourceType = "nim"
 	SourceRay        SourceType = "ray"
 	SourceTGI        SourceType = "tgi"
+	SourceTRTLLM     SourceType = "trtllm"   // trtllm-serve of TensorRT-LLM; its backend for Triton is SourceTriton
+	SourceDynamo     SourceType = "dynamo"   // workers of NVIDIA Dynamo, with any engine
 	SourceRedis      SourceType = "redis"    // length of a list, or number of stream entries that are not acknowledged
 	SourceKueue      SourceType = "kueue"    // pending workloads of a queue; active queues only
 	SourceExternal   SourceType = "external" // a metric of the cluster's external metrics API

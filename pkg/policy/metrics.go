@@ -50,6 +50,8 @@ var metricsOf = map[SourceType][]Metric{
 	SourceSGLang: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceNIM:    {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceTGI:    {requestsWaiting, requestsRunning, interToken, requestLatency, queueTime},
+	SourceTRTLLM: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
+	SourceDynamo: {requestsRunning, kvCacheUsage, requestLatency},
 	// Triton exports sums of times and no histograms: a mean can be computed, a quantile cannot.
 	SourceTriton: {requestsWaiting, requestsRunning, kvCacheUsage,
 		{Name: "gpuUtilization", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true, Measures: scaling.MeasureBusy},
@@ -58,6 +60,11 @@ var metricsOf = map[SourceType][]Metric{
 	SourceRay: {requestsWaiting, requestsRunning, kvCacheUsage, {Name: "queuedQueries", Measures: scaling.MeasureQueued},
 		{Name: "processingQueries", Measures: scaling.MeasureInFlight},
 		timeToFirstToken, interToken, requestLatency, queueTime},
+}
+
+// ModelServers returns the types of model servers.
+func ModelServers() []SourceType {
+	return []SourceType{SourceVLLM, SourceSGLang, SourceTriton, SourceNIM, SourceRay, SourceTGI, SourceTRTLLM, SourceDynamo}
 }
 
 // Metrics returns the metrics that a policy can name for a type, the default first. It returns nil for types whose metrics have

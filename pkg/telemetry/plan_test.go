@@ -89,8 +89,7 @@ func TestSignalThatNoPollServesHasItsCauseAtOnce(t *testing.T) {
 }
 
 func TestEveryMetricOfThePolicyFormatHasAProfile(t *testing.T) {
-	for _, kind := range []policy.SourceType{policy.SourceDCGM, policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton,
-		policy.SourceNIM, policy.SourceRay} {
+	for _, kind := range append(policy.ModelServers(), policy.SourceDCGM) {
 		metrics := policy.Metrics(kind)
 		if len(metrics) == 0 {
 			t.Errorf("%s has no metrics", kind)

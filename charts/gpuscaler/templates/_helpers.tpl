@@ -112,7 +112,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- /* The ports that the platform's data sources listen on, as a JSON list without doubles. */ -}}
 {{- define "gpuscaler.sourcePorts" -}}
-{{- $profiles := dict "dcgm" 9400 "vllm" 8000 "sglang" 30000 "triton" 8002 "nim" 8000 "ray" 8080 "tgi" 80 }}
+{{- $profiles := dict "dcgm" 9400 "vllm" 8000 "sglang" 30000 "triton" 8002 "nim" 8000 "ray" 8080 "tgi" 80 "trtllm" 8000 "dynamo" 9090 }}
 {{- $ports := list }}
 {{- range .Values.platform.dataSources }}
 {{- if eq .type "scrape" }}

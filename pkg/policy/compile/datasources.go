@@ -62,7 +62,7 @@ func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy
 		Address: s.Address, Matchers: s.Matchers, NamespaceLabel: cmp.Or(s.NamespaceLabel, "namespace"),
 		PodLabel: cmp.Or(s.PodLabel, "pod"), HTTP: s.HTTP, SigV4: s.SigV4,
 		Username: s.Username, PasswordFile: s.PasswordFile, Database: s.Database, TLS: s.TLS,
-		Profile: policy.SourceType(s.Profile), Scheme: cmp.Or(s.Scheme, "http"), Path: cmp.Or(s.Path, "/metrics"), Port: s.Port,
+		Profile: policy.SourceType(s.Profile), Scheme: cmp.Or(s.Scheme, "http"), Path: s.Path, Port: s.Port,
 		PodLabels: s.PodLabels, PodsIn: s.PodsIn,
 	}
 	if d.Interval < shortestInterval || d.Interval > time.Hour {

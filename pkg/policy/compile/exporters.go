@@ -13,10 +13,6 @@ import (
 // byNamespace lists the types of exporters for which the namespace of the exporter is sufficient, without pod labels.
 var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
 
-// engineTypes lists the types of model servers.
-var engineTypes = []policy.SourceType{policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay,
-	policy.SourceTGI}
-
 // exporters checks spec.exporters, adds the default exporters of the types that it does not contain, and sets the result in each prometheus
 // data source.
 func (c *platformCompiler) exporters() {
@@ -54,7 +50,7 @@ func (c *platformCompiler) exporter(e *policy.Exporter, p *decode.Path) {
 	switch labels := len(e.PodLabels); {
 	case slices.Contains(byNamespace, e.Type) && labels > 0:
 		c.Reject(p.Key("podLabels"), "does not belong to type "+string(e.Type)+": its metrics are trusted by namespace", "omit the field")
-	case labels == 0 && slices.Contains(engineTypes, e.Type):
+	case labels == 0 && slices.Contains(policy.ModelServers(), e.Type):
 		c.Reject(p.Key("podLabels"), "is missing: without labels, every pod of the namespace could report about other pods",
 			"labels of the exporter's pods")
 	}

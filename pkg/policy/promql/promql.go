@@ -65,7 +65,8 @@ func metricNames(expr parser.Expr) (names []string) {
 }
 
 // podMetrics are prefixes of metrics that a workload's own pods export. Their series disappear with the last pod.
-var podMetrics = []string{"vllm:", "vllm_", "sglang:", "sglang_", "DCGM_", "dcgm_", "nv_", "ray_vllm", "trtllm_", "tgi_", "kube_pod_",
+var podMetrics = []string{"vllm:", "vllm_", "sglang:", "sglang_", "DCGM_", "dcgm_", "nv_", "ray_vllm", "trtllm_", "trtllm:", "tgi_",
+	"dynamo_component_", "kube_pod_",
 	"container_"}
 
 // OnlyFromPods reports whether every metric of a query disappears with the workload's last pod.

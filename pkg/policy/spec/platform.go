@@ -46,7 +46,8 @@ type Team struct {
 // exported_namespace and exported_pod. Any scraped pod can export these labels with arbitrary values, so gpuscaler uses them only from
 // declared exporters.
 type Exporter struct {
-	Type      string            `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi"`
+	Type string `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo"`
+
 	Namespace string            `yaml:"namespace" required:"true"`
 	PodLabels map[string]string `yaml:"podLabels,omitempty" default:"dcgm: those of the GPU operator and of the exporter's chart"`
 }
@@ -84,10 +85,10 @@ type DataSource struct {
 	Database     int    `yaml:"database,omitempty" default:"0"`
 	TLS          *TLS   `yaml:"tls,omitempty"`
 
-	Profile   string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray,tgi"`
+	Profile   string            `yaml:"profile,omitempty" enum:"dcgm,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo"`
 	Scheme    string            `yaml:"scheme,omitempty" enum:"http,https" default:"http"`
 	Port      int               `yaml:"port,omitempty" default:"the port of the profile"`
-	Path      string            `yaml:"path,omitempty" default:"/metrics"`
+	Path      string            `yaml:"path,omitempty" default:"the path of the profile"`
 	PodLabels map[string]string `yaml:"podLabels,omitempty"`
 	PodsIn    string            `yaml:"podsIn,omitempty"`
 }

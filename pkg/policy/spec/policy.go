@@ -42,7 +42,7 @@ type TargetRef struct {
 // Signal is one entry of signals. Its type determines which fields are allowed.
 type Signal struct {
 	Name string `yaml:"name" required:"true"`
-	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,redis,kueue,external,keda"`
+	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo,redis,kueue,external,keda"`
 
 	Target           *Amount   `yaml:"target,omitempty" default:"none: required without an objective"`
 	Measures         string    `yaml:"measures,omitempty" enum:"arrivals,queued,inFlight,served,busy,latency" default:"see the table below"`

@@ -267,9 +267,7 @@ func TestADirectoryWithoutDocumentsIsAProblem(t *testing.T) {
 
 // A policy is accepted with each metric of each model server type.
 func TestEveryMetricOfEveryTypeIsAccepted(t *testing.T) {
-	for _, engine := range []policy.SourceType{
-		policy.SourceVLLM, policy.SourceSGLang, policy.SourceTriton, policy.SourceNIM, policy.SourceRay, policy.SourceTGI,
-	} {
+	for _, engine := range policy.ModelServers() {
 		metrics := policy.Metrics(engine)
 		if len(metrics) == 0 {
 			t.Errorf("%s has no metric", engine)

@@ -3,6 +3,7 @@ package exposition
 import (
 	"hash/maphash"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -41,12 +42,11 @@ func Check(v, limit float64) Quality {
 }
 
 // Cell computes the value of one gauge of one pod from its series, which can be added in any order.
-type Cell struct {
-	name  int // index in Metric.From of the collected series
-	parts []part
-}
+type Cell struct{ parts []part }
 
 type part struct {
+	name  int    // index in Metric.From of the series
+	term  uint8  // Series.Term of the series
 	key   uint64 // hash of the labels that identify the part
 	value float64
 	at    time.Time
@@ -54,19 +54,21 @@ type part struct {
 
 var seed = maphash.MakeSeed()
 
-// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names are added, only those of the
-// newest name are used.
+// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names of one term are added, only those
+// of the newest name are used.
 func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	i := m.nameIndex(s)
-	if i < 0 || (len(c.parts) > 0 && i > c.name) {
+	if i < 0 {
 		return
 	}
-	if len(c.parts) == 0 || i < c.name {
-		c.name, c.parts = i, c.parts[:0]
+	term := m.From[i].Term
+	if slices.ContainsFunc(c.parts, func(q part) bool { return q.term == term && q.name < i }) {
+		return
 	}
+	c.parts = slices.DeleteFunc(c.parts, func(q part) bool { return q.term == term && q.name > i })
 	key := p.partKey(s.Labels)
 	for j := range c.parts {
-		if q := &c.parts[j]; q.key == key {
+		if q := &c.parts[j]; q.name == i && q.key == key {
 			// This sample is a copy of one that was added before. The newer one is used. If both have the same time, the greater value is
 			// used, so that the result does not depend on the order of the samples.
 			if s.At.After(q.at) || (s.At.Equal(q.at) && !(s.Value <= q.value)) {
@@ -75,7 +77,7 @@ func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 			return
 		}
 	}
-	c.parts = append(c.parts, part{key: key, value: s.Value, at: s.At})
+	c.parts = append(c.parts, part{name: i, term: term, key: key, value: s.Value, at: s.At})
 }
 
 // nameIndex returns the index of the entry of From that selects a sample, or -1.
@@ -91,7 +93,7 @@ func (m *Metric) nameIndex(s *Sample) int {
 // Value returns the value of the pod. If one part is blank, the value is blank, because the other parts alone do not show the load of the
 // pod.
 func (c *Cell) Value(m *Metric) Value {
-	if len(c.parts) == 0 {
+	if !slices.ContainsFunc(c.parts, func(q part) bool { return q.term == 0 }) {
 		return Value{}
 	}
 	out := Value{Quality: Good}

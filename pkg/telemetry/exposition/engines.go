@@ -4,7 +4,7 @@ import "slices"
 
 // engines has the profile of each supported model server. The names of the series are from the source code and from real output of the
 // projects. Which series of two engines mean the same follows the model server protocol of the Gateway API inference extension.
-var engines = []Profile{vllm(), sglang(), triton(), nim(), ray(), tgi()}
+var engines = []Profile{vllm(), sglang(), triton(), nim(), ray(), tgi(), trtllm(), dynamo()}
 
 // vllmMetrics returns the metrics of vLLM. series adds the prefix of an engine to the names. If a metric has several names, the newest is
 // first: vLLM V1 renamed gpu_cache_usage_perc and time_per_output_token_seconds.
@@ -32,11 +32,17 @@ func sglang() Profile {
 	return Profile{
 		Engine: "sglang", Port: 30000, Path: "/metrics",
 		// tp_rank, pp_rank and moe_ep_rank do not identify parts: all ranks of a parallel group export the queue of the group, so their
-		// series are copies.
+		// series are copies. priority does not identify a part either: with priority scheduling, the series with an empty priority is the
+		// total of the others, and of copies of the same scrape the greatest is used.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
-			gauge(RequestsWaiting, Sum, series("num_queue_reqs")...),
-			gauge(RequestsRunning, Sum, series("num_running_reqs")...),
+			// With prefill and decode on different servers, a request also waits in a queue before the waiting queue (bootstrap on a
+			// prefill server, preallocation on a decode server), and is in flight while its KV cache is transferred. A server that does
+			// both reports 0 for these queues.
+			gauge(RequestsWaiting, Sum, plus(series("num_queue_reqs"), series("num_prefill_bootstrap_queue_reqs",
+				"num_prefill_prealloc_queue_reqs"), series("num_decode_prealloc_queue_reqs"))...),
+			gauge(RequestsRunning, Sum, plus(series("num_running_reqs"), series("num_prefill_inflight_queue_reqs"),
+				series("num_decode_transfer_queue_reqs"))...),
 			usage(KVCacheUsage, series("token_usage")...),
 			latency(TimeToFirstToken, series("time_to_first_token_seconds")...),
 			latency(InterTokenLatency, series("inter_token_latency_seconds", "time_per_output_token_seconds")...),
@@ -60,11 +66,9 @@ func triton() Profile {
 		Metrics: []Metric{
 			// The TRT-LLM backend accepts each request at once. So Triton's own count of pending requests is 0 while requests wait in the
 			// backend, and the counts of the backend are preferred.
-			gauge(RequestsWaiting, Sum, labelled(trt, "request_type", "waiting"), Series{Name: "trtllm_num_requests_waiting"},
-				Series{Name: "nv_inference_pending_request_count"}),
-			gauge(RequestsRunning, Sum, labelled(trt, "request_type", "scheduled"), Series{Name: "trtllm_num_requests_running"}),
-			usage(KVCacheUsage, labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction"),
-				Series{Name: "trtllm_kv_cache_utilization"}),
+			gauge(RequestsWaiting, Sum, labelled(trt, "request_type", "waiting"), Series{Name: "nv_inference_pending_request_count"}),
+			gauge(RequestsRunning, Sum, labelled(trt, "request_type", "scheduled")),
+			usage(KVCacheUsage, labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction")),
 			micros(QueueTime, "nv_inference_queue_duration_us"),
 			micros(RequestLatency, "nv_inference_request_duration_us"),
 			gpu,
@@ -80,7 +84,7 @@ func nim() Profile {
 
 // ray returns the profile of Ray Serve. It exports the metrics of vLLM with the prefix ray_vllm, and metrics of its own. The labels
 // SessionName and WorkerId change at each restart. Of these two, only WorkerId identifies a part, because two workers on one node are two
-// engines.
+// engines. If Ray is configured to omit WorkerId, ReplicaId identifies the part.
 func ray() Profile {
 	series := func(names ...string) []Series { return prefixed("ray_vllm", names...) }
 	metrics := append(vllmMetrics(series),
@@ -89,7 +93,8 @@ func ray() Profile {
 	)
 	return Profile{
 		Engine: "ray", Port: 8080, Path: "/metrics", Metrics: metrics,
-		Parts: []string{"instance", "model_name", "engine", "WorkerId", "application", "deployment", "replica", "handle", "actor_id"},
+		Parts: []string{"instance", "model_name", "engine", "WorkerId", "ReplicaId", "application", "deployment", "replica", "handle",
+			"actor_id"},
 	}
 }
 
@@ -102,6 +107,41 @@ func tgi() Profile {
 			latency(QueueTime, plain("tgi_request_queue_duration")...),
 			latency(RequestLatency, plain("tgi_request_duration")...),
 			latency(InterTokenLatency, plain("tgi_request_mean_time_per_token_duration")...),
+		},
+	}
+}
+
+// trtllm returns the profile of trtllm-serve. Its path /metrics returns JSON; the exposition is on another path. Dynamo before 0.8 served
+// the metrics with the prefix trtllm: and a colon.
+func trtllm() Profile {
+	series := func(names ...string) []Series { return prefixed("trtllm", names...) }
+	return Profile{
+		Engine: "trtllm", Port: 8000, Path: "/prometheus/metrics", Parts: []string{"instance", "model_name"},
+		Metrics: []Metric{
+			gauge(RequestsWaiting, Sum, series("num_requests_waiting")...),
+			gauge(RequestsRunning, Sum, series("num_requests_running")...),
+			usage(KVCacheUsage, series("kv_cache_utilization")...),
+			latency(TimeToFirstToken, series("time_to_first_token_seconds")...),
+			latency(InterTokenLatency, series("time_per_output_token_seconds")...),
+			latency(RequestLatency, series("e2e_request_latency_seconds")...),
+			latency(QueueTime, series("request_queue_time_seconds")...),
+		},
+	}
+}
+
+// dynamo returns the profile of a worker of NVIDIA Dynamo: the metrics of Dynamo itself, which are the same for each engine. A request is
+// in flight from its arrival at the worker, so the queue of the engine is included. The page also has the metrics of the engine, which the
+// profile of the engine reads. Port is the one that Dynamo's Kubernetes operator sets.
+func dynamo() Profile {
+	latency := latency(RequestLatency, plain("dynamo_component_request_duration_seconds")...)
+	latency.Busy = []string{RequestsRunning}
+	return Profile{
+		Engine: "dynamo", Port: 9090, Path: "/metrics", Parts: []string{"instance", "model", "dynamo_component", "dp_rank"},
+		Metrics: []Metric{
+			// The other endpoints of a worker, such as clear_kv_blocks, do not serve requests of users.
+			gauge(RequestsRunning, Sum, labelled("dynamo_component_inflight_requests", "dynamo_endpoint", "generate")),
+			usage(KVCacheUsage, plain("dynamo_component_gpu_cache_usage_percent", "dynamo_component_kvstats_gpu_cache_usage_percent")...),
+			latency,
 		},
 	}
 }

@@ -1,5 +1,7 @@
 package exposition
 
+import "slices"
+
 // Shape is the way in which the series of a metric are converted to a value.
 type Shape uint8
 
@@ -28,7 +30,10 @@ const (
 type Series struct {
 	Name         string
 	Label, Value string // empty: every series of that name
-	Per          string // Quotient: the counter that divides
+	// Term groups names. Names of one term are alternatives; the values of several terms add up. Without a series of term 0 the value is
+	// missing; the other terms are optional.
+	Term uint8
+	Per  string // Quotient: the counter that divides
 }
 
 // Metric is a value for each pod that is computed from the series of an engine.
@@ -36,8 +41,8 @@ type Metric struct {
 	Name  string // as a policy writes it
 	Shape Shape
 	Fold  Fold
-	// From lists the names of the metric, newest first. If a pod serves several, only the first in the list is used: during an upgrade a
-	// server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
+	// From lists the names of the metric, newest first. If a pod serves several of one term, only the first in the list is used: during an
+	// upgrade a server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
 	From  []Series
 	Scale float64 // multiplies the raw value into the unit of the signal (seconds, fraction, count)
 	Max   float64 // greatest valid raw value; 0: Absurd
@@ -117,6 +122,18 @@ func prefixed(prefix string, names ...string) []Series {
 	var out []Series
 	for _, n := range names {
 		out = append(out, Series{Name: prefix + ":" + n}, Series{Name: prefix + "_" + n})
+	}
+	return out
+}
+
+// plus returns the series of first, and those of each of the others as an optional term.
+func plus(first []Series, others ...[]Series) []Series {
+	out := slices.Clone(first)
+	for i, term := range others {
+		for _, s := range term {
+			s.Term = uint8(i + 1)
+			out = append(out, s)
+		}
 	}
 	return out
 }

@@ -58,8 +58,7 @@ func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*sc
 	if s.port == 0 {
 		s.port = port
 	}
-	// "/metrics" is the default of the field, so it may not be the user's choice. NIM serves its metrics on another path.
-	if s.path == "" || s.path == "/metrics" {
+	if s.path == "" {
 		s.path = path
 	}
 	if s.bytes <= 0 || s.bytes > podBytes {

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
+)
+
+// putPage stores the gauges of a sample page as Prometheus does: with the labels of the scrape target.
+func putPage(t *testing.T, server *testPrometheus, page, target string, at time.Time, names ...string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("exposition", "testdata", "servers", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	wanted := map[string]bool{}
+	for _, n := range names {
+		wanted[n] = true
+	}
+	count := 0
+	err = exposition.Parse(f, wanted, exposition.DefaultLimits, at, func(s *exposition.Sample) {
+		labels := []string{target}
+		for _, l := range s.Labels {
+			labels = append(labels, l.Name+`="`+l.Value+`"`)
+		}
+		server.put(s.Name+"{"+strings.Join(labels, ",")+"}", at, s.Value)
+		count++
+	})
+	if err != nil || count == 0 {
+		t.Fatalf("%s: %d samples: %v", page, count, err)
+	}
+}
+
+// llm-d and Dynamo count the requests of a pool or a model in a component in front of the model servers. A query of the PlatformConfig reads
+// them for the workload that serves the pool or the model. These queries are in config/guides/support.md.
+func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
+	const target = `namespace="chat",pod="router-0"`
+	for _, c := range []struct {
+		page, metric, query, label, value string
+		want                              float64
+	}{
+		{"llm-d.prom", "llm_d_epp_flow_control_queue_size",
+			`sum by (namespace, inference_pool) (llm_d_epp_flow_control_queue_size)`, "inference_pool", "llama", 4 + 3},
+		{"llm-d.prom", "llm_d_epp_request_running",
+			`sum by (namespace, model_name) (llm_d_epp_request_running)`, "model_name", "qwen", 9},
+		{"dynamo-frontend.prom", "dynamo_frontend_queued_requests",
+			`sum by (namespace, model) (dynamo_frontend_queued_requests)`, "model", "qwen", 7},
+		{"dynamo-frontend.prom", "dynamo_frontend_inflight_requests",
+			`sum by (namespace, model) (dynamo_frontend_inflight_requests)`, "model", "qwen", 10},
+	} {
+		server := newTestPrometheus(t)
+		at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
+		putPage(t, server, c.page, target, at, c.metric)
+		source := querySource()
+		source.Query, source.WorkloadLabel, source.LabelValue = c.query, c.label, c.value
+		w := compiled("chat", "llama", source)
+		p := newPoller(t, Options{})
+		p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+		pollOnce(t, p)
+		if r := read(p, w)[0]; !r.Known || r.Value != c.want || !r.At.Equal(at) {
+			t.Errorf("%s reads %+v, want %g at %s", c.query, r, c.want, at)
+		}
+	}
+}
+
+// A data source without a path reads the path of its server. A path that the user wrote is read as written, also if it is /metrics, which
+// newer images of NIM serve.
+func TestScrapeReadsThePathOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		server        policy.SourceType
+		written, want string
+	}{
+		{policy.SourceVLLM, "", "/metrics"},
+		{policy.SourceNIM, "", "/v1/metrics"},
+		{policy.SourceNIM, "/metrics", "/metrics"},
+		{policy.SourceTRTLLM, "", "/prometheus/metrics"},
+		{policy.SourceTRTLLM, "/metrics", "/metrics"},
+		{policy.SourceDynamo, "", "/metrics"},
+	} {
+		server, read := newPodServer(t), ""
+		server.does(func(_ http.ResponseWriter, r *http.Request) { read = r.URL.Path })
+		source := server.source(c.server)
+		source.Path = c.written
+		w := compiled("chat", "llama", policy.Source{Type: c.server, DataSource: "pods", Metric: "requestsRunning"})
+		pollOnce(t, scrapePoller(t, w, source, readyPods("llama-0")))
+		if read != c.want {
+			t.Errorf("%s with path %q: read %q, want %q", c.server, c.written, read, c.want)
+		}
+	}
+}
