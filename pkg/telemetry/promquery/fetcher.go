@@ -59,9 +59,12 @@ func newFetcher(q sharedQuery, l promapi.Limits) *Fetcher { return &Fetcher{quer
 // Fetch implements source.Fetcher. The readings of a namespace over a limit are missing.
 func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
 	f.round++
+	if q, ok := f.query.(*gaugeQuery); ok {
+		defer q.endRound()
+	}
 	f.quick = timeLeft(ctx) / quickPart
 	if f.sections == nil || f.round >= f.undividedAt {
-		whole := &part{requests: requests, out: out, limits: f.limits, round: f.round}
+		whole := &part{requests: requests, out: out, limits: f.limits}
 		bytes, err = f.fetchUndivided(ctx, whole)
 		if err == nil {
 			f.sections, f.violations, f.outside, f.failedRounds, f.pausedUntil = nil, nil, nil, 0, 0
@@ -299,7 +302,7 @@ func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) 
 
 // partOf returns the requests that a section reads, as a part.
 func (f *Fetcher) partOf(s *section, requests []source.Request) *part {
-	p := &part{namespaces: s.namespaces, limits: f.limits, round: f.round, series: map[string]int{}}
+	p := &part{namespaces: s.namespaces, limits: f.limits, series: map[string]int{}}
 	if len(s.namespaces) == 1 {
 		p.limits = f.share()
 	}

@@ -23,7 +23,6 @@ type part struct {
 	out        []scaling.Reading
 	namespaces []string // the query is restricted to them; nil: it is not restricted
 	limits     promapi.Limits
-	round      int
 	series     map[string]int // of the answer, by namespace, also where the answer was cut; nil: not counted by namespace
 	total      int            // series of the answer
 }

@@ -21,8 +21,7 @@ type gaugeQuery struct {
 	attribution *attribution
 
 	totals  pods.Totals
-	updates *pods.TotalsRound // of the round
-	round   int
+	updates *pods.TotalsRound // of the round; nil between two rounds
 }
 
 func (q *gaugeQuery) divisible() bool { return true }
@@ -49,8 +48,8 @@ func (q *gaugeQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 	if err != nil {
 		return bytes, err
 	}
-	if q.updates == nil || q.round != p.round {
-		q.updates, q.round = q.totals.Begin(now()), p.round
+	if q.updates == nil {
+		q.updates = q.totals.Begin(now())
 	}
 	g.Readings(p.out, q.updates)
 	return bytes, nil
@@ -62,6 +61,9 @@ func (q *gaugeQuery) keepTotals(namespaces map[string]scaling.Cause) {
 		q.updates.Keep(namespaces)
 	}
 }
+
+// endRound releases what only the round needs: the list of pods and the totals of the round before, more than 1 KiB for each workload.
+func (q *gaugeQuery) endRound() { q.updates = nil }
 
 // gpuQuery reads the GPU counters of all pods in one query.
 type gpuQuery struct {
