@@ -75,6 +75,9 @@ func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api htt
 		return nil, fmt.Errorf("external metrics server: %w", err)
 	}
 	s := &Server{proxy: config.Authentication.RequestHeaderConfig}
+	if s.proxy != nil {
+		config.Authentication.Authenticator = newFrontProxy(config.Authentication.Authenticator, s.proxy)
+	}
 	config.AddReadyzChecks(healthz.NamedCheck("front-proxy-ca", func(*http.Request) error { return s.Ready() }))
 	config.BuildHandlerChainFunc = func(api http.Handler, g *genericapiserver.Config) http.Handler {
 		if c.Explain != nil {
