@@ -99,7 +99,7 @@ func TestMissingKubeconfigIsExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", file)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	for _, args := range [][]string{{"explain"}, {"lint"}, {"restore"}, {"import", "--all"}, {"get"}, {"page"}} {
+	for _, args := range [][]string{{"explain"}, {"lint"}, {"restore"}, {"import", "--all"}, {"get"}, {"page"}, {"check"}} {
 		code, _, problem := runLine(t, args...)
 		if code != 1 || !strings.Contains(problem, "no kubeconfig: "+file+" has no context") || strings.Contains(problem, "KUBERNETES_MASTER") {
 			t.Errorf("%v: exit code %d: %s", args, code, problem)

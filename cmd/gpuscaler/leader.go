@@ -24,8 +24,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// pagePort is the loopback port of the dashboard page, used if the pod has no container port named "page".
-const pagePort = 8081
+// defaultPorts are the ports of the page, which listens on loopback, and of the metrics. They are used if the pod has no container port of
+// that name.
+var defaultPorts = map[string]int32{"page": 8081, "metrics": 8080}
 
 // maxAnswer is the maximum size of a response in bytes. It is enough for ten thousand explanations of 6 KB.
 const maxAnswer = 64 << 20
@@ -88,7 +89,7 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 	if err != nil {
 		return "", nil, err
 	}
-	return forward(ctx, config, pod)
+	return forwardTo(ctx, config, pod, "page")
 }
 
 func (f *leaderFlags) config() (*rest.Config, error) {
@@ -164,8 +165,9 @@ func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.
 		"or has no leader at present (kubectl -n %[1]s get lease,pods)", f.namespace, leader.Label)
 }
 
-// forward forwards a local port to the pod's page, as `kubectl port-forward` does: by WebSocket, or by SPDY with an older API server.
-func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address string, done func(), err error) {
+// forwardTo forwards a local port to a named port of the pod, as `kubectl port-forward` does: by WebSocket, or by SPDY with an older API
+// server.
+func forwardTo(ctx context.Context, config *rest.Config, pod *corev1.Pod, name string) (address string, done func(), err error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", nil, err
@@ -184,8 +186,8 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	stop, ready, ended, failed := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	way, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", portOf(pod))}, stop, ready,
-		io.Discard, io.Discard)
+	way, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", portOf(pod, name))}, stop,
+		ready, io.Discard, io.Discard)
 	if err != nil {
 		return "", nil, err
 	}
@@ -210,13 +212,14 @@ func forward(ctx context.Context, config *rest.Config, pod *corev1.Pod) (address
 	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); <-ended }, nil
 }
 
-func portOf(pod *corev1.Pod) int32 {
+// portOf returns the number of a named port of the pod, or the default of gpuscaler.
+func portOf(pod *corev1.Pod, name string) int32 {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
-			if p.Name == "page" {
+			if p.Name == name {
 				return p.ContainerPort
 			}
 		}
 	}
-	return pagePort
+	return defaultPorts[name]
 }

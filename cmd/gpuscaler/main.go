@@ -82,7 +82,7 @@ explains every target.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommand(), demoCommand())
-	root.AddCommand(validateCommand(), lintCommand(), importCommand(), manifestsCommand())
+	root.AddCommand(checkCommand(), validateCommand(), lintCommand(), importCommand(), manifestsCommand())
 	root.AddCommand(traceCommand(), replayCommand(), tuneCommand())
 	root.AddCommand(getCommand(), explainCommand(), pageCommand(), reportCommand(), auditCommand())
 	root.AddCommand(capacityCommand(), restoreCommand())

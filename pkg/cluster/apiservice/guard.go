@@ -257,7 +257,7 @@ func (g *Guard) report(now registration) {
 			g.events.Send(about, corev1.EventTypeNormal, events.APIServiceTaken, "external metrics are served by "+now.owner)
 		}
 	case now.conflict:
-		note += "; HPAs that read gpuscaler's metric keep their replicas. Next: " + nextStep(now.owner)
+		note += "; HPAs that read gpuscaler's metric keep their replicas. Next: " + NextStep(now.owner)
 		g.log.Error("ALARM: "+note, "owner", now.owner, "mode", g.options.Mode)
 		reason := events.APIServiceOccupied
 		if g.wasOurs {
@@ -269,7 +269,7 @@ func (g *Guard) report(now registration) {
 	case now.owner == NoOwner:
 		g.log.Info("no service serves external metrics; registering this release", "service", g.options.Service.String())
 	default:
-		g.log.Info(note+"; not replaced in mode auto. Next: "+nextStep(now.owner), "owner", now.owner)
+		g.log.Info(note+"; not replaced in mode auto. Next: "+NextStep(now.owner), "owner", now.owner)
 	}
 }
 

@@ -69,10 +69,10 @@ func ServiceOf(found *apiregistration.APIService) string {
 	return found.Spec.Service.Namespace + "/" + found.Spec.Service.Name
 }
 
-// nextStep returns what a user can do while the service owner serves external metrics instead of this release. Only one server can be
+// NextStep returns what a user can do while the service owner serves external metrics instead of this release. Only one server can be
 // registered. If neither KEDA nor gpuscaler is registered, KEDA does not help either, because the HPAs of its ScaledObjects read the same
 // API.
-func nextStep(owner string) string {
+func NextStep(owner string) string {
 	switch {
 	case strings.Contains(owner, "keda"):
 		return "scale through ScaledObjects with an external-push trigger (config/guides/keda.md)"

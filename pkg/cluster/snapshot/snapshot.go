@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,6 +36,8 @@ type Snapshot struct {
 	Registration *apiregistration.APIService // APIService of external.metrics.k8s.io; nil if there is none
 	// Unread has a message for each resource that could not be listed, with the reason. The objects of such a resource are not checked.
 	Unread []string
+	// RegistrationError is the error of reading the registration. Registration is then nil.
+	RegistrationError error
 
 	hpas            []*autoscalingv2.HorizontalPodAutoscaler
 	fallbacks       objects.Fallbacks
@@ -141,7 +144,8 @@ func (s *Snapshot) readRegistration(ctx context.Context, client dynamic.Interfac
 	one := metav1.ListOptions{FieldSelector: "metadata.name=" + apiservice.Name}
 	all, err := client.Resource(apiservice.Resource).List(ctx, one)
 	if err != nil {
-		s.Unread = append(s.Unread, fmt.Sprintf("APIService %s: %v", apiservice.Name, err))
+		s.RegistrationError = fmt.Errorf("APIService %s: %w", apiservice.Name, err)
+		s.Unread = append(s.Unread, s.RegistrationError.Error())
 		return
 	}
 	for i := range all.Items {
@@ -182,7 +186,7 @@ func (s *Snapshot) Findings(policies []scaling.Workload, known bool, groups map[
 	}
 	found = append(found, c.ScaledTwice()...)
 	found = append(found, objects.NodePools(nodePoolFacts(s.pools), groups)...)
-	found = append(found, objects.Cluster(s.clusterFacts())...)
+	found = append(found, s.ClusterFindings()...)
 	slices.SortStableFunc(found, func(a, b objects.ObjectFinding) int { return strings.Compare(a.Object, b.Object) })
 	return found
 }
@@ -201,6 +205,32 @@ func (s *Snapshot) cache() *cache.Cache {
 		}
 	}
 	return c
+}
+
+// ClusterFindings returns the findings about the cluster itself: another server of external metrics, and versions that are too old.
+func (s *Snapshot) ClusterFindings() []objects.ObjectFinding {
+	return objects.Cluster(s.clusterFacts())
+}
+
+// InactiveHPA is an HPA that reads a target of gpuscaler and does not scale.
+type InactiveHPA struct{ Namespace, Name, Reason, Message string }
+
+// InactiveHPAs returns the HPAs that read targets of gpuscaler and whose condition ScalingActive is False, for example because they cannot
+// read the metric. An HPA of a workload with zero replicas is disabled, which is not a problem.
+func (s *Snapshot) InactiveHPAs() (inactive []InactiveHPA) {
+	reading := map[string]bool{}
+	for _, h := range s.cache().ReadingHPAs() {
+		reading[h.HPA.Namespace+"/"+h.HPA.Name] = true
+	}
+	for _, h := range s.hpas {
+		for _, c := range h.Status.Conditions {
+			if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" &&
+				reading[h.Namespace+"/"+h.Name] {
+				inactive = append(inactive, InactiveHPA{h.Namespace, h.Name, c.Reason, c.Message})
+			}
+		}
+	}
+	return inactive
 }
 
 func (s *Snapshot) clusterFacts() objects.ClusterFacts {

@@ -1,0 +1,106 @@
+// Package installation checks what gpuscaler needs from a cluster before it is installed, and whether an installed release works.
+// `gpuscaler check` prints the results. The package reads objects and writes none: the SelfSubjectAccessReviews that it creates are not
+// stored.
+package installation
+
+import (
+	"fmt"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
+)
+
+// Status is the status of a result.
+type Status string
+
+// The statuses. Warning means that gpuscaler works with a restriction, or that the check was not possible. Failed means that gpuscaler does
+// not work, or that a part of it does not.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning"
+	Failed  Status = "failed"
+)
+
+// The checks. Their names do not change, because pipelines can match them.
+const (
+	Kubernetes      = "Kubernetes"
+	ExternalMetrics = "ExternalMetrics" // the server that is registered for external.metrics.k8s.io
+	GPUMetrics      = "GPUMetrics"      // the metrics of the DCGM exporter in Prometheus
+	GPUNodes        = "GPUNodes"
+	Karpenter       = "Karpenter"
+	KEDA            = "KEDA"
+	Permissions     = "Permissions" // of the user
+	Deployment      = "Deployment"
+	Lease           = "Lease"
+	APIService      = "APIService" // it refers to this release and is available
+	Policies        = "Policies"   // the documents are accepted
+	Targets         = "Targets"    // the targets are served
+	Autoscalers     = "Autoscalers"
+)
+
+// Guides has the guide for each check, as a path in the repository with an anchor.
+var Guides = map[string]string{
+	Kubernetes:      "config/guides/hpa.md#fields",
+	ExternalMetrics: "config/guides/hpa.md#another-server-has-the-registration",
+	GPUMetrics:      "config/guides/costs.md",
+	GPUNodes:        "config/guides/karpenter.md",
+	Karpenter:       "config/guides/karpenter.md",
+	KEDA:            "config/guides/keda.md#versions",
+	Permissions:     "config/guides/security.md#which-permissions-commands-need",
+	Deployment:      "config/guides/operation.md#install",
+	Lease:           "config/runbooks/NoLeader.md",
+	APIService:      "config/guides/hpa.md#another-server-has-the-registration",
+	Policies:        "config/guides/teams.md#how-a-policy-reaches-the-controller",
+	Targets:         "config/guides/troubleshooting.md",
+	Autoscalers:     "config/guides/hpa.md#fields",
+}
+
+// Result is the result of one check.
+type Result struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Found  string `json:"found"`          // one sentence without a final period
+	Next   string `json:"next,omitempty"` // what to do; empty if nothing is to be done
+	Guide  string `json:"guide"`
+}
+
+// Good returns the result of a check that found no problem.
+func Good(check, format string, args ...any) Result {
+	return Result{Check: check, Status: OK, Found: fmt.Sprintf(format, args...), Guide: Guides[check]}
+}
+
+// Bad returns the result of a check that found a problem. next is what the user can do.
+func Bad(check string, s Status, found, next string) Result {
+	return Result{Check: check, Status: s, Found: found, Next: next, Guide: Guides[check]}
+}
+
+// Warn returns the result of a check that found a restriction, or that was not possible.
+func Warn(check, found, next string) Result { return Bad(check, Warning, found, next) }
+
+// Fail returns the result of a check that found a part that does not work.
+func Fail(check, found, next string) Result { return Bad(check, Failed, found, next) }
+
+// Cluster reads a cluster for the checks.
+type Cluster struct {
+	Typed   kubernetes.Interface
+	Objects dynamic.Interface
+	// Namespace is the namespace of gpuscaler. UserNamespace is the namespace in which the user creates HPAs and ScaledObjects.
+	Namespace, UserNamespace string
+}
+
+// unread returns the result of a check that was not possible because of an error.
+func unread(check string, err error) Result {
+	return Warn(check, "not checked: "+err.Error(), "repeat the check with more permissions, or when the API server responds")
+}
+
+// findingOf returns the finding of a check of package objects, or nil.
+func findingOf(found []objects.ObjectFinding, check string) *objects.ObjectFinding {
+	for i := range found {
+		if found[i].Check == check {
+			return &found[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package installation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// task is a task of the guides with the permissions that it needs.
+type task struct {
+	name  string
+	needs []permission
+	group string // the API group without which the task is not possible in this cluster; empty: none
+}
+
+// permission is one permission. namespace is ownNamespace, userNamespace or empty for all namespaces.
+type permission struct{ verb, group, resource, namespace string }
+
+// Namespaces of a permission. They are replaced by those of the Cluster.
+const (
+	ownNamespace  = "gpuscaler's"
+	userNamespace = "the user's"
+)
+
+// tasks are the tasks of the guides. Their permissions are listed in config/guides/security.md.
+var tasks = []task{
+	{"install the chart", []permission{
+		{"create", "", "secrets", ownNamespace}, {"create", "", "configmaps", ownNamespace}, {"create", "apps", "deployments", ownNamespace},
+		{"create", "rbac.authorization.k8s.io", "clusterroles", ""}, {"create", "rbac.authorization.k8s.io", "clusterrolebindings", ""},
+		{"create", "admissionregistration.k8s.io", "validatingadmissionpolicies", ""},
+	}, ""},
+	{"use `gpuscaler page`", []permission{{"list", "", "pods", ownNamespace}, {"create", "", "pods/portforward", ownNamespace}}, ""},
+	{"create HPAs", []permission{{"create", "autoscaling", "horizontalpodautoscalers", userNamespace}}, ""},
+	{"use KEDA", []permission{{"create", kedaGroup, "scaledobjects", userNamespace}, {"get", "", "secrets", ownNamespace},
+		{"create", kedaGroup, "clustertriggerauthentications", ""}}, kedaGroup},
+	{"let gpuscaler override NodePools", []permission{{"patch", "karpenter.sh", "nodepools", ""}}, "karpenter.sh"},
+}
+
+// PermissionsNext is what a user can do without a permission.
+const PermissionsNext = "ask an administrator of the cluster for the permissions of the tasks that you do"
+
+// permissions reports the tasks of the guides that the user is not allowed to do. A team does not need all of them, so that a missing
+// permission is a warning. served has the API groups of the cluster; tasks for other groups are skipped.
+func (c *Cluster) permissions(ctx context.Context, served map[string][]string) Result {
+	var allowed, problems []string
+	for _, t := range tasks {
+		if t.group != "" && len(served[t.group]) == 0 {
+			continue
+		}
+		var missing []string
+		for _, p := range t.needs {
+			p.namespace = strings.NewReplacer(ownNamespace, c.Namespace, userNamespace, c.UserNamespace).Replace(p.namespace)
+			ok, err := c.allowed(ctx, p)
+			if err != nil {
+				return unread(Permissions, fmt.Errorf("ask for the permissions of this user: %w", err))
+			}
+			if !ok {
+				missing = append(missing, p.String())
+			}
+		}
+		if len(missing) > 0 {
+			problems = append(problems, fmt.Sprintf("%s (missing: %s)", t.name, strings.Join(missing, ", ")))
+		} else {
+			allowed = append(allowed, t.name)
+		}
+	}
+	if len(problems) > 0 {
+		return Warn(Permissions, "this user may not "+strings.Join(problems, "; "),
+			PermissionsNext)
+	}
+	return Good(Permissions, "this user may %s", strings.Join(allowed, ", "))
+}
+
+func (p permission) String() string {
+	text := p.verb + " " + p.resource
+	if p.group != "" {
+		text += "." + p.group
+	}
+	if p.namespace != "" {
+		text += " in " + p.namespace
+	}
+	return text
+}
+
+func (c *Cluster) allowed(ctx context.Context, p permission) (bool, error) {
+	resource, subresource, _ := strings.Cut(p.resource, "/")
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource, Namespace: p.namespace,
+		},
+	}}
+	answer, err := c.Typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}
