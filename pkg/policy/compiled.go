@@ -35,10 +35,10 @@ import (
 // version of the document is a new value.
 type Compiled struct {
 	Workload scaling.Workload
-	Sources  []Source // parallel to Workload.Policy.Signals
+	Sources  []Source // the source of each of Workload.Policy.Signals, in the same order
 	Team     string   // the team of the PlatformConfig that the namespace belongs to; empty if there is none
 
-	OwnMode scaling.Mode // the mode of the policy alone, before the PlatformConfig's mode
+	OwnMode scaling.Mode // the mode in the policy, before the PlatformConfig's mode is applied
 }
 
 // SourceType is how a signal is read. Its values are those of the field `type` of a signal.

@@ -8,7 +8,7 @@ import (
 type Exporter struct {
 	Type      SourceType
 	Namespace string
-	PodLabels map[string]string // all of these labels; empty if every pod of the namespace is selected
+	PodLabels map[string]string // the pods have all of these labels; empty: every pod of the namespace is selected
 }
 
 // ExporterNamespaces returns the namespaces in which exporters of a type are declared.

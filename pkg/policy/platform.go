@@ -20,11 +20,11 @@ type Platform struct {
 	Teams         []Team
 	Groups        []Group
 	Prices        spec.Prices
-	Origin        string // "platform.yaml@3f1c"; empty without a PlatformConfig
-	Unreadable    bool   // a PlatformConfig exists and was never valid, so it is unknown what it allows
+	Origin        string // the document and its version, "platform.yaml@3f1c"; empty without a PlatformConfig
+	Unreadable    bool   // a PlatformConfig exists but no version of it was valid, so its bounds and permissions are unknown
 
 	Defaults   spec.Defaults
-	NodeGroups []*capacity.Group // the compiled capacity groups for the decisions about nodes, parallel to Groups
+	NodeGroups []*capacity.Group // the compiled capacity groups for the decisions about nodes, in the order of Groups
 }
 
 // Bounds limits the replicas of policies. Max 0 means no maximum, so the zero value limits nothing.
@@ -69,26 +69,26 @@ type DataSource struct {
 	Default    bool
 	Namespaces []string // namespaces whose policies may use it; empty means all
 	Interval   time.Duration
-	Timeout    time.Duration // at most Interval
+	Timeout    time.Duration // never longer than Interval
 	MaxBytes   int64
 	MaxSeries  int
 
 	Address        string            // prometheus: URL; redis: host:port
-	Matchers       map[string]string // prometheus: already part of every Query and Source.Query
+	Matchers       map[string]string // prometheus: matchers that every Query and Source.Query already contains
 	NamespaceLabel string            // prometheus: label in which a scrape stores the namespace of the scraped pod
 	PodLabel       string            // prometheus: label in which a scrape stores the name of the scraped pod
 	Exporters      []Exporter        // prometheus: pods whose labels may name other pods
-	HTTP           *spec.HTTP        // prometheus, scrape; nil means no authentication and default TLS
-	SigV4          *spec.SigV4       // prometheus
+	HTTP           *spec.HTTP        // prometheus, scrape: HTTP settings; nil means no authentication and default TLS
+	SigV4          *spec.SigV4       // prometheus: request signing for Amazon Managed Service for Prometheus
 
-	Username, PasswordFile string // redis
+	Username, PasswordFile string // redis: name of the user, and file with the password
 	Database               int
 	TLS                    *spec.TLS
 
-	Profile      SourceType // scrape
+	Profile      SourceType // scrape: the model server or exporter whose metrics the pods serve
 	Scheme, Path string
-	Port         int               // 0 means the port of the profile
-	PodLabels    map[string]string // empty means the workload's own pods
+	Port         int               // scrape: 0 means the port of the profile
+	PodLabels    map[string]string // scrape: labels of the pods to read; empty means the workload's own pods
 	PodsIn       string
 }
 
@@ -106,7 +106,7 @@ func (d *DataSource) Serves(t SourceType) bool {
 // Query is a PromQL query of the PlatformConfig. Its result has one series for each workload.
 type Query struct {
 	Name, Source                  string
-	PromQL                        string // with the matchers of the data source
+	PromQL                        string // the query, with the matchers of the data source added
 	WorkloadLabel, NamespaceLabel string
 	ExistsAtZero                  bool
 }
@@ -115,13 +115,13 @@ type Query struct {
 type Group struct {
 	spec.Group
 	Mode    scaling.Mode
-	Windows []GroupWindow // parallel to the Schedules of spec.Group
+	Windows []GroupWindow // the compiled windows of spec.Group.Schedules, in the same order
 }
 
 // GroupWindow is a time window in which gpuscaler overrides fields of the group's NodePools.
 type GroupWindow struct {
 	Window     calendar.Window
-	NodePools  []string // capacity types; all of the group if none was written
+	NodePools  []string // capacity types of the NodePools; all types of the group if the document names none
 	Limits     map[string]int64
 	Weight     *int32
 	Disruption spec.Disruption
@@ -169,7 +169,7 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 			return d
 		}
 		if only != nil {
-			only = &DataSource{} // two data sources and no default: the choice is ambiguous
+			only = &DataSource{} // two data sources without a default: the choice is ambiguous, so the result is nil
 			continue
 		}
 		only = d

@@ -9,11 +9,12 @@ import (
 
 // Problem is one defect of a text that a user wrote: its place, the found value and what is allowed.
 type Problem struct {
-	File     string `json:"file,omitempty"`     // the path given to Load, or the object: "ScaledObject team-chat/llama-chat"
-	Line     int    `json:"line,omitempty"`     // 1-based; 0 if the text has no lines, for example a missing file
-	Column   int    `json:"column,omitempty"`   // 1-based
-	Document string `json:"document,omitempty"` // "ScalingPolicy team-chat/llama-chat"; empty if the document has no name
-	Field    string `json:"field,omitempty"`    // "spec.signals[2].target"
+	// path of the file, as it was given to Load, or the object: "ScaledObject team-chat/llama-chat"
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`     // number of the line from 1; 0 if the text has no lines, for example because a file is missing
+	Column   int    `json:"column,omitempty"`   // number of the column from 1
+	Document string `json:"document,omitempty"` // kind and name: "ScalingPolicy team-chat/llama-chat"; empty if the document has no name
+	Field    string `json:"field,omitempty"`    // path of the field: "spec.signals[2].target"
 	Found    string `json:"found,omitempty"`
 	Allowed  string `json:"allowed,omitempty"`
 	Message  string `json:"message"`

@@ -9,7 +9,7 @@ import (
 
 // maxPercent, maxSeconds and maxCount are the greatest plausible values of a reading by its unit. A reading above its limit is invalid.
 const (
-	maxPercent = 10        // 1000%, for sources that add up several devices; a query that returns 91 for 91% is over it
+	maxPercent = 10        // 1000%, because some sources add up several devices; a query that returns 91 for 91% exceeds this value
 	maxSeconds = 7 * 86400 // no request waits for a week
 	maxCount   = 1e12
 )

@@ -39,7 +39,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 		if d == nil {
 			return nil, scaling.CauseUnreachable
 		}
-		if !d.Allows(namespace) { // package policy checks it too; two checks protect a tenant's data
+		if !d.Allows(namespace) { // package policy checks this too; a second check protects the data of tenants
 			return nil, scaling.CauseForbidden
 		}
 		return d, scaling.CauseNone
@@ -99,7 +99,7 @@ func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bo
 
 func (p *plan) classifyQuery(key groupKey, c *candidate) groupKey {
 	s := c.request.Source
-	if s.QueryName == "" { // a tenant's own selector
+	if s.QueryName == "" { // the selector is a tenant's own
 		parsed := p.parseSelector(s.Query)
 		if c.shape = parsed.shape; c.shape != nil {
 			c.request.LabelValues = parsed.values

@@ -24,7 +24,7 @@ func (p *Poller) Idle(w *scaling.Workload, pod string, now time.Time) bool {
 	for i := range signals {
 		pods, at, ok := signals[i].Latest()
 		if !ok {
-			continue // not a signal of pods
+			continue // this signal is not measured per pod
 		}
 		if !slices.Contains(pods, pod) || i >= len(w.Policy.Signals) || now.Sub(at) > w.Policy.Signals[i].MaxAge {
 			return false

@@ -18,9 +18,9 @@ type groupKey struct {
 	source                        string
 	kind                          pollKind
 	profile                       policy.SourceType
-	metric                        string // of latencies
+	metric                        string // metric of a latency signal
 	window                        time.Duration
-	query                         string // or the text of a shape
+	query                         string // the query of the platform team, or the text of a shape
 	namespaceLabel, workloadLabel string
 }
 
@@ -28,10 +28,10 @@ type groupKey struct {
 type group struct {
 	key      groupKey
 	source   policy.DataSource
-	first    *policy.Source   // of the first request; the fields that the key has are the same for all requests
-	shape    *promquery.Shape // of selectors
+	first    *policy.Source   // source of the first request; the fields that are part of the key are the same in all requests
+	shape    *promquery.Shape // the shape, for a group of selectors
 	requests []source.Request
-	slots    []slot // parallel to requests
+	slots    []slot // one slot for each request, in the same order
 
 	// namespace is set if all requests of the group are from this namespace and other namespaces use the same data source. Otherwise it is
 	// empty. pollQueue uses it.
@@ -41,7 +41,7 @@ type group struct {
 // slot is where the reading of one signal is stored.
 type slot struct {
 	entry *entry
-	index int // of the signal
+	index int // index of the signal in the policy
 }
 
 // sameSource reports whether g and o have the same configuration of their data source. If so, a runner of g can poll o without a restart.
@@ -61,14 +61,14 @@ type plan struct {
 	entries   entries
 	groups    map[groupKey]*group
 	origins   map[scaling.Key]*origin
-	selectors map[string]selector // by query
+	selectors map[string]selector // parsed selectors; key: query
 
-	violations map[LimitViolation]bool // of the quotas
+	violations map[LimitViolation]bool // violations of quotas
 
 	// The fields below are used only while newPlan builds the plan.
 	quota         Quota
 	used          map[quotaKey]*usage
-	unmoved       map[string]bool // data sources that read from the same place as in the last plan
+	unmoved       map[string]bool // names of the data sources that read from the same server as in the last plan
 	lastSelectors map[string]selector
 }
 
@@ -130,7 +130,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 		o.sources, causes[i] = append(o.sources, d), cause
 	}
 	if last != nil && p.unchanged(o, last) {
-		o.entry = last.entry // the same version, which a tick may be reading
+		o.entry = last.entry // keeps the entry of the same version, because a tick may be reading it
 	} else {
 		o.entry = &entry{key: key, policy: c.Workload.Policy, readings: make([]scaling.Reading, len(c.Sources))}
 		for i := range c.Sources {
@@ -143,7 +143,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 		s := candidate{slot: slot{o.entry, i}, request: source.Request{
 			Workload: &c.Workload, Signal: &c.Workload.Policy.Signals[i], Source: &c.Sources[i],
 		}}
-		if c.Workload.Group != "" { // only capacity groups ask for idle pods
+		if c.Workload.Group != "" { // only capacity groups use the information about idle pods
 			s.request.Idle = o.entry.idlePods(i)
 		}
 		if d == nil {

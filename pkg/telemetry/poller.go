@@ -68,7 +68,7 @@ import (
 
 // Options are the dependencies of a Poller. Every field may be zero: the signals that need it are then unreachable.
 type Options struct {
-	Pods      engine.Pods // pods of a workload
+	Pods      engine.Pods // returns the pods of a workload
 	Exporters pods.Exporters
 	Nodes     pods.Nodes // nil: no node is known to share its GPUs
 	Triggers  external.Triggers
@@ -86,7 +86,7 @@ type Options struct {
 	// LoopbackPods permits pods with a loopback address, for a cluster that runs on one machine. In any other cluster a loopback address
 	// would be the address of gpuscaler's own pod.
 	LoopbackPods bool
-	Quota        Quota // of each namespace at each Prometheus data source
+	Quota        Quota // limits of each namespace at each Prometheus data source
 	// Transport answers the requests to Prometheus servers instead of the network. nil: the network. A simulation sets it.
 	Transport  http.RoundTripper
 	Registerer prometheus.Registerer
@@ -143,7 +143,7 @@ func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platf
 	p.mu.Unlock()
 	select {
 	case p.changed <- struct{}{}:
-	default: // Run has not handled the last change yet, and handles both together
+	default: // a notification is already in the channel, so Run handles both changes together
 	}
 }
 

@@ -19,10 +19,10 @@ const (
 // of another. A poll that several namespaces share has the namespace "".
 type pollQueue struct {
 	mu      sync.Mutex
-	running map[string]int // by namespace
+	running map[string]int // number of running polls; key: namespace
 	total   int
-	waiting map[string][]chan struct{} // by namespace; first in, first out
-	order   []string                   // namespaces with polls that wait; the first one waits longest
+	waiting map[string][]chan struct{} // waiting polls of each namespace, oldest first
+	order   []string                   // namespaces with waiting polls; the namespace whose turn is next is first
 }
 
 func newPollQueue() *pollQueue {
@@ -43,7 +43,7 @@ func (q *pollQueue) acquire(ctx context.Context, namespace string) (release func
 	case <-admitted:
 	case <-ctx.Done():
 		if !q.remove(namespace, admitted) {
-			q.release(namespace) // it was admitted meanwhile
+			q.release(namespace) // the poll was admitted at the same time as ctx ended
 		}
 		return nil, ctx.Err()
 	}

@@ -17,8 +17,8 @@ type latestReadings struct {
 // name.
 type entries struct {
 	byPolicy map[*scaling.Policy]*entry
-	byKey    map[scaling.Key]*entry     // of further workloads that share a compiled policy
-	replaced map[*scaling.Policy]*entry // of earlier versions, which a tick in progress may still read
+	byKey    map[scaling.Key]*entry     // entries of further workloads that share a compiled policy with another workload
+	replaced map[*scaling.Policy]*entry // entries of earlier versions, which a tick in progress may still read
 }
 
 func newEntries(n int) entries {
@@ -56,8 +56,8 @@ type entry struct {
 	policy *scaling.Policy
 
 	mu       sync.Mutex
-	readings []scaling.Reading // parallel to the signals of the policy
-	idle     []source.IdlePods // parallel to the signals; nil for a workload without a capacity group
+	readings []scaling.Reading // one for each signal of the policy, in the same order
+	idle     []source.IdlePods // one for each signal, in the same order; nil for a workload without a capacity group
 }
 
 // neverRead is the reading of a signal before its first poll.

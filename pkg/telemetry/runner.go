@@ -22,8 +22,8 @@ const (
 	// noPodsInterval is the interval of polls while no workload of a group has pods. It is short so that new pods are read soon. It causes
 	// no load, because such a poll sends no request.
 	noPodsInterval = 2 * time.Second
-	// keptReadings is the greatest number of signals of a group for which a runner reuses the memory of its readings. For larger groups it
-	// frees the memory after each poll, because it is as large as the stored readings and costs little to allocate every 15 s.
+	// keptReadings is the greatest number of signals of a group for which a runner reuses its temporary list of readings. A longer list is
+	// freed after each poll: it uses as much memory as the stored readings, and allocating it every 15 s costs little.
 	keptReadings = 1024
 	// standbyInterval is how often a standby checks whether it has become the leader. The check sends no request.
 	standbyInterval = 250 * time.Millisecond
@@ -40,7 +40,7 @@ type runner struct {
 
 	fetcher source.Fetcher
 	out     []scaling.Reading
-	noPods  time.Time // when a poll without pods was recorded last; zero: the last poll had pods
+	noPods  time.Time // time of the last recorded poll without pods; zero: the last poll had pods
 
 	mu     sync.Mutex
 	status pollStatus
@@ -50,7 +50,7 @@ type runner struct {
 type pollResult struct {
 	readings []scaling.Reading
 	bytes    int64
-	err      error // of the whole poll
+	err      error // error that affects the whole poll
 	received time.Time
 	took     time.Duration
 }
@@ -152,7 +152,7 @@ func (r *runner) poll(ctx context.Context) {
 	g := r.group.Load()
 	release, err := r.poller.sources.acquire(ctx, g)
 	if err != nil {
-		return // stopped while it waited for its turn
+		return // the runner was stopped while the poll waited in the queue
 	}
 	defer release()
 	started := now()
@@ -163,7 +163,7 @@ func (r *runner) poll(ctx context.Context) {
 	received := now()
 	if errors.Is(err, source.ErrNoPods) {
 		if received.Sub(r.noPods) < g.interval() {
-			return // already recorded in this interval
+			return // a poll without pods was already recorded in this interval
 		}
 		r.noPods, err = received, nil
 	} else {
@@ -234,7 +234,7 @@ func (r *runner) report(g *group, p *pollResult) {
 	r.mu.Lock()
 	last := r.status
 	if p.err != nil {
-		s.Error, s.Untimed = p.err.Error(), last.Untimed // a failed poll has no sample times
+		s.Error, s.Untimed = p.err.Error(), last.Untimed // a failed poll has no sample times, so the previous number is kept
 	}
 	r.status = s
 	r.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 const (
 	defaultMaxBytes  = 32 << 20
 	defaultMaxSeries = 50_000
-	maxLabelBytes    = 16 << 10 // of one series
+	maxLabelBytes    = 16 << 10 // maximum bytes of the labels of one series
 )
 
 // dataSources contains what all polls of one data source share: its HTTP client, its clock and its queue of polls.
@@ -36,9 +36,9 @@ type dataSources struct {
 
 type dataSource struct {
 	spec  policy.DataSource
-	over  http.RoundTripper // instead of the network; nil: the network
+	over  http.RoundTripper // replaces the network in a simulation; nil: the network is used
 	queue *pollQueue
-	clock fetch.Clock // of a Prometheus server
+	clock fetch.Clock // clock of a Prometheus server
 
 	mu   sync.Mutex
 	http *fetch.Client

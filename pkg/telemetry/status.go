@@ -10,15 +10,15 @@ import (
 type pollStatus struct {
 	Source  string // name of the data source in the PlatformConfig; empty for an implicit one
 	Poll    string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
-	Name    string // of the query, or the engine and its latency
-	Signals int    // that the poll serves
-	Known   int    // signals with a reading
-	Untimed int    // signals whose samples have no usable time
+	Name    string // name of the query, or the engine and its latency
+	Signals int    // number of signals that the poll serves
+	Known   int    // number of signals with a reading
+	Untimed int    // number of signals whose samples have no usable time
 	At      time.Time
 	Took    time.Duration
-	Skew    time.Duration // how far the source's clock is ahead of ours; 0 for less than two seconds and where it is not known
-	Cause   scaling.Cause // of the failure of the whole poll
-	Error   string        // of that failure
+	Skew    time.Duration // how far the source's clock is ahead of this clock; 0 if the difference is less than two seconds or not known
+	Cause   scaling.Cause // cause of the failure of the whole poll
+	Error   string        // text of that failure
 
-	Violations []LimitViolation // namespaces whose part of the answer exceeds a limit
+	Violations []LimitViolation // namespaces whose part of the response exceeds a limit
 }

@@ -15,11 +15,11 @@ import (
 type LimitViolation struct {
 	Source    string // name of the data source in the PlatformConfig
 	Poll      string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
-	Name      string // of the query, or the engine and its latency
+	Name      string // name of the query, or the engine and its latency
 	Namespace string
 	Outside   bool // the namespace has no policy that uses the query
 	Limit     promquery.Limit
-	Bound     int // of the limits of a Quota
+	Bound     int // the exceeded limit, for the limits of a Quota
 }
 
 // String returns a message for the user: which namespace exceeds which limit, the consequence, and what to change.
@@ -93,7 +93,7 @@ var violationDesc = prometheus.NewDesc("gpuscaler_source_namespace_limited",
 func (c violationCollector) Describe(out chan<- *prometheus.Desc) { out <- violationDesc }
 
 func (c violationCollector) Collect(out chan<- prometheus.Metric) {
-	seen := map[[4]string]bool{} // two latencies of one engine are one series
+	seen := map[[4]string]bool{} // two latencies of one engine have the same labels, and so they are one series
 	for _, v := range c.poller.LimitViolations() {
 		values := [4]string{v.Source, v.Poll, v.Namespace, string(v.Limit)}
 		if !seen[values] {

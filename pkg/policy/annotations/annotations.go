@@ -21,12 +21,12 @@ const (
 	Policy        = Prefix + "policy"                  // name of the policy: one of a file, which the annotations extend, or a new one
 	Spec          = Prefix + "spec"                    // the same YAML as the spec of a file
 	Mode          = Prefix + "mode"                    // auto, advisory or hold
-	CapacityGroup = Prefix + "capacity-group"          // capacityGroup
+	CapacityGroup = Prefix + "capacity-group"          // name of the capacityGroup
 	Objective     = Prefix + "objective"               // objective: "wait=10s percentile=99"
 	GPUTarget     = Prefix + "gpu-utilization-target"  // target of a dcgm signal named gpu
 	QueueSource   = Prefix + "queue-source"            // source of a signal named queue
 	QueueTarget   = Prefix + "queue-depth-per-replica" // target of the signal named queue
-	Schedule      = Prefix + "schedule"                // schedules, one a line
+	Schedule      = Prefix + "schedule"                // schedules, one per line
 	ManageKEDA    = Prefix + "manage-keda"             // the annotations of KEDA that gpuscaler may write: activation, hold
 )
 
@@ -46,8 +46,8 @@ func CarriesPolicy(values map[string]string) bool { return FromAnnotations(value
 
 // Layer contains the fields of a policy from one source: the annotations of an object, or the metadata of its KEDA trigger.
 type Layer struct {
-	Values map[string]string       // by annotation key
-	Field  func(key string) string // returns the place of a key, for problems
+	Values map[string]string       // key: annotation key
+	Field  func(key string) string // returns Problem.Field for a key
 }
 
 // FromAnnotations returns the layer of an object's annotations.

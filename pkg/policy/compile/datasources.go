@@ -31,7 +31,7 @@ func (c *platformCompiler) dataSources() {
 		s := &c.spec.DataSources[i]
 		p := decode.Spec.Key("dataSources").At(i)
 		if dataSourceFields[policy.DataSourceType(s.Type)] == nil {
-			continue // the decoder has reported it
+			continue // the decoder has already reported the unknown type
 		}
 		c.onlyFieldsOf(s, p)
 		if kind := s.Type + "/" + s.Profile; s.Default && defaults[kind] {

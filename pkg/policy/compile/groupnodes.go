@@ -17,7 +17,7 @@ var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-dema
 // overrides, and Karpenter uses the owner's values in the NodePools.
 func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	if group.Resource == "" || len(group.NodePools) == 0 {
-		return // reported above
+		return // the problems were already reported
 	}
 	kinds := slices.Sorted(maps.Keys(group.NodePools))
 	out := capacity.Group{

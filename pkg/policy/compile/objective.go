@@ -81,7 +81,7 @@ func (c *compiler) objective() {
 var measures = map[string]scaling.Measure{"arrivals": scaling.MeasureArrivals, "queued": scaling.MeasureQueued,
 	"inFlight": scaling.MeasureInFlight, "served": scaling.MeasureServed, "busy": scaling.MeasureBusy, "latency": scaling.MeasureLatency}
 
-// latencyOf is the metric of model servers that measures the time of an objective.
+// latencyOf contains the metric of model servers that measures the time of each kind of objective.
 var latencyOf = map[objective.Kind]string{objective.Wait: "queueTime", objective.TimeToFirstToken: "timeToFirstToken",
 	objective.InterTokenLatency: "interTokenLatency"}
 
@@ -107,7 +107,7 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 		signal.Measures = scaling.MeasureQueued
 	case isRate && c.existsAtZero(*source):
 		signal.Measures = scaling.MeasureArrivals
-	case isRate: // the pods of the workload count what they have served
+	case isRate: // the pods of the workload count the work that they have served
 		signal.Measures = scaling.MeasureServed
 	}
 	if isRate && (signal.Measures == scaling.MeasureArrivals || signal.Measures == scaling.MeasureServed) {
@@ -115,8 +115,8 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 	}
 }
 
-// measuredLatency makes a latency evidence if it is the time that the objective limits, at its percentile. A mean, or another percentile,
-// does not show whether the objective is met.
+// measuredLatency uses a latency as evidence if it is the time that the objective limits, at the percentile of the objective. A mean, or
+// another percentile, does not show whether the objective is met.
 func (c *compiler) measuredLatency(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if latencyOf[c.policy.Objective.Kind] != metric.Name || !metric.Histogram {
 		return
@@ -198,8 +198,8 @@ func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	return names
 }
 
-// checkEvidence checks that the signals show enough for the objective: how much work arrives or waits, and what else its kind needs. It
-// rejects a second signal for what only one can measure.
+// checkEvidence checks that the signals are sufficient evidence for the objective: how much work arrives or waits, and what else this kind
+// of objective needs. It rejects a second signal for a measure that only one signal can have.
 func (c *compiler) checkEvidence() {
 	o := c.policy.Objective
 	if o == nil || len(c.policy.Signals) < len(c.Spec.Signals) || c.waits {

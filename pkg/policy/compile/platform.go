@@ -26,7 +26,7 @@ const (
 	// 0.5 s until the poll, 1 s until the tick, and 0.25 s until the target is pushed to KEDA.
 	shortestInterval = 500 * time.Millisecond
 	defaultTimeout   = 10 * time.Second
-	defaultMaxBytes  = 32 << 20 // 10,000 series of 300 bytes are 3 MiB
+	defaultMaxBytes  = 32 << 20 // enough for 10,000 series of 300 bytes, which are 3 MiB
 	defaultMaxSeries = 50_000
 )
 
@@ -149,7 +149,7 @@ func (c *platformCompiler) promQL(s spec.Query, p *decode.Path, d *policy.DataSo
 		}
 	}
 	if s.Query == "" {
-		return // the decoder has reported a missing query
+		return // the decoder has already reported a missing query
 	}
 	expr, err := promql.Parse(s.Query)
 	if err != nil {

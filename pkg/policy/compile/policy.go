@@ -40,8 +40,8 @@ type compiler struct {
 	low, high  int32 // minReplicas and maxReplicas before the bounds of the PlatformConfig
 	policy     *scaling.Policy
 	sources    []policy.Source
-	waits      bool  // something is missing that an unreadable PlatformConfig may declare
-	scheduleAt []int // index in the spec of each compiled schedule
+	waits      bool  // the policy refers to something that is missing and that an unreadable PlatformConfig may declare
+	scheduleAt []int // for each compiled schedule, its index in the spec
 }
 
 // Object contains the facts about the ScaledObject or HPA that carries a policy in its annotations.
@@ -154,7 +154,7 @@ func (c *compiler) bounds() {
 	}
 	c.low, c.high = low, high
 	if low > high || high == 0 || c.Spec.MinReplicas == nil && c.FollowsFromDecoding(pLow.String()) {
-		c.low, c.high = 0, policy.ReplicaLimit // reported above: the schedules are not checked against it
+		c.low, c.high = 0, policy.ReplicaLimit // the problem was already reported; with these bounds, the schedules cause no further problem
 	}
 	low = min(low, high)
 	bounds := c.Platform.BoundsFor(c.Key.Namespace)

@@ -57,7 +57,7 @@ func (c *compiler) signals() {
 		}
 		names[formula.Identifier(s.Name)] = true
 		if !slices.Contains(spec.SignalTypes(), s.Type) {
-			continue // the decoder has reported it
+			continue // the decoder has already reported the problem
 		}
 		signal, source := c.signal(s, at)
 		c.policy.Signals = append(c.policy.Signals, signal)
@@ -131,7 +131,8 @@ func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	}
 	c.Reject(p.Key("metric"), "is not a metric of type "+s.Type+wording.DidYouMean(s.Metric, names), wording.List(names))
 	if s.Target != nil {
-		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit} // the target is not checked against the unit of another metric
+		// with the unit of the target, so that the target is not checked against the unit of another metric
+		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit}
 	}
 	return known[0]
 }

@@ -13,7 +13,7 @@ import (
 type Collector struct {
 	File       string
 	LineOffset int    // number of lines of the file before the text
-	Document   string // "ScalingPolicy team-chat/llama-chat"; empty until it is known
+	Document   string // kind and name: "ScalingPolicy team-chat/llama-chat"; empty until they are known
 	Root       *yaml.Node
 	// Origins is used for a policy that is composed from annotations. It maps the path of a part of the policy, such as "spec.signals[1]",
 	// to the annotation that contains the part. An entry also applies to all fields below the path.
@@ -24,8 +24,8 @@ type Collector struct {
 
 // Origin is the place where a part of a policy was written.
 type Origin struct {
-	Field string     // "metadata.annotations[gpuscaler.io/queue-source]"
-	Text  string     // the whole value of an annotation that is not YAML
+	Field string     // the field, for example "metadata.annotations[gpuscaler.io/queue-source]"
+	Text  string     // the whole value, if the annotation does not contain YAML
 	Root  *yaml.Node // the YAML of the part, if the annotation contains YAML
 }
 

@@ -44,16 +44,16 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 		return
 	}
 	for n.Kind == yaml.AliasNode {
-		n = n.Alias // a cyclic alias ends here, because no type contains itself
+		n = n.Alias // no endless loop: the types are not recursive, so a cyclic alias ends
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // as in Kubernetes, a field without a value is an omitted field
+		return // as in Kubernetes, a field without a value is treated like an omitted field
 	}
 	if v.Kind() == reflect.Pointer {
 		before := len(d.Problems)
 		v.Set(reflect.New(v.Type().Elem()))
 		if d.value(n, v.Elem(), p); len(d.Problems) > before && v.Type().Elem().Kind() != reflect.Struct {
-			v.SetZero() // a value that cannot be decoded must not become zero
+			v.SetZero() // the field has no value after a problem; it must not keep a part of one
 		}
 		return
 	}

@@ -10,7 +10,7 @@ import (
 type Path struct {
 	up    *Path
 	name  string
-	index int // if name is empty
+	index int // index in a list, if name is empty
 }
 
 // Root is the path of the whole document, and Spec that of its spec.

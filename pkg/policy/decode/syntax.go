@@ -30,7 +30,7 @@ func (d *Collector) syntaxError(text []byte, err error) {
 	if n := readable(lines); n < len(lines) {
 		problem.Line = d.LineOffset + n + 1
 		line := strings.TrimRight(string(lines[n]), "\r\n")
-		begin, _, _ := strings.Cut(line, ":") // the rest may be a secret
+		begin, _, _ := strings.Cut(line, ":") // only the key is used, because the rest of the line may be a secret
 		problem.Found, problem.Allowed = wording.Quote(begin), advice(message, line, lines[:n])
 	}
 	problem.Message = "is not YAML: " + message
@@ -110,7 +110,7 @@ func (s *bracketScan) next(c byte) (ok bool) {
 	case c == '#' && strings.IndexByte(" \t\n", s.before) >= 0, (c == '"' || c == '\'') && begins:
 		s.quoted = c
 	case (c == '[' || c == '{') && (begins || len(s.ends) > 0):
-		s.ends = append(s.ends, c+2) // in ASCII the closing bracket is two after the opening one
+		s.ends = append(s.ends, c+2) // in ASCII, the code of the closing bracket is that of the opening one plus 2
 		ok = len(s.ends) <= maxDepth
 	case (c == ']' || c == '}') && len(s.ends) > 0:
 		ok = s.ends[len(s.ends)-1] == c

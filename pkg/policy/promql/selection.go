@@ -19,10 +19,10 @@ type Selection struct {
 	Aggregate                 string // sum, avg, max or min
 	Rate                      time.Duration
 	Latency                   bool
-	Quantile                  float64 // 0 means the mean
+	Quantile                  float64 // quantile of a histogram; 0 means the mean
 	Window                    time.Duration
 	NamespaceLabel, Namespace string
-	Matchers                  map[string]string // of the data source
+	Matchers                  map[string]string // matchers of the data source
 }
 
 // Build returns the query as PromQL. It builds a syntax tree and prints it, so that no value is interpreted as PromQL.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // the controller's image has no zone files, and those of a laptop may be years old
+	_ "time/tzdata" // embeds the time zones, because the controller's image has no zone files, and those of a laptop may be years old
 
 	"github.com/robfig/cron/v3"
 

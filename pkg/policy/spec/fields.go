@@ -15,7 +15,7 @@ type Field struct {
 	Doc      string
 	Enum     []string
 	Required bool
-	Default  string // the default, as the reference shows it
+	Default  string // the default value as text for the reference
 }
 
 // Fields are the fields of a struct.
@@ -25,7 +25,7 @@ type Fields struct {
 	ByName map[string]Field
 }
 
-var tables sync.Map // reflect.Type -> *Fields
+var tables sync.Map // cache; key: reflect.Type, value: *Fields
 
 // FieldsOf returns the fields of a struct type. It caches them.
 func FieldsOf(t reflect.Type) *Fields {

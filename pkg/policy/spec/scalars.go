@@ -77,7 +77,7 @@ func (d Duration) String() string {
 // depends on the metric and is determined when the signal is compiled.
 type Amount struct {
 	Text  string
-	Value float64 // 80% is 80 with Percent, 500ms is 0.5 with Seconds
+	Value float64 // the value without its unit: 80 for 80% (Percent), 0.5 for 500ms (Seconds)
 	Unit  scaling.Unit
 }
 

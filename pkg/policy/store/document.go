@@ -28,10 +28,10 @@ type document struct {
 	policySpec   *spec.Policy   // of a ScalingPolicy
 	platformSpec *spec.Platform // of a PlatformConfig
 	from         string         // cached result of origin
-	path         *Path          // the path that contains its file
-	excluded     bool           // it is not accepted from its path
-	state        State          // as of the last load
-	since        time.Time      // start of state
+	path         *Path          // the path from which the file was loaded
+	excluded     bool           // its path does not accept documents of this kind or namespace
+	state        State          // state after the last load
+	since        time.Time      // time at which the state began
 }
 
 // origin returns the name and version of the document: chat.yaml@3f1c.

@@ -19,11 +19,11 @@ const maxFile = 16 << 20
 
 // file is the content of a file.
 type file struct {
-	path *Path  // the path that contains it; nil accepts every document
-	name string // the path given to Load, with the name in a directory
+	path *Path  // the path from which it was read; nil accepts every document
+	name string // the path that was given to Load; for a directory followed by the name of the file
 	text []byte
 	hash [sha256.Size]byte
-	err  error // why it could not be read; its documents stay in force
+	err  error // why the file could not be read; its documents then stay in force
 }
 
 // readAll reads files, and directories without their subdirectories. If a path cannot be read, the result contains a file with the error.
@@ -61,7 +61,7 @@ func readDirectory(dir string) (files []file) {
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
-			continue // ..data, swap files of editors, README.md
+			continue // files such as ..data, swap files of editors, and README.md
 		}
 		if info, err := os.Stat(filepath.Join(real, name)); err == nil && info.IsDir() {
 			continue
@@ -80,7 +80,7 @@ func readFile(path, name string) file {
 	}
 	defer opened.Close()
 	if info, err := opened.Stat(); err == nil && !info.Mode().IsRegular() {
-		f.err = fmt.Errorf("%s: not a regular file", name) // a pipe would block the load
+		f.err = fmt.Errorf("%s: not a regular file", name) // reading a pipe would block the load
 		return f
 	}
 	f.text, f.err = io.ReadAll(io.LimitReader(opened, maxFile+1))

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// loadedFile is a file as it was read last.
+// loadedFile is a file in the version that was read last.
 type loadedFile struct {
 	file
 	docs       []*document
-	incomplete bool // the file cannot be read, or has a document whose name cannot be read: a missing document may still exist
+	incomplete bool // the file cannot be read, or contains a document without a readable name: a missing document may still exist
 }
 
 // Load reads files and directories and puts their valid documents into force. These rules apply:
@@ -95,7 +95,7 @@ func read(f file, old *loadedFile) *loadedFile {
 		out.docs = append(out.docs, d)
 		out.incomplete = out.incomplete || d.id() == ""
 	}
-	out.text = nil // each document has its own text
+	out.text = nil // the text of the file is not needed any more, because each document has its own text
 	return out
 }
 
@@ -234,7 +234,7 @@ func (s *Store) statusOf(d *document) Status {
 	}
 	others := h != nil && h.doc != nil && h.doc != d
 	if d.id() == "" || others || s.status[d.Document].File != "" {
-		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // no name, or the name of another document
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or the same name as another document
 	}
 	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
 		return st

@@ -42,13 +42,13 @@ func (o *Object) key() objectKey { return objectKey{o.Kind, o.Namespace, o.Name}
 type object struct {
 	Object
 	problems []policy.Problem
-	compiled *policy.Compiled // the last valid version; nil for none
+	compiled *policy.Compiled // the last valid version; nil: there is none
 	platform *policy.Platform // the PlatformConfig that problems and compiled refer to
 	base     *document
-	blocked  bool // another object carries its policy, or another policy decides for its target
+	blocked  bool // another object carries the policy of the same name, or another policy decides for the scale target
 	conflict string
 	state    State
-	since    time.Time // of state
+	since    time.Time // time at which the state began
 }
 
 // SetObject adds or updates an object and compiles the policy in its annotations and trigger metadata. It returns the problems of the

@@ -19,8 +19,8 @@ const AnyNamespace = "*"
 // as a problem and has no effect. In particular, it does not replace a document with the same name from another path.
 type Path struct {
 	Name       string
-	Platform   bool     // accept a PlatformConfig
-	Namespaces []string // accept policies of these namespaces
+	Platform   bool     // a PlatformConfig is accepted
+	Namespaces []string // policies of these namespaces are accepted
 }
 
 // everything is the path of files from which every document is accepted.

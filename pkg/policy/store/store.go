@@ -21,17 +21,17 @@ type State string
 const (
 	InForce   State = "InForce"   // the document as written
 	LastValid State = "LastValid" // the last valid version, because the document was refused or cannot be read
-	Refused   State = "Refused"   // none, because the document was refused and has no valid version
+	Refused   State = "Refused"   // no version, because the document was refused and has no valid version
 )
 
 // Status is the state of one document, for a metric, a log line and a page.
 type Status struct {
-	Document string           `json:"document"` // "ScalingPolicy team-chat/llama-chat"; the file if the document has no name
+	Document string           `json:"document"` // kind and name: "ScalingPolicy team-chat/llama-chat"; the file if the document has no name
 	File     string           `json:"file"`
 	State    State            `json:"state"`
 	Hash     string           `json:"hash,omitempty"`    // first 4 digits of the text's hash, as in an Origin
 	InForce  string           `json:"inForce,omitempty"` // Origin of the version in force
-	Since    time.Time        `json:"since"`             // start of the state; zero without a clock
+	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
 	Waits    string           `json:"waits,omitempty"` // what the document waits for, if it has no problem
 }
@@ -42,7 +42,7 @@ type Report struct {
 	Notices    []policy.Problem // events of this load that are not problems of a document; each is reported once
 	Outcomes   []policy.Problem // one problem for each document that this load refuses; each is reported once
 	Changed    bool             // the policies or the PlatformConfig in force changed
-	Generation uint64           // number of changes of what is in force
+	Generation uint64           // number of times that the policies in force have changed
 }
 
 // Options configures a Store.
@@ -62,16 +62,16 @@ type Store struct {
 	prepare func([]*policy.Compiled, *policy.Platform)
 
 	mu                sync.Mutex
-	files             map[string]*loadedFile // by name
+	files             map[string]*loadedFile // key: name of the file
 	order             []string               // names of files, in the order of Load
-	policies          map[string]*entry      // by document ID
+	policies          map[string]*entry      // key: ID of the document
 	config            entry                  // the PlatformConfig
-	lastValidPlatform *policy.Platform       // its last valid version
-	platform          *policy.Platform       // in force: lastValidPlatform or its substitute; never nil
-	missing           *policy.Problem        // set if no file contains the PlatformConfig in force
+	lastValidPlatform *policy.Platform       // the last valid version of the PlatformConfig
+	platform          *policy.Platform       // the PlatformConfig in force: lastValidPlatform or a substitute for it; never nil
+	missing           *policy.Problem        // the problem that no file contains the PlatformConfig in force; nil if one does
 	holds             holder
 	objects           map[objectKey]*object
-	carriers          map[scaling.Key]objectKey // the object that carries a policy
+	carriers          map[scaling.Key]objectKey // the object that carries each policy
 	// owners has the policy that decides for each target. It is set when policies are published, and when an object claims a target that no
 	// policy decides for.
 	owners map[targetKey]string
@@ -87,7 +87,7 @@ type Store struct {
 // snapshot contains the policies in force. It is immutable and published as one pointer.
 type snapshot struct {
 	workloads  []scaling.Workload
-	compiled   []*policy.Compiled // parallel, sorted by key
+	compiled   []*policy.Compiled // in the order of the workloads, sorted by key
 	platform   *policy.Platform
 	generation uint64
 	next       chan struct{} // closed when a newer snapshot is published
@@ -118,8 +118,9 @@ func New(o Options) *Store {
 	return s
 }
 
-// Publish makes the changes of SetObject and DeleteObject visible to readers. It never waits for the lock. If a load is in progress, the
-// load publishes the changes at its end. Otherwise, if the lock is held, the next Publish does. The control loop calls it before each tick.
+// Publish makes the changes of SetObject and DeleteObject visible to readers. The control loop calls it before each tick. It never waits
+// for the lock of the store. While a load holds the lock, Publish does nothing, and the load publishes the changes at its end. While
+// another call holds the lock, the next Publish publishes the changes.
 func (s *Store) Publish() {
 	if s.dirty.Load() && s.mu.TryLock() {
 		s.publish()
@@ -130,7 +131,7 @@ func (s *Store) Publish() {
 // Current returns the workloads in force, sorted by namespace and name. The caller must not change the slice.
 func (s *Store) Current() []scaling.Workload { return s.current.Load().workloads }
 
-// Compiled returns the policies in force, parallel to Current. The caller must not change the slice.
+// Compiled returns the policies in force, in the order of Current. The caller must not change the slice.
 func (s *Store) Compiled() []*policy.Compiled { return s.current.Load().compiled }
 
 // Platform returns the PlatformConfig in force. It is never nil.

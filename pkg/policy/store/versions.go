@@ -24,11 +24,11 @@ var noPlatform = &policy.Platform{}
 
 // entry is a document with its version in force.
 type entry struct {
-	doc       *document        // as it is in its file; nil while the file cannot be read
-	lastValid *document        // the version in force; nil for none
-	compiled  *policy.Compiled // compiled from lastValid
-	platform  *policy.Platform // the PlatformConfig that compiled was compiled against
-	conflict  string           // the policy that decides for the target instead; empty if this one does
+	doc       *document        // the document in its file; nil while the file cannot be read
+	lastValid *document        // the version in force; nil: there is none
+	compiled  *policy.Compiled // result of compiling lastValid
+	platform  *policy.Platform // the PlatformConfig with which lastValid was compiled
+	conflict  string           // name of the policy that decides for the scale target instead; empty if this policy decides
 }
 
 // choosePlatform sets s.platform, the PlatformConfig in force. It is the document in the files if there is exactly one and it is valid.
@@ -85,7 +85,7 @@ func (s *Store) withoutPlatform() bool {
 func (s *Store) acceptPlatform(d *document) bool {
 	config := &s.config
 	config.doc = d
-	if config.lastValid == d && !d.Failed() { // it fails while there are two of them
+	if config.lastValid == d && !d.Failed() { // the document was already accepted; Failed is true while there are two PlatformConfigs
 		s.platform = s.lastValidPlatform
 		return true
 	}

@@ -27,14 +27,14 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(R
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
 	ticker := time.NewTicker(interval) // I/O edge: paces the polls of files
 	defer ticker.Stop()
-	var previous map[string]fileState // nil at first: the first poll finds what changed since the caller's own Load
+	var previous map[string]fileState // nil, so that the first poll detects a change since the caller's own Load
 	for known, n := "", 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		s.Publish() // a standby does not tick, and its poller must know the policies of annotated objects
+		s.Publish() // a standby has no ticks that publish, but its poller must know the policies of annotated objects
 		now := statFiles(paths)
 		if previous != nil && n%rereadEvery != 0 && same(previous, now) {
 			continue
@@ -48,7 +48,7 @@ func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report f
 	}
 }
 
-// fileState is what a poll compares of a file.
+// fileState contains the properties of a file that a poll compares.
 type fileState struct {
 	real    string // the path with symbolic links resolved
 	size    int64
@@ -69,7 +69,7 @@ func statFiles(paths []Path) map[string]fileState {
 			continue
 		}
 		add(p, info)
-		entries, _ := os.ReadDir(p) // empty for a file
+		entries, _ := os.ReadDir(p) // no entries if p is a file
 		for _, e := range entries {
 			name := filepath.Join(p, e.Name())
 			if info, err := os.Stat(name); err == nil {

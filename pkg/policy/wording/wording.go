@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxFound is the number of characters of a found value that a message contains at most, so that a pasted file does not fill the log.
+// maxFound is the maximum number of characters of a found value in a message, so that a pasted file does not fill the log.
 const maxFound = 60
 
 // Quote returns a found value in quotes, shortened to maxFound characters, without credentials of URLs.
@@ -75,7 +75,7 @@ func DidYouMean(s string, words []string) string {
 	return ""
 }
 
-// List renders words as "a, b or c".
+// List returns words as text: "a, b or c".
 func List(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

@@ -11,22 +11,22 @@ import (
 // (float64) and 2^63-16 (int64). No cluster has 10^12 waiting requests.
 const Absurd = 1e12
 
-// Quality is whether a value can be used, and if not, why. The reasons are in the order of severity, the least severe first.
+// Quality says whether a value can be used, and if not, why. The values are in the order of severity, the least severe first.
 type Quality uint8
 
 // Values of Quality.
 const (
-	Missing   Quality = iota // not served
-	Good                     // a value
+	Missing   Quality = iota // the pod does not serve the metric
+	Good                     // the value can be used
 	Blank                    // the engine's value for "unknown" (-1), NaN, an infinity, or a value that is negative or above its limit
-	Suspected                // contradicts the hardware: an activity counter that is stuck at 0
+	Suspected                // the value contradicts the hardware: for example, an activity counter that is stuck at 0
 	Untimed                  // the sample has no usable time: its age is not known
 )
 
 // Value is the value of one pod.
 type Value struct {
 	Value   float64
-	At      time.Time // of the oldest sample behind it
+	At      time.Time // time of the oldest sample from which the value is computed
 	Quality Quality
 }
 
@@ -118,7 +118,7 @@ func (c *Cell) Value(m *Metric) Value {
 	}
 	out.Value *= m.Scale
 	if m.Max > 0 {
-		out.Value = min(out.Value, m.Scale) // a fraction, of which 1 is the greatest value
+		out.Value = min(out.Value, m.Scale) // the value is a fraction, so it is at most 1
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func (p *Profile) partKey(l Labels) uint64 {
 	h.SetSeed(seed)
 	for _, name := range p.Parts {
 		h.WriteString(l.Get(name))
-		h.WriteByte(0xff) // occurs in no label value, so that ("a","") and ("","a") differ
+		h.WriteByte(0xff) // a separator that occurs in no label value, so that ("a","") and ("","a") have different hashes
 	}
 	return h.Sum64()
 }

@@ -63,7 +63,7 @@ func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 	case "_bucket":
 		upper, err := strconv.ParseFloat(s.Labels.Get("le"), 64)
 		if err != nil {
-			upper = math.NaN() // AddBucket ignores it
+			upper = math.NaN() // AddBucket ignores a bound that is NaN
 		}
 		return func(h *Histogram, v float64) { h.AddBucket(upper, v) }
 	}
@@ -73,7 +73,7 @@ func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 // Histogram returns the collected counters and the time of the oldest sample; ok is false where the pod served none of them.
 func (c *Counters) Histogram() (h Histogram, at time.Time, ok bool) {
 	h = c.histogram
-	// Some engines leave the +Inf bucket out; its count is that of the histogram.
+	// Some engines do not serve the +Inf bucket. Its count is the count of the histogram.
 	if n := len(h.Buckets); n > 0 && !math.IsInf(h.Buckets[n-1].Upper, 1) {
 		h.AddBucket(math.Inf(1), h.Count)
 	}
@@ -90,8 +90,8 @@ type Observed struct {
 }
 
 // WithoutObservations returns o with the quality of a window in which no latency was observed. If requests wait or run, the quality is
-// Suspected, because a latency of 0 would hide a blocked server. If none does, the latency is 0 and the quality is not changed. If a gauge
-// of Metric.Busy has no value, the quality is Missing.
+// Suspected, because a latency of 0 would hide a blocked server. If no request waits or runs, the latency is 0 and the quality is not
+// changed. If a gauge of Metric.Busy has no value, the quality is Missing.
 func (o Observed) WithoutObservations(m *Metric) Observed {
 	switch {
 	case o.Quality != Good || o.Gain.Count > 0:

@@ -7,7 +7,7 @@ import (
 
 // Metrics of the signal type dcgm. The value of each is a fraction from 0 to 1, averaged over the GPUs of a pod.
 const (
-	Activity       = "activity"       // SM_ACTIVE, else GR_ENGINE_ACTIVE, else GPU_UTIL/100
+	Activity       = "activity"       // SM_ACTIVE, or GR_ENGINE_ACTIVE, or GPU_UTIL/100: the first one that is served
 	Memory         = "memory"         // framebuffer used / (used + free); LLM servers allocate it at their start and do not free it
 	TensorActivity = "tensorActivity" // PROF_PIPE_TENSOR_ACTIVE
 	DRAMActivity   = "dramActivity"   // PROF_DRAM_ACTIVE
@@ -75,11 +75,11 @@ func DCGMNames(metrics ...string) []string {
 type GPUs struct{ list []gpu }
 
 type gpu struct {
-	uuid, index, instance string // instance: GPU_I_ID, "" for a whole GPU
+	uuid, index, instance string // GPU_I_ID of a MIG instance, "" for a whole GPU
 	model                 string
 	value                 [numFields]float64
-	at                    [numFields]time.Time // zero: not served
-	untimed               bool                 // a field has no usable time
+	at                    [numFields]time.Time // time of each field's sample; zero: the field is not served
+	untimed               bool                 // the sample of a field has no usable time
 }
 
 // Add adds a sample of a GPU of the pod. It ignores series that are not in fields.
@@ -221,7 +221,7 @@ const busyUtil = 20
 // read 0 after weeks of uptime although GPU_UTIL reads 99, until dcgmi runs (NVIDIA/dcgm-exporter#662).
 func (d *gpu) busyElsewhere() bool {
 	if d.instance != "" {
-		return false // both counters are of the whole GPU, which other instances use too
+		return false // both counters measure the whole GPU, which other MIG instances use too
 	}
 	if !d.at[gpuUtil].IsZero() && Check(d.value[gpuUtil], 105) == Good && d.value[gpuUtil] >= busyUtil {
 		return true
@@ -238,7 +238,7 @@ func busyWatts(model string) float64 {
 			return b.watts / 2
 		}
 	}
-	return 300 // for an unknown model: no idle GPU draws 300 W
+	return 300 // the model is unknown, but no idle GPU uses 300 W
 }
 
 // boards has the board power in watts by GPU model. name is a part of the label modelName. A longer name is before a shorter one that it

@@ -105,7 +105,7 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	rank := q * h.Buckets[n-1].Count
 	lower, under := 0.0, 0.0
 	for i, b := range h.Buckets {
-		count := max(b.Count, under) // counts that were read at different times may decrease
+		count := max(b.Count, under) // counts that were read at different times may decrease from bucket to bucket
 		if count < rank {
 			lower, under = b.Upper, count
 			continue
@@ -162,7 +162,7 @@ const maxSteps = 240
 // use.
 type Window struct {
 	last   Histogram
-	lastAt time.Time // zero: no observation yet
+	lastAt time.Time // time of the last observation; zero: there is none yet
 	steps  []step
 }
 
@@ -180,7 +180,7 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 	}
 	if !w.lastAt.IsZero() {
 		if !at.After(w.lastAt) {
-			return // the same scrape
+			return // an observation of the same scrape
 		}
 		if len(w.steps) == maxSteps {
 			w.steps = slices.Delete(w.steps, 0, 1)

@@ -12,7 +12,7 @@ type ScrapeLabels struct{ Namespace, Pod string }
 // Naming is the result of ScrapeLabels.Read: the pod that was scraped, and the pod to which the series refers if it is another one.
 type Naming struct {
 	Scraped  Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
-	Reported Owner // another pod that the page names; zero for none
+	Reported Owner // another pod that the page names as the subject of the series; the zero value if there is none
 }
 
 // scrapeNames are the label names in which scrape configurations store the scraped pod.
@@ -21,15 +21,15 @@ var scrapeNames = []struct {
 	pods      []string
 }{
 	{"namespace", []string{"pod", "pod_name"}},
-	{"kubernetes_namespace", []string{"kubernetes_pod_name", "kubernetes_pod"}}, // scrape configurations by annotation
+	{"kubernetes_namespace", []string{"kubernetes_pod_name", "kubernetes_pod"}}, // set by scrape configurations that use pod annotations
 	{"k8s_namespace_name", []string{"k8s_pod_name"}},                            // OpenTelemetry resource attributes
-	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same, unescaped
+	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same names without escaped dots
 }
 
 // reportLabels are labels that a scrape configuration does not set. If they exist, they are from the page.
 var reportLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
-	{"pod_namespace", "pod_name"}, // the DCGM exporter's --use-old-namespace
+	{"pod_namespace", "pod_name"}, // set by the DCGM exporter with its flag --use-old-namespace
 	{"exported_namespace", "exported_pod_name"},
 }
 

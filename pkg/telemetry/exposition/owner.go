@@ -6,11 +6,11 @@ type Owner struct{ Namespace, Pod string }
 // ownerLabels are the pairs of labels that may contain a pod. The first pair that exists is used.
 var ownerLabels = []struct{ namespace, pod string }{
 	{"namespace", "pod"},
-	{"kubernetes_namespace", "kubernetes_pod_name"}, // scrape configs by annotation
+	{"kubernetes_namespace", "kubernetes_pod_name"}, // set by scrape configurations that use pod annotations
 	{"kubernetes_namespace", "kubernetes_pod"},
 	{"namespace", "pod_name"},
 	{"k8s_namespace_name", "k8s_pod_name"}, // OpenTelemetry resource attributes
-	{"k8s.namespace.name", "k8s.pod.name"}, // the same, unescaped
+	{"k8s.namespace.name", "k8s.pod.name"}, // the same names without escaped dots
 	{"exported_namespace", "exported_pod"},
 }
 
@@ -18,7 +18,7 @@ var ownerLabels = []struct{ namespace, pod string }{
 // `pod` is the exporter itself, and the pod that uses the GPU is in exported_pod.
 var dcgmLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
-	{"pod_namespace", "pod_name"}, // the DCGM exporter with --use-old-namespace
+	{"pod_namespace", "pod_name"}, // set by the DCGM exporter with its flag --use-old-namespace
 	{"exported_namespace", "exported_pod_name"},
 	{"namespace", "pod"},
 	{"k8s_namespace_name", "k8s_pod_name"},

@@ -21,8 +21,8 @@ const Accept = "text/plain;version=0.0.4"
 // Limits limit the lines that Parse keeps. The caller must limit the size of the whole page.
 type Limits struct {
 	Line   int // bytes of one line
-	Series int // kept series
-	Kept   int // bytes of the kept lines together
+	Series int // number of series that are kept
+	Kept   int // bytes of all lines that are kept
 }
 
 // DefaultLimits allow more than any engine serves. Seven latencies with 25 buckets each for a few models are 1,000 series of 200 bytes. The
@@ -70,12 +70,12 @@ func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	n := 0
 	for in.Scan() {
 		line := bytes.TrimLeft(in.Bytes(), " \t")
-		if len(line) == 0 || line[0] == '{' { // a quoted UTF-8 name, which no engine uses
+		if len(line) == 0 || line[0] == '{' { // a quoted UTF-8 name, which no supported engine uses
 			continue
 		}
 		if line[0] == '#' {
 			if name := typeLine(line); name != "" && !typed[name] && isFamily(name, series) {
-				typed[name] = true // the parser refuses a second one, which multi-process servers write
+				typed[name] = true // skips a second TYPE line, which multi-process servers write and the parser refuses
 				kept.Write(line)
 				kept.WriteByte('\n')
 			}
@@ -187,7 +187,7 @@ func stamp(ms int64) time.Time {
 	if ms <= 0 || ms >= year10000 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC() // in a zone east of UTC, the last hours of 9999 are in the year 10000
+	return time.UnixMilli(ms).UTC() // without UTC, the last hours of 9999 would be in the year 10000 in zones east of it
 }
 
 func floatOr(f float64, n uint64) float64 {

@@ -10,7 +10,7 @@ const (
 	Gauge Shape = iota
 	// Histogrammed is a classic histogram in seconds; the value is a quantile or the mean of the observations within a window.
 	Histogrammed
-	// Quotient is the increase of one counter divided by the increase of another one in the same window, for example a mean latency.
+	// Quotient is the increase of one counter divided by the increase of another one in the same window. An example is a mean latency.
 	Quotient
 )
 
@@ -38,13 +38,13 @@ type Series struct {
 
 // Metric is a value for each pod that is computed from the series of an engine.
 type Metric struct {
-	Name  string // as a policy writes it
+	Name  string // the name in a policy
 	Shape Shape
 	Fold  Fold
 	// From lists the names of the metric, newest first. If a pod serves several of one term, only the first in the list is used: during an
 	// upgrade a server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
 	From  []Series
-	Scale float64 // multiplies the raw value into the unit of the signal (seconds, fraction, count)
+	Scale float64 // factor from the raw value to the unit of the signal (seconds, fraction or count)
 	Max   float64 // greatest valid raw value; 0: Absurd
 	// Busy lists gauges of the profile, such as waiting requests, for a latency. If a window has no observations, the latency is 0 only if
 	// all these gauges are 0.
@@ -54,7 +54,7 @@ type Metric struct {
 // Profile describes the /metrics page of one engine.
 type Profile struct {
 	Engine string
-	Port   int // by default
+	Port   int // default port of the page
 	Path   string
 	// Parts are the labels that distinguish the parts of a pod, such as models or engines. Series that differ only in other labels are
 	// copies of each other (SGLang's tp_rank, two scrape jobs, two Prometheus servers), of which the newest is used.
@@ -94,8 +94,8 @@ const (
 	GPUUtilization    = "gpuUtilization"
 )
 
-// fullCache is the greatest valid value of a fraction. It is slightly more than 1, because engines round. A much greater value, such as 55,
-// is a percentage and therefore invalid.
+// fullCache is the greatest valid value of a fraction. It is slightly more than 1, because engines round their values. A much greater
+// value, such as 55, is a percentage and therefore invalid.
 const fullCache = 1.05
 
 func gauge(name string, fold Fold, from ...Series) Metric {

@@ -28,7 +28,7 @@ import (
 
 const (
 	concurrency = 8
-	maxBytes    = 1 << 20 // of one answer: one metric of one namespace
+	maxBytes    = 1 << 20 // maximum size of one response: one metric of one namespace
 	// ownPrefix is the prefix of the names of the metrics that gpuscaler itself serves. A policy must not read them: a policy that reads
 	// its own target would be a feedback loop.
 	ownPrefix = "gpuscaler-"
@@ -45,7 +45,7 @@ type Triggers interface {
 // It implements source.Fetcher.
 type Fetcher struct {
 	client   external_metrics.ExternalMetricsClient
-	clock    *fetch.Clock // of the server that answers; the API server passes an adapter's Date header on
+	clock    *fetch.Clock // clock of the server that sends the metrics; the API server passes the Date header of an adapter on
 	triggers Triggers
 }
 
@@ -58,7 +58,7 @@ func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fe
 	c := rest.CopyConfig(kubernetes)
 	clock := &fetch.Clock{}
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next, clock} })
-	c.Timeout = timeout // the client's methods take no context
+	c.Timeout = timeout // needed because the methods of the client have no context argument
 	c.WarningHandler = rest.NoWarnings{}
 	// The API server already limits our requests (API priority and fairness), so the limit of the client is high. With client-go's default
 	// of 5 requests per second, a poll of 1,000 triggers would take minutes.
@@ -117,7 +117,7 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	for i := range requests {
 		m, ok := f.metricOf(&requests[i])
 		if !ok {
-			continue // KEDA has not published the trigger: the reading stays empty
+			continue // KEDA has not published the trigger yet, so the reading stays empty
 		}
 		metrics[i] = m
 		answers[m] = &answer{}
@@ -158,7 +158,7 @@ func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 					}
 					a := answers[m]
 					a.reading, a.err = f.one(ctx, m)
-					return nil // each metric keeps its own error
+					return nil // no function returns an error; each metric has its own
 				})
 			}
 			_ = group.Wait()
@@ -184,8 +184,8 @@ func (f *Fetcher) metricOf(r *source.Request) (metric, bool) {
 	return m, ok
 }
 
-// one requests one metric. The client takes no context: after the end of ctx no further request starts, and a request in progress ends at
-// the client's own time limit.
+// one requests one metric. The client's methods have no context argument: after ctx has ended, no further request starts, and a request in
+// progress ends at the client's own time limit.
 func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err error) {
 	defer source.Recover(&err)
 	if err := ctx.Err(); err != nil {
@@ -217,7 +217,7 @@ func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.R
 		item := &list.Items[i]
 		v := item.Value.AsApproximateFloat64()
 		if v < 0 {
-			return source.Missing(scaling.CauseInvalid) // a positive item would hide it in the sum
+			return source.Missing(scaling.CauseInvalid) // in the sum, a positive item would hide a negative one
 		}
 		r.Value += v
 		if item.Timestamp.IsZero() {

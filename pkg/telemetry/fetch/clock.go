@@ -34,8 +34,8 @@ const (
 // difference. Synchronize both clocks by NTP, or configure the proxy to pass the header on (nginx: proxy_pass_header Date).
 type Clock struct {
 	mu      sync.Mutex
-	agreed  span      // the differences that all answers since then allow
-	since   time.Time // the first of them
+	agreed  span      // range of the clock differences with which all responses since `since` are consistent
+	since   time.Time // time of the first of these responses
 	newest  time.Time
 	answers int
 	skew    time.Duration

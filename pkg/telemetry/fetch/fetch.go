@@ -94,10 +94,10 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Request is one request with its limits.
 type Request struct {
 	URL    string
-	Form   url.Values // sent by POST; nil: the request is a GET
+	Form   url.Values // sent by POST; nil: the request is a GET request
 	Accept string
 	Bytes  int64  // greatest size of the body after decompression, > 0
-	Clock  *Clock // of the source; nil: its times are not corrected
+	Clock  *Clock // clock of the source; nil: the times of samples are not corrected
 }
 
 // Answer is the body of an answer with status 200. Reads return at most Request.Bytes bytes and then ErrTruncated.
@@ -152,9 +152,9 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		err = errors.Join(err, body.failed)
 	}
 	switch {
-	case body.cut: // read may have returned a syntax error, but the limit is the cause
+	case body.cut: // read may have returned a syntax error, but the cause is that the limit was exceeded
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
-	case err != nil && ctx.Err() != nil: // the connection was closed because the time ended, so read may have returned any error
+	case err != nil && ctx.Err() != nil: // the time limit ended and closed the connection, so read may have returned any error
 		err = fmt.Errorf("%w after %d bytes: %w", ctx.Err(), body.n, err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
@@ -180,17 +180,17 @@ func (r Request) build(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// bounded reads at most left bytes and fails where more bytes follow. io.LimitReader would end without an error, and a part of an answer
-// would look like a whole one.
+// bounded reads at most left bytes. If the body has more bytes, it returns an error. io.LimitReader would return no error, so a part of a
+// response would look like a complete one.
 type bounded struct {
 	r      io.Reader
 	left   int64
 	n      int64
 	cut    bool
-	failed error // of the transport, other than io.EOF
+	failed error // error of the transport other than io.EOF
 }
 
-// Bound returns a reader of at most n bytes of r. It fails with ErrTruncated where r has more.
+// Bound returns a reader of at most n bytes of r. If r has more bytes, the reader returns ErrTruncated.
 func Bound(r io.Reader, n int64) io.Reader { return &bounded{r: r, left: n} }
 
 func (b *bounded) Read(p []byte) (int, error) {

@@ -100,7 +100,7 @@ func NewPodClient(g Guard) *Client {
 	return &Client{http: &http.Client{
 		CheckRedirect: refuseRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy from the environment would learn the address of every pod
+			Proxy:                  nil, // no proxy: a proxy from the environment would receive the address of every pod
 			DialContext:            g.DialContext,
 			MaxIdleConnsPerHost:    1,
 			MaxIdleConns:           1024,

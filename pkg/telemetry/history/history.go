@@ -25,15 +25,15 @@ import (
 
 // Limits are the limits of one query. A field that is zero has its default.
 type Limits struct {
-	Bytes  int64         // of the body after decompression; default 256 MiB
-	Series int           // default 50,000
-	Time   time.Duration // of one query; default 2 minutes
+	Bytes  int64         // maximum size of the body after decompression; default 256 MiB
+	Series int           // maximum number of series; default 50,000
+	Time   time.Duration // time limit of one query; default 2 minutes
 }
 
 // Server is one Prometheus-compatible server. It is safe for concurrent use.
 type Server struct {
 	api     v1.API
-	address string // for error messages
+	address string // address of the server, for error messages
 	limits  Limits
 
 	mu       sync.Mutex
@@ -46,7 +46,8 @@ func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) 
 	return OpenSigned(address, h, nil, l)
 }
 
-// OpenSigned is Open with requests that are signed for Amazon Managed Service for Prometheus. Where sign is nil, they are not signed.
+// OpenSigned returns the same as Open, with requests that are signed for Amazon Managed Service for Prometheus. If sign is nil, the
+// requests are not signed.
 func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Config, l Limits) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {

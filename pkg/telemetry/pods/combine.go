@@ -13,9 +13,9 @@ import (
 //	Mean   the mean over the ready pods; a pod that still loads its model has an idle GPU, which would lower the mean
 //	Total  the sum over all pods, because requests may still wait in a pod that terminates; Totals adds the pods that are gone
 //
-// If a value is older than the newest value of the workload by more than the signal's MaxAge, the exporter of that pod has stopped. The
-// value does not count: it lowers the coverage, and the reading does not become old because of one stopped exporter. At is the time of the
-// oldest value that counts.
+// If the value of a pod is older than the newest value of the workload by more than the signal's MaxAge, the exporter of that pod has
+// stopped. This value does not count and lowers the coverage, so that one stopped exporter does not make the whole reading old. At is the
+// time of the oldest value that counts.
 func (l *List) combine(w *Workload, r *source.Request, value func(row int) exposition.Value) scaling.Reading {
 	values, newest := make([]exposition.Value, 0, 16), time.Time{}
 	for row := w.first; row < w.end; row++ {

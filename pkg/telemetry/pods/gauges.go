@@ -10,8 +10,8 @@ type Gauges struct {
 	List    *List
 	profile *exposition.Profile
 	width   int
-	cells   []exposition.Cell    // row by row, width for each row
-	metrics []*exposition.Metric // parallel to the requests of the poll
+	cells   []exposition.Cell    // one cell for each row and metric, row by row
+	metrics []*exposition.Metric // metric of each request of the poll, in the same order
 }
 
 // NewGauges returns an empty collection for the rows of a list.

@@ -9,7 +9,7 @@ import (
 // GPUs collects the GPU counters of DCGM exporters by pod, from a query or from scraped pages.
 type GPUs struct {
 	List   *List
-	gpus   []exposition.GPUs // parallel to the rows
+	gpus   []exposition.GPUs // GPUs of the pod of each row, in the same order
 	shared *sharedGPUs
 }
 

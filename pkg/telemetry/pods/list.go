@@ -37,28 +37,28 @@ type Cluster struct {
 type List struct {
 	Workloads []Workload
 	Rows      []Row
-	index     map[exposition.Owner]int32 // the first row of a pod; the others are linked by next
+	index     map[exposition.Owner]int32 // the first row of each pod; further rows of the same pod are linked by next
 }
 
 // Workload is one workload of a poll: its requests and the rows of its pods.
 type Workload struct {
 	Requests []source.Request
-	Offset   int // of Requests[0] in the requests of the poll
+	Offset   int // index of Requests[0] in the requests of the poll
 
-	first, end int   // its rows
-	ready      int32 // pods
-	replicas   int32 // ready; a replica may be a group of several pods
+	first, end int   // range of its rows
+	ready      int32 // number of ready pods
+	replicas   int32 // number of ready replicas; a replica may be a group of several pods
 }
 
 // Row is one pod of one workload.
 type Row struct {
 	Pod   engine.Pod
-	Fault scaling.Cause // why the pod has no sample, where that is known
+	Fault scaling.Cause // why the pod has no sample, if that is known
 
 	workload int32
-	next     int32 // row of the same pod, -1 for none
+	next     int32 // next row of the same pod; -1: there is none
 
-	value   float64 // in the reading that was combined last
+	value   float64 // value of the pod in the last combined reading
 	counted bool    // value is part of that reading
 }
 

@@ -18,8 +18,8 @@ import (
 //   - the node offers shares (nvidia.com/gpu.replicas)
 type sharedGPUs struct {
 	nodes   Nodes
-	holders map[scrapedGPU]exposition.Owner // the first holder
-	shared  map[exposition.Owner]bool       // by pod
+	holders map[scrapedGPU]exposition.Owner // the first pod that was reported as a holder of each GPU
+	shared  map[exposition.Owner]bool       // pods with a shared GPU
 }
 
 // scrapedGPU identifies one GPU in one scrape. The time of the scrape is included because a GPU can belong to one pod in one scrape and to

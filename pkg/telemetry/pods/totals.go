@@ -14,13 +14,13 @@ import (
 // each pod that terminated. The zero Totals is ready to use, but not safe for concurrent use.
 type Totals struct {
 	totals     map[totalKey]*total
-	terminated map[totalKey][]terminatedPod // that are still counted
+	terminated map[totalKey][]terminatedPod // terminated pods that are still counted
 }
 
 // TotalsRound is one poll's update of Totals.
 type TotalsRound struct {
 	*Totals
-	before Totals // as the poll before left it
+	before Totals // the Totals after the previous poll
 	list   *List
 	now    time.Time
 }
@@ -32,7 +32,7 @@ type totalKey struct {
 
 // total is the value of one reading and the value of each pod in it.
 type total struct {
-	at    int64 // of the poll, in Unix milliseconds
+	at    int64 // time of the poll in Unix milliseconds
 	value float64
 	pods  []contribution
 }
@@ -74,7 +74,7 @@ func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading)
 	key := totalKey{r.Workload.Key, r.Source.Metric}
 	last := t.before.totals[key]
 	if last != nil && t.now.UnixMilli()-last.at > r.Signal.MaxAge.Milliseconds() {
-		last = nil // too old: those requests were served or have timed out
+		last = nil // the last total is too old: its requests were served or have timed out
 	}
 	if !out.Known {
 		if last != nil {

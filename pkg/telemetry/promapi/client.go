@@ -15,9 +15,9 @@ import (
 // Limits are the limits of one response. Query returns fetch.ErrTruncated for a response that exceeds one of them, because a part of a
 // response must not be used.
 type Limits struct {
-	Bytes  int64 // of the decompressed body
-	Series int   // elements of the result
-	Labels int   // bytes of one series' label names and values together
+	Bytes  int64 // size of the body after decompression
+	Series int   // number of elements of the result
+	Labels int   // size of the label names and values of one series
 }
 
 // Client sends queries to one server.
@@ -59,7 +59,7 @@ func (c *Client) Query(ctx context.Context, expr string, each func(*Series) erro
 		// The timeout at the server is shorter than the timeout of this client, so that the server returns an error that shows that the
 		// query took too long.
 		left := max(time.Until(deadline)*9/10, 100*time.Millisecond)         // I/O edge: the time limit at the server
-		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // whole: Prometheus refuses "1.5s"
+		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // a whole number of milliseconds, because Prometheus refuses "1.5s"
 	}
 	r := fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes, Clock: c.clock}
 	return c.http.Do(ctx, r, func(a fetch.Answer) error {

@@ -17,11 +17,11 @@ import (
 
 // Series is one element of a result. It is reused between calls; its strings may be kept.
 type Series struct {
-	Labels exposition.Labels // __name__ included where the server sent it
-	Value  float64           // of a vector's element, or the newest of a matrix's
-	At     time.Time         // evaluation time of a vector, or time of the newest sample of a matrix; by our clock, zero where unusable
-	Timing fetch.Timing      // to convert times that are values; At is converted already
-	Valid  bool              // false: the element has no float (a native histogram)
+	Labels exposition.Labels // includes __name__ if the server sent it
+	Value  float64           // value of an element of a vector, or newest value of an element of a matrix
+	At     time.Time         // evaluation time of a vector, or time of the newest sample of a matrix, by this clock; zero if it is not usable
+	Timing fetch.Timing      // for values that are times; At is converted already
+	Valid  bool              // false: the element has no number (it is a native histogram)
 }
 
 // Decode reads one answer of /api/v1/query. It returns an error for every malformed, oversized or partial answer.
@@ -83,7 +83,7 @@ func (d *decoder) answer() error {
 			return d.json.Decode(&failure.Type)
 		case "error":
 			return d.json.Decode(&failure.Message)
-		case "isPartial": // VictoriaMetrics
+		case "isPartial": // a field of VictoriaMetrics
 			return d.json.Decode(&partial)
 		case "warnings":
 			return d.json.Decode(&warnings)

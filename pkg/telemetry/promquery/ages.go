@@ -16,7 +16,7 @@ const partLabel = "gpuscaler_part"
 
 const (
 	partValue = "value"
-	partAge   = "age" // followed by the selector's number
+	partAge   = "age" // followed by the number of the selector
 )
 
 // maxAges is the greatest number of selectors of one query whose sample times are queried.
@@ -24,7 +24,7 @@ const maxAges = 8
 
 // ages describes the sample times that a query returns beside its value.
 type ages struct {
-	selectors int // whose sample times are returned
+	selectors int // number of selectors whose sample times are returned
 	// all reports that the query has a value only if every selector has samples. The age of a value is then unknown if a selector has no
 	// sample time. all is false for a query with "or", because one side of it may have no samples.
 	all bool
@@ -95,7 +95,7 @@ func splitNames(s *parser.VectorSelector) (out []*parser.VectorSelector) {
 	return out
 }
 
-// needsAll reports whether an expression has no value where one of its selectors has no sample.
+// needsAll reports whether an expression has a value only if each of its selectors has a sample.
 func needsAll(expr parser.Expr) bool {
 	all := true
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {

@@ -18,7 +18,7 @@ import (
 type attribution struct {
 	labels   exposition.ScrapeLabels
 	cluster  pods.Exporters
-	declared []policy.Exporter // of one type
+	declared []policy.Exporter // the declared exporters of one type
 	nodes    map[exposition.Owner]string
 }
 
@@ -76,8 +76,8 @@ func (a *attribution) namespaces() namespaceLabels {
 // subject is the pod that a series is about.
 type subject struct {
 	pod      exposition.Owner
-	exporter exposition.Owner // the declared exporter that reports it; zero where the series is the pod's own
-	node     string           // of that exporter
+	exporter exposition.Owner // the declared exporter that reports the series; the zero value if the pod itself serves it
+	node     string           // node of that exporter
 }
 
 // subject returns the pod that a series is about. ok is false if the labels contradict each other or do not name the scraped pod. refused
@@ -95,9 +95,9 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 	return subject{n.Reported, n.Scraped, node}, true, refused
 }
 
-// rows calls each with the rows of the pod that a series is about. If a pod that is not a declared exporter names other pods, the rows of
-// those pods get this as their fault. Readings without any value then have the fault as their cause. rows returns the namespace that the
-// series counts for, which a pod cannot change by the labels on its page.
+// rows calls each with the rows of the pod that a series is about. It returns the namespace for which the series counts, which a pod
+// cannot change by the labels on its page. If a pod that is not a declared exporter names other pods, the rows of these pods get the fault
+// CauseUndeclared, which becomes the cause of a reading without any value.
 func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row int32)) (namespace string) {
 	s, ok, refused := a.subject(l)
 	if ok {

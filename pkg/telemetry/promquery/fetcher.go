@@ -27,8 +27,9 @@ const (
 	// maxBackoff is the greatest number of rounds in which a namespace over a limit is not queried. The number of rounds doubles with each
 	// failure.
 	maxBackoff = 8
-	// A section is quick if it takes at most this part of a round. Only quick sections are merged, so that a section with the namespaces
-	// that are within their limits has enough time also in a round in which others use up the time.
+	// quickPart is the divisor of the time of a round: a section is quick if it takes at most this part of a round. Only quick sections are
+	// merged. So the merged section, which contains the namespaces within their limits, has enough time even if other sections use up most of
+	// the round.
 	quickPart = 8
 )
 
@@ -43,15 +44,15 @@ type Fetcher struct {
 	limits promapi.Limits
 
 	round        int
-	quick        time.Duration // how long a quick section may take
+	quick        time.Duration // maximum time of a quick section
 	sections     []*section    // nil: the query is not divided
 	undividedAt  int           // the round in which the query is sent undivided again
 	mergeAt      int           // the round from which sections are merged
 	pausedUntil  int           // the round before which division is paused
 	failedRounds int           // consecutive rounds without success
-	namespaces   []string      // of the requests, sorted
+	namespaces   []string      // namespaces of the requests, sorted
 	violations   map[string]Limit
-	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: not counted yet
+	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: they were not counted yet
 }
 
 func newFetcher(q sharedQuery, l promapi.Limits) *Fetcher { return &Fetcher{query: q, limits: l} }
@@ -77,15 +78,15 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		f.findOutside(whole)
 		source.SetEmpty(out)
 		if ctx.Err() != nil || f.paused() {
-			return bytes, err // no time or no query is left in this round: the next one queries the sections
+			return bytes, err // this round has no time or no query left, so the next round queries the sections
 		}
 	}
 	n, err := f.fetchSections(ctx, requests, out)
 	return bytes + n, err
 }
 
-// fetchUndivided sends the undivided query. If the query is divided, this is a trial of the undivided one, which leaves half of the time to
-// the sections that are queried in the same round.
+// fetchUndivided sends the undivided query. If the query is divided at present, the undivided query is only a trial. It then gets half of
+// the time, so that the sections can be queried in the same round.
 func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64, err error) {
 	if f.sections != nil {
 		whole.series = map[string]int{}
@@ -129,7 +130,7 @@ func (f *Fetcher) divide(requests []source.Request, cause error) {
 	f.namespaces, f.failedRounds, f.mergeAt, f.pausedUntil = namespacesOf(requests), 0, 0, 0
 	f.sections = []*section{{namespaces: f.namespaces}}
 	if errors.Is(cause, context.DeadlineExceeded) {
-		f.halve() // one section of all namespaces would use up the whole round again
+		f.halve() // one section with all namespaces would use up the whole round again
 	}
 }
 
@@ -182,7 +183,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 		s := queue[0]
 		queue = queue[1:]
 		if f.round < s.retryAt && s.limit != "" {
-			done = append(done, s) // a namespace over a limit, which is left out in this round
+			done = append(done, s) // the section is a namespace over a limit, which is not queried in this round
 			continue
 		}
 		if queries == most || ctx.Err() != nil {
@@ -193,7 +194,8 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 		queries++
 		pieces, n := f.fetchSection(ctx, s, requests, out)
 		bytes += n
-		queue = append(queue, pieces...) // after those that were not queried yet, so that no namespace waits for another's division
+		// after the sections that were not queried yet, so that these need not wait for the division of another one
+		queue = append(queue, pieces...)
 		if pieces == nil {
 			done = append(done, s)
 		}
@@ -214,10 +216,10 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 
 var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
 
-// failRound handles a round in which no section succeeded. If the server refused all sections, or if this happened in maxFailedRounds
-// consecutive rounds, the cause is the query or the server and not the series of one namespace. Division is then paused for
-// undividedInterval rounds. One of several sections for which the time was too short is not refused: an earlier section can have used up
-// the time.
+// failRound handles a round in which no section succeeded. If the server refused all sections, or if no section succeeded in
+// maxFailedRounds consecutive rounds, the cause is the query or the server and not the series of one namespace. Division is then paused
+// for undividedInterval rounds. A section that had too little time does not count as refused if there are several sections, because an
+// earlier section can have used up the time.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
 	several := len(f.sections) > 1
@@ -261,7 +263,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 			f.mergeAt = f.round + undividedInterval
 		}
 		return s.pieces(p.series, f.share().Series), bytes
-	case f.paused(): // the cause may be the server
+	case f.paused(): // the cause may be the server and not the section
 	default:
 		s.limit, s.failures = limit, s.failures+1
 		s.retryAt = f.round + min(1<<min(s.failures-1, 8), maxBackoff)
@@ -273,7 +275,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) {
 	f.violations = map[string]Limit{}
 	if f.outside == nil {
-		f.undividedAt = f.round + 1 // that answer is counted by namespace
+		f.undividedAt = f.round + 1 // the next undivided response is counted by namespace
 	}
 	causes := map[string]scaling.Cause{}
 	for _, s := range f.sections {

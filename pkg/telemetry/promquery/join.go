@@ -15,20 +15,20 @@ import (
 type join struct {
 	labels []string
 
-	requests []source.Request // for which the index was built
+	requests []source.Request // the requests for which the index was built
 	index    map[string]int32
 	keys     []string
-	next     []int32 // requests with the same key are linked by next; -1 ends
+	next     []int32 // for each request, the next one with the same key; -1: there is none
 	found    []found
-	ages     []map[string]time.Time // by selector
-	allAges  bool                   // see ages.all
+	ages     []map[string]time.Time // time of the oldest sample by key, for each selector
+	allAges  bool                   // the value of ages.all
 	key      []byte
 }
 
 // found is the result of a query for one request.
 type found struct {
 	value  float64
-	at     time.Time // of evaluation
+	at     time.Time // evaluation time
 	series int
 }
 
@@ -82,7 +82,7 @@ func (j *join) take(s *promapi.Series) error {
 	if selector, is := strings.CutPrefix(s.Labels.Get(partLabel), partAge); is {
 		n, err := strconv.Atoi(selector)
 		if err != nil || n < 0 || n >= len(j.ages) || !s.Valid {
-			return nil // not a part of our query
+			return nil // not part of gpuscaler's query
 		}
 		at := sampleTime(s)
 		if have, ok := j.ages[n][string(key)]; !ok || at.Before(have) {
@@ -92,7 +92,7 @@ func (j *join) take(s *promapi.Series) error {
 	}
 	first, ok := j.index[string(key)]
 	if !ok {
-		return nil // of a workload without a request
+		return nil // the series of a workload without a request
 	}
 	value := s.Value
 	if !s.Valid {

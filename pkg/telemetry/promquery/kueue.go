@@ -29,7 +29,7 @@ type kueueQuery struct {
 	api      *promapi.Client
 	matchers map[string]string
 	labels   exposition.ScrapeLabels
-	trusted  []string // namespaces
+	trusted  []string // the namespaces in which Kueue runs
 }
 
 func newKueueQuery(s *Server) *kueueQuery {
@@ -92,7 +92,7 @@ func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.R
 	if trusted {
 		p.count(of.namespace)
 	} else {
-		p.count(from.Scraped.Namespace) // which the labels of a page cannot change
+		p.count(from.Scraped.Namespace) // the namespace of the scraped pod, which the labels of a page cannot change
 	}
 	have, ok := pending[of]
 	switch {
@@ -131,8 +131,8 @@ func (q *kueueQuery) texts(p *part) (out []string) {
 	return out
 }
 
-// newest returns the newer one of a reading and a value, or the greater one if both have the same time. Each replica of Kueue exports a
-// copy of every gauge, with the label replica_role.
+// newest returns the newer of a reading and a value. If both have the same time, it returns the greater one. This is necessary because
+// each replica of Kueue exports a copy of every gauge, with the label replica_role.
 func newest(have scaling.Reading, v float64, at time.Time) scaling.Reading {
 	if have.Known && (at.Before(have.At) || (at.Equal(have.At) && v <= have.Value)) {
 		return have

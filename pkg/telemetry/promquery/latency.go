@@ -37,14 +37,14 @@ const (
 	partBucket = "bucket"
 	partSum    = "sum"
 	partCount  = "count"
-	partLoad   = "load" // followed by the gauge's index in Metric.Busy times maxNames, plus the number of the series name
+	partLoad   = "load" // followed by one number: the index of the gauge in Metric.Busy times maxNames, plus the index of the series name
 )
 
 // maxNames is greater than the number of series names of any gauge, so that one number can encode the index of the gauge and the index of
 // the name.
 const maxNames = 100
 
-// text returns the query for the requests, restricted by only.
+// text returns the query for the requests. The matchers in only restrict it further.
 func (q *latencyQuery) text(requests []source.Request, only []*labels.Matcher) string {
 	quantile, mean := false, false
 	for i := range requests {
@@ -125,13 +125,13 @@ func (q *latencyQuery) run(ctx context.Context, p *part) (bytes int64, err error
 
 // podRates collects the series of one pod.
 type podRates struct {
-	name     int  // the lowest number of a series name so far, -1 for none
-	reported uint // a bit for each gauge of Metric.Busy that has a value
+	name     int  // the lowest index of a series name so far; -1: none
+	reported uint // one bit for each gauge of Metric.Busy that has a value
 	observed exposition.Observed
 	counted  bool
 }
 
-// add adds one series. Where a pod serves a metric under several names, only the name with the lowest number counts.
+// add adds one series. If a pod serves a metric under several names, only the name with the lowest index counts.
 func (r *podRates) add(s *promapi.Series) {
 	text := s.Labels.Get(partLabel)
 	digits := strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyz")

@@ -14,11 +14,12 @@ type Limit string
 
 // Values of Limit.
 const (
-	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota: the others are not queried
-	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota: the other selectors are not queried
-	LimitSeries        Limit = "series"         // its part of an answer has more series than its share
-	LimitBytes         Limit = "bytes"          // its part of an answer has more bytes than its share, or a series with too long labels
-	LimitRefused       Limit = "query refused"  // the server refuses the query for this namespace's series, or it takes too long
+	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota allows; the others are not queried
+	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota allows; the other selectors are not queried
+	LimitSeries        Limit = "series"         // the namespace's part of a response has more series than its share
+	// the namespace's part of a response has more bytes than its share, or a series with labels that are too long
+	LimitBytes   Limit = "bytes"
+	LimitRefused Limit = "query refused" // the server refuses the query for this namespace's series, or it takes too long
 )
 
 // Violation is a namespace that exceeds a limit. Its own signals are missing; those of other namespaces are not.

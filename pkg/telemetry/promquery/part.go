@@ -21,7 +21,7 @@ type sharedQuery interface {
 type part struct {
 	requests   []source.Request
 	out        []scaling.Reading
-	namespaces []string // the query is restricted to them; nil: it is not restricted
+	namespaces []string // the query is restricted to these namespaces; nil: it is not restricted
 	limits     promapi.Limits
 	series     map[string]int // of the answer, by namespace, also where the answer was cut; nil: not counted by namespace
 	total      int            // series of the answer

@@ -38,7 +38,7 @@ func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
 		}
 		set := l.reportedBy(i, namespaces)
 		for _, name := range l.scraped {
-			set = append(set, not(valueMatcher(name, namespaces))) // those are in a set above
+			set = append(set, not(valueMatcher(name, namespaces))) // excludes the series that a previous set selects
 		}
 		out = append(out, set)
 	}
@@ -96,7 +96,7 @@ func separable(expr parser.Expr, label string) bool {
 	case *parser.StepInvariantExpr:
 		return separable(e.Expr, label)
 	}
-	return true // selectors and literals
+	return true // selectors and literals need no check
 }
 
 func separableCall(e *parser.Call, label string) bool {

@@ -11,14 +11,14 @@ import (
 // section is a set of namespaces that a divided query reads with one query.
 type section struct {
 	namespaces []string // sorted
-	merged     bool     // from sections that succeeded separately
-	ok         bool     // its last answer was usable
-	waited     int      // rounds since it was queried last
-	series     int      // of its last usable answer
+	merged     bool     // merged from sections that succeeded separately
+	ok         bool     // its last response was usable
+	waited     int      // number of rounds since its last query
+	series     int      // number of series in its last usable response
 	bytes      int64
-	took       time.Duration // of its last query
-	limit      Limit         // that its single namespace exceeded
-	cause      error         // why it has no answer in this round
+	took       time.Duration // duration of its last query
+	limit      Limit         // the limit that its single namespace exceeded
+	cause      error         // why it has no response in this round
 	failures   int
 	retryAt    int // the round from which a namespace over a limit is queried again
 }

@@ -26,7 +26,7 @@ import (
 type Shape struct {
 	// Text is the query without the values of its labels. Selectors with the same text have the same shape.
 	Text   string
-	labels []string // whose values were removed, sorted
+	labels []string // names of the labels whose values were removed, sorted
 }
 
 // maxValues and maxValueBytes are the limits of one query: the number of workloads that it serves, and the bytes of their label values.
@@ -190,7 +190,7 @@ func (q *selectorQuery) text(requests []source.Request) (string, ages, error) {
 	}
 	expr, err := promql.ParseExpr(q.shape.Text)
 	if err != nil {
-		return "", ages{}, err // not expected: the parser printed it
+		return "", ages{}, err // not expected, because the parser itself printed the text
 	}
 	q.shape.with(expr, func(label string) *labels.Matcher {
 		return valueMatcher(label, slices.Sorted(maps.Keys(values[slices.Index(q.shape.labels, label)])))

@@ -22,7 +22,7 @@ import (
 // Server is a Prometheus server to query, and the pods of the cluster to which its series are assigned.
 type Server struct {
 	API        *promapi.Client
-	Limits     promapi.Limits // of one answer
+	Limits     promapi.Limits // limits of one response
 	DataSource *policy.DataSource
 	Cluster    pods.Cluster
 }

@@ -14,10 +14,10 @@ type templateQuery struct {
 	api      *promapi.Client
 	query    string
 	matchers map[string]string
-	text     string // the query with the sample times
+	text     string // the query, extended so that it also returns sample times
 	ages     ages
 	join     join
-	separate bool // the query computes each namespace's value from its series alone
+	separate bool // the query computes the value of each namespace from the series of that namespace alone
 }
 
 func newTemplateQuery(s *Server, q *policy.Source) (*templateQuery, error) {

@@ -33,8 +33,8 @@ var Parser = parser.NewParser(parser.Options{})
 // Server runs until the test ends.
 type Server struct {
 	URL   string
-	Begin time.Time         // of the first sample
-	Kinds map[string]string // the answer of /metadata: the type of each metric; set it before the first request
+	Begin time.Time         // time of the first sample
+	Kinds map[string]string // type of each metric, which /metadata returns; must be set before the first request
 
 	engine *promql.Engine
 	series []*series

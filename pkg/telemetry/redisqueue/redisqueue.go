@@ -57,7 +57,7 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 	o := &redis.Options{
 		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
-		Protocol: 2, // RESP2 has every reply that is read here, and few types to bound; see package resp
+		Protocol: 2, // RESP2 has all replies that are needed here, and only few types whose size must be limited; see package resp
 		// Disable push notifications, because servers before Redis 8 return an error to the command that subscribes to them.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		CredentialsProviderContext: func(context.Context) (string, string, error) {
@@ -175,7 +175,7 @@ func (f *Fetcher) disconnected(role *redis.Cmd) bool {
 		f.noRole = true
 		return false
 	}
-	const kind, link = 0, 3 // "slave", host, port, "connected", offset
+	const kind, link = 0, 3 // indexes in the reply: "slave", host, port, "connected", offset
 	return len(reply) > link && reply[kind] == "slave" && reply[link] != "connected"
 }
 
@@ -199,7 +199,7 @@ func concernsServer(e redis.Error) bool {
 	return false
 }
 
-// withForbidden wraps an error about credentials or rights with source.ErrForbidden.
+// withForbidden wraps an error about credentials or permissions with source.ErrForbidden.
 func withForbidden(err error) error {
 	text := err.Error()
 	if strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") || strings.HasPrefix(text, "NOPERM") ||

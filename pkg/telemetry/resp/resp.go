@@ -26,11 +26,11 @@ var ErrProtocol = errors.New("reply is not RESP2")
 
 // Limits bound what a server may send between two writes of the client. All are greater than 0.
 type Limits struct {
-	Bytes    int64 // received, with the announced length of a string that has not arrived yet
-	Elements int64 // announced by all arrays together; a client allocates 16 bytes for each before it arrives
+	Bytes    int64 // bytes that were received, plus the announced rest of a string that has not arrived completely
+	Elements int64 // elements that all arrays together announce; a client allocates 16 bytes for each before it arrives
 	String   int64 // bytes of one bulk string
 	Line     int   // bytes of one simple string or error
-	Depth    int   // arrays inside arrays
+	Depth    int   // depth of nested arrays
 }
 
 // maxNumber is the greatest length of a line with a length or an integer: the sign and the 19 digits of an int64 are 20 bytes.
@@ -41,7 +41,7 @@ const maxNumber = 32
 func Bound(c net.Conn, l Limits) net.Conn {
 	b := &conn{Conn: c, scan: scanner{limits: l}}
 	if raw, ok := c.(syscall.Conn); ok {
-		return &socket{b, raw} // the client checks an idle socket before it reuses the connection
+		return &socket{b, raw} // the client needs a syscall.Conn to check an idle socket before it reuses the connection
 	}
 	return b
 }
@@ -50,7 +50,7 @@ type conn struct {
 	net.Conn
 	scan    scanner
 	failed  error
-	written atomic.Bool // since the last read; a write may run beside a read
+	written atomic.Bool // the client has written since the last read; a write may run at the same time as a read
 }
 
 type socket struct {
@@ -82,12 +82,12 @@ func (c *conn) Read(p []byte) (int, error) {
 type state uint8
 
 const (
-	atType   state = iota // the first byte of a value
-	inLength              // the digits of a bulk string's or an array's length
-	inLine                // a simple string, an error or an integer
-	inString              // the bytes of a bulk string
-	atReturn              // the carriage return that ends a bulk string
-	atFeed                // the line feed that ends a bulk string
+	atType   state = iota // at the first byte of a value
+	inLength              // in the digits of the length of a bulk string or an array
+	inLine                // in a simple string, an error or an integer
+	inString              // in the bytes of a bulk string
+	atReturn              // at the carriage return that ends a bulk string
+	atFeed                // at the line feed that ends a bulk string
 )
 
 // scanner follows a stream of replies byte by byte. It keeps none of the bytes.
@@ -97,12 +97,12 @@ type scanner struct {
 	elements int64
 
 	state  state
-	kind   byte    // of the value that is being read
+	kind   byte    // first byte of the value that is being read
 	last   byte    // the previous byte
-	line   int     // bytes of the line so far
-	length int64   // that the line announced so far; -1: null
-	left   int64   // bytes of the bulk string that have not arrived
-	open   []int64 // elements of each open array that have not arrived
+	line   int     // bytes of the present line so far
+	length int64   // the length that the line has announced so far; -1: null
+	left   int64   // bytes of the bulk string that have not arrived yet
+	open   []int64 // number of elements of each open array that have not arrived yet
 }
 
 func (s *scanner) feed(p []byte) error {
@@ -162,7 +162,7 @@ func (s *scanner) begin(b byte) error {
 	return nil
 }
 
-// text reads a line up to its line feed, as the client does.
+// text reads a byte of a line until the line feed, as the client does.
 func (s *scanner) text(b byte) error {
 	limit := s.limits.Line
 	if s.kind == ':' {
@@ -220,7 +220,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// announced starts the string or array whose length has been read completely.
+// announced begins the string or array whose length has been read completely.
 func (s *scanner) announced() error {
 	switch {
 	case s.length < 0, s.kind == '*' && s.length == 0:

@@ -57,7 +57,7 @@ func (e *Engines) Fetch(ctx context.Context, requests []source.Request, out []sc
 		return 0, source.ErrNoPods
 	}
 	n := e.round(ctx, r.targets(), e.profile.SeriesNames(metricsOf(requests)...))
-	r.gauges.Readings(out, e.totals.Begin(now())) // it sets the latencies too, and the next line replaces them
+	r.gauges.Readings(out, e.totals.Begin(now())) // this also sets the readings of latencies, which the next line replaces
 	r.latencies(out)
 	return n, nil
 }
@@ -78,14 +78,14 @@ type engineRound struct {
 	list    *pods.List
 	gauges  *pods.Gauges
 	metrics []*exposition.Metric // the latencies that are read
-	busy    []*exposition.Metric // the gauges of their Metric.Busy
-	pages   []podPage            // parallel to the rows
+	busy    []*exposition.Metric // the gauges in Metric.Busy of these latencies
+	pages   []podPage            // the page of each row, in the same order
 }
 
 // podPage contains the samples of one row's pod.
 type podPage struct {
-	counters []exposition.Counters // parallel to engineRound.metrics
-	load     []exposition.Cell     // parallel to engineRound.busy
+	counters []exposition.Counters // one for each of engineRound.metrics, in the same order
+	load     []exposition.Cell     // one for each of engineRound.busy, in the same order
 }
 
 func (e *Engines) newRound(list *pods.List, requests []source.Request) *engineRound {
@@ -126,7 +126,7 @@ func (r *engineRound) targets() (out []target) {
 	for i := range r.list.Rows {
 		first := r.list.Find(r.list.Owner(i))
 		if int(first) != i {
-			continue // a pod that another policy selects too: it is read once
+			continue // a row of a pod that another policy selects too; each pod is read once
 		}
 		out = append(out, target{
 			pod:  r.list.Rows[i].Pod,
@@ -184,7 +184,7 @@ func (r *engineRound) key(row int, m *exposition.Metric) windowKey {
 func (r *engineRound) addToWindow(row, metric int, m *exposition.Metric, kept map[windowKey]*exposition.Window) {
 	key := r.key(row, m)
 	if kept[key] != nil {
-		return // the same pod in another workload's rows
+		return // the same pod, in a row of another workload
 	}
 	w := r.windows[key]
 	if w == nil {

@@ -37,7 +37,7 @@ func (e *Exporters) Fetch(ctx context.Context, requests []source.Request, out []
 	if len(g.List.Rows) == 0 {
 		return 0, source.ErrNoPods
 	}
-	rows := map[string][]int{} // by node
+	rows := map[string][]int{} // key: name of the node
 	for i := range g.List.Rows {
 		node := g.List.Rows[i].Pod.Node
 		rows[node] = append(rows[node], i)

@@ -39,13 +39,13 @@ type scraper struct {
 	port   int
 	path   string
 	bytes  int64
-	hosts  map[string]*host // of the last round, by address
+	hosts  map[string]*host // the hosts of the last round; key: address
 }
 
 // host is the state of one address that a scraper keeps between rounds.
 type host struct {
-	failed bool // in the last round: it is read last in the next one, so that it delays no other pod
-	stamps bool // its page has sample times
+	failed bool // failed in the last round; it is then read last in the next round, so that it does not delay other pods
+	stamps bool // the page contains sample times
 	clock  fetch.Clock
 }
 
@@ -112,7 +112,7 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 			}
 		}
 	}
-	_ = group.Wait() // each target receives its own error
+	_ = group.Wait() // no function returns an error; each target receives its own
 	return total
 }
 
@@ -145,11 +145,11 @@ func (s *scraper) Skew() (worst time.Duration, ok bool) {
 	return worst, ok
 }
 
-// page is what one pod served.
+// page is the result of reading the page of one pod.
 type page struct {
 	samples []exposition.Sample
 	bytes   int64
-	stamps  bool // a sample has a time of its own
+	stamps  bool // a sample has its own time
 }
 
 // read reads one pod's page.

@@ -27,8 +27,8 @@ func (r *Request) Namespace() string { return r.Workload.Key.Namespace }
 
 // Fetcher reads the signals of one group from one data source.
 type Fetcher interface {
-	// Fetch sets out[i] to the reading of requests[i]. An out[i] that it does not set keeps the value that the caller gave it.
-	// Where it returns an error, none of out is valid. bytes is the number of bytes received.
+	// Fetch sets out[i] to the reading of requests[i]. An element of out that Fetch does not set keeps the value that the caller gave it. If
+	// Fetch returns an error, no element of out is valid. bytes is the number of bytes received.
 	Fetch(ctx context.Context, requests []Request, out []scaling.Reading) (bytes int64, err error)
 }
 

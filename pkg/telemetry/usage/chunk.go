@@ -30,7 +30,7 @@ type podName struct{ namespace, name string }
 // seriesKey identifies one GPU or MIG instance in the series of one exporter, with the pod that holds it, if any.
 type seriesKey struct {
 	host, uuid, instance string
-	pod, exporter        podName // exporter is empty for a series that the pod itself serves
+	pod, exporter        podName // empty for a series that the pod itself serves
 }
 
 // deviceKey is one GPU of one node.
@@ -42,9 +42,9 @@ type series struct {
 	model     string
 	profile   string
 	container string
-	node      string               // by the labels of the series
-	values    map[string][]float64 // by metric, for each step; NaN: no sample
-	holder    []cost.Pod           // the pod that holds it; empty: none
+	node      string               // name of the node in the labels of the series
+	values    map[string][]float64 // values of each metric at each step; NaN: no sample
+	holder    []cost.Pod           // the pod that holds the GPU, as a list of one; empty: no pod holds it
 }
 
 // hostLabels are the labels that name the node, the most reliable first. The label instance is an address and not a name.
@@ -78,7 +78,7 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 		i := int(p.Timestamp.Time().Sub(c.begin)/c.options.Step) - 1
 		v := float64(p.Value)
 		if math.IsNaN(v) {
-			v = math.Inf(1) // served without a value, which differs from not served
+			v = math.Inf(1) // +Inf marks a step with a sample that is not usable; NaN marks a step without a sample
 		}
 		// If two scrape jobs report the same GPU, the greater value counts, and a known value takes precedence over an unknown one.
 		if i >= 0 && i < c.steps && (math.IsNaN(values[i]) || math.IsInf(values[i], 1) || v > values[i] && !math.IsInf(v, 1)) {
@@ -99,7 +99,7 @@ func (c *chunk) addToLedger() {
 			a.pod.compare(b.pod), a.exporter.compare(b.exporter))
 	})
 	nodes := make([]*node, len(keys))
-	reported := map[deviceKey]bool{} // by declared exporters
+	reported := map[deviceKey]bool{} // GPUs that declared exporters report
 	for i, k := range keys {
 		nodes[i] = c.place(k)
 		if k.exporter != (podName{}) {
@@ -167,7 +167,7 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 	for _, name := range sortedKeys(c.nodes) {
 		n := c.nodes[name]
 		if n.name != name || len(devices[n]) == 0 && !n.presentAt(step) {
-			continue // the short name of a node, or a node that does not exist in this step
+			continue // the key is the short name of another node, or the node does not exist in this step
 		}
 		out := cost.Node{Name: n.name, Offer: n.offer, Pool: n.pool, Observed: c.price(n.offer), GPUs: n.gpus}
 		for _, d := range devices[n] {
@@ -203,7 +203,7 @@ func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	if !ok {
 		return out, false
 	}
-	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // an append copies it
+	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // Clip makes a later append copy the shared list
 	switch v := gpus.Value(exposition.Activity); v.Quality {
 	case exposition.Good:
 		out.Activity = cost.Of(v.Value)

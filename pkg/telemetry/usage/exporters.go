@@ -30,7 +30,7 @@ func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok boo
 		c.undeclared[scraped] = true
 		return podName{}, podName{}, false
 	case scraped.name == "":
-		return podName{}, podName{}, true // no label names a pod: a GPU that no pod holds
+		return podName{}, podName{}, true // no label names a pod, so no pod holds the GPU
 	}
 	return scraped, podName{}, true
 }

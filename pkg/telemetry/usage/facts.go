@@ -20,8 +20,8 @@ type node struct {
 	name    string
 	pool    string
 	offer   cost.Offer
-	gpus    int    // of the node; 0: not known
-	present []bool // for each step; nil: the node exists where its GPUs have samples
+	gpus    int    // number of GPUs of the node; 0: not known
+	present []bool // whether the node exists at each step; nil: the node exists at the steps at which its GPUs have samples
 }
 
 func (n *node) presentAt(step int) bool { return n.present != nil && n.present[step] }
@@ -123,7 +123,7 @@ func (c *chunk) readLabels(ctx context.Context) error {
 		name, kind := first(s.Metric, "node"), first(s.Metric, labelInstance)
 		short, _, _ := strings.Cut(name, ".")
 		if name == "" || kind == "" || !hosts[name] && !hosts[short] {
-			continue // without a GPU, or without an instance type
+			continue // a node without a GPU or without an instance type
 		}
 		c.node(name).offer = c.complete(cost.Offer{
 			InstanceType: kind, CapacityType: capacityType(s.Metric),
@@ -145,7 +145,7 @@ func capacityType(m model.Metric) string {
 	case first(m, labelEKS) == "CAPACITY_BLOCK":
 		return cost.Reserved
 	}
-	return cost.OnDemand // the default of each of these clouds
+	return cost.OnDemand // on-demand is the default of each of these clouds
 }
 
 // last returns one element for each combination of the labels in by that a metric had within the chunk.
@@ -213,9 +213,12 @@ func (c *chunk) readPods(ctx context.Context) error {
 }
 
 var (
-	replicaHash = regexp.MustCompile(`-[0-9a-z]{5,10}$`)                                     // of a ReplicaSet, after its Deployment
-	cronMinute  = regexp.MustCompile(`-[0-9]{8,}$`)                                          // of a Job, after its CronJob
-	podSuffix   = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`) // of a pod, after its Deployment or StatefulSet
+	// the part of a ReplicaSet's name after the name of its Deployment
+	replicaHash = regexp.MustCompile(`-[0-9a-z]{5,10}$`)
+	// the part of a Job's name after the name of its CronJob
+	cronMinute = regexp.MustCompile(`-[0-9]{8,}$`)
+	// the part of a pod's name after the name of its Deployment or StatefulSet
+	podSuffix = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`)
 )
 
 // workloadOf returns the name of the workload of a pod, from the kind and name of the object that created the pod. For a ReplicaSet it is
@@ -243,7 +246,7 @@ func (c *chunk) pod(p podName, container string) cost.Pod {
 	}
 	out.Notebook = out.Notebook || container == "notebook"
 	if out.Notebook && f.workload == "" {
-		out.Workload = "notebooks" // the pod's name has the name of a user, which must not become a metric label
+		out.Workload = "notebooks" // the name of the pod contains the name of a user, which must not become a metric label
 	}
 	return out
 }

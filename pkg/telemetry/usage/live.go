@@ -28,7 +28,7 @@ const (
 // Input contains the server that one update reads and the options for it.
 type Input struct {
 	Server  Server
-	Options Options // without the time range
+	Options Options // without the time range, which the update sets
 	Ledger  cost.Options
 }
 
@@ -39,7 +39,7 @@ type Live struct {
 	log    *slog.Logger
 	latest atomic.Pointer[cost.Bill]
 	prices atomic.Pointer[offerPrices]
-	failed bool // the last update, as it was logged
+	failed bool // the last update failed, and the failure was logged
 }
 
 // offerPrices are the prices of Karpenter's offers at a time.
@@ -80,7 +80,7 @@ func (l *Live) Update(ctx context.Context, now time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	now = now.Truncate(time.Second) // a server rounds to milliseconds, so that a sample could be before the start of the window
+	now = now.Truncate(time.Second) // a server rounds to milliseconds, so a sample could otherwise be before the start of the window
 	in.Options.From, in.Options.To, in.Options.Step = now.Add(-window), now, window
 	in.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&offerPrices{now, prices}) }
 	ledger := cost.NewLedger(in.Ledger)
@@ -89,7 +89,7 @@ func (l *Live) Update(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if _, ok := l.input(); !ok {
-		l.clear() // another process leads now, and two bills would be counted twice
+		l.clear() // another process leads now; if both exported the cost, it would be counted twice
 		return nil
 	}
 	bill := ledger.Bill(cost.Period{From: in.Options.From, To: now, Step: window})

@@ -35,8 +35,8 @@ type Server interface {
 type Options struct {
 	From, To time.Time
 	Step     time.Duration
-	Matchers map[string]string // added to every selector, such as {cluster: prod}
-	Region   string            // of nodes without a region label
+	Matchers map[string]string // added to every selector; for example {cluster: prod}
+	Region   string            // region of nodes that have no region label
 	// Scrape are the labels in which this server stores the namespace and name of the scraped pod. Exporter reports whether a pod is a
 	// declared DCGM exporter. Only the series of declared exporters may name other pods as holders of GPUs, and only pods on the exporter's
 	// node. If Exporter is nil, no pod is a declared exporter.
@@ -46,10 +46,10 @@ type Options struct {
 	// were scraped in these namespaces, or if the scrape stores no namespace.
 	Karpenter, StateMetrics []string
 	Nodes                   map[string]cost.Offer // nodes from the API server, by name; they take precedence over Prometheus
-	NoPrices                bool                  // do not read Karpenter's prices
+	NoPrices                bool                  // Karpenter's prices are not read
 	// Priced is called with Karpenter's prices after they were read. It may be nil.
 	Priced   func(map[cost.Offer]float64)
-	Progress func(done float64) // called with the fraction that is done; nil: it is not called
+	Progress func(done float64) // called with the fraction of the work that is done; nil: not called
 }
 
 // chunkSteps is the greatest number of steps of one query: one day in steps of five minutes. For 1,000 GPUs the response is about 10 MB for
@@ -102,11 +102,11 @@ type reader struct {
 	names   []string
 	ledger  *cost.Ledger
 
-	gpus               int              // GPU-steps
-	unknown, suspected int              // of these: without activity; with an activity that other counters contradict
-	undeclared         map[podName]bool // pods that name other pods and are not declared exporters
-	unplaced           int              // on nodes without an instance type
-	karpenter, pods    bool             // the server has Karpenter's node metrics, and kube_pod_info
+	gpus               int              // number of GPUs, summed over all steps
+	unknown, suspected int              // of these, those without a known activity, and those whose activity other counters contradict
+	undeclared         map[podName]bool // pods that name other pods but are not declared exporters
+	unplaced           int              // of gpus, those on nodes without an instance type
+	karpenter, pods    bool             // the server has Karpenter's node metrics (karpenter), or kube_pod_info (pods)
 }
 
 // selector returns a selector with the given matchers and o.Matchers.
@@ -136,7 +136,7 @@ func (r *reader) chunk(ctx context.Context, from time.Time) error {
 	o := &r.options
 	steps := int(min(chunkSteps, o.To.Sub(from)/o.Step))
 	if steps == 0 {
-		return nil // the rest is shorter than a step
+		return nil // the remaining time is shorter than a step
 	}
 	c := &chunk{reader: r, steps: steps, begin: from, end: from.Add(time.Duration(steps) * o.Step), series: map[seriesKey]*series{},
 		nodes: map[string]*node{}, pods: map[podName]podFacts{}}
@@ -163,7 +163,7 @@ func (r *reader) over(ctx context.Context, c *chunk, expr string) (model.Matrix,
 	return r.server.Range(ctx, expr, v1.Range{Start: c.begin.Add(r.options.Step), End: c.end, Step: r.options.Step})
 }
 
-// notes returns sentences about the measurement: the length of a step, and which parts of the usage are unknown and why.
+// notes returns notes for the reader of a report: the length of a step, and which parts of the usage are unknown and why.
 func (r *reader) notes() (out []string) {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	add("Means over steps of %s: a pod or node that existed for a part of a step is charged for all of it.", model.Duration(r.options.Step))
@@ -214,7 +214,7 @@ func labelsOf(m model.Metric) exposition.Labels {
 func RegionOf(zone, otherwise string) string {
 	trimmed := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
 	if len(zone)-len(trimmed) != 1 {
-		return otherwise // "westeurope-1", a local zone, or no zone
+		return otherwise // a zone such as "westeurope-1", a local zone, or not a zone
 	}
 	return cmp.Or(strings.TrimSuffix(trimmed, "-"), otherwise)
 }
