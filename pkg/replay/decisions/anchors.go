@@ -6,18 +6,18 @@ import (
 	"sort"
 )
 
-// static is a fleet that does not change.
+// static is a policy that keeps a fixed number of replicas.
 type static int32
 
 func (n static) decide(*view) int32 { return int32(n) }
 
-// smallestStatic returns the smallest fleet that meets the SLO in the scored part, and its score.
+// smallestStatic returns the smallest fixed number of replicas that meets the SLO in the scored part of the run, and its score.
 func smallestStatic(r *run, s setup, allowed float64) (int32, score) {
 	n := sort.Search(int(s.most), func(n int) bool { return simulate(r, s, static(n)).lateShare() <= allowed })
 	return int32(n), simulate(r, s, static(n))
 }
 
-// slidingMax is the maximum of the last values.
+// slidingMax is the maximum of the values within a sliding window.
 type slidingMax struct{ q *slidingMin }
 
 func newSlidingMax(window int) slidingMax { return slidingMax{newSlidingMin(window)} }
@@ -30,16 +30,17 @@ func (m slidingMax) push(slot int, value int32, window int) int32 {
 
 // reactiveSettings are the settings of an HPA or KEDA ScaledObject with a target on the rate of requests and the queue.
 type reactiveSettings struct {
-	target float64 // share of the capacity of a replica
-	window int     // scale-down stabilization, slots
-	drain  float64 // slots in which the queue is to be served; 0: the queue is not a metric
+	target float64 // target utilization: a share of the capacity of a replica
+	window int     // scale-down stabilization window, in slots
+	drain  float64 // slots within which the queue should be served; 0: the queue is not a metric
 	floor  int32
 }
 
-// defaultReactive has the HPA's default window of 5 minutes and a usual target of 70%.
+// defaultReactive is an HPA with the default stabilization window of 5 minutes and the common target of 70%.
 var defaultReactive = reactiveSettings{target: 0.7, window: 300 / SlotSeconds, drain: 60 / SlotSeconds, floor: 1}
 
-// reactive is a HPA: it reads the mean rate of a minute every 15 s, has a tolerance of 10% and a scale-down stabilization window.
+// reactive is an HPA. It reads the mean rate of the last minute every 15 s, and has a tolerance of 10% and a scale-down stabilization
+// window.
 type reactive struct {
 	reactiveSettings
 	capacity float64
@@ -71,7 +72,7 @@ func (p *reactive) decide(v *view) int32 {
 	return p.held.push(v.t, max(want, p.floor), p.window)
 }
 
-// tunedReactive returns the cheapest settings that meet the SLO on the scored part, and false if none does.
+// tunedReactive returns the score of the cheapest settings that meet the SLO in the scored part. met is false if no settings meet it.
 func tunedReactive(runs map[reactiveSettings]score, allowed float64) (best score, met bool) {
 	for _, s := range runs {
 		if s.lateShare() <= allowed && (!met || s.Cost < best.Cost) {
@@ -81,7 +82,8 @@ func tunedReactive(runs map[reactiveSettings]score, allowed float64) (best score
 	return best, met
 }
 
-// reactiveGrid runs all settings. The scores are for all percentiles.
+// reactiveGrid runs the reactive baseline with every combination of settings and returns the scores. A score can be compared with the SLO
+// of any percentile.
 func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
 	out := map[reactiveSettings]score{}
 	for _, target := range []float64{0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1} {
@@ -100,12 +102,12 @@ func reactiveGrid(r *run, s setup) map[reactiveSettings]score {
 	return out
 }
 
-// sparse reports whether a fleet of zero can be right: the mean load is below half a replica.
+// sparse reports whether the mean load is below half a replica, so that zero replicas can be right for a part of the time.
 func (r *run) sparse() bool { return r.total[len(r.work)] < float64(len(r.work))*r.capacity/2 }
 
-// anchors are the scores with which a cell is compared.
+// anchors are the results with which the model of package objective is compared in a cell.
 type anchors struct {
-	Fleet    int32 // static, in hindsight
+	Fleet    int32 // smallest static fleet that meets the SLO, chosen in hindsight
 	Static   score
 	Standard score // the reactive baseline with default settings
 	Tuned    score // the reactive baseline, tuned in hindsight
@@ -113,7 +115,7 @@ type anchors struct {
 	Oracle   score
 }
 
-// newAnchors computes the anchors of several percentiles.
+// newAnchors computes the anchors for each of several percentiles.
 func newAnchors(r *run, s setup, others []*run, bursts bool, percentiles []float64) map[float64]anchors {
 	peak := 0.0
 	for _, o := range others {

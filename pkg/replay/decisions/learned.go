@@ -6,9 +6,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // a Monday
+var epoch = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // start of each run, a Monday
 
-// learned runs the product's model. It knows the objective and the bounds.
+// learned is a policy that uses the model of package objective. It knows only the objective and the bounds.
 type learned struct {
 	m     *objective.Model
 	o     objective.Objective
@@ -35,7 +35,7 @@ func (p *learned) decide(v *view) int32 {
 	}
 	e := objective.Evidence{Arrivals: known(v.arrived / SlotSeconds), Served: known(v.served / SlotSeconds), Queued: known(v.queue),
 		Ready: v.ready, Starting: p.starting(v), Version: version}
-	if v.ready > p.last { // replicas became ready in the last slot
+	if v.ready > p.last { // replicas became ready in the previous slot
 		p.cold[0].Total = time.Duration(p.s.cold) * SlotSeconds * time.Second
 		e.ColdStarts = p.cold[:]
 	}
@@ -48,7 +48,7 @@ func (p *learned) decide(v *view) int32 {
 	return p.plan.Replicas
 }
 
-// starting returns the age of each replica that is not ready.
+// starting returns the age of each replica that is not ready yet.
 func (p *learned) starting(v *view) []time.Duration {
 	p.ages = p.ages[:0]
 	q := v.starts

@@ -2,15 +2,15 @@ package decisions
 
 import "math"
 
-// oracleSettings are tuned on other draws of the same law.
+// oracleSettings are the settings of the oracle, which are tuned on other draws of the same law.
 type oracleSettings struct {
-	margin float64 // standard deviations of Poisson work above the expected load
-	hold   int     // slots for which the replicas of a burst are kept
-	floor  float64 // share of the greatest expected load of the law that is always kept
+	margin float64 // number of standard deviations of Poisson arrivals above the expected load
+	hold   int     // number of slots for which the replicas of a burst are kept
+	floor  float64 // share of the greatest expected load of the law for which replicas are always kept
 }
 
-// oracle knows the rate that is known in advance at every time, the realized rate of the law now, the capacity and the backlog. It does not
-// know future bursts and arrivals.
+// oracle is a policy that knows four things: the part of the rate that the law knows in advance, for every time; the rate of this draw at
+// the present time; the capacity of a replica; and the backlog. It does not know future bursts and arrivals.
 type oracle struct {
 	oracleSettings
 	r     *run
@@ -24,12 +24,12 @@ func newOracle(o oracleSettings, r *run, s setup, ahead []float64, peak float64)
 	return &oracle{o, r, s, ahead, peak, newSlidingMax(o.hold)}
 }
 
-// lookAhead returns for each slot the greatest base rate until two cold starts later. A replica is kept for a rise that is at most a cold
-// start away, because a later start costs as much (ski rental).
+// lookAhead returns for each slot the greatest base rate within the next two cold starts. A replica that is needed again within a cold
+// start is kept, because stopping it and starting another one costs as much (the ski rental problem).
 func lookAhead(r *run, s setup) []float64 {
 	out, q := make([]float64, len(r.base)), newSlidingMin(2*s.cold+2)
 	for t := len(r.base) - 1; t >= 0; t-- {
-		q.push(-t, -int32(r.base[t]*SlotSeconds*1e4)) // 1e-4 units are exact enough
+		q.push(-t, -int32(r.base[t]*SlotSeconds*1e4)) // as an integer, with a resolution of 1e-4 units of work
 		q.expire(-t - 2*s.cold)
 		out[t] = float64(-q.first()) / 1e4
 	}
@@ -40,13 +40,13 @@ func (p *oracle) decide(v *view) int32 {
 	t := min(v.t, len(p.r.base)-1)
 	capacity := p.r.capacityAt(min(t+p.s.cold, len(p.r.base)-1))
 	need := func(load float64) float64 {
-		// The allowed wait averages the variation over wait+1 slots.
+		// Work may wait for `wait` slots, so the variation is averaged over wait+1 slots.
 		return (load + p.margin*math.Sqrt(load/float64(p.s.wait+1)))
 	}
 	load := need(p.ahead[t])
 	now := p.r.rate[max(t-1, 0)] * SlotSeconds
 	present := need(max(now, 0))
-	// Backlog that the replicas of the coming cold start cannot serve.
+	// The part of the queue that the ready replicas cannot serve within one cold start.
 	backlog := v.queue - (float64(v.ready)*capacity-now)*float64(p.s.cold)
 	if backlog > 0 && v.queue > float64(v.ready)*capacity*float64(p.s.wait) {
 		present += backlog / float64(p.s.cold)
@@ -59,8 +59,8 @@ func (p *oracle) decide(v *view) int32 {
 	return max(n, held)
 }
 
-// oracleFor returns the settings for a run from the scores on its siblings, other draws of the same law: the cheapest settings that meet
-// the SLO in each sibling, otherwise those with the least late work.
+// oracleFor returns the settings for a run, from the scores on other draws of the same law (siblings). It returns the cheapest settings
+// that meet the SLO in every sibling. If there are none, it returns the settings with the least late work.
 func oracleFor(grid []oracleScore, allowed float64) oracleSettings {
 	best, met := -1, false
 	for i := range grid {
@@ -78,7 +78,7 @@ type oracleScore struct {
 	worst, cost float64
 }
 
-// oracleGrid scores all settings on the siblings.
+// oracleGrid runs the oracle with every combination of settings on the siblings, and returns the scores.
 func oracleGrid(siblings []*run, s setup, peak float64, bursts bool) (out []oracleScore) {
 	floors, holds := []float64{0}, []int{0}
 	if bursts {

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// recordedTrace is a shared trace as a family. Its law is the mean of ten minutes around each slot (two minutes for a trace of an hour),
-// which gives the oracle more than a policy can know.
+// recordedTrace is a family of traffic that replays a shared trace. Its law is the mean rate of the ten minutes around each slot (two
+// minutes for a trace of one hour). The oracle therefore knows more than a policy can know.
 type recordedTrace struct {
 	name, file string
 	options    trace.Options
-	around     int // slots of the mean
+	around     int // number of slots over which the mean is computed
 	held       bool
 }
 
@@ -23,7 +23,8 @@ var recordedTraces = []recordedTrace{
 	{"mlarge", "servegen_m-large_traces.tar.gz", trace.Options{Seed: 1, Scale: 0.02, To: 4 * 24 * time.Hour}, 120, true},
 }
 
-// recordedFamilies reads the shared traces from a directory. Held-out ones were not used while the policy was developed.
+// recordedFamilies reads the shared traces from a directory. It returns two lists: the traces with which the policy was developed, and the
+// held-out traces that were not used for that.
 func recordedFamilies(dir string) (developed, held []family, err error) {
 	for _, rec := range recordedTraces {
 		tr, err := trace.Open(filepath.Join(dir, "requests", rec.file), rec.options)

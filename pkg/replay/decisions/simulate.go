@@ -1,17 +1,17 @@
 package decisions
 
-// SlotSeconds is the length of a slot.
+// SlotSeconds is the length of a slot in seconds.
 const SlotSeconds = 5
 
-// run is one realized workload.
+// run is one draw of a workload: its work in each slot, and what the oracle may know about it.
 type run struct {
-	work     []float64 // that arrives in each slot
-	total    []float64 // total[t] is the work of the slots before t
-	rate     []float64 // work per second that the law expected in each slot, with the bursts that were drawn
-	base     []float64 // the part of rate that the law knows in advance
-	capacity float64   // work per slot of a replica
-	changed  float64   // capacity from slot change
-	change   int       // len(work) if the capacity does not change
+	work     []float64 // work that arrives in each slot
+	total    []float64 // total[t] is the sum of the work in the slots before t
+	rate     []float64 // expected work per second in each slot, including the bursts of this draw
+	base     []float64 // the part of rate that is known in advance
+	capacity float64   // work that a replica serves in a slot
+	changed  float64   // capacity from the slot `change` on
+	change   int       // slot in which the capacity changes; len(work) if it does not change
 	from     int       // first scored slot
 }
 
@@ -22,14 +22,14 @@ func (r *run) capacityAt(t int) float64 {
 	return r.changed
 }
 
-// setup is the part of a cell that the platform determines.
+// setup contains the settings of a cell that do not depend on the traffic.
 type setup struct {
-	cold int // slots from start to ready
-	wait int // slots that work may wait
+	cold int // length of a cold start in slots
+	wait int // number of slots that work may wait
 	most int32
 }
 
-// view is what a policy reads at the start of a slot. It describes the previous slot.
+// view is the observation that a policy reads at the start of a slot. Its values are those of the previous slot, except t.
 type view struct {
 	t                      int // the slot that begins
 	arrived, served, queue float64
@@ -39,12 +39,12 @@ type view struct {
 
 type policy interface{ decide(v *view) int32 }
 
-// score is the result of the scored part.
+// score is the result of the scored part of a run: late work, all work, and cost in replica-seconds.
 type score struct{ Late, Work, Cost float64 }
 
 func (s score) lateShare() float64 { return s.Late / max(s.Work, 1e-9) }
 
-// simulate runs a policy.
+// simulate runs a policy and returns its score.
 func simulate(r *run, s setup, p policy) score { return simulateFrom(r, s, p, r.from) }
 
 func simulateFrom(r *run, s setup, p policy, from int) (out score) {
@@ -77,7 +77,7 @@ func simulateFrom(r *run, s setup, p policy, from int) (out score) {
 	return out
 }
 
-// slidingMin is the minimum of the last values, as a queue of increasing values with the slot of each.
+// slidingMin is the minimum of the values within a sliding window. It is a queue of increasing values, each with its slot.
 type slidingMin struct {
 	slot       []int
 	value      []int32
@@ -101,8 +101,8 @@ func (q *slidingMin) push(slot int, value int32) {
 	q.tail++
 }
 
-// expire removes the values of the slots before the given one. A value holds until the slot of the next one, which push removed if it was
-// not smaller, so the slot of an entry is the last slot with that value or less.
+// expire removes the values of the slots before the given one. A value is valid until the slot of the next value. push removes a value if
+// the next one is not greater, so the slot of an entry is the last slot with this value or a smaller one.
 func (q *slidingMin) expire(before int) {
 	mask := len(q.slot) - 1
 	for q.tail > q.head+1 && q.slot[q.head&mask] < before {

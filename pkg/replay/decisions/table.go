@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// grid is the set of cells of a table.
+// grid is the set of cells of a table: all combinations of its traffic families, seeds, cold starts, waits and percentiles.
 type grid struct {
 	families    []family
 	seeds       []uint64
@@ -19,10 +19,10 @@ type grid struct {
 	waits       []time.Duration
 	percentiles []float64
 	tuning      objective.Tuning
-	anchors     map[string]map[float64]anchors // known already
+	anchors     map[string]map[float64]anchors // anchors that were already computed
 }
 
-// cell is one row of the table.
+// cell is one row of the table: one draw of a traffic family with one cold start, one allowed wait and one percentile.
 type cell struct {
 	family     string
 	seed       uint64
@@ -39,7 +39,7 @@ func (c *cell) met(s score) bool { return s.lateShare() <= c.allowed() }
 // siblings is the number of other draws of the law on which the oracle is tuned.
 const siblings = 3
 
-// cells runs the cells of one family and seed and calls each for every one.
+// cells runs the cells of one family and one seed, and calls each with every cell.
 func (g grid) cells(f family, seed uint64, each func(c *cell)) {
 	l := f.newLaw(seed)
 	r := l.realize(seed)
@@ -71,7 +71,7 @@ func (g grid) cells(f family, seed uint64, each func(c *cell)) {
 	}
 }
 
-// percentiles are the percentiles of the anchors.
+// percentiles are the percentiles for which anchors are computed.
 var percentiles = []float64{95, 99, 99.9}
 
 // write prints the rows of all cells and the summaries.
@@ -94,7 +94,7 @@ func (g grid) write(w io.Writer, quiet bool) {
 	all.write(w, "all")
 }
 
-// summary runs all cells.
+// summary runs all cells and returns their summary.
 func (g grid) summary() (all summary) {
 	for _, f := range g.families {
 		for _, seed := range g.seeds {
@@ -131,7 +131,7 @@ func (c *cell) write(w io.Writer) {
 		ratio(c.Standard, c.met(c.Standard)), ratio(c.Oracle, true), 100*(1-c.Oracle.lateShare()), c.result(), c.rule)
 }
 
-// result lists the aims that the cell misses.
+// result returns text with the goals that the cell misses, "" if it misses none.
 func (c *cell) result() string {
 	out := ""
 	switch share := c.learned.lateShare(); {
@@ -153,11 +153,12 @@ func (c *cell) result() string {
 	return out[1:]
 }
 
-// summary is the result of many cells.
+// summary contains the results of many cells.
 type summary struct {
 	cells, attainable, attained int
-	baseline, law               []float64 // cost relative to the tuned baseline and to the oracle, in cells that meet the SLO
-	lateExcess                  []float64 // late share relative to the allowed, in cells in which the oracle misses the SLO
+	// cost divided by that of the tuned baseline (baseline) and of the oracle (law), in the cells in which both meet the SLO
+	baseline, law []float64
+	lateExcess    []float64 // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
 }
 
 func (m *summary) add(c *cell) {

@@ -11,18 +11,19 @@ const (
 	day  = 24 * hour
 )
 
-// law is what is random about a workload and what is known in advance.
+// law describes a workload: the part of its traffic that is known in advance, and the random part.
 type law struct {
-	name     string
-	base     []float64                                             // work per second in each slot, known in advance
-	burst    func(d *reproducible.Draws, base []float64) []float64 // the rates of one realization; nil: base
-	cv       float64                                               // of the time between arrivals
-	fleet    float64                                               // mean number of busy replicas
-	change   float64                                               // factor on the capacity from a random time on; 0: none
-	recorded []float64                                             // work of each slot, for a recorded trace
+	name  string
+	base  []float64                                             // work per second in each slot that is known in advance
+	burst func(d *reproducible.Draws, base []float64) []float64 // draws the rates of one run from base; nil: the rates are base
+	cv    float64                                               // coefficient of variation of the time between two arrivals
+	fleet float64                                               // mean number of busy replicas
+	// factor by which the capacity changes at a random time; 0: it does not change
+	change   float64
+	recorded []float64 // work in each slot, if the law replays a recorded trace
 }
 
-// family makes a law from a seed.
+// family is a kind of traffic. It creates a law from a seed.
 type family struct {
 	name string
 	make func(d *reproducible.Draws) law
@@ -30,7 +31,7 @@ type family struct {
 
 func between(d *reproducible.Draws, low, high float64) float64 { return low + d.Uniform()*(high-low) }
 
-// spread returns a number whose logarithm is uniform.
+// spread returns a random number between low and high whose logarithm is uniformly distributed.
 func spread(d *reproducible.Draws, low, high float64) float64 {
 	return low * math.Exp(d.Uniform()*math.Log(high/low))
 }
@@ -45,7 +46,7 @@ func constant(slots int, rate float64) []float64 {
 	return out
 }
 
-// daily returns a curve with a maximum once a day.
+// daily returns the rates of a workload with one maximum a day.
 func daily(slots int, rate, swing, peak float64) []float64 {
 	out := make([]float64, slots)
 	for i := range out {
@@ -54,7 +55,7 @@ func daily(slots int, rate, swing, peak float64) []float64 {
 	return out
 }
 
-// onOff multiplies the rate by factor in bursts at random times.
+// onOff returns a function that draws bursts at random times. During a burst, the rate is multiplied by factor.
 func onOff(every, length, factor float64) func(*reproducible.Draws, []float64) []float64 {
 	return func(d *reproducible.Draws, base []float64) []float64 {
 		out := append([]float64(nil), base...)
@@ -91,7 +92,7 @@ var developed = []family{
 		return l
 	}},
 	{"sparse", func(d *reproducible.Draws) law {
-		// 70% of the minutes are empty: visits of several requests.
+		// Visits of several requests: 70% of the minutes contain no request.
 		l := law{base: constant(4*day, spread(d, 0.001, 0.004)), cv: between(d, 1, 2), fleet: spread(d, 0.02, 0.3)}
 		l.burst = onOff(between(d, 0.1, 0.5)*hour, between(d, 0.02, 0.2)*hour, between(d, 3, 12))
 		return l
@@ -118,7 +119,7 @@ var developed = []family{
 			out := append([]float64(nil), base...)
 			for t := every * exponential(d); t < float64(len(base)); t += every * exponential(d) {
 				for i := int(t); i < len(base); i++ {
-					rise := math.Min(1, (float64(i)-t)/36) // three minutes
+					rise := math.Min(1, (float64(i)-t)/36) // the rate rises over three minutes (36 slots)
 					out[i] += base[i] * factor * rise * math.Exp(-(float64(i)-t)/decay)
 				}
 			}
@@ -132,7 +133,7 @@ var developed = []family{
 	}},
 }
 
-// heldOut are families that were not used while the policy was developed.
+// heldOut are the families that were not used while the policy was developed.
 var heldOut = []family{
 	{"office", func(d *reproducible.Draws) law {
 		base := daily(7*day, spread(d, 0.5, 8), between(d, 0.3, 0.6), 0.55)
@@ -177,7 +178,7 @@ func (f family) newLaw(seed uint64) law {
 	return l
 }
 
-// realize draws one run of the law.
+// realize draws one run from the law.
 func (l law) realize(seed uint64) *run {
 	d := reproducible.NewDraws(seed, "realization "+l.name)
 	r := &run{base: l.base, rate: l.base, change: len(l.base), from: len(l.base) * 6 / 10}

@@ -13,23 +13,23 @@ import (
 type Outcome struct {
 	Name   string  `json:"name"`
 	Words  string  `json:"description"`
-	Cost   float64 `json:"cost"` // $
+	Cost   float64 `json:"cost"` // cost in $
 	Policy string  `json:"policy"`
 	OnTime float64 `json:"onTime"` // share of the requests of Policy, the workload with the lowest share
 	Idle   float64 `json:"idle"`   // share of the paid GPU time in which no request was served
 }
 
-// alternative is another way to scale the workloads: the same traffic, NodePools and prices, without capacity groups.
+// alternative is another way to scale the workloads. It uses the same traffic, NodePools and prices as gpuscaler, but no capacity groups.
 type alternative struct {
 	name, words string
 	actuator    func(c *policy.Compiled) simulator.ActuatorFactory
 }
 
-// alternatives returns KEDA with the targets, schedules and cooldowns of the policies, and the smallest static fleet.
+// alternatives returns two alternatives: KEDA with the targets, schedules and cooldowns of the policies, and the smallest static fleet.
 func alternatives() []alternative {
 	all := simulator.Baselines()
 	keda := &all[slices.IndexFunc(all, func(b simulator.Baseline) bool { return b.Name == "keda" })]
-	const window = 300 // scaleDown.stabilizationWindowSeconds of an HPA by default
+	const window = 300 // default of scaleDown.stabilizationWindowSeconds in an HPA
 	return []alternative{
 		{"KEDA", "targets and cooldowns of the same policies, minReplicas by cron triggers",
 			func(c *policy.Compiled) simulator.ActuatorFactory {
@@ -44,15 +44,16 @@ func alternatives() []alternative {
 	}
 }
 
-// triggers are the requests in the system for each replica at which KEDA scales, from the policies.
+// triggers contains the target of KEDA's trigger for each workload, in requests in the system per replica. The values are those of the
+// policies.
 var triggers = map[string]float64{"llama-chat": 6, "embed-worker": 200, "night-batch": 20}
 
-// fleet has the replicas of the smallest static fleet that serves 99% of the requests of each workload on time, on the first day of the
-// default seed.
+// fleet contains the number of replicas of each workload in the smallest static fleet that serves 99% of the requests on time on the first
+// day with the default seed.
 var fleet = map[string]int32{"llama-chat": 6, "embed-worker": 2, "night-batch": 5}
 
-// Compare simulates the time of the run so far with each alternative and returns the outcomes, gpuscaler's first. It must not be called
-// during Run. A simulated day takes some seconds for each alternative.
+// Compare simulates the same time with each alternative and returns the outcomes, gpuscaler's first. It must not be called during Run. The
+// simulation of a day takes some seconds for each alternative.
 func (d *Demo) Compare(ctx context.Context) ([]Outcome, error) {
 	out := []Outcome{outcome("gpuscaler", "policies and capacity groups of this demo", d.simulator.Result())}
 	length := d.simulator.Now()
@@ -66,7 +67,7 @@ func (d *Demo) Compare(ctx context.Context) ([]Outcome, error) {
 	return out, nil
 }
 
-// play simulates the first part of the demo with an alternative.
+// play simulates the beginning of the demo, up to the given length, with an alternative.
 func (d *Demo) play(ctx context.Context, a alternative, length time.Duration) (*simulator.Result, error) {
 	config, err := scenario(d.options)
 	if err != nil {

@@ -22,7 +22,7 @@ const DefaultSpeed = 60
 
 // Options configure the demo. The zero value runs the built-in scenario without an end.
 type Options struct {
-	Speed    float64       // virtual seconds per second; 0 means DefaultSpeed; above MaxSpeed: without waiting
+	Speed    float64       // virtual seconds per second of the clock; 0 means DefaultSpeed; above MaxSpeed the run does not wait
 	For      time.Duration // virtual time after which the demo ends; 0: never, or with Requests 15 minutes after the last request
 	Requests *trace.Trace  // traffic of the chat service; nil: the built-in workloads
 	Seed     uint64
@@ -92,7 +92,7 @@ func (d *Demo) Run(ctx context.Context) error {
 		if err := pace.wait(ctx, d.simulator.Now()); err != nil {
 			return err
 		}
-		d.now.Store(d.simulator.NextTick().UnixNano()) // before the tick, because a decision newer than the clock is not served
+		d.now.Store(d.simulator.NextTick().UnixNano()) // stored before the tick, because a decision with a time after the clock is not served
 		d.simulator.Step(ctx)
 		if d.onTick != nil {
 			d.onTick(d.simulator.Time())
@@ -101,7 +101,7 @@ func (d *Demo) Run(ctx context.Context) error {
 	return nil
 }
 
-// pace maps virtual time to the clock.
+// pace converts virtual time to the time of the clock.
 type pace struct {
 	clock   func() time.Time
 	speed   float64
@@ -118,8 +118,8 @@ func newPace(o Options) *pace {
 	return p
 }
 
-// wait blocks until the clock reaches the virtual time. After the process was suspended, for example with a laptop, the run
-// continues from there instead of catching up.
+// wait blocks until the clock reaches the virtual time. If the process was suspended, for example because a laptop was closed, the run
+// continues at the same speed and does not catch up.
 func (p *pace) wait(ctx context.Context, virtual time.Duration) error {
 	if p.unpaced {
 		return ctx.Err()

@@ -42,7 +42,8 @@ func poolsOf(name string) []string {
 	return []string{"a10g-spot", "a10g-ondemand"}
 }
 
-// market returns a week of spot capacity. About every five hours some or all nodes are lost, and capacity returns within an hour.
+// market returns the spot capacity of a NodePool for a week. About every five hours some or all nodes are lost, and the capacity returns
+// within an hour.
 func market(pool string, seed uint64) *trace.Spot {
 	const most = 16
 	draws := reproducible.NewDraws(seed, "demo market "+pool)

@@ -20,18 +20,18 @@ var files embed.FS
 func Policies() fs.FS {
 	sub, err := fs.Sub(files, "policies")
 	if err != nil {
-		panic(err) // the directory is embedded
+		panic(err) // not possible, because the directory is embedded in the binary
 	}
 	return sub
 }
 
-// start is a Monday in Berlin, two minutes before the first replica starts for the schedule early.
+// start is on a Monday in Berlin. It is two minutes before the first replica starts for the schedule named early.
 var start = time.Date(2026, 11, 2, 4, 52, 0, 0, time.UTC)
 
-// endless is the duration of the built-in traffic; arrivals are drawn when they are needed.
+// endless is the duration of the built-in traffic. It needs no memory, because each arrival is drawn only when it is needed.
 const endless = 300 * 24 * time.Hour
 
-// profiles returns the built-in traffic, in winter time of Berlin.
+// profiles returns the built-in traffic of each workload. The times of day are those of Berlin in winter.
 func profiles() map[string]trace.Profile {
 	weekend := 0.15
 	return map[string]trace.Profile{
@@ -104,7 +104,7 @@ func (o Options) traffic(name string) (*trace.Trace, error) {
 	return trace.Generate(p)
 }
 
-// slo returns how long a request may wait.
+// slo returns how long a request of a workload may wait.
 func slo(k scaling.Key) time.Duration {
 	switch k.Name {
 	case "llama-chat":
@@ -115,7 +115,7 @@ func slo(k scaling.Key) time.Duration {
 	return time.Hour
 }
 
-// initial returns the replicas at the start: two for recorded traffic, which begins at once.
+// initial returns the number of replicas at the start. It is two for recorded traffic, which begins at once.
 func (o Options) initial(name string) int32 {
 	if o.Requests != nil && name == "llama-chat" {
 		return 2

@@ -12,10 +12,10 @@ import (
 
 // Summary is the result of a run, printed as text or JSON.
 type Summary struct {
-	Start    time.Time `json:"start"` // virtual time
-	End      time.Time `json:"end"`   // virtual time
+	Start    time.Time `json:"start"` // virtual time of the start
+	End      time.Time `json:"end"`   // virtual time of the end
 	Policies []Policy  `json:"policies"`
-	Cost     float64   `json:"cost"` // $
+	Cost     float64   `json:"cost"` // cost in $
 	GPUHours float64   `json:"gpuHours"`
 	Losses   int64     `json:"spotLosses"`
 	Compared []Outcome `json:"compared,omitempty"` // set by the caller, from Compare
@@ -27,7 +27,7 @@ type Policy struct {
 	Target  int32    `json:"target"`
 	Ready   int32    `json:"ready"`
 	Served  *int32   `json:"served"`          // target that an HPA would read; null if it would get an error
-	Error   string   `json:"error,omitempty"` // that error
+	Error   string   `json:"error,omitempty"` // the error of that HPA
 	Reasons []string `json:"reasons"`
 
 	Requests int64   `json:"requests"`

@@ -22,7 +22,7 @@ type Admission struct {
 	LeastWarm int32   `json:"leastWarmReplicas"` // warm replicas that would meet the SLO; -1: even the policy's maximum is not enough
 }
 
-// admission checks a policy whose minimum is zero, and returns warnings.
+// admission computes the Admission of a policy whose minimum is zero, and warnings about it.
 func (c *Case) admission() (Admission, []string) {
 	p := c.limits()
 	out := Admission{Applies: p.MinReplicas == 0, CanMeet: true}
@@ -75,7 +75,7 @@ type arrival struct{ after, work time.Duration }
 func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests int) {
 	last, began := time.Duration(0), time.Duration(-1)
 	if c.initial() == 0 {
-		last = -cooldown - 1 // the start is a wake
+		last = -cooldown - 1 // the start of the traffic counts as a wake
 	}
 	slots := time.Duration(max(1, c.Service.Slots))
 	for r := range c.Traffic.All() {
@@ -96,7 +96,7 @@ func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests 
 // lateIn returns how many of the requests after one wake wait longer than the SLO allows. Until the cold start is over, only the given
 // number of warm replicas serves requests.
 func (c *Case) lateIn(wake []arrival, warm int32, cold time.Duration) (late int) {
-	free := time.Duration(0) // when the fluid queue of the warm replicas has finished the requests before
+	free := time.Duration(0) // time at which the fluid queue has served all previous requests
 	for _, a := range wake {
 		start := cold
 		if warm > 0 {

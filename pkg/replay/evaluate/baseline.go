@@ -11,11 +11,11 @@ import (
 // same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * evolutionRunsPerKnob
 
-// scaled returns the baseline with the default values and the tries of its knobs converted from the service Chat8B to the service of the
-// case.
+// scaled returns the baseline for the service of the case. The defaults and tries of its knobs are given for the service Chat8B and are
+// converted.
 func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
 	reference := simulator.Chat8B
-	reference.IgnoreRecorded = true // recorded service times are those of the case's service
+	reference.IgnoreRecorded = true // the recorded service times are those of the case's service and not of Chat8B
 	rate := 1.0
 	served, _ := c.perReplica(c.Traffic.Duration)
 	if chat, _ := c.perReplicaOf(&reference, c.Traffic.Duration); served > 0 && chat > 0 {
@@ -24,8 +24,8 @@ func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
 	return r.ScaledTo(float64(max(1, c.Service.Slots))/float64(simulator.Chat8B.Slots), rate)
 }
 
-// tuneBaseline searches the knobs of a baseline on the traffic of the case, starting at its defaults and at the most generous
-// setting of each knob.
+// tuneBaseline searches the best settings of a baseline on the traffic of the case. It starts at the defaults and at the setting with the
+// most generous value of each knob.
 func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
 	withoutSeries, r := c.withoutSeries(), c.scaled(r)
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
@@ -46,7 +46,7 @@ func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress 
 // playFunc runs one setting of a search.
 type playFunc func(ctx context.Context, settings []float64) (Run, error)
 
-// onceFor returns play with a memory: of all settings with the same number of replicas, only the first one is run.
+// onceFor returns play with a cache: settings with the same number of replicas are run only once.
 func onceFor(replicas func([]float64) int32, play playFunc) playFunc {
 	var mu sync.Mutex
 	runs := map[int32]func() (Run, error){}

@@ -58,9 +58,9 @@ type Case struct {
 	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
 	Pools     []string             // names of the NodePools that the workload may run on; empty: all
 	Service   simulator.Service
-	Measures  map[string]measure.Measure // what a signal measures, if its source does not imply it
+	Measures  map[string]measure.Measure // what each signal measures, by name, if its source does not imply it
 	SLO       SLO
-	GPUs      int32 // per replica
+	GPUs      int32 // GPUs per replica
 	Initial   int32 // replicas ready at the start, or AutoInitial
 	Static    int32 // replicas of the static fleet, which gets its own run; 0: no such run
 	// ColdStart is the time from the request for a replica until it is ready, without variation. It is divided among the phases in
@@ -73,9 +73,9 @@ type Case struct {
 	TuneBaselines bool
 	TuneOurs      bool // also run the policy with its best settings on this traffic, as for baselines
 	Bound         bool
-	SeriesPoints  int // points of each run's series; 0: no series
+	SeriesPoints  int // number of points in the time series of each run; 0: no time series
 
-	recorded trace.Kind // kind of the traffic before it was drawn
+	recorded trace.Kind // kind of the traffic before Case drew its requests
 }
 
 // Default prices: g6e.xlarge (one L40S) in us-east-1, 2026-07; spot as estimated from the Spot Advisor.
@@ -140,7 +140,7 @@ func (c *Case) perReplica(prefix time.Duration) (served, arrive float64) {
 	return c.perReplicaOf(&c.Service, prefix)
 }
 
-// perReplicaOf is perReplica for another service.
+// perReplicaOf returns the same rates as perReplica, for another service.
 func (c *Case) perReplicaOf(s *simulator.Service, prefix time.Duration) (served, arrive float64) {
 	var busy time.Duration
 	n := 0
@@ -193,8 +193,8 @@ func (c *Case) assumptions() *simulator.Assumptions {
 	return &a
 }
 
-// leastColdStart returns the shortest time from launch to ready: all phases if GPUs are billed per second, and the model load
-// alone if a node with the image can exist already.
+// leastColdStart returns the shortest time from launch to ready. If GPUs are billed per second, it includes all phases. Otherwise it is
+// the model load alone, because a node that has the image can already exist.
 func (c *Case) leastColdStart() time.Duration {
 	a := c.assumptions()
 	least := func(s simulator.Spread) time.Duration {
@@ -215,8 +215,8 @@ func (c *Case) typicalColdStart() time.Duration {
 	return a.NodeLaunch.Median + a.GPUReady.Median + a.ImagePull.Median + a.ModelLoad.Median
 }
 
-// workload returns the case as a workload of the simulator, which is scaled by the actuator of the factory. If the factory is nil, the
-// policy of the case scales the workload.
+// workload returns the case as a workload of the simulator, with an actuator of the factory. If the factory is nil, the policy of the case
+// scales the workload.
 func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
@@ -260,7 +260,7 @@ func (c *Case) leastHourly() float64 {
 	return perGPU * float64(max(1, c.GPUs))
 }
 
-// withoutSeries returns a copy of the case without the series, which only a report needs.
+// withoutSeries returns a copy of the case without time series, which only a report needs.
 func (c *Case) withoutSeries() *Case {
 	withoutSeries := *c
 	withoutSeries.SeriesPoints = 0

@@ -58,20 +58,21 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 		return s, fmt.Errorf("the shortest cold start of %s needs slots of %s, and %s has more than %d of them: "+
 			"use a fixed cold start (--cold-start 2m) or less traffic", s.ColdStart, s.Slot, s.Horizon, maxSlots)
 	}
-	s.MaxReplicas *= 2 // draining replicas exist in addition to the desired ones
+	s.MaxReplicas *= 2 // draining replicas count in addition to the desired ones
 	return s, nil
 }
 
-// certificate holds the lower bounds of one workload and the schedules that the clairvoyant runs use. Both are computed with knowledge of
-// the whole traffic. The bounds use the shortest possible cold start, so that they are valid for every run. The schedules use the typical
-// cold start on a new node; with the shortest one, their replicas would be minutes late.
+// certificate contains the lower bounds of one workload and the schedules of the clairvoyant runs. All of them are computed with knowledge
+// of the whole traffic. The bounds use the shortest possible cold start, so that they are valid for every run. The schedules use the
+// typical cold start on a new node, because with the shortest one their replicas would be ready minutes too late.
 type certificate struct {
 	bounds []Bound
 	exact  []simulator.Step // the schedule behind the fluid bound, for the typical cold start
-	safe   []simulator.Step // with half the slot length and W shorter by one slot, so that real waits within a slot stay below W
+	// schedule with half the slot length and a wait that is one slot shorter, so that real waits within a slot do not exceed W
+	safe []simulator.Step
 }
 
-// boundProgress reports the progress of a bound, and its context cancels the computation.
+// boundProgress is the context and the progress callback of the computation of a bound.
 type boundProgress struct {
 	ctx    context.Context
 	report func(kind string, p lowerbound.Progress)
@@ -167,7 +168,7 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress bo
 		if _, err := next.solve(p, progress.options("request-level bound")); err != nil {
 			return loose, err
 		}
-		if next.Problem != "" { // the relaxed problem is infeasible, so the real one is too
+		if next.Problem != "" { // the relaxed problem has no solution, so the real problem has none either
 			return next, nil
 		}
 		if next.Lower >= loose.Lower {
@@ -177,7 +178,7 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress bo
 	return loose, nil
 }
 
-// setInterval copies the interval of a solver into the bound.
+// setInterval copies the result of a solver into the bound.
 func (b *Bound) setInterval(i *lowerbound.Interval) {
 	b.Lower, b.Upper, b.Gap, b.Exact, b.Late, b.Allowed, b.Relaxations = i.LB, i.UB, i.Gap(), i.Exact, i.Late, i.Allowed, i.Relaxations
 }

@@ -84,7 +84,7 @@ func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, e
 	return out, err
 }
 
-// named returns the Run of gpuscaler's policies with its name, variant and description, before it has results.
+// named returns the Run of gpuscaler's policies with its name, variant and description. It has no results yet.
 func (t trial) named() Run {
 	words := "policy " + t[0].Policy.Workload.Key.String()
 	if len(t) > 1 {
@@ -93,7 +93,7 @@ func (t trial) named() Run {
 	return Run{Name: "gpuscaler", Variant: Ours, Words: words + ", decided by the engine of the controller"}
 }
 
-// fill simulates the trial and stores the results in row. It keeps the name, the variant and the description of row.
+// fill simulates the trial and stores the results in row. It does not change the name, the variant and the description of row.
 func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progress Progress) error {
 	what := row.Name + " " + row.Variant
 	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].horizon())) })
@@ -106,7 +106,7 @@ func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progres
 	return nil
 }
 
-// set stores the values of the knobs for each workload, and how many settings the search for them tried.
+// set stores the chosen values of the knobs for each workload, and how many settings were run to find them.
 func (r *Run) set(names []string, settings []Tried, tried []int) {
 	for i, l := range r.Loads() {
 		for k, name := range names {
@@ -228,8 +228,7 @@ func (r *Report) compare() {
 	}
 }
 
-// saved returns the share, up to 1, that the first cost saves of the second one (of), or nil if the second one is 0. It is negative if the
-// first cost is higher.
+// saved returns the share of the cost `of` that the first cost saves, or nil if `of` is 0. It is negative if the first cost is higher.
 func saved(cost, of float64) *float64 {
 	if !(of > 0) {
 		return nil

@@ -22,7 +22,7 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 		ran := len(s.order)
 		idle++
 		ranked := s.byWorth(population)
-		if s.converged(ranked) || idle > 2 { // restart around the best settings
+		if s.converged(ranked) || idle > 2 { // restart the search around the best settings
 			if population, err = s.try(ctx, s.spread(random, ranked[:1], size)); len(s.order) > ran {
 				idle = 0
 			}
@@ -30,7 +30,8 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 		}
 		mutants := make([]*Tried, size)
 		for i, parent := range population {
-			if s.best.Run.MeetsSLO && s.farMiss(parent) { // a member on the wrong side continues from the best settings
+			// a setting that misses the SLO by far is replaced by the best settings before it is changed
+			if s.best.Run.MeetsSLO && s.farMiss(parent) {
 				parent = s.best
 			}
 			mutants[i] = s.mutate(random, parent, ranked[random.IntN(2)], population[random.IntN(size)], population[random.IntN(size)])
@@ -90,7 +91,7 @@ func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
 		}
 		was, last := places[k], float64(len(s.Tries[k])-1)
 		places[k] += float64(by*(best.places[k]-was)) + float64(by*(a.places[k]-b.places[k]))
-		switch { // beyond an end: a random position between the old position and that end
+		switch { // a position beyond an end is replaced by a random one between the old position and that end
 		case places[k] < 0:
 			places[k] = was * random.Float64()
 		case places[k] > last:

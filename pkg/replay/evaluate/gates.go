@@ -26,7 +26,7 @@ type GateResult struct {
 // subject is a quantity that a gate can check.
 type subject struct {
 	name, unit string
-	of         func(*Report) *float64 // returns nil if the report has no such value
+	of         func(*Report) *float64 // returns the value, or nil if the report has none
 }
 
 // always returns a function that reads a value of gpuscaler's run. It is for values that every run has.
@@ -118,7 +118,7 @@ func (r *Report) Check(gates []Gate) (failed int) {
 	for _, g := range gates {
 		result := GateResult{Gate: g.Text}
 		found := g.subject.of(r)
-		if found == nil { // a gate that cannot be checked fails
+		if found == nil { // a gate whose value does not exist fails
 			result.Failed, result.Why = true, "the value does not exist: the run misses the SLO, or the report has no lower bound or no static fleet"
 		} else {
 			result.Found, result.Failed = *found, g.holds(*found)

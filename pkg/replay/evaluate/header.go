@@ -58,7 +58,7 @@ func (c *Case) subject() Subject {
 	return out
 }
 
-// certified stores the lower bounds of each workload in the report. If there are several workloads, it also stores the sum of their bounds.
+// certified stores the lower bounds of each workload in the report. For several workloads, it also stores the sum of their bounds.
 func (r *Report) certified(certificates []certificate) {
 	for i, s := range r.Subjects() {
 		s.Bounds = certificates[i].bounds
@@ -101,8 +101,8 @@ func (b *Bound) add(o *Bound, of string) {
 	b.Exact, b.Slot = b.Exact && o.Exact, max(b.Slot, o.Slot)
 }
 
-// relaxed returns the relaxations of one kind of bound. A relaxation that applies to all workloads is listed once; each other one is listed
-// with the name of its workload.
+// relaxed returns the relaxations of one kind of bound. A relaxation that applies to all workloads is listed once. Every other relaxation
+// is listed with the name of its workload.
 func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	bounded, count := 0, map[string]int{}
 	for i := range certificates {
@@ -126,7 +126,7 @@ func (r *Report) relaxed(certificates []certificate, kind int) (out []string) {
 	return out
 }
 
-// own returns the assumptions of the cases, in addition to those of the simulator.
+// own returns the assumptions that the cases add to those of the simulator.
 func (t trial) own() (out []simulator.Assumption) {
 	c := &t[0]
 	money := func(v float64) string { return "$" + number(v) + " per hour" }
@@ -162,8 +162,8 @@ func (t trial) own() (out []simulator.Assumption) {
 	return out
 }
 
-// serviceTime returns the assumption about the service time of a request: fixed, as recorded, or computed from tokens, which can be assumed
-// as well.
+// serviceTime returns the assumption about the service time of a request. It is fixed, recorded, or computed from the numbers of tokens,
+// which may also be assumed.
 func (c *Case) serviceTime(of string) simulator.Assumption {
 	s := &c.Service
 	out := simulator.Assumption{Name: "service time" + of, Source: "an 8B model on one mid-size GPU, unless set by flags"}

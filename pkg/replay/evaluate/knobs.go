@@ -14,7 +14,7 @@ import (
 // Knob is a parameter of a policy that a search may change.
 type Knob struct {
 	Name  string
-	Path  []string // path below spec in the policy document; a number is an index
+	Path  []string // path of the parameter below spec in the policy document; a number is an index in a list
 	Value float64  // value in the policy now
 	Tries []float64
 	Whole bool                   // only whole numbers are valid

@@ -41,8 +41,8 @@ func (t trial) clairvoyant(ctx context.Context, certificates []certificate, prog
 	return out, nil
 }
 
-// maxSpareReplicas limits the replicas that carryOut adds to a careful plan. A plan can need more replicas because the simulator interrupts
-// spot nodes, and because replicas that end can stop their requests.
+// maxSpareReplicas limits the replicas that carryOut adds to a careful schedule. A schedule can need more replicas because the simulator
+// interrupts spot nodes, and because replicas that end can stop their requests.
 const maxSpareReplicas = 6
 
 // carryOut simulates the plans. If a workload misses its SLO, one replica is added to its plan at all times at which the plan has any
@@ -108,7 +108,7 @@ func (c *Case) longestService() (longest time.Duration) {
 	return longest
 }
 
-// kept returns the plan with each scale-down delayed by the given time.
+// kept returns the schedule with each scale-down delayed by the given time.
 func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
 	var instants []time.Duration
 	for i, s := range steps {
@@ -132,7 +132,7 @@ func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
 	return out
 }
 
-// spare returns text that lists the added replicas, or "" if none were added.
+// spare returns text that lists the replicas that were added to each schedule, or "" if none were added.
 func (t trial) spare(given []int32) string {
 	var parts []string
 	for i, n := range given {

@@ -43,7 +43,7 @@ func valueAt(tries []float64, place float64) float64 {
 		v = math.Round(v)
 	case from > 0 && to > 0:
 		v = threeDigits(v)
-	default: // one end is 0: three digits of the other end
+	default: // one end is 0: the number of digits is that of the other end
 		unit := digit(max(math.Abs(from), math.Abs(to)))
 		v = tidy(math.Round(v/unit) * unit)
 	}

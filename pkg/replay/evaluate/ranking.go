@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// missTolerance is used if no setting meets the SLO. A setting may then have up to this factor times the fewest late requests if it costs
-// less.
+// missTolerance is used if no setting meets the SLO: a cheaper setting is then preferred if it has at most this factor times the fewest
+// late requests.
 const missTolerance = 1.1
 
 // cheapestMiss returns the cheapest setting with at most missTolerance times the fewest late requests. It is used if no setting meets the

@@ -19,7 +19,7 @@ import (
 type Search struct {
 	// Tries are the values of each knob, from the most generous to the leanest. Values between two tries are allowed.
 	Tries [][]float64
-	Whole []bool  // by knob: only whole numbers are allowed; nil: no such knob
+	Whole []bool  // for each knob, whether only whole numbers are allowed; nil: no knob is restricted
 	Share float64 // share of requests on time that the SLO requires, 0..1
 	// Play runs one setting. Several goroutines call it.
 	Play func(ctx context.Context, settings []float64) (Run, error)
@@ -43,11 +43,11 @@ type Tried struct {
 // Limits of a search. Eight knobs take about 400 runs; a run of a day with a few requests per second takes half a second.
 const (
 	maxGridRuns          = 100 // up to this many combinations of tries are all run before the evolution
-	evolutionRunsPerKnob = 40  // runs
+	evolutionRunsPerKnob = 40  // runs of the evolution, per knob
 	populationPerKnob    = 3   // size of the population, per knob
 	minPopulation        = 6
-	convergedShare       = 0.01 // a population within this share of its best is converged
-	trimmedSettings      = 3    // settings whose single knobs are changed at the end
+	convergedShare       = 0.01 // a population has converged if the worth of all members is within this share of the best
+	trimmedSettings      = 3    // number of best settings in which single knobs are changed at the end
 	halvings             = 3
 )
 
@@ -115,7 +115,7 @@ func (s *Search) trim(ctx context.Context) error {
 	}
 	all = s.byWorth(all)
 	for _, t := range all[:min(trimmedSettings, len(all))] {
-		low, high := make([]float64, len(s.Tries)), make([]float64, len(s.Tries)) // high is the leaner end
+		low, high := make([]float64, len(s.Tries)), make([]float64, len(s.Tries)) // low and high are settings; high has fewer replicas
 		for k, tries := range s.Tries {
 			low[k], high[k] = max(0, t.places[k]-1), t.places[k]
 			if t.Run.MeetsSLO {
@@ -145,7 +145,7 @@ func (s *Search) trim(ctx context.Context) error {
 	return nil
 }
 
-// try runs the settings that were not run before, and returns all with their runs.
+// try runs the settings that were not run before. It returns all given settings with their runs.
 func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 	out := make([]*Tried, len(list))
 	all, ctx := errgroup.WithContext(ctx)

@@ -89,13 +89,13 @@ func (c *Case) sameCluster(o *Case) bool {
 		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.SeriesPoints == o.SeriesPoints
 }
 
-// alone returns a trial of this case only, on the same nodes.
+// alone returns a trial that contains only this case, on the same nodes.
 func (c *Case) alone() trial { return trial{*c} }
 
 // actuatorFactories has a factory for the actuator of each case. If a factory is nil, the policy of the case scales its workload.
 type actuatorFactories []simulator.ActuatorFactory
 
-// ours returns nil for each case, so that the policies scale the workloads.
+// ours returns factories that are all nil, so that the policies scale their workloads.
 func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t)) }
 
 func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulator.Config {

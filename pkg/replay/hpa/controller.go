@@ -66,9 +66,9 @@ type Verdict uint8
 
 // Values of Verdict.
 const (
-	Scaled   Verdict = iota // replicas follow from the metrics and the behavior
+	Scaled   Verdict = iota // the replicas were computed from the metrics and the behavior
 	Disabled                // spec.replicas is zero, so the HPA is disabled
-	Bounded                 // spec.replicas was outside the bounds; metrics were not read
+	Bounded                 // spec.replicas was outside the bounds and was set to a bound; metrics were not read
 	Failed                  // metrics failed; the replicas do not change
 )
 

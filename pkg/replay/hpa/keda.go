@@ -6,7 +6,7 @@ import "time"
 // it scales from 0 to 1 and from N to 0, once per polling interval. The HPA that KEDA creates scales between 1 and the maximum.
 // The zero value has not seen an active trigger.
 type ScaleLoop struct {
-	Cooldown   time.Duration // cooldownPeriod
+	Cooldown   time.Duration // spec.cooldownPeriod
 	lastActive time.Time     // status.lastActiveTime
 }
 

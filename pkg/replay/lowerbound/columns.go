@@ -38,10 +38,10 @@ func (c *columns) column(served, g int64) int {
 // move is the transition of a row, which has a value for each backlog, through a slot with n replicas.
 type move struct {
 	from, to *columns
-	late     []int64 // by column of to
+	late     []int64 // late jobs by column of to, as a price
 	serve    int64   // g
 	n, pay   int64
-	open     bool // a backlog without a column is reduced to the last one
+	open     bool // a backlog without a column is reduced to that of the last column
 }
 
 // land returns the column at the end of the slot for a column before it, or the width of m.to if that backlog has no column.
@@ -72,12 +72,12 @@ func (m *move) shift(to, down, started []int64) {
 func (m *move) fine(to, down, started []int64) (rest int) {
 	to = to[:m.to.fine]
 	cells, late := to, m.late
-	if by := m.by(); by >= 0 { // more service than backlog: columns 0..by become column 0
+	if by := m.by(); by >= 0 { // more is served than the backlog: the columns 0..by become column 0
 		rest = int(min(by+1, int64(len(down))))
 		to[0] = stop(down[:rest], started[:rest]) + m.pay + late[0]
 		down, started = down[rest:], started[rest:]
 		cells, late = cells[1:], late[1:]
-	} else { // more arrivals than service: the backlog is at least -by
+	} else { // more arrives than is served: the backlog is at least -by
 		full := int(min(-by, int64(len(to))))
 		fill(cells[:full])
 		cells, late = cells[full:], late[full:]

@@ -5,11 +5,11 @@ import "fmt"
 // Cost is the result of Evaluate: what a number of ready replicas in each time slot costs, and how much work is late or not done at the
 // end. The package documentation describes the fluid slot model.
 type Cost struct {
-	Total        float64 // in the currency of the problem, without the rebate
+	Total        float64 // cost in the currency of the problem, without the rebate
 	ReplicaSlots int64
 	Starts       int64
-	Late         int64 // jobs
-	Backlog      int64 // units that are not served at the end
+	Late         int64 // number of late jobs
+	Backlog      int64 // units of work that are not served at the end
 	MostBacklog  int64
 }
 
@@ -35,7 +35,7 @@ func Evaluate(p Problem, schedule []int32) (Cost, error) {
 	return play(&p, tl, schedule, nil), nil
 }
 
-// play is Evaluate for a valid schedule. If backlog is not nil, it receives q_t at index t-1.
+// play computes the same as Evaluate, for a schedule that is known to be valid. If backlog is not nil, it receives q_t at index t-1.
 func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	var c Cost
 	before, q := int32(p.InitialReplicas), int64(0)
@@ -55,7 +55,8 @@ func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	return c
 }
 
-// bestEffort returns the schedule with the fewest late jobs at any cost: with FIFO, more service never makes a job later.
+// bestEffort returns the schedule with the fewest late jobs, at any cost. Jobs are served in order, so more service never makes a job
+// later.
 func bestEffort(p *Problem) []int32 {
 	schedule := make([]int32, len(p.Arrivals))
 	for i := range schedule {

@@ -1,6 +1,6 @@
 package lowerbound
 
-// unreachable is larger than any reachable value (see setMoney), and can be added to without overflow.
+// unreachable is larger than the value of any reachable state (see setMoney). Costs can be added to it without an overflow.
 const unreachable = int64(1) << 61
 
 // lattice is the dynamic program for one lambda. Its layers are the slots, its states are (replicas, backlog).
@@ -12,12 +12,12 @@ type lattice struct {
 	start   int64     // beta, in money
 	lambda  int64     // price of a late job, in money
 	drop    bool      // a backlog beyond the last column of an open slot is reduced to it without cost; otherwise it is not allowed
-	columns []columns // by slot
+	columns []columns // columns of each slot
 	lo, hi  []int32   // limits of n in slot t; at index 0 both are n_0
 	late    []int64   // price of lateness by column in the present slot
-	up      []int64   // best value after starts, by (n, column before the slot)
-	down    []int64   // best value after stops, for one n
-	kept    []layer   // see run
+	up      []int64   // best value after replicas are started, by (n, column before the slot)
+	down    []int64   // best value after replicas are stopped, for one n
+	kept    []layer   // layers that run stores
 	stretch []layer
 	pair    [2]layer
 	last    *layer
@@ -79,7 +79,7 @@ func (g *lattice) step(t int, from, to *layer) {
 	m := move{from: &g.columns[t-1], to: &g.columns[t], serve: g.serve, late: g.late}
 	m.open = g.drop && m.to.open
 	for n := top; n >= to.lo; n-- {
-		started := down // below from.lo there are only stops
+		started := down // a value of n below from.lo is reached only by stopping replicas
 		if n >= from.lo {
 			started = g.up[(n-from.lo)*width:][:width]
 		}
@@ -115,7 +115,7 @@ func (g *lattice) sweepUp(from *layer, top int, start int64) {
 
 // stop sets each down[q] to the minimum of down[q] and started[q], and returns the minimum over all q.
 func stop(down, started []int64) int64 {
-	least := 2 * unreachable // an unreachable value with an added price is above unreachable
+	least := 2 * unreachable // the sum of unreachable and a price is greater than unreachable
 	started = started[:len(down)]
 	for q, v := range down {
 		v = min(v, started[q])

@@ -13,20 +13,21 @@ package lowerbound
 func levels(p *Problem, need []int64) []int32 {
 	slots := len(need)
 	schedule := make([]int32, slots)
-	hold := float64(slots + 1) // in shorter gaps the replica is kept
+	hold := float64(slots + 1) // length of a gap up to which a replica is kept
 	if p.StartCost < p.ReplicaSlotCost*hold {
 		hold = p.StartCost / p.ReplicaSlotCost
 	}
-	last := make([]int, p.MaxReplicas+1) // last slot in which level k was used, as index+1; 0: warm at the beginning
+	// for each level, the last slot in which it was used, as index+1; 0: the replica was ready at the beginning
+	last := make([]int, p.MaxReplicas+1)
 	for k := p.InitialReplicas + 1; k <= p.MaxReplicas; k++ {
-		last[k] = -slots - 2 // cold: the gap is too long to be kept
+		last[k] = -slots - 2 // no replica was ready: the gap before its first use is too long to be kept
 	}
 	for i, r := range need {
 		top := int(min(r, int64(p.MaxReplicas)))
 		for k := 1; k <= top; k++ {
 			gap := i - last[k]
 			warm := last[k] >= 0
-			// A level that is needed before replicas can be started was kept from the beginning, for any length of the gap.
+			// A level that is needed before replicas can be started was kept from the beginning, however long the gap is.
 			if warm && gap > 0 && (float64(gap) <= hold || i < p.BootSlots) {
 				for s := last[k]; s < i; s++ {
 					schedule[s]++

@@ -51,8 +51,8 @@ func (g *lattice) back() (schedule []int32, dropped bool) {
 	return trace.schedule, trace.dropped
 }
 
-// stride returns the distance of stored layers at which the memory is least: there are about as many stored layers as layers between two of
-// them.
+// stride returns the distance between two stored layers that needs the least memory. There are then about as many stored layers as layers
+// between two of them.
 func stride(slots int) int { return int(math.Ceil(math.Sqrt(float64(slots)))) }
 
 // tracer follows the cheapest path through the layers, from the last slot to the first, and records its schedule.
@@ -76,8 +76,8 @@ func (g *lattice) finish() tracer {
 	return r
 }
 
-// retreat records slot t and moves to a previous state that leads to the present value. It tries the same n first, so that of equally cheap
-// schedules one with few changes is found, and dropped work last.
+// retreat records slot t and moves to a previous state that leads to the present value. It prefers the same n, so that of several equally
+// cheap schedules one with few changes is found. It uses dropped work only if nothing else is possible.
 func (r *tracer) retreat(t int, before *layer) {
 	r.schedule[t-1] = int32(r.n)
 	r.priceLate(t)

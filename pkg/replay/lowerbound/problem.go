@@ -33,10 +33,10 @@ type Problem struct {
 	Relaxations         []string      // relaxations of this problem, one sentence each, for reports
 }
 
-// ErrInfeasible means that with MaxReplicas in every slot more jobs are late than the SLO allows. Errors wrap it.
+// ErrInfeasible means that more jobs are late than the SLO allows, even with MaxReplicas in every slot. Errors wrap it.
 var ErrInfeasible = errors.New("no schedule meets the SLO")
 
-// maxUnits limits sums of units and of jobs, so that their products with money fit an int64.
+// maxUnits limits sums of units and of jobs, so that the product of such a sum and an amount of money fits in an int64.
 const maxUnits = 1 << 40
 
 func (p *Problem) validate() error {
@@ -70,7 +70,7 @@ type timeline struct {
 	due     []int64 // jobs due by the end of slot t
 	jobs    int64   // M
 	allowed int64   // floor(eps M)
-	list    []Job   // nil: job i ends at unit i
+	list    []Job   // nil: every unit is a job, and job i ends at unit i
 }
 
 func newTimeline(p *Problem) (*timeline, error) {
@@ -125,7 +125,7 @@ func (tl *timeline) countJobs(jobs []Job) error {
 	return nil
 }
 
-// end returns the unit at which the first `jobs` jobs end, or 0 for none.
+// end returns the unit at which the last of the first `jobs` jobs ends, or 0 if jobs is 0.
 func (tl *timeline) end(jobs int64) int64 {
 	if tl.list == nil || jobs == 0 {
 		return jobs

@@ -8,9 +8,9 @@ import (
 // detour is a range of slots in which two schedules differ. Before and after the range both have the same number of replicas and the same
 // backlog, so one schedule can use the slots of the other in this range without other changes.
 type detour struct {
-	from, to int   // slot indices, without to
-	saves    int64 // money that the part of the other schedule saves; may be negative
-	late     int64 // additional late jobs; may be negative
+	from, to int   // indexes of the first slot and of the slot after the last one
+	saves    int64 // money that the slots of the other schedule save; may be negative
+	late     int64 // number of additional late jobs; may be negative
 }
 
 // recombine combines the known schedules to find a cheaper one that keeps the SLO. At the best lambda, the schedules with too many late

@@ -29,7 +29,7 @@ type Setup struct {
 	Units           int64         // units of work per replica slot; 0: a slot at MaxReplicas has about 512
 }
 
-// longest limits times so that their sums fit 64 bits.
+// longest is the maximum of each time, so that sums of times fit in 64 bits.
 const longest = time.Duration(1 << 60)
 
 // Fluid returns the slot model of a request log. The ready replicas serve the work of each slot, the oldest first. A request is on time if
@@ -180,7 +180,7 @@ func share(work, cut, service time.Duration) time.Duration {
 		return work
 	}
 	hi, lo := bits.Mul64(uint64(work), uint64(cut))
-	q, _ := bits.Div64(hi, lo, uint64(service)) // work <= service, so the quotient fits
+	q, _ := bits.Div64(hi, lo, uint64(service)) // work <= service, so the quotient fits in 64 bits
 	return time.Duration(q)
 }
 

@@ -5,9 +5,9 @@ import "fmt"
 // line is a schedule with its Lagrangian, which is a linear function of lambda: cost + lambda late.
 type line struct {
 	schedule []int32
-	cost     int64 // money
-	late     int64 // jobs
-	modelled int64 // late jobs in the lattice, which rounds large backlogs down; -1: the schedule is not from the lattice
+	cost     int64 // cost of the schedule, in money
+	late     int64 // number of late jobs
+	modelled int64 // late jobs according to the lattice, which rounds large backlogs down; -1: the schedule is not from the lattice
 }
 
 func (l line) at(lambda int64) int64 {
@@ -23,18 +23,18 @@ type search struct {
 	tl        *timeline
 	o         Options
 	grid      lattice
-	unit      float64 // currency per money
+	unit      float64 // amount of the currency per unit of money
 	maxLambda int64
 	most      int64  // maximum number of columns in memory
 	lines     []line // known valid schedules, with and without the SLO
 	best      line   // cheapest schedule that keeps the SLO; nil: none yet
-	lower     int64  // money
+	lower     int64  // best lower bound so far, in money
 	lambda    int64  // lambda of lower
-	low, high int64  // highest lambda with too many late jobs, lowest lambda without
-	streak    int    // number of consecutive programs on the low side; negative: on the high side
+	low, high int64  // highest lambda for which too many jobs are late, and lowest lambda for which not too many are
+	streak    int    // number of consecutive programs with a lambda that was too low; negative: too high
 	solves    int
-	full      int  // programs over all n
-	every     bool // the window has all n
+	full      int  // number of programs over all n
+	every     bool // the window contains all n
 	clamped   bool
 	bytes     int64
 }
@@ -91,7 +91,7 @@ func (s *search) meet(schedule []int32) line {
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)
-	l.modelled = l.late // with lambda 0 the value does not contain the number of late jobs
+	l.modelled = l.late // with lambda 0, the value does not depend on the number of late jobs
 	if s.grid.lambda > 0 {
 		l.modelled = (value - l.cost) / s.grid.lambda
 	}

@@ -10,7 +10,7 @@ import (
 type Options struct {
 	Tolerance   float64         // stops when UB/LB - 1 is at most this; 0 means 0.001
 	MaxSolves   int             // maximum number of dynamic programs; 0 means 60. The interval is valid after any number
-	MemoryBytes int64           // for the tables; 0 means 512 MiB. Less memory may clamp the backlog, which lowers LB
+	MemoryBytes int64           // maximum memory for the tables; 0 means 512 MiB. With less memory the backlog may be clamped, which lowers LB
 	Progress    func(Progress)  // called about a hundred times per dynamic program, in the goroutine of the caller
 	Context     context.Context // stops Solve when it ends; may be nil
 }
@@ -36,7 +36,7 @@ type Interval struct {
 	Late        int64   // jobs that are late under Schedule
 	Lambda      float64 // price of a late job at LB, in the currency of the problem
 	Solves      int     // number of dynamic programs
-	FullSolves  int     // programs over all n, from which LB is
+	FullSolves  int     // number of programs over all n, which determine LB
 	Clamped     bool    // MemoryBytes was too small, so LB drops backlog without cost; it remains a lower bound
 	Bytes       int64   // memory of the tables
 	Relaxations []string
@@ -87,7 +87,7 @@ func Solve(p Problem, o Options) (out Interval, err error) {
 	default:
 		s.price()
 	}
-	if s.best.schedule == nil { // no schedule was found because of the clamps or MaxSolves
+	if s.best.schedule == nil { // no schedule was found, because backlogs were clamped or MaxSolves was reached
 		s.meet(bestEffort(&p))
 	}
 	return s.interval(), nil

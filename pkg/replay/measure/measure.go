@@ -22,10 +22,10 @@ const (
 	Arrivals           // requests per second, measured in front of the replicas
 	Waiting            // waiting requests, reported by the replicas; unknown at zero replicas
 	Running            // running requests, reported by the replicas
-	CacheUse           // mean usage of the KV caches, 0..1
+	CacheUse           // mean use of the KV caches, 0..1
 	Activity           // mean GPU activity over the last scrape interval
 	QueueTime          // mean wait of the requests that started in the last scrape interval
-	Count              // number of values, for arrays
+	Count              // number of measures, for the length of arrays
 )
 
 // OfPods reports whether the measure is unknown without a ready replica.
@@ -35,13 +35,14 @@ func (m Measure) OfPods() bool { return m >= Waiting }
 type Meaning struct {
 	Measure Measure
 	Units   float64 // factor from the measure to the signal's value; 1 except for rates per minute or similar
-	Each    bool    // divided by the ready replicas
-	Why     string  // reason, for the report
+	Each    bool    // the value is divided by the number of ready replicas
+	Why     string  // reason for this assumption, for the report
 }
 
-// Of returns what a signal of a policy measures in the simulator. byName has the measure by signal name; for other signals the
-// source implies it. Whether a rate is a sum or a mean per replica depends on its query, or on the policy if the query is not aggregated.
-// If the query returns a sum and the policy treats it as a mean, the simulated workload scales too high, as it would in a cluster.
+// Of returns what a signal of a policy measures in the simulator. byName contains the measure of some signals by name; for the others it
+// follows from the source. Whether a rate is a sum or a mean per replica follows from the query, or from the policy if the query does not
+// aggregate. If the query returns a sum and the policy treats it as a mean, the simulated workload has too many replicas, as it would in a
+// cluster.
 func Of(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	s, source := &c.Workload.Policy.Signals[signal], &c.Sources[signal]
 	rate, grows := promql.PerSecond(source.Query)
@@ -59,7 +60,7 @@ func Of(c *policy.Compiled, signal int, byName map[string]Measure) Meaning {
 	return out
 }
 
-// measureOf returns what a source measures in the simulator. grows means that its query computes the rate of a counter.
+// measureOf returns what a source measures in the simulator. grows is true if its query computes the rate of a counter.
 func measureOf(s *policy.Source, grows bool) (of Measure, why string) {
 	switch s.Type {
 	case policy.SourcePrometheus:
@@ -127,7 +128,7 @@ func (m Meaning) String() string {
 	return text
 }
 
-// measureWords are the names in flags and scenarios, with their descriptions.
+// measureWords contains the name of each measure in flags and scenarios, and its description.
 var measureWords = [Count]struct{ name, words string }{
 	Unmeasured: {"", "nothing"},
 	Queue:      {"queue", "waiting requests"},

@@ -17,8 +17,8 @@ type groupShadow struct {
 	scratch  capacity.Decision
 	group    *capacity.Group
 	parts    map[string]json.RawMessage
-	decision json.RawMessage // nil at the start of a segment
-	recorded bool            // recorded in this tick
+	decision json.RawMessage // the last recorded decision; nil at the start of a segment
+	recorded bool            // the group was recorded in this tick
 }
 
 // GroupTick records a decision of a capacity group for the line of the current tick. Set it as engine.Options.OnGroupTick. An
@@ -74,7 +74,7 @@ func (r *Recorder) group(t *engine.GroupTick) error {
 
 // add copies the changed parts of an observation into an entry.
 func (s *groupShadow) add(o *capacity.Observation, e *groupEntry) error {
-	parts := make(map[string]json.RawMessage, len(s.parts)) // parts beyond the new size are dropped, as the reader does
+	parts := make(map[string]json.RawMessage, len(s.parts)) // removes the parts that the observation no longer has, as the reader does
 	err := seen(o, func(part string, text json.RawMessage) {
 		if parts[part] = text; !bytes.Equal(s.parts[part], text) {
 			if e.Seen == nil {

@@ -13,7 +13,7 @@ import (
 // groupLine is a version of a capacity group.
 type groupLine struct {
 	ID        int             `json:"id"`
-	Group     *capacity.Group `json:"group"` // without its schedules, which are encoded with the names of their time zones
+	Group     *capacity.Group `json:"group"` // without its schedules, which are encoded separately because of the names of their time zones
 	Schedules []groupSchedule `json:"schedules,omitempty"`
 }
 
@@ -60,12 +60,13 @@ func zoneOf(w *calendar.Window) string {
 
 // groupEntry holds the changes of one group in a tick.
 type groupEntry struct {
-	Key      string                     `json:"k"`
-	Group    int                        `json:"p,omitempty"`
-	Orphaned bool                       `json:"orphaned,omitempty"` // the group was removed; its overrides are restored
-	Fresh    bool                       `json:"fresh,omitempty"`    // decided without earlier state
-	State    json.RawMessage            `json:"state,omitempty"`    // before this tick, at the start of a segment
-	Seen     map[string]json.RawMessage `json:"seen,omitempty"`     // by part: those that differ from the tick before
+	Key      string          `json:"k"`
+	Group    int             `json:"p,omitempty"`
+	Orphaned bool            `json:"orphaned,omitempty"` // the group was removed; its overrides are restored
+	Fresh    bool            `json:"fresh,omitempty"`    // the decision started without earlier state
+	State    json.RawMessage `json:"state,omitempty"`    // state before this tick; only at the start of a segment
+	// parts of the observation that differ from the previous tick; key: name of the part
+	Seen     map[string]json.RawMessage `json:"seen,omitempty"`
 	Decision json.RawMessage            `json:"d,omitempty"`
 }
 
@@ -78,7 +79,8 @@ func groupKey(t *engine.GroupTick) string {
 	return t.Group.Name
 }
 
-// whole is the part of an observation that has the lengths of its lists, and the fields that belong to no single NodePool or workload.
+// whole is the part of an observation that contains the lengths of its lists, and the fields that belong to no single NodePool or
+// workload.
 type whole struct {
 	Pools                  []int // number of nodes of each NodePool
 	Workloads              int
@@ -152,7 +154,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	return nil
 }
 
-// learn decodes a part other than "whole" into an observation. size has set the lengths of the observation's lists before.
+// learn decodes a part other than "whole" into an observation. Before, size must have set the lengths of the observation's lists.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
 		o.UnmanagedPods = nil
@@ -191,7 +193,7 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// groupDecision is a capacity.Decision with the types of its actions, and with NaN and infinite numbers as text.
+// groupDecision is a capacity.Decision for JSON: with the types of its actions, and with NaN and infinite numbers as text.
 type groupDecision struct {
 	capacity.Decision
 	Actions, Plan []groupAction
@@ -218,7 +220,7 @@ type groupFinding struct {
 func encodeGroup(d *capacity.Decision) (json.RawMessage, error) {
 	out := groupDecision{Decision: *d, Actions: actionsOf(d.Actions), Plan: actionsOf(d.Plan)}
 	if len(d.Advice) == 0 {
-		out.Advice = nil // an empty slice equals nil
+		out.Advice = nil // so that an empty slice and nil have the same JSON
 	}
 	for _, r := range d.Reasons {
 		r.Until = r.Until.UTC()

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Version is the version of the format. Other versions are an error: the state of an objective changed with version 4.
+// Version is the version of the format. A recording of another version is an error: for example, version 4 changed the state of an
+// objective.
 const Version = 4
 
 const (
@@ -31,12 +32,13 @@ type line struct {
 	Policy *policyLine `json:"policy,omitempty"`
 	Group  *groupLine  `json:"group,omitempty"`
 
-	Workloads []entry  `json:"w,omitempty"`
-	Unseen    []string `json:"unseen,omitempty"` // not decided in this tick, because the cluster cache did not have them
-	Gone      []string `json:"gone,omitempty"`   // have no decision any more; the reader drops their state
+	Workloads []entry `json:"w,omitempty"`
+	// keys of the workloads that were not decided in this tick, because the cluster cache did not contain them
+	Unseen []string `json:"unseen,omitempty"`
+	Gone   []string `json:"gone,omitempty"` // keys of the workloads that have no decision any more; the reader deletes their state
 
 	Groups     []groupEntry `json:"g,omitempty"`
-	GroupsGone []string     `json:"ggone,omitempty"` // not decided in this tick; their state is dropped
+	GroupsGone []string     `json:"ggone,omitempty"` // keys of the groups that were not decided in this tick; the reader deletes their state
 }
 
 // policyLine is a version of a policy.
@@ -48,7 +50,7 @@ type policyLine struct {
 	Rules   rules  `json:"rules"`
 }
 
-// rules is a scaling.Policy without its formula, and with the names of its time zones.
+// rules is a scaling.Policy for JSON: without its formula, and with the names of its time zones.
 type rules struct {
 	*scaling.Policy
 	Formula   *struct{}  `json:",omitempty"` // always nil: it hides the formula, which JSON cannot encode
@@ -72,8 +74,8 @@ func rulesOf(p *scaling.Policy) rules {
 	return r
 }
 
-// compiled returns the policy of a recorded line. It is the inverse of rulesOf: it loads the time zones of the schedules by name, and fails
-// if one is unknown.
+// compiled returns the policy of a recorded line. It is the inverse of rulesOf: it loads the time zones of the schedules by name, and
+// returns an error if a name is unknown.
 func (r *rules) compiled() (*scaling.Policy, error) {
 	if r.Policy == nil {
 		return nil, fmt.Errorf("a policy without rules")
@@ -90,7 +92,7 @@ func (r *rules) compiled() (*scaling.Policy, error) {
 	return &p, nil
 }
 
-// entry holds the changes of one workload in a tick. An absent field has not changed.
+// entry contains the changes of one workload in a tick. A field that is absent in the JSON has not changed.
 type entry struct {
 	Key      string          `json:"k"`
 	Policy   int             `json:"p,omitempty"`
@@ -98,10 +100,10 @@ type entry struct {
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
 	State    []int64         `json:"state,omitempty"` // state before this tick, at the start of a segment or if a model was restored
-	Begin    uint8           `json:"begin,omitempty"` // an engine.StateOrigin, applied to the state
+	Begin    uint8           `json:"begin,omitempty"` // the StateOrigin of the decision, which determines how the state begins
 }
 
-// reading is a scaling.Reading whose value can be NaN or infinite.
+// reading is a scaling.Reading for JSON: its value can be NaN or infinite.
 type reading struct {
 	scaling.Reading
 	Value number
@@ -125,14 +127,14 @@ func (e *entry) readings() []scaling.Reading {
 	return out
 }
 
-// decision is a scaling.Decision with exported reasons.
+// decision is a scaling.Decision for JSON, with its reasons as an exported field.
 type decision struct {
 	scaling.Decision
 	Reasons []reason
 	Plan    *plan `json:",omitempty"`
 }
 
-// plan is an objective.Plan whose numbers can be NaN or infinite.
+// plan is an objective.Plan for JSON: its numbers can be NaN or infinite.
 type plan struct {
 	objective.Plan
 	Load, Queued, Capacity, Quantile, Price number

@@ -72,7 +72,8 @@ func (r *Recorder) open() error {
 			}
 		}
 	}
-	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // only the owner may read loads and targets
+	// the recording can be read only by its owner, because it contains loads and targets
+	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("recording: %w", err)
 	}
@@ -153,7 +154,7 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 		return fmt.Errorf("recording %s: %w", key, err)
 	}
 	e := entry{Key: key.String(), Policy: id, Decision: d}
-	whole := fresh || s.decision == nil // a new segment contains all data
+	whole := fresh || s.decision == nil // a new segment contains all data, also data that did not change
 	if whole && !fresh {
 		s.state.Adopt(p)
 		e.State = s.state.Numbers()
@@ -197,7 +198,7 @@ func (r *Recorder) addChanges(e *entry, s *shadow, whole bool) {
 	}
 }
 
-// sameReading compares bits, so that a NaN equals itself.
+// sameReading reports whether two readings are equal. It compares the bits of the values, so that NaN equals NaN.
 func sameReading(a, b scaling.Reading) bool {
 	if a.Value != a.Value && b.Value != b.Value {
 		a.Value, b.Value = 0, 0
@@ -215,7 +216,7 @@ func (r *Recorder) policyVersion(key scaling.Key, w *scaling.Workload) (int, err
 	}})
 }
 
-// turn ends a segment and starts the next one, which contains all data again.
+// turn ends the current segment and starts the next one, which contains all data again.
 func (r *Recorder) turn() error {
 	if err := r.Close(); err != nil {
 		return err

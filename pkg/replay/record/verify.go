@@ -22,11 +22,11 @@ type Formulas func(key string) scaling.Formula
 // Verified counts the recomputed decisions.
 type Verified struct {
 	Ticks     int
-	Decisions int // decisions of workloads
-	Groups    int // decisions of capacity groups
+	Decisions int // number of decisions of workloads
+	Groups    int // number of decisions of capacity groups
 	From, To  time.Time
 	LeftOut   []string // policies that were skipped because their formula is unknown
-	// Phases are those that each capacity group went through, in order.
+	// Phases contains the phases of each capacity group, in their order of time.
 	Phases map[string][]capacity.Phase
 }
 
@@ -100,7 +100,8 @@ func (v *Verified) enter(group string, p capacity.Phase) {
 // longestLine is the maximum length of a line; a tick of a thousand workloads is shorter.
 const longestLine = 256 << 20
 
-// Verify recomputes all decisions of a recording. name is used in errors. The first differing outcome is returned as *Difference.
+// Verify recomputes all decisions of a recording. name is the name of the recording in errors. The first outcome that differs is returned
+// as a *Difference.
 func Verify(name string, r io.Reader, formulas Formulas) (Verified, error) {
 	p := player{name: name, formulas: formulas}
 	lines := bufio.NewReaderSize(r, 1<<20)
@@ -132,7 +133,7 @@ type player struct {
 	line     int
 	formulas Formulas
 	started  bool
-	policies map[int]*scaling.Policy // nil: skipped
+	policies map[int]*scaling.Policy // policies by number; nil: the policy is skipped
 	known    map[string]*replayed
 	order    []string
 	groups   map[int]*capacity.Group
@@ -142,7 +143,7 @@ type player struct {
 
 type replayed struct {
 	state    scaling.State
-	begin    engine.StateOrigin // for the decision of this tick
+	begin    engine.StateOrigin // origin of the state for the decision of this tick
 	record   engine.Record
 	decision json.RawMessage
 }

@@ -36,7 +36,7 @@ type pageData struct {
 // workload is the section of one workload on the page.
 type workload struct {
 	*evaluate.Subject
-	Table  *picture.Table // nil if there is one workload
+	Table  *picture.Table // results of this workload in all runs; nil if there is only one workload
 	Charts []*picture.Chart
 	Ours   *evaluate.Load
 }
@@ -94,8 +94,8 @@ var groups = []struct {
 	{"empty and fragmented nodes", "grey", []simulator.Cause{simulator.Empty, simulator.Fragmentation}},
 }
 
-// bars returns one bar for each run, as long as its cost and divided by cause. Runs that miss the SLO are last, because their cost cannot
-// be compared.
+// bars returns one bar for each run. The length of a bar is the cost of the run, divided by cause. Runs that miss the SLO are last,
+// because their cost cannot be compared with the others.
 func bars(r *evaluate.Report) (out picture.Bars) {
 	order := make([]*evaluate.Run, len(r.Runs))
 	most := 1e-12
@@ -130,7 +130,7 @@ func bars(r *evaluate.Report) (out picture.Bars) {
 	return out
 }
 
-// charts returns the charts of one workload over time. They show gpuscaler's run.
+// charts returns the charts over time of one workload in gpuscaler's run.
 func charts(r *evaluate.Report, s *evaluate.Subject, ours *evaluate.Load) []*picture.Chart {
 	l, resolution := series(&r.Runs[0], s), r.Runs[0].Series.Resolution
 	axis, minute := picture.Elapsed(resolution, r.Traffic.Duration), time.Minute.Seconds()/resolution.Seconds()

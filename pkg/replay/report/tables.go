@@ -34,7 +34,7 @@ func sideBySide(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// marked returns the text of a verdict in a style for good or bad results.
+// marked returns the text of a verdict in the style for good results or in that for bad results.
 func marked(meets bool, verdict string) any {
 	if meets {
 		return picture.Good(verdict)
@@ -42,7 +42,7 @@ func marked(meets bool, verdict string) any {
 	return picture.Bad(verdict)
 }
 
-// ofWorkload returns the table of one workload in all runs.
+// ofWorkload returns the table with the results of one workload in all runs.
 func ofWorkload(r *evaluate.Report, i int) picture.Table {
 	t := picture.Table{Ours: true, Heads: []string{"run", "SLO", "on time", "GPU-hours",
 		"wait p50", "wait p95", "wait p99", "longest wait",
@@ -67,7 +67,7 @@ func whatRuns(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// ledger returns the paid GPU time by cause, in percent.
+// ledger returns the table of the paid GPU time by cause, in percent.
 func ledger(r *evaluate.Report) picture.Table {
 	t, used := picture.Table{Heads: []string{"run"}}, causes(r)
 	for _, c := range used {
@@ -84,7 +84,7 @@ func ledger(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// reasons returns the changes of the target.
+// reasons returns the table of the changes of the target with their reasons.
 func reasons(l *evaluate.Load) picture.Table {
 	t := picture.Table{Heads: []string{"at", "from", "to", "ready", "-rule", "-why"}}
 	for _, x := range l.Reasons {

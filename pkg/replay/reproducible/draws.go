@@ -10,7 +10,7 @@ import (
 // other purposes. Draws is not safe for concurrent use.
 type Draws struct {
 	pcg   rand.PCG
-	spare float64 // the polar method returns two numbers
+	spare float64 // the second result of the polar method, for the next call of Normal
 	has   bool
 }
 
@@ -24,7 +24,7 @@ func NewDraws(seed uint64, purpose string) *Draws {
 // only a part of a trace, or adding a client, does not change the numbers of the other clients and windows.
 func Numbered(seed uint64, purpose string, number int64) Draws {
 	h := fnv.New64a()
-	h.Write([]byte(purpose)) // never fails
+	h.Write([]byte(purpose)) // never returns an error
 	hi := mix(seed ^ mix(h.Sum64()))
 	lo := mix(hi ^ uint64(number))
 	return Draws{pcg: *rand.NewPCG(hi, lo)}
@@ -65,7 +65,7 @@ func (s *Draws) Normal() float64 {
 }
 
 // Gamma returns a number from the gamma distribution with scale 1 (method of Marsaglia and Tsang, 2000). For a shape below 1 it uses their
-// transformation from shape+1, whose result may underflow to 0: several arrivals then have the same time.
+// transformation from shape+1. That result may underflow to 0; several arrivals then have the same time.
 func (s *Draws) Gamma(shape float64) float64 {
 	if shape == 1 {
 		return s.Exponential()

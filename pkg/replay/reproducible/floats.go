@@ -2,10 +2,12 @@ package reproducible
 
 import "math"
 
-// Logarithm, exponential and log-gamma with the same bits on every architecture. Package math does not promise that: math.Exp is assembly
-// on amd64, arm64 and s390x, and on arm64 the compiler fuses x*y+z into one rounding. Frexp, Ldexp, Floor and Sqrt are exact everywhere.
+// This file contains logarithm, exponential and log-gamma with the same bits on every architecture. Package math does not guarantee that:
+// math.Exp is written in assembly on amd64, arm64 and s390x, and on arm64 the compiler computes x*y+z with only one rounding. Frexp,
+// Ldexp, Floor and Sqrt are exact everywhere.
 
-// Mul returns a*b, rounded before any sum: an explicit conversion prevents fusion (language specification).
+// Mul returns a*b, rounded. The explicit conversion prevents the compiler from fusing the product with a later sum (language
+// specification).
 func Mul(a, b float64) float64 { return float64(a * b) }
 
 const (

@@ -14,8 +14,8 @@ const (
 // Known reports whether f is one of the values of Family.
 func (f Family) Known() bool { return f == Gamma || f == Weibull }
 
-// MinCV and MaxCV limit the CV of a trace. Traffic beyond them is not realistic: with 0.001, arrivals are evenly spaced; with 1000, almost
-// all arrive at the same time.
+// MinCV and MaxCV limit the coefficient of variation (CV) of a trace. Traffic beyond them is not realistic: with 0.001, arrivals are
+// evenly spaced; with 1000, almost all arrive at the same time.
 const (
 	MinCV = 0.001
 	MaxCV = 1000
@@ -25,7 +25,7 @@ const (
 // Intervals, 1 for a Poisson process, and above 1 for bursty traffic.
 type Intervals struct {
 	family Family
-	shape  float64 // +Inf for constant intervals
+	shape  float64 // shape of the distribution; +Inf for constant intervals
 	scale  float64
 }
 
@@ -43,7 +43,8 @@ func NewIntervals(family Family, cv float64) Intervals {
 	}
 }
 
-// weibullShape solves CV^2 + 1 = G(1+2/k) / G(1+1/k)^2 for k by bisection. The right side decreases with k.
+// weibullShape returns the shape k for which CV^2 + 1 = G(1+2/k) / G(1+1/k)^2, where G is the gamma function. It uses bisection, because
+// the right side decreases with k.
 func weibullShape(cv float64) float64 {
 	want := ln(Mul(cv, cv) + 1)
 	lo, hi := 0.05, 2000.0
@@ -70,9 +71,11 @@ func (iv Intervals) Next(s *Draws) float64 {
 	}
 }
 
-// Spanning returns the length of the interval that contains a random time. A long interval contains it more often than a short one, in
-// proportion to the length. For Gamma, that is a Gamma distribution with shape+1; for Weibull, (x/scale)^shape is Gamma with shape 1+1/k. A
-// window that begins within such an interval has the correct rate from its start. A process that starts with an arrival would have
+// Spanning returns the length of the interval that contains a randomly chosen time. The probability that an interval contains it is
+// proportional to its length. For Gamma, the result has a Gamma distribution with shape+1; for Weibull, (x/scale)^shape has a Gamma
+// distribution with shape 1+1/k.
+//
+// A window that begins within such an interval has the correct rate from its start. A process that starts with an arrival would have
 // (CV^2-1)/2 arrivals too many.
 func (iv Intervals) Spanning(s *Draws) float64 {
 	switch {

@@ -47,9 +47,9 @@ type file struct {
 }
 
 type workloadSpec struct {
-	Policy   string            `yaml:"policy"` // NAMESPACE/NAME
+	Policy   string            `yaml:"policy"` // policy, as NAMESPACE/NAME
 	Traffic  trafficSpec       `yaml:"traffic"`
-	SLO      string            `yaml:"slo"` // 99%:10s
+	SLO      string            `yaml:"slo"` // SLO, for example 99%:10s
 	Service  serviceSpec       `yaml:"service"`
 	GPUs     int32             `yaml:"gpus"`
 	Initial  int32             `yaml:"initial"`

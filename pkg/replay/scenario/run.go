@@ -18,8 +18,8 @@ type Scenario struct {
 	For         time.Duration
 	Seed        uint64
 	Workloads   []Workload
-	NodePools   []simulator.NodePool // empty: GPUs billed per second at Hourly
-	Hourly      float64              // $ per GPU hour if there are no NodePools
+	NodePools   []simulator.NodePool // NodePools; empty: GPUs are billed per second at Hourly
+	Hourly      float64              // price of a GPU per hour in $, if there are no NodePools
 }
 
 // Workload is one workload of a scenario.
@@ -28,7 +28,7 @@ type Workload struct {
 	Traffic  *trace.Trace
 	Service  simulator.Service
 	SLO      evaluate.SLO
-	GPUs     int32 // per replica
+	GPUs     int32 // GPUs per replica
 	Initial  int32
 	Static   int32 // replicas of the static fleet
 	Pools    []string

@@ -33,7 +33,7 @@ type Scene struct {
 	Spec    int32 // spec.replicas
 	Status  int32 // status.replicas: pods that are not terminating
 	Ready   int32
-	Loading int32 // pods on a node, not ready
+	Loading int32 // pods that have a node and are not ready
 	Pending int32 // pods without a node
 	Tick    time.Duration
 
@@ -46,8 +46,8 @@ func (s *Scene) Served() (engine.Served, bool) {
 	return served, err == nil
 }
 
-// Sample returns the newest sample of a measure that a query would return now, after the scrape interval and its lag. ok is false if there
-// is none, or if a Fault hides it.
+// Sample returns the newest sample of a measure that a query would return at present, that is, after the scrape interval and the lag. ok
+// is false if there is none, or if a Fault hides it.
 func (s *Scene) Sample(m measure.Measure) (Sample, bool) { return s.l.newest(m, "") }
 
 // Uniform returns a random number in 0..1 that does not change for a workload. Actuators use it as the phase of their loops, so that not
@@ -94,7 +94,8 @@ func (direct) Act(s *Scene) Move {
 	return m
 }
 
-// ManagedHPA returns the managed HPA of the workload for its engine.View. It has no HPA, and its replicas are always those of the target.
+// ManagedHPA returns the managed HPA of the workload for its engine.View. A workload with this actuator has no HPA, and its replicas
+// always equal the target.
 func (direct) ManagedHPA() engine.ManagedHPA {
 	return engine.ManagedHPA{Kind: "Simulation", Name: "direct", Exact: true}
 }

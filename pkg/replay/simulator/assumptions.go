@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// Spread is a random duration: log-normal with the given median, at least Min. Sigma 0 means always Median.
+// Spread is a random duration. It is log-normal with the given median, and at least Min. If Sigma is 0, it is always Median.
 type Spread struct {
 	Median, Min time.Duration
 	Sigma       float64 // standard deviation of the logarithm
@@ -35,16 +35,17 @@ type Assumptions struct {
 	// Phases of a cold start. A replica on an existing node skips the first two, and the third if the node has the image.
 	NodeLaunch Spread // from the request for a node until it is registered
 	GPUReady   Spread // from then until its GPUs can be allocated
-	ImagePull  Spread // once for each node and workload
-	ModelLoad  Spread // for each replica, unless its workload sets another value
+	ImagePull  Spread // duration of the image pull, once for each node and workload
+	ModelLoad  Spread // duration of the model load of a replica, unless its workload sets another value
 
-	TerminationGrace time.Duration // time in which a terminating replica finishes its requests; the rest is requeued
+	TerminationGrace time.Duration // time in which a terminating replica can finish its requests; the others are put back into the queue
 
 	// Metrics.
 	ScrapeInterval time.Duration // time between two samples
 	ScrapeLag      time.Duration // delay until a query returns a sample
 	PollInterval   time.Duration // time between two polls of gpuscaler
-	BusyActivity   float64       // GPU activity of a replica with one request of many slots, 0..1; with all slots taken it is 1
+	// GPU activity of a replica with one request, if it has many slots, 0..1; if all slots are used, the activity is 1
+	BusyActivity float64
 
 	// Nodes, as Karpenter manages them.
 	BatchWindow     time.Duration // time for which pending replicas are collected

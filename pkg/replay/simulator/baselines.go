@@ -22,7 +22,7 @@ func (n static) Act(*Scene) Move {
 
 // Step is one change in a plan.
 type Step struct {
-	At       time.Duration // since the start
+	At       time.Duration // time since the start
 	Replicas int32
 }
 
@@ -38,7 +38,8 @@ func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	ahead := int((lead + slot - 1) / slot)
 	for t := -ahead; t < len(schedule); t++ {
 		from, to := max(t, 0), min(t+ahead, len(schedule)-1)
-		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead // the last increase within the cold start is exactly lead away
+		// exactly one lead before the slot t+ahead
+		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead
 		n := slices.Max(schedule[from : to+1])
 		if at = max(at, 0); len(steps) > 0 && steps[len(steps)-1].At == at {
 			steps[len(steps)-1].Replicas = n
@@ -70,7 +71,7 @@ type Type uint8
 // Values of Type.
 const (
 	AverageValue Type = iota // External: the sum over the workload, per replica
-	Value                    // External: a ratio times the ready replicas
+	Value                    // External: a ratio that is multiplied by the number of ready replicas
 	PodsAverage              // Pods: the mean over the pods that have the metric
 )
 
@@ -88,8 +89,8 @@ func HPA(spec hpa.Spec, metrics ...Metric) ActuatorFactory {
 	}
 }
 
-// HPAOnActivity returns the HPA of GPU autoscaling guides: mean GPU utilization per pod, 100% = 1, with the API server's default
-// behavior unless spec sets one.
+// HPAOnActivity returns the HPA that guides for GPU autoscaling recommend. Its metric is the mean GPU utilization per pod, where 100% is
+// 1. It has the API server's default behavior, unless spec sets another one.
 func HPAOnActivity(spec hpa.Spec, target float64) ActuatorFactory {
 	return HPA(spec, Metric{Measure: measure.Activity, Type: PodsAverage, Target: target})
 }
@@ -117,7 +118,8 @@ func (r *baselineHPA) Act(s *Scene) Move {
 	return m
 }
 
-// phaseOf returns the time of the first run of a loop with the given period.
+// phaseOf returns the time of the first run of a loop with the given period. It differs between workloads, so that not all loops run at
+// the same time.
 func phaseOf(s *Scene, period time.Duration) time.Duration {
 	return time.Duration(s.Uniform() * float64(period)).Truncate(time.Microsecond)
 }
@@ -156,7 +158,7 @@ func (m *Metric) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
 }
 
 // pods converts the sample to the input of a Pods metric. A replica that loads its model is a running pod. The DCGM exporter reports its
-// GPU as idle, but its model server does not report any metric yet.
+// GPU as idle, and its model server does not report any metric yet.
 func (m *Metric) pods(s *Scene, sample Sample) hpa.Pods {
 	reported := min(sample.Pods, s.Ready)
 	mean := sample.Value
@@ -193,17 +195,17 @@ func (s *Scene) starting() (n int32) {
 type KEDA struct {
 	Min, Max int32         // minReplicaCount, maxReplicaCount
 	Polling  time.Duration // pollingInterval; 0 means 30 s
-	Cooldown time.Duration // cooldownPeriod; 0 means 300 s, negative none
+	Cooldown time.Duration // cooldownPeriod; 0 means 300 s; negative: no cooldown
 	Behavior *hpa.Behavior // behavior of the created HPA; nil: none
 	Triggers []KEDATrigger
 	Cron     []CronTrigger
 }
 
-// KEDATrigger is a trigger on a measure, metricType AverageValue.
+// KEDATrigger is a trigger that reads a measure. Its metricType is AverageValue.
 type KEDATrigger struct {
 	Measure    measure.Measure
 	Target     float64
-	Activation float64 // active while the value is above
+	Activation float64 // the trigger is active while the value is above Activation
 }
 
 // NewActuator implements ActuatorFactory.

@@ -17,8 +17,8 @@ type Baseline struct {
 	Knobs []Knob
 	// NewActuator returns the autoscaler with the given settings, one for each knob.
 	NewActuator func(b Bounds, settings []float64) ActuatorFactory
-	// Fixed returns the replicas of a baseline that keeps the same number in the whole run, so that a search runs each number once. nil: it
-	// does not.
+	// Fixed returns the number of replicas of a baseline that never changes it, so that a search runs each number only once. nil: the
+	// baseline changes its replicas.
 	Fixed func(b Bounds, settings []float64) int32
 }
 
@@ -36,7 +36,7 @@ type Per uint8
 
 // The properties to which a knob can be proportional.
 const (
-	Constant Per = iota // the same for each service
+	Constant Per = iota // does not depend on the service
 	PerSlot             // proportional to the slots of a replica, for example a number of requests per replica
 	PerRate             // proportional to the requests per second that a replica serves
 )

@@ -23,39 +23,40 @@ type Config struct {
 	Workloads   []Workload   // in any order
 	NodePools   []NodePool   // empty: every replica has its own node, which ends with it (GPUs billed per second)
 	Fleet       Fleet        // used if NodePools is empty
-	Assumptions *Assumptions // nil means the defaults
+	Assumptions *Assumptions // nil means DefaultAssumptions
 	Faults      []Fault
 
 	// Groups are the capacity groups, which package capacity decides as in a cluster. A group overrides fields of its simulated NodePools,
 	// whose owner consents to all of these overrides. The field Group of a policy's workload names its group.
 	Groups []*capacity.Group
 
-	Resolution time.Duration // of the series; 0 means a minute, negative none
+	Resolution time.Duration // time between two points of the series; 0 means a minute, a negative value no series
 	Engine     engine.Options
 }
 
 // Fleet is the capacity of a simulation without NodePools.
 type Fleet struct {
-	GPUs         int32   // 0: unlimited
-	HourlyPerGPU float64 // $
+	GPUs         int32   // maximum number of GPUs; 0: unlimited
+	HourlyPerGPU float64 // price of a GPU per hour in $
 }
 
 // Workload is a stream of requests with the replicas that serve it.
 type Workload struct {
-	Policy   *policy.Compiled // policy that decides; nil for a baseline
+	Policy   *policy.Compiled // the policy that decides; nil for a baseline
 	Key      scaling.Key      // used if Policy is nil
-	Actuator ActuatorFactory  // what writes the replicas; nil: chosen for the policy, see follower
+	Actuator ActuatorFactory  // creates the actuator that writes spec.replicas; nil: chosen for the policy by follower
 
 	Traffic *trace.Trace // nil: no requests
 	Service Service
-	SLO     time.Duration // W: a request that waits longer is late; 0 means 10 s
+	SLO     time.Duration // the longest wait of a request that is on time; 0 means 10 s
 
-	GPUs         int32    // per replica; 0 means 1
+	GPUs         int32    // GPUs per replica; 0 means 1
 	Initial      int32    // replicas ready at the start
-	ModelLoad    *Spread  // nil: from Assumptions
+	ModelLoad    *Spread  // duration of the model load; nil: that of Assumptions
 	Pools        []string // names of the allowed NodePools; empty: all
-	DoNotDisrupt bool     // the nodes of its replicas are not consolidated
-	// Measures has, by signal name, what a signal measures if its source does not imply it (a custom query, an external metric).
+	DoNotDisrupt bool     // the nodes of its replicas are not disrupted by consolidation
+	// Measures contains what a signal measures, by the name of the signal, if its source does not imply it (a custom query or an external
+	// metric).
 	Measures map[string]measure.Measure
 }
 
@@ -65,11 +66,11 @@ type Service struct {
 	Slots   int           // requests that a replica serves concurrently; 0 means 1
 	Fixed   time.Duration // above 0: service time of every request
 	Base    time.Duration
-	Prefill time.Duration // per input token
-	Decode  time.Duration // per output token, at a full batch
-	Input   int           // input tokens of a request without a count
+	Prefill time.Duration // time per input token
+	Decode  time.Duration // time per output token, at a full batch
+	Input   int           // assumed number of input tokens of a request without a recorded number
 	Output  int
-	// IgnoreRecorded means that the service times in the trace, which another service had, are not used.
+	// IgnoreRecorded means that the service times in the trace are not used, because they were recorded with another service.
 	IgnoreRecorded bool
 	// CacheTokens is the size of a replica's KV cache in tokens, for kvCacheUsage; 0: usage is always 0.
 	CacheTokens int
@@ -118,11 +119,11 @@ func (s *Service) tokens(r trace.Request) (in, out int) {
 
 // Fault hides metrics for a period of time.
 type Fault struct {
-	Key      scaling.Key   // zero: every workload
-	Signal   string        // a signal's name; empty: all
-	From, To time.Duration // virtual time
+	Key      scaling.Key   // the affected workload; zero: every workload
+	Signal   string        // the affected signal; empty: all signals
+	From, To time.Duration // virtual times of the start and the end
 	Cause    scaling.Cause // cause in the readings; 0 means CauseUnreachable
-	Share    float64       // share of the pods that do not report, 0..1, for measures of pods; 0: every query fails
+	Share    float64       // share of the pods that do not report, 0..1, for measures that pods report; 0: every query fails
 }
 
 func (f *Fault) silences(k scaling.Key, signal string, now time.Duration) bool {

@@ -11,7 +11,7 @@ import (
 type command struct {
 	nodes  []*node
 	reason string
-	to     *pool // pool of the replacement node; nil: none is needed
+	to     *pool // pool of the replacement node; nil: no replacement is needed
 }
 
 // replacementTimeout is how long Karpenter waits for a replacement node.

@@ -25,7 +25,7 @@ func follower(c *Workload) ActuatorFactory {
 
 // HPAFollower is a managed HPA: its External metric is the target of gpuscaler, with an averageValue of 1.
 type HPAFollower struct {
-	Spec     *hpa.Spec // nil: the policy's bounds, and a behavior that follows every change
+	Spec     *hpa.Spec // spec of the HPA; nil: the policy's bounds, and a behavior that follows every change
 	Activate bool      // gpuscaler scales from 0 to 1 and from 1 to 0
 }
 
@@ -87,7 +87,7 @@ func (f *followHPA) ManagedHPA() engine.ManagedHPA {
 	return engine.ManagedHPA{Kind: "HorizontalPodAutoscaler", Name: "simulated", Desired: f.desired, Exact: true}
 }
 
-// KEDAFollower is a ScaledObject with gpuscaler as its external-push trigger, target 1.
+// KEDAFollower is a ScaledObject whose trigger is gpuscaler (external-push, with the target 1).
 type KEDAFollower struct {
 	Polling  time.Duration // pollingInterval; 0 means KEDA's 30 s
 	Cooldown time.Duration // cooldownPeriod; 0 is right, because gpuscaler applies its own cooldown
@@ -109,7 +109,7 @@ func (f *followKEDA) Act(s *Scene) Move {
 	m := f.followHPA.Act(s)
 	served, ok := s.Served()
 	if ok && served.Replicas > 0 && s.Spec == 0 {
-		m.Replicas = 1 // KEDA receives the push and does not wait for its poll
+		m.Replicas = 1 // gpuscaler pushes the activation to KEDA, so KEDA does not wait for its next poll
 		return m
 	}
 	if f.loop.due(s) {
@@ -147,7 +147,7 @@ func (k *kedaLoop) due(s *Scene) bool {
 	}
 	if k.next.IsZero() {
 		k.next = s.Now.Add(time.Duration(s.Uniform() * float64(k.polling)))
-		k.Seen(s.Now) // the workload was active before the start
+		k.Seen(s.Now) // the workload counts as active before the start of the simulation
 	}
 	if s.Now.Before(k.next) {
 		return false

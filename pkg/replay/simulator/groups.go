@@ -23,18 +23,18 @@ var (
 // owner is the field manager of the simulated NodePools.
 const owner = "kubectl"
 
-// evidenceRetention is how long failures and losses are reported.
+// evidenceRetention is how long failed launches and lost nodes are reported.
 const evidenceRetention = time.Hour
 
 // overridable is the part of a NodePool that a capacity group reads and overrides: its fields with their owners, and its launch failures
 // and losses.
 type overridable struct {
 	resource string
-	fields   map[string]capacity.FieldView // by JSON pointer, see capacity.Field
+	fields   map[string]capacity.FieldView // fields by JSON pointer, as in capacity.Field
 	record   string
 	failures []capacity.Failure
 	losses   []capacity.Loss
-	claims   int // failed launches so far
+	claims   int // number of failed launches so far
 }
 
 // openGroups creates the overridable fields of each NodePool in a capacity group. It returns an error if a NodePool does not exist.
@@ -202,7 +202,7 @@ func (p *pool) refused() {
 	}
 }
 
-// isLost records a node that the provider interrupts.
+// isLost records a node that the provider takes.
 func (n *node) isLost() {
 	if u := n.pool.overridable; u != nil {
 		u.losses = append(u.losses, capacity.Loss{UID: n.uid(), At: n.pool.w.Time()})

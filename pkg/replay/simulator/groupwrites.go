@@ -77,7 +77,7 @@ func (w *Simulator) mark(a capacity.PodAnnotation) {
 		r.shield = a.Value
 		return
 	}
-	r.cost, _ = strconv.Atoi(a.Value) // a removed annotation means 0
+	r.cost, _ = strconv.Atoi(a.Value) // for a removed annotation, Atoi returns 0
 }
 
 // budget is an entry of spec.disruption.budgets.
@@ -105,12 +105,12 @@ func budgetsText(list []Budget) string {
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
-		panic(err) // strings and numbers always encode
+		panic(err) // not possible, because strings and numbers can always be encoded
 	}
 	return string(text)
 }
 
-// budgetsOf parses the output of budgetsText, and the entries that a consolidation freeze adds, which apply for a limited time.
+// budgetsOf parses the output of budgetsText. It also parses the entries that a consolidation freeze adds, which apply for a limited time.
 func budgetsOf(text string, w *Simulator) (out []Budget) {
 	var list []budget
 	if json.Unmarshal([]byte(text), &list) != nil {

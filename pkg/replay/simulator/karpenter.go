@@ -31,7 +31,7 @@ func (w *Simulator) provision() {
 
 func (r *replica) homeless() bool { return r.state == homeless }
 
-// bind does what kube-scheduler does: it assigns waiting replicas, oldest first, to usable nodes with free GPUs. This includes a replica
+// bind simulates kube-scheduler: it assigns waiting replicas, oldest first, to usable nodes with free GPUs. It may also assign a replica
 // that Karpenter nominated to a starting node. That node can then be empty when it becomes usable.
 func (w *Simulator) bind() {
 	for i := 0; i < len(w.waiting); {
@@ -81,13 +81,13 @@ func (w *Simulator) prefers(a, b *node) bool {
 	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.born, b.born)) < 0
 }
 
-// provide is one pass of Karpenter's provisioner over the replicas without a node: starting nodes first, then new nodes. All
-// launches of a pass are requested before the first failure is known.
+// provide simulates one pass of Karpenter's provisioner over the replicas without a node. It uses starting nodes first and then requests
+// new nodes. All launches of a pass are requested before the first failure is known.
 func (w *Simulator) provide() {
 	w.nodes.providing = false
 	w.bind()
 	var refused []*pool
-	// Large replicas come first, because small ones would fill the nodes that the large ones need.
+	// Large replicas are placed first, because small ones would fill the nodes that the large ones need.
 	round := slices.DeleteFunc(slices.Clone(w.waiting), func(r *replica) bool { return !r.homeless() })
 	slices.SortStableFunc(round, func(a, b *replica) int { return cmp.Compare(b.load.gpus, a.load.gpus) })
 	for _, r := range round {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// CronTrigger is KEDA's cron trigger: Desired replicas within a time window, and one outside.
+// CronTrigger is KEDA's cron trigger. It proposes Desired replicas within a time window, and one replica outside of it.
 type CronTrigger struct {
 	Window  calendar.Window
 	Desired int32
@@ -46,7 +46,7 @@ func (c *CronTrigger) open(now time.Time) bool {
 	return open
 }
 
-// propose returns the proposal of the trigger's metric with its target of 1.
+// propose returns the proposal of the trigger's metric, whose target is 1.
 func (c *CronTrigger) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
 	value := int64(1)
 	if c.open(s.Now) {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Knative is the KPA of Knative Serving with the concurrency metric, which counts the requests in the replicas and in the queue. The zero
-// values of the times are Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
+// Knative is Knative Serving's autoscaler (KPA) with the concurrency metric, which counts the requests in the replicas and in the queue.
+// The zero values of the times mean Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
 type Knative struct {
 	Min, Max       int32
-	Target         float64       // concurrency per replica: container concurrency x target utilization
+	Target         float64       // concurrency per replica: container concurrency times target utilization
 	StableWindow   time.Duration // 0 means 60 s
-	PanicThreshold float64       // of the ready replicas; 0 means 2, which is 200%
+	PanicThreshold float64       // multiple of the ready replicas at which a panic starts; 0 means 2, which is 200%
 	ScaleDownDelay time.Duration
 }
 
@@ -79,7 +79,7 @@ type kpaAsk struct {
 	n  int32
 }
 
-// Act scrapes each second and decides at every second scrape. At zero replicas the activator requests the first replica
+// Act takes a sample each second and decides after every second sample. At zero replicas, the activator requests the first replica
 // immediately.
 func (k *kpa) Act(s *Scene) Move {
 	m := Move{Replicas: s.Spec, Asked: s.l.asked, Idle: s.l.idle, Again: knativeScrape}
@@ -107,7 +107,8 @@ func (k *kpa) Act(s *Scene) Move {
 	return m
 }
 
-// scale is autoscaler.Scale: the proposal of the stable window, or in a panic the highest proposal since it started.
+// scale implements autoscaler.Scale. It returns the proposal of the stable window, or in a panic the highest proposal since the panic
+// started.
 func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 {
 	pods := math.Max(1, float64(ready))
 	most, least := math.Ceil(knativeScaleUp*pods), math.Floor(pods/knativeScaleDown)
@@ -127,7 +128,7 @@ func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 
 	return k.delay(now, n)
 }
 
-// delay implements scale-down-delay: the highest proposal within the delay.
+// delay implements scale-down-delay: it returns the highest proposal within the delay.
 func (k *kpa) delay(now time.Time, n int32) int32 {
 	if k.config.ScaleDownDelay == 0 {
 		return n

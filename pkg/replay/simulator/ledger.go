@@ -12,11 +12,11 @@ type Cause uint8
 const (
 	Serving       Cause = iota // the share of slots with requests
 	Headroom                   // idle slots of replicas that the signals request
-	Cooldown                   // replicas above the signals: a window, a rate limit or a cooldown has not passed
-	ScheduleFloor              // replicas above the signals: requested by a schedule or a forecast
-	Minimum                    // replicas above the signals: minReplicas, or a static fleet
-	Held                       // replicas above the signals: missing data, a veto, or an operator override
-	Following                  // replicas above the target: the follower has not acted yet
+	Cooldown                   // replicas above what the signals request: a window, a rate limit or a cooldown has not passed
+	ScheduleFloor              // replicas above what the signals request: a schedule or a forecast keeps them
+	Minimum                    // replicas above what the signals request: minReplicas, or a static fleet
+	Held                       // replicas above what the signals request: missing data, another rule, or an operator's override keeps them
+	Following                  // replicas above the target: the actuator has not reacted yet
 	Loading                    // image pull and model load
 	Draining                   // idle slots of terminating replicas that finish their requests
 	Launching                  // starting nodes, until their GPUs are usable
@@ -61,13 +61,13 @@ func (l Ledger) MarshalJSON() ([]byte, error) {
 // Idle returns the GPU time that did not serve requests.
 func (l *Ledger) Idle() time.Duration { return l.Sum() - l[Serving] }
 
-// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond, as integers, so that nothing is
-// lost by rounding.
+// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond. The values are integers, so that nothing
+// is lost by rounding.
 type account struct {
 	parts [numCauses]int64
 	since time.Duration
 
-	// Integrals for the metrics, in microseconds.
+	// These integrals are for the metrics, in microseconds.
 	readyTime, runningTime, busyTime int64
 }
 

@@ -23,18 +23,18 @@ type load struct {
 	upcoming trace.Request
 
 	queue    ring
-	replicas []*replica // all except terminating ones, oldest first
+	replicas []*replica // all replicas except terminating ones, oldest first
 	idlest   buckets
 	target   int32 // spec.replicas
 
-	// Replicas by state, and the used slots. Call touch before each change.
+	// These are the replicas by state, and the used slots. touch must be called before each change.
 	pending, loading, ready, draining int32
 	running, drainRunning             int32 // used slots of ready and of terminating replicas
 	busy                              int32 // ready replicas with a request
 	cached                            int64 // tokens in the KV caches
 	account
 	asked int32 // replicas that the signals requested at the last tick
-	idle  Cause // cause of further replicas
+	idle  Cause // cause for the ledger of the replicas beyond that number
 
 	waits    waits.Histogram
 	arrived  int64
@@ -42,14 +42,14 @@ type load struct {
 	requeued int64
 	starts   int64         // replicas created after the start
 	lost     int64         // replicas that ended with their node
-	moves    [2]int64      // scale events: up, down
-	zeroAt   time.Duration // start of the time with a target of zero
+	moves    [2]int64      // number of increases and of decreases of spec.replicas
+	zeroAt   time.Duration // time since which the target is zero
 	zeroTime time.Duration
 
 	actuator Actuator
 	loadTime Spread
-	random   *reproducible.Draws // model loads
-	boots    boots               // random numbers for nodes of single replicas
+	random   *reproducible.Draws // random numbers for model loads
+	boots    boots               // random numbers for the start of nodes that belong to one replica
 	meter    meter
 }
 
@@ -127,7 +127,7 @@ func (l *load) dispatch() {
 	}
 }
 
-// scale writes spec.replicas.
+// scale sets spec.replicas.
 func (l *load) scale(n int32) {
 	n = max(n, 0)
 	if n == l.target {
@@ -149,7 +149,7 @@ func (l *load) scale(n int32) {
 	l.reconcile()
 }
 
-// reconcile is the controller of the Deployment: it creates missing replicas and terminates surplus ones.
+// reconcile simulates the controller of the Deployment: it creates missing replicas and terminates surplus ones.
 func (l *load) reconcile() {
 	made := false
 	for int32(len(l.replicas)) < l.target {
@@ -184,7 +184,7 @@ func (l *load) victim() *replica {
 	})
 }
 
-// requeue puts requests of a lost replica back at the head of the queue, oldest first.
+// requeue puts the requests of a lost replica back at the head of the queue, oldest first.
 func (l *load) requeue(cut []request) {
 	slices.SortFunc(cut, func(a, b request) int { return cmp.Compare(b.arrived, a.arrived) })
 	for _, q := range cut {
@@ -194,7 +194,7 @@ func (l *load) requeue(cut []request) {
 	l.requeued += int64(len(cut))
 }
 
-// follow reads the decision of the last tick for the ledger.
+// follow reads the decision of the last tick and sets the causes for the ledger.
 func (l *load) follow() {
 	if l.config.Policy == nil {
 		return

@@ -29,14 +29,14 @@ type scraped struct {
 type meter struct {
 	phase    float64 // phase of the load's actuator, 0..1
 	random   *reproducible.Draws
-	past     [3]scraped        // newest first
-	meanings []measure.Meaning // by signal
+	past     [3]scraped        // the newest scrapes, newest first
+	meanings []measure.Meaning // what each signal measures, in the order of the policy
 	readings []scaling.Reading
 
 	since                            time.Duration // start time of the integrals below
 	readyTime, runningTime, busyTime int64
 	arrived                          int64
-	latencies                        *waits.Window // nil if no signal is a wait
+	latencies                        *waits.Window // waits of the last scrape interval; nil if no signal measures a wait
 }
 
 func (l *load) openMeter() error {
@@ -84,7 +84,7 @@ func (m *meter) waits(d time.Duration) {
 	}
 }
 
-// scrape samples all measures.
+// scrape takes a sample of every measure.
 func (l *load) scrape() {
 	l.touch()
 	m := &l.meter
@@ -170,7 +170,7 @@ func (l *load) poll() {
 		switch {
 		case f != nil && !partly:
 			l.meter.fail(r, f.Cause)
-		case s == nil || !s.known[m] || means.Each && s.ready == 0: // a mean over no replicas is unknown
+		case s == nil || !s.known[m] || means.Each && s.ready == 0: // the mean over zero replicas is unknown
 			l.meter.fail(r, scaling.CauseEmpty)
 		default:
 			value, ok := s.values[m], true
@@ -198,8 +198,8 @@ func (l *load) poll() {
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.PollInterval, kind: poll, a: l.index})
 }
 
-// thin applies a fault that hides a share of the pods. It returns the value and the number of pods without them: a sum becomes smaller, a
-// mean does not change.
+// thin applies a fault that hides a share of the pods. It returns the value and the number of pods without the hidden ones: a sum becomes
+// smaller, a mean does not change.
 func (f *Fault) thin(m measure.Measure, value float64, pods int32) (float64, int32) {
 	left := int32(float64(pods) * max(0, 1-f.Share))
 	if (m == measure.Waiting || m == measure.Running) && pods > 0 {
@@ -222,7 +222,7 @@ func (m *meter) fail(r *scaling.Reading, cause scaling.Cause) {
 	r.Failures++
 	r.Cause = cause
 	if cause != scaling.CauseUnreachable && cause != scaling.CauseForbidden {
-		r.Known = false // the answer has no value; without an answer the newest sample is kept until it is stale
+		r.Known = false // the query returned no value; if it returned no response, the newest sample is kept until it is stale
 	}
 }
 

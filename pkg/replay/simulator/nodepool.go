@@ -25,16 +25,16 @@ type NodePool struct {
 	Name         string
 	CapacityType string
 	InstanceType string
-	GPUs         int32   // per node
-	Hourly       float64 // $ per node
-	Limit        *int64  // GPUs; nil: no limit, 0: no node may start
-	Weight       int32   // 0..100; the pool with the highest weight that accepts a replica gets it
+	GPUs         int32   // GPUs of a node
+	Hourly       float64 // price of a node per hour in $
+	Limit        *int64  // limit in GPUs; nil: no limit; 0: no node may start
+	Weight       int32   // 0..100; a replica gets a node of the pool with the highest weight that accepts it
 
-	ConsolidateAfter time.Duration // time since the last replica was added or removed, or Never
+	ConsolidateAfter time.Duration // minimum time since a replica was last added or removed until a node is consolidated, or Never
 	OnlyWhenEmpty    bool          // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
 	Budgets          []Budget      // the lowest budget that applies is used; empty: one budget of 10%
 
-	NodeLaunch, GPUReady *Spread     // nil: from Assumptions
+	NodeLaunch, GPUReady *Spread     // nil: the values of Assumptions
 	Market               *trace.Spot // available nodes over time, repeated at its end; nil: unlimited
 	Outages              []Outage    // periods without capacity
 }
@@ -42,13 +42,13 @@ type NodePool struct {
 // Budget limits how many nodes may be terminating at the same time.
 type Budget struct {
 	Nodes   int32  // used if Percent is 0
-	Percent int32  // of the pool's nodes, rounded up
-	Reason  string // "Empty" or "Underutilized"; "": any
+	Percent int32  // share of the pool's nodes in percent, rounded up
+	Reason  string // reason for which the budget applies, "Empty" or "Underutilized"; "": any reason
 
-	From, Until time.Duration // virtual time in which the budget applies; Until 0: always
+	From, Until time.Duration // virtual times between which the budget applies; Until 0: always
 }
 
-// Outage is a period, from the start, in which the instance type of a pool is not available.
+// Outage is a period in which the instance type of a pool is not available. Its times are counted from the start.
 type Outage struct{ From, To time.Duration }
 
 const (
@@ -118,10 +118,10 @@ func (w *Simulator) beginNodes() {
 	}
 }
 
-// private reports whether the simulator runs without NodePools.
+// private reports whether the simulator runs without NodePools, so that each node belongs to one replica.
 func (w *Simulator) private() bool { return w.nodes.pools[0].private() }
 
-// raise creates an initial replica. It is ready at once, except if no NodePool has capacity for it; it then waits for a node.
+// raise creates an initial replica. The replica is ready at once if a NodePool has capacity for it; otherwise it waits for a node.
 func (w *Simulator) raise(l *load) {
 	r := w.newReplica(l)
 	n := w.initialNode(l)
@@ -163,15 +163,15 @@ func (p *pool) cost() float64 {
 	return float64(float64(p.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs)))
 }
 
-// Without NodePools, GPUs are billed per second. Every replica has its own node with exactly its number of GPUs, and the node is removed
-// with the replica. At most Fleet.GPUs GPUs are in use; replicas get them in the order in which they were created.
+// If there are no NodePools, GPUs are billed per second. Every replica has its own node with exactly its number of GPUs, and the node is
+// removed with the replica. At most Fleet.GPUs GPUs are in use; replicas get them in the order in which they were created.
 
 // private reports whether every node of the pool belongs to one replica and is removed with it.
 func (p *pool) private() bool { return p.config.InstanceType == privateNode }
 
 const privateNode = "(one node per replica)"
 
-// fleet assigns nodes to waiting replicas.
+// fleet assigns waiting replicas to nodes of their own, in a simulation without NodePools.
 func (w *Simulator) fleet() {
 	p, limit := w.nodes.pools[0], int64(w.config.Fleet.GPUs)
 	for _, r := range w.waiting {

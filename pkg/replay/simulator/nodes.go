@@ -7,16 +7,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// nodes are the pools with their nodes, and the state of the provisioner.
+// nodes contains the pools with their nodes, and the state of the provisioner.
 type nodes struct {
 	pools    []*pool
 	byWeight []*pool // in the order in which the provisioner tries them
-	all      []*node // by id; entries of removed nodes are reused
+	all      []*node // nodes by id; the ids of removed nodes are used again
 	spare    []*node
 	born     int64 // counter of created replicas and nodes
 
 	providing bool     // a pass of the provisioner is scheduled
-	command   *command // removal that waits for its validation
+	command   *command // removal of nodes that waits for its validation
 }
 
 // pool is the state of a NodePool. Without NodePools there is one pool, whose nodes each belong to one replica.
@@ -24,19 +24,19 @@ type pool struct {
 	w      *Simulator
 	index  int32
 	config NodePool
-	nodes  []*node // oldest first, including terminating ones
-	gpus   int64   // GPUs of nodes, excluding terminating ones
+	nodes  []*node // nodes of the pool, oldest first, including terminating ones
+	gpus   int64   // GPUs of the nodes, without terminating ones
 
 	launching int64            // GPUs of starting nodes
 	empty     int64            // free GPUs on nodes without replicas
 	loose     int64            // free GPUs on nodes with replicas
 	ending    int64            // GPUs of terminating nodes
-	parts     [numCauses]int64 // GPU-microseconds
-	paid      int64            // GPU-microseconds of nodes
+	parts     [numCauses]int64 // GPU time by cause, in microseconds
+	paid      int64            // GPU time of all nodes, in microseconds
 	since     time.Duration
 
 	started, lost int64
-	refusedUntil  time.Duration // end of the insufficient-capacity cache entry
+	refusedUntil  time.Duration // until then, launches are refused because of the last failure for lack of capacity
 	refusals      int64
 	boots         boots
 	luck          *reproducible.Draws // random numbers that choose the lost spot nodes
@@ -73,11 +73,11 @@ type node struct {
 	gpus    int32
 	used    int32
 	pods    []*replica
-	pulled  []time.Duration // by load: time at which its image is on the node; 0: not pulled
+	pulled  []time.Duration // time at which the image of each load is on the node; 0: not pulled
 	changed time.Duration   // time at which a replica was last added or removed
 	doomed  bool            // an interruption notice was received
-	chosen  bool            // the node is removed when its replacement is ready
-	heirOf  *node           // the node that this one replaces, while this one starts
+	chosen  bool            // the node will be removed when its replacement is ready
+	heirOf  *node           // the node that this node replaces, until this one is usable
 	heirGen uint32
 }
 
@@ -192,7 +192,7 @@ func (n *node) vacate(r *replica) {
 	w.provision()
 }
 
-// pull returns the remaining time of the image pull for a load. Further replicas wait for the same pull.
+// pull returns the remaining time of the image pull for a load. Later replicas of the load wait for the same pull.
 func (n *node) pull(l *load) time.Duration {
 	p := n.pool
 	if n.pulled[l.index] == 0 {

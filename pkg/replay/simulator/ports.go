@@ -40,7 +40,7 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 // Apply implements engine.Cluster. The simulated activator reads the decisions after each tick, so Apply does nothing.
 func (w *Simulator) Apply(context.Context, []engine.Change) error { return nil }
 
-// Request implements engine.Requests. A workload requests the resource of its capacity group, nvidia.com/gpu if it has none.
+// Request implements engine.Requests. A workload requests the resource of its capacity group, or nvidia.com/gpu if it has no group.
 func (w *Simulator) Request(of *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	l := w.byKey[of.Key]
 	if l == nil {

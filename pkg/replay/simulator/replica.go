@@ -9,10 +9,10 @@ import (
 type state uint8
 
 const (
-	homeless state = iota // no node
+	homeless state = iota // the replica has no node
 	booked                // its node is starting
 	pulling
-	starting // loading its model
+	starting // it loads its model
 	ready
 	draining
 	gone
@@ -22,7 +22,7 @@ const (
 func (s state) rank() int {
 	switch s {
 	case homeless, booked:
-		return 0 // both are pods without a node: a nomination by Karpenter does not bind the pod
+		return 0 // both are pods without a node, because a nomination by Karpenter does not bind the pod
 	case pulling:
 		return 1
 	case starting:
@@ -33,7 +33,7 @@ func (s state) rank() int {
 
 type replica struct {
 	id      int32
-	gen     uint32 // generation; events of an earlier generation are ignored
+	gen     uint32 // generation; events with another generation are ignored
 	state   state
 	load    *load
 	node    *node
@@ -41,13 +41,13 @@ type replica struct {
 	made    time.Duration
 	readyAt time.Duration
 
-	cost   int    // pod-deletion-cost
-	shield string // do-not-disrupt; "": absent
+	cost   int    // value of the annotation pod-deletion-cost
+	shield string // value of the annotation do-not-disrupt; "": absent
 
 	running    int32
 	slots      []request
 	free       []int32
-	prev, next *replica // in the load's buckets
+	prev, next *replica // neighbors in a list of the load's buckets
 }
 
 func (w *Simulator) newReplica(l *load) *replica {
@@ -89,7 +89,7 @@ func (r *replica) start() {
 	r.after(r.node.pull(l), phase)
 }
 
-// advance ends a phase of the cold start.
+// advance ends the present phase of the cold start and begins the next one.
 func (r *replica) advance() {
 	switch r.state {
 	case pulling:

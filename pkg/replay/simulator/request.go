@@ -5,11 +5,11 @@ import "time"
 // request is one request in the queue or in a slot.
 type request struct {
 	arrived time.Duration
-	queued  time.Duration // start of the current wait
-	waited  time.Duration // total of earlier waits
+	queued  time.Duration // time at which the current wait began
+	waited  time.Duration // sum of the earlier waits
 	takes   time.Duration
 	tokens  int32
-	again   bool // the request was interrupted before
+	again   bool // the request was interrupted at least once
 }
 
 // ring is a double-ended queue.
@@ -53,11 +53,11 @@ func (q *ring) popFront() request {
 // at returns the i-th request from the head.
 func (q *ring) at(i int) *request { return &q.slots[(q.head+i)&(len(q.slots)-1)] }
 
-// buckets has a list of ready replicas for each number of running requests, so that the replica with the fewest requests is found without a
-// search. Each list is in the order in which the replicas were added.
+// buckets contains a list of ready replicas for each number of running requests, so that the replica with the fewest requests is found
+// without a search. Each list has the order in which the replicas were added.
 type buckets struct {
 	lists []list
-	least int // all lists before this index are empty
+	least int // all lists with a lower index are empty
 }
 
 type list struct{ first, last *replica }

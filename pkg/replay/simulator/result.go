@@ -7,15 +7,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Result is the result of a run up to now.
+// Result contains the results of a run until the present virtual time.
 type Result struct {
 	Duration time.Duration
-	Loads    []LoadResult // by key
+	Loads    []LoadResult // sorted by key
 	Pools    []PoolResult
 	Ledger   Ledger             // sum over all loads and pools; its total is Paid
 	Paid     time.Duration      // GPU time of all nodes, from launch to removal
-	Cost     float64            // $
-	CostBy   map[string]float64 // $ by capacity type
+	Cost     float64            // cost in $
+	CostBy   map[string]float64 // cost in $ by capacity type
 	Series   *Series
 }
 
@@ -28,17 +28,17 @@ type LoadResult struct {
 	Queued   int64 // waiting requests at the end
 	Requeued int64 // requests that lost their replica and waited again
 
-	OnTime              float64 // share of requests that waited at most Limit; requests that wait at the end count if they are late
+	OnTime              float64 // share of requests that waited at most Limit; requests that still wait at the end count if they are late
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration
-	Waits               *waits.Histogram `json:"-"` // the distribution behind these
+	Waits               *waits.Histogram `json:"-"` // the distribution from which the waits above are computed
 
 	Utilization   float64 // used share of the ready replicas' slot time
 	ReplicaStarts int64
 	ScaleUps      int64
 	ScaleDowns    int64
-	Lost          int64         // replicas that ended because their node did
+	Lost          int64         // replicas that ended because their node was lost or removed
 	AtZero        time.Duration // time with a target of zero
 	Ledger        Ledger        // GPU time that its replicas held
 }
@@ -49,9 +49,9 @@ type PoolResult struct {
 	NodeStarts         int64
 	SpotLosses         int64
 	Refusals           int64         // launches refused for insufficient capacity
-	Paid               time.Duration // GPU time
-	Cost               float64       // $
-	Ledger             Ledger        // GPU time that no replica held
+	Paid               time.Duration // GPU time that was paid for
+	Cost               float64       // cost in $
+	Ledger             Ledger        // GPU time in which no replica held the GPU
 }
 
 // Result returns the totals of the run so far.

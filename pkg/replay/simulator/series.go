@@ -7,22 +7,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Series is the run over time, with a point every Resolution after the start.
+// Series contains values of a run over time, with a point every Resolution after the start.
 type Series struct {
 	Resolution time.Duration
-	Loads      []LoadSeries // by key
+	Loads      []LoadSeries // sorted by key
 	Pools      []PoolSeries
-	Cost       []float64 // $ since the start
+	Cost       []float64 // cost in $ since the start
 }
 
-// LoadSeries is a workload over time. All columns have the same length.
+// LoadSeries contains values of one workload over time. All columns have the same length.
 type LoadSeries struct {
 	Key      scaling.Key
-	Arrived  []int32 // requests since the previous point
-	Started  []int32 // requests whose service began
-	Late     []int32 // late ones of these
+	Arrived  []int32 // requests that arrived since the previous point
+	Started  []int32 // requests whose service began since the previous point
+	Late     []int32 // of the started requests, those that were late
 	Target   []int32 // spec.replicas
-	Decided  []int32 // target of gpuscaler; -1 without one
+	Decided  []int32 // target of gpuscaler; -1 if there is none
 	Ready    []int32
 	Loading  []int32
 	Pending  []int32
@@ -31,7 +31,7 @@ type LoadSeries struct {
 	Running  []int32
 }
 
-// PoolSeries is a NodePool over time.
+// PoolSeries contains values of one NodePool over time.
 type PoolSeries struct {
 	Name, CapacityType string
 	Nodes              []int32 // all billed nodes
@@ -41,7 +41,7 @@ type PoolSeries struct {
 // series collects the points.
 type series struct {
 	Series
-	before []counts // by load
+	before []counts // counts of each load at the previous point
 }
 
 type counts struct{ arrived, started, late int64 }
@@ -94,7 +94,7 @@ func (s *LoadSeries) take(l *load, b *counts) {
 	*b = now
 }
 
-// copy returns the series up to now. Later points do not change it.
+// copy returns a copy of the series until now. Later points do not change the copy.
 func (s *series) copy() *Series {
 	out := s.Series
 	out.Cost = slices.Clone(out.Cost)

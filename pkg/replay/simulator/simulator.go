@@ -21,11 +21,11 @@ type Simulator struct {
 
 	now    time.Duration
 	queue  events
-	loads  []*load // by key
+	loads  []*load // sorted by key
 	byKey  map[scaling.Key]*load
 	policy []scaling.Workload
 
-	replicas []*replica // by id; entries of ended replicas are reused
+	replicas []*replica // replicas by id; the ids of ended replicas are used again
 	spare    []*replica
 	waiting  []*replica // replicas without a node, oldest first
 	nodes    nodes

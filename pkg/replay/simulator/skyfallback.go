@@ -1,7 +1,7 @@
 package simulator
 
-// SkyFallback is SkyServe's dynamic on-demand fallback (SpotHedge). Another workload has replicas that run only on spot. SkyFallback keeps
-// one on-demand replica for each demanded spot replica that is not ready. It decides every 20 s, and removes on-demand replicas when spot
+// SkyFallback is SkyServe's dynamic on-demand fallback (SpotHedge) for another workload whose replicas run only on spot. It keeps one
+// on-demand replica for each requested spot replica that is not ready. It decides every 20 s, and removes on-demand replicas when spot
 // replicas are ready again.
 type SkyFallback struct {
 	Spot     string // the name of the workload on spot, in the same namespace

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// SkyServe is SkyPilot's RequestRateAutoscaler. It computes the requests per second divided by the capacity of a replica. The target
-// changes to this number after the number was above the target, or below it, for the whole delay. The zero values are its defaults (serve:
+// SkyServe is SkyPilot's RequestRateAutoscaler. It divides the requests per second by the capacity of a replica. The target changes to the
+// result if the result was above the target, or below it, during the whole delay. The zero values mean its defaults (serve:
 // replica_policy).
 type SkyServe struct {
 	Min, Max    int32
@@ -33,11 +33,11 @@ func (k SkyServe) NewActuator() Actuator {
 
 type skyServe struct {
 	config   SkyServe
-	arrived  [int(skyWindow/skyInterval) + 1]int64 // arrived requests at the last decisions, oldest first
+	arrived  [int(skyWindow/skyInterval) + 1]int64 // total number of arrived requests at the last decisions, oldest first
 	seen     int
 	begun    bool
 	target   int32
-	ups, dow int // consecutive decisions that would scale up, or down
+	ups, dow int // number of consecutive decisions that would scale up, and that would scale down
 }
 
 // Act decides every 20 s.

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// market is the number of nodes that are available to a pool over time. A loss takes effect at its notice: the affected capacity
-// cannot be launched any more.
+// market contains the number of nodes that are available to a pool over time. A loss takes effect at its interruption notice: after the
+// notice, the lost capacity cannot be launched any more.
 type market struct {
-	turns     []turn // changes of one pass of the trace, in order
+	turns     []turn // changes of one repetition of the trace, in order of time
 	next      int
-	round     time.Duration // start of the pass that contains next
+	round     time.Duration // start of the repetition that contains the next change
 	available int
 }
 
 // turn is a change of the market.
 type turn struct {
-	at          time.Duration // time of the notice or of the added capacity, since the start of the pass
+	at          time.Duration // time of the notice or of the added capacity, since the start of the repetition
 	lost, added int
 }
 
@@ -126,7 +126,7 @@ func (n *node) warn() {
 // kill removes the node with all its replicas.
 func (n *node) kill() {
 	for _, r := range slices.Clone(n.pods) {
-		r.end() // all remaining replicas are draining: the others were evicted at the notice
+		r.end() // all remaining replicas are draining, because the notice evicted the others
 	}
 	n.remove()
 }

@@ -17,7 +17,7 @@ type WVA struct {
 	Interval   time.Duration // time between two optimizations; 0 means 60 s
 }
 
-// wvaScrape is the scrape interval of Prometheus; the analyzer uses the maximum of a minute.
+// wvaScrape is the scrape interval of Prometheus. The analyzer uses the maximum of the last minute.
 const wvaScrape = 15 * time.Second
 
 // NewActuator implements ActuatorFactory.
@@ -119,7 +119,7 @@ func (w *WVA) next(loads []load1m, spec int32) int32 {
 	switch {
 	case ready == 0:
 		n = max(spec, 1)
-	case spec != ready: // a change is in progress
+	case spec != ready: // a change of the replicas is in progress
 	case free == 0 || spareCache/free < w.CacheSpare || spareQueue/free < w.QueueSpare:
 		n = ready + 1
 	case free >= 2 && w.CacheFull-cache/(free-1) >= w.CacheSpare && w.QueueFull-queue/(free-1) >= w.QueueSpare:

@@ -22,10 +22,10 @@ import (
 // Case is the input of a comparison: a trace of spot capacity, the number of replicas to keep available, and the prices of a node per hour.
 type Case struct {
 	Spot           *trace.Spot
-	Replicas       int32 // one GPU each
+	Replicas       int32 // number of replicas, each with one GPU
 	SpotHourly     float64
 	OnDemandHourly float64
-	ColdStart      time.Duration // node to Ready
+	ColdStart      time.Duration // time from a node that is ready until the replica on it is ready
 	Seed           uint64
 }
 
@@ -46,11 +46,11 @@ type Run struct {
 type Ledger struct {
 	SpotHours     float64 `json:"spotHours"`
 	OnDemandHours float64 `json:"onDemandHours"`
-	Excess        float64 `json:"excessOnDemandHours"` // on-demand nodes beyond the shortage of spot
+	Excess        float64 `json:"excessOnDemandHours"` // on-demand nodes beyond those that the missing spot capacity requires
 	Starting      float64 `json:"startingHours"`       // nodes that start and models that load
 	Empty         float64 `json:"emptyHours"`          // nodes without a replica, including terminating ones
-	Missing       float64 `json:"missingMinutes"`      // replica minutes below the requested number
-	WithoutNode   float64 `json:"withoutNodeMinutes"`  // the part of these without a node, not even a starting one
+	Missing       float64 `json:"missingMinutes"`      // time in which replicas of the requested number were missing
+	WithoutNode   float64 `json:"withoutNodeMinutes"`  // the part of this time in which the replica had no node, not even a starting one
 }
 
 // Report contains the runs of all autoscalers on one trace. Least is the result of lowestCost.

@@ -69,8 +69,8 @@ func (c Columns) over(below Columns) Columns {
 	return columnsOf(mine)
 }
 
-// within returns c without the positions ("#4") that exceed the number of columns of a row. It compares strings, so a position must have
-// one digit.
+// within returns c without the positions ("#4") that exceed the number of columns of a row. It compares them as strings, so a position
+// must have one digit.
 func (c Columns) within(width int) Columns {
 	all := c.byRole()
 	for r := range all {
@@ -83,15 +83,15 @@ func (c Columns) within(width int) Columns {
 
 const absent = -1
 
-// layout has the column index of each role; the index is absent if the file has no such column.
+// layout contains the column index of each role. The index is the constant absent if the file has no such column.
 type layout struct {
 	at    [roles]int
 	where []filter
-	width int // a row must have at least this many columns
+	width int // minimum number of columns of a row
 	said  []string
 	notes []string // remarks about columns that are not used
 
-	serviceUnit TimeUnit // of the service times
+	serviceUnit TimeUnit // unit of the service times
 }
 
 // filter selects the rows whose column has the value.

@@ -39,7 +39,7 @@ func (r *rows) next() ([]string, *Error) {
 			r.line = parse.Line
 			err = parse.Err
 		} else {
-			r.line++ // the line of the error
+			r.line++ // the line at which the error occurred
 		}
 		return nil, r.failed(err, "CSV (RFC 4180), rows of at most 1 MiB, a whole file")
 	}
@@ -81,14 +81,14 @@ func firstLine(head []byte) []byte {
 type table struct {
 	*rows
 	layout
-	header []string // nil if the file has none
-	first  []string // the first record if it is data
+	header []string // names of the columns; nil if the file has no header
+	first  []string // the first record, if it is not a header
 }
 
 // openTable reads the first record and determines the columns. The first record is a header unless its time column contains a timestamp. If
 // the file has no header, positions has the default columns.
 func openTable(p place, in *bufio.Reader, o Options, positions Columns) (*table, *Error) {
-	head, _ := in.Peek(peekSize) // the reader returns an error again at its row
+	head, _ := in.Peek(peekSize) // an error is returned again when its row is read
 	t := &table{rows: newRows(p, in, delimiter(firstLine(head)))}
 	row, err := t.next()
 	if err != nil {
@@ -139,7 +139,7 @@ func (t *table) each(f func(p place, row []string) *Error, counts *logCounts) *E
 			return t.refuse(strconv.Itoa(len(row))+" columns: "+quote(strings.Join(row, ",")), "at least "+strconv.Itoa(t.width)+" columns, as "+
 				"the first row has")
 		case t.header != nil && slices.Equal(row, t.header):
-			counts.headers++ // several files were concatenated
+			counts.headers++ // a repeated header: several files were concatenated
 		default:
 			err = f(t.place, row)
 		}

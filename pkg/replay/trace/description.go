@@ -134,7 +134,7 @@ var lineInError = regexp.MustCompile(`line (\d+)`)
 // yamlLine returns the line number in an error message of the YAML library.
 func yamlLine(err error) int {
 	if m := lineInError.FindStringSubmatch(err.Error()); m != nil {
-		n, _ := strconv.Atoi(m[1]) // 0 if the number does not fit an int
+		n, _ := strconv.Atoi(m[1]) // 0 if the number does not fit in an int
 		return n
 	}
 	return 0

@@ -13,11 +13,11 @@ import (
 type arrivals struct {
 	client *client
 	draw   draw
-	next   int // window
-	rank   int // of the client; of equal times the lower rank is first
+	next   int // index of the next window
+	rank   int // index of the client; of two arrivals at the same time, that of the client with the lower rank is first
 	src    reproducible.Draws
-	times  []float64 // arrivals in units of the mean interval, from the start of the window
-	total  float64   // length of the window in mean intervals
+	times  []float64 // times of the arrivals since the start of the window, in units of the mean interval
+	total  float64   // length of the window, in units of the mean interval
 	cursor int
 	window window
 	head   Request
@@ -41,7 +41,7 @@ func (a *arrivals) fill() {
 	iv := reproducible.NewIntervals(w.family, w.cv)
 	cut := iv.Spanning(&a.src)
 	at := reproducible.Mul(a.src.Uniform(), cut)
-	after := cut - at // the part of the cut interval after the cut
+	after := cut - at // the part of the cut interval that is after the cut
 	a.times = append(a.times, at)
 	for range n - 1 {
 		at += iv.Next(&a.src)
@@ -87,7 +87,7 @@ func (a *arrivals) advance(end time.Duration) bool {
 
 // merge is a Stream of the arrivals of all clients in the order of time.
 type merge struct {
-	heads []*arrivals // a heap
+	heads []*arrivals // clients as a heap, ordered by their next arrival
 	end   time.Duration
 }
 
@@ -123,7 +123,7 @@ func (m *merge) Less(i, j int) bool {
 	return a.head.At < b.head.At || a.head.At == b.head.At && a.rank < b.rank
 }
 func (m *merge) Swap(i, j int) { m.heads[i], m.heads[j] = m.heads[j], m.heads[i] }
-func (m *merge) Push(any)      {} // never called: a client is only removed
+func (m *merge) Push(any)      {} // never called, because clients are only removed
 func (m *merge) Pop() any {
 	m.heads = m.heads[:len(m.heads)-1]
 	return nil

@@ -7,8 +7,8 @@ import (
 
 // Error reports an invalid trace or an invalid option. The whole trace is rejected.
 type Error struct {
-	File    string // as given to Open; "archive.tar.gz(member.csv)" inside an archive
-	Line    int    // counted from 1; 0 means the whole file
+	File    string // name of the file as given to Open; "archive.tar.gz(member.csv)" for a file in an archive
+	Line    int    // number of the line from 1; 0 means the whole file
 	Found   string // the found text, shortened
 	Allowed string // the allowed forms
 	Err     error  // the error of a library, or nil

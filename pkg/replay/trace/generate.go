@@ -20,19 +20,19 @@ func Generate(p Profile) (*Trace, error) {
 		draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
 }
 
-// Generator generates the requests of a profile without an end, for a simulation whose length is not known in advance. It is not safe for
-// concurrent use.
+// Generator generates the requests of a profile, without an end. It is for a simulation whose length is not known in advance. It is not
+// safe for concurrent use.
 type Generator struct {
 	p         Profile
-	src       reproducible.Draws // intervals and tokens
-	burstSrc  reproducible.Draws // separate, so that the rate does not change the bursts
+	src       reproducible.Draws // random numbers for intervals and tokens
+	burstSrc  reproducible.Draws // random numbers for bursts; separate, so that the rate does not influence the bursts
 	intervals reproducible.Intervals
 
-	at    time.Duration // start of the step
-	rate  float64       // requests in the step
-	used  float64       // of rate
-	toGo  float64       // mean intervals until the next arrival
-	burst Hours         // the present burst, or the next one
+	at    time.Duration // start of the present step
+	rate  float64       // expected requests in the present step
+	used  float64       // the part of rate before the last arrival
+	toGo  float64       // time until the next arrival, in units of the mean interval
+	burst Hours         // the present burst, or the next one if there is none at present
 
 	pending Request
 	waiting bool

@@ -14,7 +14,7 @@ type Format string
 
 // Values of Format.
 const (
-	AutoFormat Format = "" // detected from the content
+	AutoFormat Format = "" // the format is detected from the content
 	CSV        Format = "csv"
 	JSONLines  Format = "jsonl"
 	RateCSV    Format = "rates"
@@ -28,7 +28,7 @@ type RateUnit string
 const (
 	PerSecond RateUnit = "perSecond" // the default
 	PerMinute RateUnit = "perMinute"
-	PerWindow RateUnit = "perWindow" // a count: increase(x[1m]) at a step of a minute
+	PerWindow RateUnit = "perWindow" // the value is a number of requests: for example increase(x[1m]) at a step of a minute
 )
 
 // Gaps sets the rate to use in a gap between two windows. By default, a gap of up to five minutes (as long as Prometheus uses an old
@@ -59,27 +59,27 @@ type Columns struct {
 type Options struct {
 	Format  Format
 	Columns Columns
-	Where   map[string]string // keep only rows whose column has this value; the first key is a column as in Columns
+	Where   map[string]string // only rows whose column has this value are used; the key names a column as in Columns
 
-	TimeUnit     TimeUnit       // of numeric timestamps
-	ServiceUnit  TimeUnit       // of numeric service times; AutoUnit: the unit in the header, or seconds
+	TimeUnit     TimeUnit       // unit of numeric timestamps
+	ServiceUnit  TimeUnit       // unit of numeric service times; AutoUnit: the unit in the header, or seconds
 	TimeLayout   string         // Go layout of timestamps in another form: "02/Jan/2006:15:04:05 -0700"
-	Location     *time.Location // of timestamps without a zone; nil means UTC
-	MaxBackwards time.Duration  // maximum time that a row may be before an earlier row; 0 means DefaultMaxBackwards
-	DropFailed   bool           // omit failed rows, and in a log without a status rows with 0 output tokens
+	Location     *time.Location // time zone of timestamps without a zone; nil means UTC
+	MaxBackwards time.Duration  // maximum time by which a row may be earlier than a previous row; 0 means DefaultMaxBackwards
+	DropFailed   bool           // failed rows are omitted; in a log without a status, rows with 0 output tokens count as failed
 
 	Unit   RateUnit
 	Gaps   Gaps
-	Window time.Duration       // length of the window, for a file with a single one
+	Window time.Duration       // length of the window, for a file with only one window
 	CV     float64             // coefficient of variation of the time between arrivals, if the file has none; 0 means 1 (Poisson)
-	Family reproducible.Family // if the file has none; "" means Gamma
+	Family reproducible.Family // distribution of the time between arrivals, if the file has none; "" means Gamma
 
-	From, To    time.Duration // the part of the trace, from its start; To 0 means the end
-	Duration    time.Duration // minimum length of the trace
-	Scale       float64       // multiplies rates; for a log, the share of requests that is kept (at most 1); 0 means 1
-	Seed        uint64        // of all random numbers
-	Tokens      *Tokens       // for requests with unknown counts; nil: they stay unknown
-	MaxRequests int           // maximum size of a log; 0 means DefaultMaxRequests
+	From, To    time.Duration // the part of the trace to use, in time since its start; To 0 means the end
+	Duration    time.Duration // minimum duration of the trace
+	Scale       float64       // factor on the rates; for a log, the share of the requests that are kept, at most 1; 0 means 1
+	Seed        uint64        // seed of all random numbers
+	Tokens      *Tokens       // distributions for unknown token counts; nil: these counts stay unknown
+	MaxRequests int           // maximum number of requests in a log; 0 means DefaultMaxRequests
 }
 
 const (
@@ -93,9 +93,9 @@ const (
 	MaxDuration = 400 * 24 * time.Hour
 
 	heldGap      = 5 * time.Minute
-	maxRate      = 1e6         // requests/s of one client; a higher rate has a wrong unit
-	maxPerWindow = 5_000_000   // arrivals of one client in one window: 40 MB
-	maxTokens    = 100_000_000 // a hundred times the longest context window
+	maxRate      = 1e6         // maximum requests per second of one client; a higher rate probably has a wrong unit
+	maxPerWindow = 5_000_000   // maximum arrivals of one client in one window; they need 40 MB
+	maxTokens    = 100_000_000 // maximum tokens of a request: a hundred times the longest context window
 	maxWindows   = 20_000_000
 )
 
@@ -171,9 +171,9 @@ type Tokens struct {
 
 // TokenDist is a log-normal distribution of token counts, limited to 1..Max. Mean is the mean before the limit.
 type TokenDist struct {
-	Mean  float64 `yaml:"mean"`  // tokens, at least 1
+	Mean  float64 `yaml:"mean"`  // mean number of tokens, at least 1
 	Sigma float64 `yaml:"sigma"` // standard deviation of the logarithm; 0 means that every count is Mean
-	Max   int     `yaml:"max"`   // 0 means 131072
+	Max   int     `yaml:"max"`   // maximum number of tokens; 0 means 131072
 }
 
 const defaultMaxTokens = 131072

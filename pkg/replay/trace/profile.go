@@ -15,21 +15,22 @@ import (
 // The time between arrivals is drawn in units of the current mean time between arrivals, so its CV does not change with the rate.
 type Profile struct {
 	Name     string
-	Start    time.Time     // of the trace, with the zone of the day curve; zero means a Monday at midnight
-	Duration time.Duration // for Generate
+	Start    time.Time     // start of the trace, whose time zone applies to the day curve; zero means a Monday at midnight
+	Duration time.Duration // length of the trace that Generate returns
 	Seed     uint64
 
-	Rate    float64             // requests/s: the mean of a weekday without bursts, spikes and idle hours
-	CV      float64             // of the time between arrivals; 0 means 1 (Poisson)
-	Family  reproducible.Family // "" means Gamma
-	Swing   float64             // 0..1: the day curve runs from Rate*(1-Swing) twelve hours off the peak to Rate*(1+Swing)
+	Rate   float64             // requests/s: the mean of a weekday without bursts, spikes and idle hours
+	CV     float64             // coefficient of variation of the time between arrivals; 0 means 1 (Poisson)
+	Family reproducible.Family // distribution of the time between arrivals; "" means Gamma
+	// 0..1: the rate varies during the day between Rate*(1-Swing), twelve hours from the peak, and Rate*(1+Swing) at the peak
+	Swing   float64
 	Peak    time.Duration
 	Weekend *float64 // factor on Saturday and Sunday; nil means 1
-	Idle    []Hours  // without traffic
+	Idle    []Hours  // daily periods without traffic
 	Bursts  Bursts
 	Spikes  Spikes
 
-	Tokens *Tokens // nil: token counts are unknown
+	Tokens *Tokens // distributions of the token counts; nil: the counts are unknown
 }
 
 // Hours is a time span of every day; From and To are 0 to 24 h after midnight. If To <= From, the span ends on the next day.
@@ -42,17 +43,17 @@ func (h Hours) holds(clock time.Duration) bool {
 	return clock >= h.From || clock < h.To
 }
 
-// Bursts are periods with a multiple of the rate at random times. The time from the end of one burst to the start of the next is
-// exponentially distributed with mean Every.
+// Bursts are periods at random times in which the rate is multiplied by Factor. The time from the end of one burst to the start of the
+// next is exponentially distributed with the mean Every.
 type Bursts struct {
-	Every, Length time.Duration // Every 0: none
-	Factor        float64       // on the rate
+	Every, Length time.Duration // Every 0: there are no bursts
+	Factor        float64       // factor on the rate
 }
 
-// Spikes are periods with a multiple of the rate at fixed times. The first begins at the start of the trace; the others follow at intervals
-// of Every.
+// Spikes are periods at fixed times in which the rate is multiplied by a factor. The first begins at the start of the trace. The others
+// follow at intervals of Every.
 type Spikes struct {
-	Every, Length time.Duration // Every 0: none
+	Every, Length time.Duration // Every 0: there are no spikes
 	Factor        float64
 }
 

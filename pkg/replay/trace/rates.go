@@ -11,10 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// window is a time span of one client with the number of requests in it, recorded or expected, and the CV and the family of the time
-// between them.
+// window is a time span of one client. It contains the recorded or expected number of requests, and the CV and the distribution of the
+// time between them.
 type window struct {
-	at     time.Duration // from the start of the trace, before the slice
+	at     time.Duration // time since the start of the trace in the file, before slice selects a part of it
 	length time.Duration
 	n      float64
 	cv     float64
@@ -27,11 +27,11 @@ type client struct {
 	windows []window
 }
 
-// sample is one rate as it is in the file, before its unit is applied.
+// sample is one rate as the file contains it, before its unit is applied.
 type sample struct {
 	ns     int64 // start of the window
 	line   int
-	rate   float64 // in the unit of the option
+	rate   float64 // rate in the unit of the options
 	cv     float64
 	family reproducible.Family
 }
@@ -50,12 +50,12 @@ type rateBuilder struct {
 }
 
 type rateCounts struct {
-	rows     logCounts // table.each counts headers and filters
+	rows     logCounts // counts of headers and filtered rows, from table.each
 	held     int
-	unknown  int // NaN samples
+	unknown  int // number of samples with NaN
 	noFamily int
-	shorter  int // clients with a shorter time span than the trace
-	services int // files with a column of service times, which rates do not use
+	shorter  int // number of clients with a shorter time span than the trace
+	services int // number of files with a column of service times, which a trace of rates does not use
 }
 
 func newRateBuilder(o Options) *rateBuilder {
@@ -68,8 +68,8 @@ var families = map[string]reproducible.Family{"": "", "gamma": reproducible.Gamm
 // ratePositions are the columns of ServeGen's files, which have no header.
 var ratePositions = Columns{Time: "#1", Rate: "#2", CV: "#3", Family: "#4"}
 
-// looksLikeRates reports whether the first record of a CSV is that of windowed rates. It is if a header is a usual name of a rate, or if
-// the record has the six columns of ServeGen: numbers, with a family of distributions in the fourth column.
+// looksLikeRates reports whether the first record of a CSV file is that of windowed rates. There are two cases: a header is a usual name
+// of a rate, or the record has the six columns of ServeGen, which are numbers except for the name of a distribution in the fourth column.
 func looksLikeRates(first []string) bool {
 	if usual(first, usualNames[roleRate]) != absent {
 		return true
@@ -139,7 +139,7 @@ func (b *rateBuilder) row(p place, l *layout, row []string) *Error {
 	}
 	s.family = family
 	if s.rate == 0 {
-		s.cv = 1 // a window without traffic has no CV; ServeGen writes 0
+		s.cv = 1 // a window without traffic has no CV, and ServeGen writes 0
 	} else if cell = l.cell(row, roleCV); cell != "" {
 		if s.cv, err = strconv.ParseFloat(cell, 64); err != nil || !(s.cv >= 0 && s.cv <= reproducible.MaxCV) {
 			return p.refuse("cv "+quote(cell), fmt.Sprintf("a number 0 to %d", reproducible.MaxCV))
@@ -208,7 +208,8 @@ func (b *rateBuilder) finish(p place, t *Trace) *Error {
 	return b.slice(p, t, end)
 }
 
-// origin returns the start of the trace in nanoseconds: the first time of all clients, or 0 if the times in the file count from a start.
+// origin returns the start of the trace in nanoseconds. It is the earliest time of all clients, or 0 if the times in the file are already
+// relative to a start.
 func (b *rateBuilder) origin(p place) (int64, *Error) {
 	if b.total == 0 {
 		return 0, p.refuse("no windows", "at least one")

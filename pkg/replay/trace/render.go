@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sparkWidth fits a terminal with 80 columns.
+// sparkWidth is the width of a chart in characters. It fits in a terminal with 80 columns.
 const sparkWidth = 72
 
 // WriteText writes the summary for a terminal.
@@ -130,8 +130,8 @@ func Sparkline(bins []float64, width int) string {
 	return sb.String()
 }
 
-// compact formats a number without an exponent: a whole number, or one from 100, without decimals, one from 1 with one decimal, and a
-// smaller one with three digits.
+// compact formats a number without an exponent. Whole numbers and numbers from 100 have no decimals, numbers from 1 have one decimal, and
+// smaller numbers have three significant digits.
 func compact(x float64) string {
 	switch {
 	case x == math.Trunc(x) || math.Abs(x) >= 100:

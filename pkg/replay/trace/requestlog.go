@@ -13,13 +13,14 @@ import (
 
 // logBuilder collects the rows of a request log in any format.
 type logBuilder struct {
-	o      Options
-	clock  clock
-	thin   reproducible.Draws
-	all    []Request // At is the time in the file until finish
-	first  int64     // times of the first row,
-	early  int64     // of the earliest row,
-	latest int64     // and of the latest row, including rows that the filter removes: two models of one log have the same start
+	o     Options
+	clock clock
+	thin  reproducible.Draws
+	all   []Request // requests; until finish, At is the time in the file
+	first int64     // time of the first row
+	early int64     // time of the earliest row
+	// time of the latest row; all three include rows that the filter removes, so that the logs of two models in one file have the same start
+	latest int64
 	seen   logCounts
 }
 
@@ -27,10 +28,10 @@ type logBuilder struct {
 type logCounts struct {
 	rows, backwards, filtered, dropped    int
 	zeroOutput, failed, headers, statuses int
-	noTokens, noService, noWork           int           // noWork: a service time of 0
-	milliseconds                          bool          // toMilliseconds changed the unit
-	furthest                              time.Duration // before an earlier row
-	strange                               string        // a status of unknown meaning
+	noTokens, noService, noWork           int           // noWork: the service time is 0
+	milliseconds                          bool          // toMilliseconds has changed the unit
+	furthest                              time.Duration // longest time by which a row is earlier than a previous row
+	strange                               string        // a status whose meaning is unknown
 }
 
 func newLogBuilder(o Options) *logBuilder {
@@ -42,7 +43,7 @@ func newLogBuilder(o Options) *logBuilder {
 func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	cell := l.cell(row, roleTime)
 	ns, allowed := b.clock.instant(cell)
-	if allowed != "" && b.toMilliseconds() { // a number after 1e8 is not in seconds since the start
+	if allowed != "" && b.toMilliseconds() { // a number above 1e8 cannot be seconds since the start
 		ns, allowed = b.clock.instant(cell)
 	}
 	if allowed != "" {
@@ -52,7 +53,7 @@ func (b *logBuilder) add(p place, l *layout, row []string) *Error {
 	if err := b.inOrder(p, ns, cell); err != nil {
 		return err
 	}
-	if seconds && b.seen.milliseconds { // this row changed the unit
+	if seconds && b.seen.milliseconds { // the unit was changed because of this row
 		ns /= 1000
 	}
 	if !l.keeps(row) {
@@ -108,8 +109,8 @@ func (b *logBuilder) inOrder(p place, ns int64, cell string) *Error {
 // s.
 const (
 	minMillisecondRows = 100
-	minMillisecondSpan = 1_000_000 * time.Second // a trace in seconds that is longer than 11 days
-	minMillisecondGap  = 10 * time.Second        // with a longer mean time between requests
+	minMillisecondSpan = 1_000_000 * time.Second // minimum span if the numbers were seconds: more than 11 days
+	minMillisecondGap  = 10 * time.Second        // minimum of the mean time between requests, if the numbers were seconds
 )
 
 // toMilliseconds changes the unit of the log from seconds to milliseconds, and reports whether it did. It changes only logs of at least
@@ -158,7 +159,7 @@ func tokens(p place, r role, cell string) (int, *Error) {
 	if cell == "" || cell == "null" {
 		return UnknownTokens, nil
 	}
-	n, ok := digits(strings.TrimSuffix(cell, ".0")) // pandas writes integers of a column with empty cells as 374.0
+	n, ok := digits(strings.TrimSuffix(cell, ".0")) // pandas writes integers as 374.0 in a column with empty cells
 	if !ok || n > maxTokens {
 		return 0, p.refuse(roleNames[r]+" "+quote(cell), fmt.Sprintf("a whole number 0 to %d, or nothing", maxTokens))
 	}
@@ -262,7 +263,7 @@ type notes []string
 
 func (n *notes) say(text string) { *n = append(*n, text) }
 
-// count adds the remark "what: times" if times is above 0.
+// count adds the note "what: times" if times is above 0.
 func (n *notes) count(times int, what string) {
 	if times > 0 {
 		n.say(fmt.Sprintf("%s: %s", what, grouped(times)))

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// maxService is the longest service time of a request. A longer one has a wrong unit.
+// maxService is the longest accepted service time of a request. A longer one probably has a wrong unit.
 const maxService = 24 * time.Hour
 
-// serviceNames are the usual headers of service times, in the form that plain returns. Those of bareServiceNames are used only with a unit,
-// as service_seconds, because a column "service" can also have the name of a service.
+// serviceNames are the usual headers of service times, in the form that plain returns. The headers in bareServiceNames are used only with
+// a unit, such as service_seconds, because a column "service" can also contain the name of a service.
 var (
 	serviceNames = []string{"servicetime", "serviceduration", "processingtime", "processingduration", "executiontime", "executionduration",
 		"inferencetime", "inferenceduration", "computetime"}
@@ -60,8 +60,8 @@ func usualService(headers []string) int {
 	})
 }
 
-// resolveService sets the unit of the service times. Without a column of service times and of output tokens, it adds a note about a column
-// that could have service times.
+// resolveService sets the unit of the service times. If the file has neither a column of service times nor one of output tokens, it adds a
+// note about a column that could contain service times.
 func (l *layout) resolveService(p place, headers []string, o Options) *Error {
 	at := l.at[roleService]
 	switch {
@@ -105,7 +105,7 @@ func (b *logBuilder) serviceTime(p place, l *layout, row []string) (time.Duratio
 	d := time.Duration(0)
 	if err == nil {
 		x = reproducible.Mul(x, float64(perUnit[l.serviceUnit]))
-		if valid := x >= 0 && x <= float64(maxService); valid { // not for NaN
+		if valid := x >= 0 && x <= float64(maxService); valid { // valid is false for NaN
 			d = time.Duration(math.Round(x))
 		} else {
 			d = -1

@@ -10,9 +10,9 @@ import (
 type Spot struct {
 	Name     string
 	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
-	Duration time.Duration // to the last row
-	Initial  int           // nodes at At = 0, before the events there
-	Events   []SpotEvent   // in the order of At, one per time
+	Duration time.Duration // time from the start to the last row
+	Initial  int           // number of nodes at the start, before the events at that time
+	Events   []SpotEvent   // events in the order of At, at most one for each time
 	Named    bool          // the file has names of nodes
 	Notes    []string
 
@@ -25,7 +25,7 @@ type SpotEvent struct {
 	At        time.Duration
 	Added     int
 	Lost      int
-	Available int      // after the event
+	Available int      // number of nodes after the event
 	AddedIDs  []string // names of nodes, or nil
 	LostIDs   []string
 }
@@ -60,12 +60,12 @@ type SpotSummary struct {
 	Start      time.Time     `json:"start,omitzero"`
 	Duration   time.Duration `json:"durationNanos"`
 	Added      int           `json:"added"`        // nodes added after the start
-	Lost       int           `json:"lost"`         // nodes
+	Lost       int           `json:"lost"`         // nodes lost
 	Drops      int           `json:"drops"`        // events with lost nodes
-	LargestOne int           `json:"largestDrop"`  // nodes lost in one event
-	Min        int           `json:"min"`          // minimum of the available nodes
-	Max        int           `json:"max"`          //
-	Mean       float64       `json:"mean"`         // mean over time
+	LargestOne int           `json:"largestDrop"`  // greatest number of nodes lost in one event
+	Min        int           `json:"min"`          // minimum number of available nodes
+	Max        int           `json:"max"`          // maximum number of available nodes
+	Mean       float64       `json:"mean"`         // mean number of available nodes over time
 	None       time.Duration `json:"noneForNanos"` // time without a node
 	Lifetimes  []Lifetime    `json:"lifetimes,omitempty"`
 	Notes      []string      `json:"notes,omitempty"`
@@ -115,7 +115,7 @@ func (s *Spot) lifetimes() []Lifetime {
 	var lived []time.Duration
 	for _, e := range s.Events {
 		for _, id := range e.LostIDs {
-			if b, ok := born[id]; ok { // a node without an entry was added and lost at the same time
+			if b, ok := born[id]; ok { // a node without an entry in born was added and lost at the same time
 				lived = append(lived, e.At-b)
 				delete(born, id)
 			}

@@ -211,7 +211,7 @@ func (r *spotRows) sample(when, count string) *Error {
 		return r.refuse("count "+quote(count), fmt.Sprintf("a whole number 0 to %d", maxSpotNodes))
 	}
 	if r.n == 1 {
-		at = 0 // a relative time may start above 0
+		at = 0 // the first relative time may be above 0; it is the start of the trace
 	}
 	return r.spot.count(r.place, at, int(n))
 }

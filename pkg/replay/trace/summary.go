@@ -43,11 +43,11 @@ type Summary struct {
 // Quantiles are quantiles of the rate over all bins, in requests/min.
 type Quantiles struct {
 	Min      float64 `json:"min"`
-	MinWhole float64 `json:"minWholeBin"` // without a shorter last bin
+	MinWhole float64 `json:"minWholeBin"` // minimum without the last bin, if that is shorter than the others
 	P50      float64 `json:"p50"`
 	P95      float64 `json:"p95"`
 	Max      float64 `json:"max"`
-	Mean     float64 `json:"mean"` // requests / duration
+	Mean     float64 `json:"mean"` // number of requests / duration
 }
 
 // TokenSummary describes the requests with known token counts.
@@ -103,7 +103,7 @@ func (s *Summary) countRequests(t *Trace) {
 	n := len(bins)
 	s.Partial = t.Duration % s.Bin
 	if n > 1 && s.Partial == 0 && bins[n-1] == 0 {
-		bins = bins[:n-1] // a day has 1440 minutes, not 1441
+		bins = bins[:n-1] // without this, a request at the end of a day would begin a 1441st minute
 	}
 	s.Bins = bins
 	s.Input, s.Output, s.Service = input.summary(), output.summary(), summaryOf(service)
@@ -198,7 +198,7 @@ func (s Summary) BinsSHA256() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenCounts keeps every known count for the quantiles.
+// tokenCounts stores every known token count, for the quantiles.
 type tokenCounts struct {
 	all []int32 // at most maxTokens
 	sum int

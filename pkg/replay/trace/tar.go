@@ -32,7 +32,7 @@ func readTar(p place, in io.Reader, o Options, t *Trace) *Error {
 		base := path.Base(h.Name)
 		if h.Typeflag != tar.TypeReg || strings.HasPrefix(base, ".") || path.Ext(base) != ".csv" {
 			if h.Typeflag == tar.TypeReg {
-				skipped++ // a README, or a resource fork of macOS ("._x.csv")
+				skipped++ // the file is not a CSV file, for example a README, or a resource fork of macOS ("._x.csv")
 			}
 			continue
 		}

@@ -30,7 +30,7 @@ const (
 	// firstEpoch is the limit between times since the start and times since 1970, in seconds. A time since the start is less (at most three
 	// years); a time since 1970 is at least this (March 1973).
 	firstEpoch   = int64(1e8)
-	lastInstant  = int64(7_258_118_400) // the year 2200 in epoch seconds; a later time has a wrong unit
+	lastInstant  = int64(7_258_118_400) // the year 2200 in seconds since 1970; a later time probably has a wrong unit
 	timesAllowed = "RFC 3339 or YYYY-MM-DD HH:MM:SS, 0 to 9 fraction digits, zone or none, 1970 to 2200; or a number not below 0: seconds " +
 		"from the start, or epoch s, ms, us, ns"
 )
@@ -38,24 +38,24 @@ const (
 // clock parses the timestamps of one file, which must all be of the same kind.
 type clock struct {
 	unit     TimeUnit
-	layout   string // Go layout of the option
+	layout   string // Go layout in the options
 	location *time.Location
 
 	kind   clockKind
-	noZone bool // a timestamp without a zone was read in location
-	exact  bool // a number has a fraction or an exponent
+	noZone bool // a timestamp had no zone, so the zone of location was used
+	exact  bool // a number had a fraction or an exponent
 }
 
 type clockKind uint8
 
 const (
 	unset    clockKind = iota
-	relative           // since the start of the trace
-	absolute           // since 1970
+	relative           // times since the start of the trace
+	absolute           // times since 1970
 )
 
-// instant returns the time in nanoseconds, since 1970 or since the start; c.kind has which of them. If s is not a valid timestamp, allowed
-// describes the accepted forms; otherwise it is "".
+// instant parses a timestamp. The result is in nanoseconds, since 1970 or since the start of the trace; c.kind says which. If s is not a
+// valid timestamp, allowed describes the accepted forms. Otherwise allowed is "".
 func (c *clock) instant(s string) (ns int64, allowed string) {
 	s = strings.TrimSpace(s)
 	kind := absolute
@@ -127,7 +127,7 @@ func (c *clock) calendar(s string) (int64, bool) {
 	return seconds*1e9 + frac, true
 }
 
-// fraction parses ".123" or ",123" (logging of Python) with up to 9 digits, in ns.
+// fraction parses a fraction of a second such as ".123" or ",123" (Python's logging) with up to 9 digits. The result is in nanoseconds.
 func fraction(s string) (ns int64, rest string, ok bool) {
 	if s == "" || (s[0] != '.' && s[0] != ',') {
 		return 0, s, true
@@ -180,7 +180,7 @@ func (c *clock) number(s string) (int64, clockKind, bool) {
 	}
 	n, ok := digits(whole)
 	if !ok && (whole != "" || len(rest) < 2) || strings.ContainsAny(rest, "eE") {
-		return c.float(s) // ".5" is a number, "" and "." are not
+		return c.float(s) // ".5" is a number, but "" and "." are not
 	}
 	unit := c.unit
 	if unit == AutoUnit {
@@ -199,7 +199,7 @@ func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 	if rest != "" && rest != "." {
 		c.exact = true
 		if len(rest) > 10 && strings.Trim(rest[10:], "0123456789") == "" {
-			rest = rest[:10] // further digits are below a nanosecond
+			rest = rest[:10] // further digits are less than a nanosecond and are ignored
 		}
 		frac, after, ok := fraction(rest)
 		if !ok || after != "" {
@@ -216,7 +216,7 @@ func (c *clock) sum(ns int64, rest string, per int64) (int64, clockKind, bool) {
 // float parses 1.7e9 and similar numbers with the precision of a float64.
 func (c *clock) float(s string) (int64, clockKind, bool) {
 	if strings.Trim(s, "0123456789.+-eE") != "" {
-		return 0, unset, false // ParseFloat also accepts NaN, Inf and hexadecimal
+		return 0, unset, false // ParseFloat also accepts NaN, Inf and hexadecimal numbers
 	}
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(x >= 0 && x < 9e18) {
@@ -231,7 +231,8 @@ func (c *clock) float(s string) (int64, clockKind, bool) {
 	if reproducible.Mul(x, per) >= 9e18 {
 		return 0, unset, false
 	}
-	// The integer and the fraction are multiplied separately. Their product as one float64 would be rounded to a multiple of 256 ns.
+	// The integer and the fraction are multiplied by the unit separately. Their product as one float64 would be rounded to a multiple of 256
+	// ns.
 	whole := math.Floor(x)
 	return c.sum(int64(whole)*int64(per)+int64(math.Round(reproducible.Mul(x-whole, per))), "", 1)
 }

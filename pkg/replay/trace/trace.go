@@ -13,10 +13,10 @@ const UnknownTokens = -1
 
 // Request is one arrival.
 type Request struct {
-	At           time.Duration // since the start of the trace, not negative
+	At           time.Duration // time since the start of the trace, not negative
 	InputTokens  int           // prompt tokens, or UnknownTokens
-	OutputTokens int           // generated tokens, or UnknownTokens; 0 is for example a failed request or an embedding
-	Failed       bool          // the status in the log is a failure; the request is part of the load
+	OutputTokens int           // number of generated tokens, or UnknownTokens; 0 for example for a failed request or an embedding
+	Failed       bool          // the request failed according to the log; it still counts as load
 	Service      time.Duration // recorded time that a replica spends on the request, without waits; 0: unknown
 }
 
@@ -31,19 +31,19 @@ type Kind string
 
 // Values of Kind.
 const (
-	Log       Kind = "request log"    // every request has a time
-	Rates     Kind = "windowed rates" // requests/s per window; arrivals are drawn
-	Generated Kind = "generated"      // drawn from a Profile
+	Log       Kind = "request log"    // the trace contains the time of every request
+	Rates     Kind = "windowed rates" // the trace contains requests per second for each window, and arrivals are drawn at random
+	Generated Kind = "generated"      // the requests are drawn from a Profile
 )
 
 // Trace is traffic that can be streamed any number of times. It is immutable and safe for concurrent use.
 type Trace struct {
 	Name     string        // name of the file or the profile
-	Kind     Kind          //
+	Kind     Kind          // kind of the trace
 	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
-	Duration time.Duration // from the start to the last request, or to the end of the last window
-	Columns  []string      // roles of the columns, as "TIMESTAMP = time"
-	Notes    []string      // remarks about the file
+	Duration time.Duration // time from the start to the last request, or to the end of the last window
+	Columns  []string      // roles of the columns in the file, for example "TIMESTAMP = time"
+	Notes    []string      // notes about the file
 
 	log     []Request
 	clients []client
@@ -51,11 +51,11 @@ type Trace struct {
 	draw    draw
 }
 
-// draw has the settings for the random arrivals and token counts of a trace.
+// draw contains the settings for the random arrivals and token counts of a trace.
 type draw struct {
 	seed   uint64
 	tokens *Tokens
-	from   time.Duration // the slice of the windows
+	from   time.Duration // start of the selected part of the windows
 }
 
 // Stream returns a stream from the beginning of the trace.
@@ -125,8 +125,8 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	return &drawn, nil
 }
 
-// Delayed returns the trace with a time of the given length without requests before its first request. The trace must be a log, for example
-// the result of Drawn.
+// Delayed returns the trace with a period of the given length without requests added before its start. The trace must be a log, for
+// example the result of Drawn.
 func (t *Trace) Delayed(by time.Duration) *Trace {
 	if by == 0 {
 		return t
@@ -166,7 +166,7 @@ func (t *Trace) Bins(width time.Duration) []int {
 		bins[min(int(r.At/width), len(bins)-1)]++
 	}
 	if len(bins) > 1 && t.Duration%width == 0 && bins[len(bins)-1] == 0 {
-		bins = bins[:len(bins)-1] // a day has 1440 minutes, not 1441
+		bins = bins[:len(bins)-1] // without this, a request at the end of a day would begin a 1441st minute
 	}
 	return bins
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// windowLength returns the length of a window: the most frequent time between the starts of two successive windows, and of several equally
-// frequent ones the shortest. If no client has two windows it returns Options.Window.
+// windowLength returns the length of a window. It is the most frequent time between the starts of two successive windows. If several times
+// are equally frequent, it is the shortest of them. If no client has two windows, it is Options.Window.
 func (b *rateBuilder) windowLength() time.Duration {
 	if b.step > 0 {
 		return b.step
@@ -85,7 +85,7 @@ func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (floa
 	rate := s.rate / per.Seconds()
 	n := reproducible.Mul(s.rate, length.Seconds()/per.Seconds())
 	if whole := math.Round(n); math.Abs(n-whole) < 1e-6 {
-		n = whole // a recorded rate is an integer divided by the length: 1.3316666666666668/s in 600 s is 799
+		n = whole // the recorded rate is a whole number divided by the length: 1.3316666666666668/s in 600 s is 799
 	}
 	n = reproducible.Mul(n, b.o.Scale)
 	if !(rate <= maxRate) || !(n <= maxPerWindow) {
@@ -112,7 +112,7 @@ func (b *rateBuilder) notes() []string {
 
 // Window is a time span with the expected number of requests of all clients of a trace of rates.
 type Window struct {
-	At       time.Duration // from the trace's start
+	At       time.Duration // time since the start of the trace
 	Length   time.Duration
 	Requests float64
 }

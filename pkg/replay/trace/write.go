@@ -22,7 +22,7 @@ func (t *Trace) WriteCSV(w io.Writer) error {
 	if !t.Start.IsZero() {
 		start = t.Start.UTC().Format(time.RFC3339Nano)
 	}
-	// A bufio.Writer returns its first error from Flush.
+	// Write errors are not checked here, because a bufio.Writer returns its first error from Flush.
 	fmt.Fprintf(out, "%sstart=%s duration=%s\ntimestamp_s,input_tokens,output_tokens,status", mark, start, t.Duration)
 	services := t.Kind == Log && slices.ContainsFunc(t.log, func(r Request) bool { return r.Service > 0 })
 	if services {

@@ -1,4 +1,4 @@
-// Package waits has histograms of the waits of requests: of a whole run for its result, and of a recent window for signals.
+// Package waits contains histograms of the waits of requests: one for a whole run, and one for a recent window that signals read.
 package waits
 
 import (
@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// grain is the resolution of waits: values below 2^grain microseconds are exact, others have an error of at most 2^-grain.
+// grain determines the resolution of waits. Values below 2^grain microseconds are exact; greater values have an error of at most 2^-grain.
 const grain = 8
 
-// Histogram is a histogram of waits in fixed memory. Quantiles are within 0.4%; counts, the maximum and the late count are exact.
+// Histogram is a histogram of waits that uses a fixed amount of memory. Quantiles have an error of at most 0.4%. Counts, the maximum and
+// the number of late requests are exact.
 type Histogram struct {
 	Limit time.Duration // W: a request that waited longer is late
 	Count int64
 	Late  int64
 	Max   time.Duration
-	sum   int64 // microseconds
+	sum   int64 // sum of the waits in microseconds
 
 	cells [(64 - grain) << grain]int64
 }
 
-// cellOf returns the index of a number of microseconds: exact below 2^grain, and within 2^-grain above.
+// cellOf returns the index of the cell for a number of microseconds. Below 2^grain each number has its own cell; above, a cell spans at
+// most 2^-grain of its values.
 func cellOf(us int64, grain int) int {
 	if us < 1<<grain {
 		return int(us)

@@ -8,7 +8,7 @@ const coarse = 3
 
 // Window is a histogram of waits over a window that ends with a scrape, with one round for each scrape, newest last.
 type Window struct {
-	Keep time.Duration // how long a round is kept: the longest window that Read is called with, and the lag of scrapes
+	Keep time.Duration // how long a round is stored: at least the longest window that Read is called with, plus the lag of scrapes
 
 	rounds []round
 	open   round // waits since the last scrape
@@ -28,7 +28,7 @@ func (w *Window) Add(d time.Duration) {
 	w.open.cells[cellOf(d.Microseconds(), coarse)]++
 }
 
-// Scrape closes the round and drops rounds outside every window.
+// Scrape ends the present round and deletes the rounds that are older than Keep.
 func (w *Window) Scrape(now time.Duration) {
 	w.open.at = now
 	w.rounds = append(w.rounds, w.open)
