@@ -45,6 +45,7 @@ type Team struct {
 	Namespaces     []string
 	CapacityGroups []string
 	ClusterQueues  []string
+	ConfigMaps     bool             // policies in ConfigMaps of its namespaces are accepted
 	Limits         map[string]int64 // maximum of each resource, summed over all workloads of the team
 	Bounds         Bounds
 

@@ -202,7 +202,8 @@ func (c *platformCompiler) teams() {
 		c.checkResources(s.Limits, p.Key("limits"))
 		c.checkCounted(s.Limits, p.Key("limits"))
 		c.out.Teams = append(c.out.Teams, policy.Team{
-			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, Limits: s.Limits,
+			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, ConfigMaps: s.ConfigMaps,
+			Limits:  s.Limits,
 			Bounds:  c.bounds(s.Bounds, p.Key("bounds")),
 			Scaling: sharedTeam(&s),
 		})

@@ -38,6 +38,7 @@ type Team struct {
 	Namespaces     []string         `yaml:"namespaces" required:"true"`
 	CapacityGroups []string         `yaml:"capacityGroups,omitempty"`
 	ClusterQueues  []string         `yaml:"clusterQueues,omitempty"`
+	ConfigMaps     bool             `yaml:"configMaps,omitempty" default:"false"`
 	Limits         map[string]int64 `yaml:"limits,omitempty"`
 	Bounds         *Bounds          `yaml:"bounds,omitempty"`
 }

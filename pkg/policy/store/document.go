@@ -34,10 +34,14 @@ type document struct {
 	since        time.Time      // time at which the state began
 }
 
-// origin returns the name and version of the document: chat.yaml@3f1c.
+// origin returns the name and version of the document: chat.yaml@3f1c, or ConfigMap policies/chat.yaml@3f1c.
 func (d *document) origin() string {
 	if d.from == "" {
 		d.from = d.File[strings.LastIndexByte(d.File, '/')+1:] + "@" + d.hash[:4]
+		if d.path != nil && d.path.configMap {
+			_, name, _ := strings.Cut(d.File, "/")
+			d.from = "ConfigMap " + name + "@" + d.hash[:4]
+		}
 	}
 	return d.from
 }

@@ -24,6 +24,10 @@ type file struct {
 	text []byte
 	hash [sha256.Size]byte
 	err  error // why the file could not be read; its documents then stay in force
+	// content is the text of a key of a ConfigMap. It is copied to text when it is decoded.
+	content string
+	// withdrawn is true if err means that no document of the ConfigMap is accepted, so that its documents do not stay in force.
+	withdrawn bool
 }
 
 // readAll reads files, and directories without their subdirectories. If a path cannot be read, the result contains a file with the error.
@@ -93,6 +97,9 @@ func readFile(path, name string) file {
 
 func (f *file) problem() policy.Problem {
 	err := f.err
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		return r.Problem
+	}
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
 	}

@@ -33,8 +33,37 @@ func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) 
 func (s *Store) load(files []file) Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replaceFiles(files)
+	s.loaded = true
+	s.configMapsChanged.Store(false)
+	r := s.apply(files)
+	before := s.unreported
+	s.unreported = Report{}
+	s.reloaded.Store(false)
+	r.Notices, r.Outcomes = append(before.Notices, r.Notices...), append(before.Outcomes, r.Outcomes...)
+	r.Changed = r.Changed || before.Changed
+	return r
+}
+
+// reload applies changes of ConfigMaps between two loads, with the files of the last load. The next load reports the result, because
+// Publish has no caller that could.
+func (s *Store) reload() {
+	r, before := s.apply(s.mounted), s.unreported
+	s.unreported = Report{Notices: append(before.Notices, r.Notices...), Outcomes: append(before.Outcomes, r.Outcomes...),
+		Changed: before.Changed || r.Changed}
+	s.reloaded.Store(true)
+}
+
+// apply puts the documents of files and of ConfigMaps into force.
+func (s *Store) apply(files []file) Report {
+	known := s.files
+	s.files, s.order = make(map[string]*loadedFile, len(known)), nil
+	s.addFiles(files, known)
+	s.mounted = slices.Clone(files)
+	for i := range s.mounted {
+		s.mounted[i].text = nil
+	}
 	s.choosePlatform()
+	s.addFiles(s.configMapFiles(), known) // the PlatformConfig in force decides which ones are accepted
 	before := s.holds
 	s.holds = s.currentHolder()
 	s.compileAll()
@@ -46,14 +75,12 @@ func (s *Store) load(files []file) Report {
 			d.release()
 		}
 	}
-	return Report{Problems: problems, Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed,
+	return Report{Problems: s.assignProblems(problems), Notices: s.holdEnded(before), Outcomes: outcomes, Changed: changed,
 		Generation: s.current.Load().generation}
 }
 
-// replaceFiles replaces s.files with the given files. A document whose text did not change is not decoded again.
-func (s *Store) replaceFiles(files []file) {
-	before := s.files
-	s.files, s.order = make(map[string]*loadedFile, len(files)), nil
+// addFiles adds files to s.files. A document whose text did not change since it was in the files before is not decoded again.
+func (s *Store) addFiles(files []file, before map[string]*loadedFile) {
 	for _, f := range files {
 		if s.files[f.name] != nil {
 			continue // the same path was given twice
@@ -65,10 +92,13 @@ func (s *Store) replaceFiles(files []file) {
 		old := before[f.name]
 		switch {
 		case f.err != nil:
-			s.files[f.name] = &loadedFile{file: f, incomplete: true}
+			s.files[f.name] = &loadedFile{file: f, incomplete: !f.withdrawn}
 		case old != nil && old.err == nil && old.hash == f.hash && old.path.same(f.path):
 			s.files[f.name] = old
 		default:
+			if f.content != "" {
+				f.text = []byte(f.content)
+			}
 			s.files[f.name] = read(f, old)
 		}
 	}
@@ -95,7 +125,7 @@ func read(f file, old *loadedFile) *loadedFile {
 		out.docs = append(out.docs, d)
 		out.incomplete = out.incomplete || d.id() == ""
 	}
-	out.text = nil // the text of the file is not needed any more, because each document has its own text
+	out.text, out.content = nil, "" // the text of the file is not needed any more, because each document has its own text
 	return out
 }
 
@@ -118,7 +148,7 @@ func (s *Store) mayExist(name string) bool {
 	}
 	// A file in a directory that could not be read is not in s.files.
 	for _, f := range s.files {
-		if f.err != nil && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
+		if f.err != nil && f.incomplete && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
 			return true
 		}
 	}

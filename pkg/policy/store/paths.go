@@ -21,6 +21,7 @@ type Path struct {
 	Name       string
 	Platform   bool     // a PlatformConfig is accepted
 	Namespaces []string // policies of these namespaces are accepted
+	configMap  bool     // the path is a ConfigMap of a team
 }
 
 // everything is the path of files from which every document is accepted.
@@ -73,17 +74,25 @@ func (p *Path) accepts(namespace string) bool {
 }
 
 func (p *Path) same(q *Path) bool {
-	return p.Platform == q.Platform && slices.Equal(p.Namespaces, q.Namespaces)
+	return p.Platform == q.Platform && p.configMap == q.configMap && slices.Equal(p.Namespaces, q.Namespaces)
+}
+
+// words describes the path in a problem.
+func (p *Path) words() string {
+	if p.configMap {
+		return "a ConfigMap of namespace " + p.Namespaces[0]
+	}
+	return "this path"
 }
 
 // checkPath rejects a document that its path does not accept, and sets d.excluded.
 func (d *document) checkPath() {
 	switch root := decode.Root; {
 	case d.kind == spec.KindPlatformConfig && !d.path.Platform:
-		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from this path",
+		d.Reject(root.Key("kind"), "a PlatformConfig is not accepted from "+d.path.words(),
 			spec.KindScalingPolicy+"; a PlatformConfig belongs into a path of --platform")
 	case d.kind == spec.KindScalingPolicy && d.key.Namespace != "" && !d.path.accepts(d.key.Namespace):
-		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from this path",
+		d.Reject(root.Key("metadata").Key("namespace"), "policies of this namespace are not accepted from "+d.path.words(),
 			wording.List(d.path.Namespaces))
 	default:
 		return

@@ -62,6 +62,10 @@ type Store struct {
 	prepare func([]*policy.Compiled, *policy.Platform)
 
 	mu                sync.Mutex
+	loaded            bool   // there was a load
+	mounted           []file // the files of the last load, without their text
+	configMaps        map[configMapKey]*configMap
+	unreported        Report                 // of changes of ConfigMaps since the last load, without problems
 	files             map[string]*loadedFile // key: name of the file
 	order             []string               // names of files, in the order of Load
 	policies          map[string]*entry      // key: ID of the document
@@ -80,8 +84,10 @@ type Store struct {
 	status   map[string]Status
 	interner *compile.Interner
 
-	dirty   atomic.Bool
-	current atomic.Pointer[snapshot]
+	dirty             atomic.Bool
+	configMapsChanged atomic.Bool // SetConfigMap or DeleteConfigMap was called since the last load
+	reloaded          atomic.Bool // unreported is not empty
+	current           atomic.Pointer[snapshot]
 }
 
 // snapshot contains the policies in force. It is immutable and published as one pointer.
@@ -105,8 +111,9 @@ type targetKey struct {
 func New(o Options) *Store {
 	s := &Store{
 		clock: o.Clock, prepare: o.Prepare, files: map[string]*loadedFile{}, policies: map[string]*entry{},
-		objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{}, owners: map[targetKey]string{},
-		status: map[string]Status{}, interner: compile.NewInterner(), platform: noPlatform, lastValidPlatform: noPlatform,
+		configMaps: map[configMapKey]*configMap{}, objects: map[objectKey]*object{}, carriers: map[scaling.Key]objectKey{},
+		owners: map[targetKey]string{}, status: map[string]Status{}, interner: compile.NewInterner(), platform: noPlatform,
+		lastValidPlatform: noPlatform,
 	}
 	if s.clock == nil {
 		s.clock = func() time.Time { return time.Time{} }
@@ -118,14 +125,20 @@ func New(o Options) *Store {
 	return s
 }
 
-// Publish makes the changes of SetObject and DeleteObject visible to readers. The control loop calls it before each tick. It never waits
-// for the lock of the store. While a load holds the lock, Publish does nothing, and the load publishes the changes at its end. While
-// another call holds the lock, the next Publish publishes the changes.
+// Publish makes the changes of SetObject, DeleteObject, SetConfigMap and DeleteConfigMap visible to readers. The control loop calls it
+// before each tick. It never waits for the lock of the store. While a load holds the lock, Publish does nothing, and the load publishes the
+// changes at its end. While another call holds the lock, the next Publish publishes the changes. ConfigMaps are not decoded before the
+// first load.
 func (s *Store) Publish() {
-	if s.dirty.Load() && s.mu.TryLock() {
-		s.publish()
-		s.mu.Unlock()
+	if !s.dirty.Load() && !s.configMapsChanged.Load() || !s.mu.TryLock() {
+		return
 	}
+	defer s.mu.Unlock()
+	if s.loaded && s.configMapsChanged.Swap(false) {
+		s.reload()
+		return
+	}
+	s.publish()
 }
 
 // Current returns the workloads in force, sorted by namespace and name. The caller must not change the slice.

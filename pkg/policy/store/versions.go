@@ -137,8 +137,14 @@ func (s *Store) compileAll() {
 			continue
 		}
 		h := s.policies[id]
-		if h == nil {
+		if h == nil || !d.path.configMap && s.isDeleted(h.lastValid) {
 			h = &entry{}
+		}
+		if d.path.configMap && h.lastValid != nil && !h.lastValid.path.configMap && s.mayExist(h.lastValid.File) {
+			d.restore()
+			d.Reject(decode.Root.Key("metadata").Key("name"),
+				"the same name is used in "+h.lastValid.File+", which cannot be read at present", "one document for a name")
+			continue
 		}
 		h.doc = d
 		s.reconcile(h)
@@ -152,6 +158,16 @@ func (s *Store) compileAll() {
 		}
 	}
 	s.policies = next
+}
+
+// isDeleted reports whether a last valid version was in a ConfigMap that no longer contains it. It must not stay in force because an
+// invalid document of a file has the same name.
+func (s *Store) isDeleted(d *document) bool {
+	if d == nil || !d.path.configMap || s.mayExist(d.File) {
+		return false
+	}
+	f := s.files[d.File]
+	return f == nil || !slices.Contains(f.docs, d)
 }
 
 // reconcile updates h.compiled to the PlatformConfig in force. It compiles the current document, or the last valid version if the current
@@ -205,12 +221,14 @@ func (s *Store) rebase(h *entry) bool {
 
 // claim is a valid policy before resolve has checked that no other policy decides for its scale target.
 type claim struct {
-	compiled *policy.Compiled
-	conflict *string // set to the policy that already decides for the target
+	compiled  *policy.Compiled
+	conflict  *string // set to the policy that already decides for the target
+	configMap bool    // it is in a ConfigMap of a team
+	file      bool    // it is in a file, or extends a policy of a file
 }
 
-// claims returns the valid policies: first those of files, then those of annotated objects, each sorted by namespace and name. A policy of
-// an object replaces the policy of a file with the same name.
+// claims returns the valid policies: first those of files, then those of ConfigMaps, then those of annotated objects, each sorted by
+// namespace and name. A policy of an object replaces the policy of a file or ConfigMap with the same name.
 func (s *Store) claims() []claim {
 	for _, id := range s.blocked() {
 		s.compileObject(s.objects[id])
@@ -222,30 +240,49 @@ func (s *Store) claims() []claim {
 			continue
 		}
 		if o := s.objects[s.carriers[h.compiled.Workload.Key]]; o == nil || o.compiled == nil {
-			all = append(all, claim{h.compiled, &h.conflict})
+			all = append(all, claim{h.compiled, &h.conflict, h.lastValid.path.configMap, !h.lastValid.path.configMap})
 		}
 	}
+	slices.SortStableFunc(all, func(a, b claim) int { return order(a.configMap, b.configMap) })
 	files := len(all)
 	for _, o := range s.objects {
 		if o.conflict = ""; o.compiled != nil && s.carriers[o.compiled.Workload.Key] == o.key() {
-			all = append(all, claim{o.compiled, &o.conflict})
+			all = append(all, claim{o.compiled, &o.conflict, false, o.base != nil && !o.base.path.configMap})
 		}
 	}
 	slices.SortFunc(all[files:], func(a, b claim) int { return byKey(a.compiled, b.compiled) })
 	return all
 }
 
-// resolve returns the policies to put into force, sorted by namespace and name. If several policies have the same scale target, only one of
-// them is returned: the one that already decides for the target, or else the first in claims. The others get a conflict.
-func (s *Store) resolve() []*policy.Compiled {
-	all := s.claims()
-	isNew := func(c claim) int {
-		if s.owners[targetOf(c.compiled)] == c.compiled.Workload.Key.Name {
-			return 0
-		}
+// order returns -1 if only b is true, 1 if only a is true, and 0 otherwise.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
 		return 1
 	}
-	slices.SortStableFunc(all, func(a, b claim) int { return isNew(a) - isNew(b) })
+	return -1
+}
+
+// resolve returns the policies to put into force, sorted by namespace and name. If several policies have the same scale target, only one of
+// them is returned: the one that already decides for the target, or else the first in claims. A policy of a ConfigMap never takes
+// precedence over one of a file, even if it decided for the target before. The others get a conflict.
+func (s *Store) resolve() []*policy.Compiled {
+	all := s.claims()
+	inFile := map[targetKey]bool{} // targets of files; only needed if there are policies of ConfigMaps
+	if slices.ContainsFunc(all, func(c claim) bool { return c.configMap }) {
+		for _, c := range all {
+			if c.file {
+				inFile[targetOf(c.compiled)] = true
+			}
+		}
+	}
+	isNew := func(c claim) bool {
+		target := targetOf(c.compiled)
+		return s.owners[target] != c.compiled.Workload.Key.Name || c.configMap && inFile[target]
+	}
+	slices.SortStableFunc(all, func(a, b claim) int { return order(isNew(a), isNew(b)) })
 	owners := make(map[targetKey]string, len(all))
 	out := make([]*policy.Compiled, 0, len(all))
 	for _, c := range all {

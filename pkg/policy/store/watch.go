@@ -36,7 +36,7 @@ func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report f
 		}
 		s.Publish() // a standby has no ticks that publish, but its poller must know the policies of annotated objects
 		now := statFiles(paths)
-		if previous != nil && n%rereadEvery != 0 && same(previous, now) {
+		if previous != nil && n%rereadEvery != 0 && same(previous, now) && !s.reloaded.Load() {
 			continue
 		}
 		previous = now

@@ -1,0 +1,221 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
+)
+
+// Limits of the ConfigMaps of a namespace. A tenant can create objects of 1 MiB each, and every problem becomes a log line and an Event.
+const (
+	// MaxConfigMapBytes is the greatest size of a ConfigMap's keys and values. A policy has about 1 KiB.
+	MaxConfigMapBytes = 128 << 10
+
+	maxConfigMaps         = 100 // in a namespace
+	maxConfigMapDocuments = 100 // in a ConfigMap
+	maxConfigMapProblems  = 20  // that are reported of a ConfigMap
+)
+
+// ConfigMap is a ConfigMap with policies of its own namespace, which a team applies. Its policies are accepted only if the PlatformConfig
+// has configMaps: true for the team of the namespace.
+type ConfigMap struct {
+	Namespace, Name, UID string
+	Created              time.Time
+	Bytes                int               // size of all keys and values
+	Data                 map[string]string // nil if Bytes is above MaxConfigMapBytes
+	Binary               []string          // the keys of binaryData, sorted
+}
+
+// ConfigMapStatus describes what the store accepted and refused of a ConfigMap, for an Event.
+type ConfigMapStatus struct {
+	Namespace, Name, UID string
+	InForce              []string // the policies that are in force as written, each with its version: "llama-chat@3f1c"
+	Problems             []policy.Problem
+}
+
+type configMapKey struct{ namespace, name string }
+
+func (k configMapKey) String() string { return "ConfigMap " + k.namespace + "/" + k.name }
+
+// configMap is a ConfigMap with its keys as files. A key has the name "ConfigMap NAMESPACE/NAME/KEY", so that mayExist treats the ConfigMap
+// as the directory of its keys.
+type configMap struct {
+	namespace, name, uid string
+	created              time.Time
+	files                []file // one for each key, or one with an error
+	problems             []policy.Problem
+}
+
+func (c *configMap) key() configMapKey { return configMapKey{c.namespace, c.name} }
+
+// refusal is the error of a file that is not decoded because it exceeds a limit or is not accepted.
+type refusal struct{ policy.Problem }
+
+func (r *refusal) Error() string { return r.Message }
+
+// SetConfigMap adds or updates a ConfigMap of a team. The next Publish or load decodes it.
+func (s *Store) SetConfigMap(o ConfigMap) {
+	key := configMapKey{o.Namespace, o.Name}
+	c := &configMap{namespace: o.Namespace, name: o.Name, uid: o.UID, created: o.Created}
+	path := &Path{Name: key.String(), Namespaces: []string{o.Namespace}, configMap: true}
+	if problem := o.exceeds(); problem != nil {
+		problem.File = key.String()
+		c.files = []file{{path: path, name: key.String(), err: &refusal{*problem}}}
+	} else {
+		for _, name := range slices.Sorted(maps.Keys(o.Data)) {
+			text := o.Data[name]
+			c.files = append(c.files, file{path: path, name: key.String() + "/" + name, content: text, hash: sha256.Sum256([]byte(text))})
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configMaps[key] = c
+	s.configMapsChanged.Store(true)
+}
+
+// exceeds returns the problem of a ConfigMap whose content is not decoded, or nil.
+func (o *ConfigMap) exceeds() *policy.Problem {
+	if o.Bytes > MaxConfigMapBytes {
+		return &policy.Problem{Field: "data", Message: "is too large", Found: fmt.Sprintf("%d bytes", o.Bytes),
+			Allowed: fmt.Sprintf("at most %d bytes in a ConfigMap; use several", MaxConfigMapBytes)}
+	}
+	if len(o.Binary) > 0 {
+		return &policy.Problem{Field: "binaryData[" + o.Binary[0] + "]", Message: "is not text", Allowed: "policies as YAML in data"}
+	}
+	documents := 0
+	for _, text := range o.Data {
+		for _, part := range decode.Split([]byte(text)) {
+			if len(bytes.TrimSpace(bytes.TrimPrefix(part.Text, []byte("---")))) > 0 {
+				documents++
+			}
+		}
+	}
+	if documents > maxConfigMapDocuments {
+		return &policy.Problem{Field: "data", Message: "has too many documents", Found: fmt.Sprintf("%d documents", documents),
+			Allowed: fmt.Sprintf("at most %d in a ConfigMap; use several", maxConfigMapDocuments)}
+	}
+	return nil
+}
+
+// DeleteConfigMap removes a ConfigMap. The next Publish or load removes its policies.
+func (s *Store) DeleteConfigMap(namespace, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.configMaps, configMapKey{namespace, name})
+	s.configMapsChanged.Store(true)
+}
+
+// sortedConfigMaps returns the ConfigMaps sorted by namespace, age and name. The order decides which of two policies with the same name
+// applies and which ConfigMaps exceed the limit of a namespace, so it must be the same after a restart.
+func (s *Store) sortedConfigMaps() []*configMap {
+	return slices.SortedFunc(maps.Values(s.configMaps), func(a, b *configMap) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), a.created.Compare(b.created), cmp.Compare(a.name, b.name))
+	})
+}
+
+// configMapFiles returns the files of all ConfigMaps, as far as the PlatformConfig in force accepts them.
+func (s *Store) configMapFiles() (files []file) {
+	inNamespace := map[string]int{}
+	for _, c := range s.configMaps {
+		inNamespace[c.namespace]++
+	}
+	position := map[string]int{}
+	for _, c := range s.sortedConfigMaps() {
+		position[c.namespace]++
+		refused := file{path: &Path{configMap: true}, name: c.key().String()}
+		if problem := s.notAccepted(c.namespace); problem != nil {
+			problem.File = refused.name
+			refused.err, refused.withdrawn = &refusal{*problem}, true
+		} else if position[c.namespace] > maxConfigMaps {
+			refused.err = &refusal{policy.Problem{File: refused.name, Message: "the namespace has too many ConfigMaps with policies",
+				Found: fmt.Sprintf("%d ConfigMaps", inNamespace[c.namespace]), Allowed: fmt.Sprintf("%d; the oldest ones are accepted", maxConfigMaps)}}
+		}
+		if refused.err != nil {
+			files = append(files, refused)
+		} else {
+			files = append(files, c.files...)
+		}
+	}
+	return files
+}
+
+// notAccepted returns the problem of a ConfigMap in a namespace whose ConfigMaps are not accepted, or nil.
+func (s *Store) notAccepted(namespace string) *policy.Problem {
+	if s.platform.Unreadable {
+		return &policy.Problem{Message: "policies in ConfigMaps are not accepted before the PlatformConfig can be read",
+			Allowed: "a valid PlatformConfig"}
+	}
+	if t := s.platform.Team(namespace); t != nil && t.ConfigMaps {
+		return nil
+	}
+	return &policy.Problem{Message: "policies in ConfigMaps of namespace " + namespace + " are not accepted",
+		Allowed: "configMaps: true for the team of this namespace in the PlatformConfig"}
+}
+
+// owner returns the ConfigMap that contains a file, or nil if it is another file.
+func (s *Store) owner(file string) *configMap {
+	if rest, is := strings.CutPrefix(file, "ConfigMap "); is {
+		namespace, rest, _ := strings.Cut(rest, "/")
+		name, _, _ := strings.Cut(rest, "/")
+		return s.configMaps[configMapKey{namespace, name}]
+	}
+	return nil
+}
+
+// assignProblems stores the problems of ConfigMaps for their statuses. It returns all problems, without those that exceed
+// maxConfigMapProblems of a ConfigMap. problems is sorted by file.
+func (s *Store) assignProblems(problems []policy.Problem) (kept []policy.Problem) {
+	for _, c := range s.configMaps {
+		c.problems = nil
+	}
+	for _, p := range problems {
+		if c := s.owner(p.File); c != nil {
+			if len(c.problems) > maxConfigMapProblems {
+				continue
+			}
+			if len(c.problems) == maxConfigMapProblems {
+				p = policy.Problem{File: c.key().String(), Allowed: "a ConfigMap without the listed problems",
+					Message: fmt.Sprintf("has further problems: only the first %d are listed", maxConfigMapProblems)}
+			}
+			c.problems = append(c.problems, p)
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// ConfigMapStatuses returns the status of each ConfigMap as of the last load, sorted by namespace, age and name.
+func (s *Store) ConfigMapStatuses() (out []ConfigMapStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.sortedConfigMaps() {
+		st := ConfigMapStatus{Namespace: c.namespace, Name: c.name, UID: c.uid, Problems: slices.Clone(c.problems)}
+		found := false
+		for _, f := range c.files {
+			loaded := s.files[f.name]
+			if found = found || loaded == nil || len(loaded.docs) > 0; loaded == nil {
+				continue // it is not accepted, or not decoded yet
+			}
+			for _, d := range loaded.docs {
+				if s.statusOf(d).State == InForce {
+					st.InForce = append(st.InForce, d.key.Name+"@"+d.hash[:4])
+				}
+			}
+		}
+		if !found && len(st.Problems) == 0 {
+			st.Problems = append(st.Problems, policy.Problem{File: c.key().String(), Warning: true, Message: "contains no documents",
+				Allowed: "a " + spec.KindScalingPolicy + " in each key of data"})
+		}
+		out = append(out, st)
+	}
+	return out
+}
