@@ -83,6 +83,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	read := cluster.Options{
 		Release: o.namespace + "/" + o.lease,
 		Kinds:   kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies,
+		ConfigMaps: c.policies, ConfigMapsIn: o.configMapsIn,
 		Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 		ClusterName: c.clusterName,
 	}
@@ -296,7 +297,23 @@ func (c *controller) report(r store.Report) {
 	}
 	if r.Changed {
 		c.log.Info("policies in force", "generation", r.Generation, "policies", len(c.policies.Current()))
+		for _, namespace := range unreadNamespaces(c.policies.Platform(), c.options.configMapsIn) {
+			c.log.Warn("the PlatformConfig accepts ConfigMaps of a namespace whose ConfigMaps are not read: add it to the chart value "+
+				"teamConfigMaps.namespaces (--configmap-namespaces)", "namespace", namespace)
+		}
 	}
+}
+
+// unreadNamespaces returns the namespaces of teams with configMaps: true that are not in read.
+func unreadNamespaces(p *policy.Platform, read []string) (namespaces []string) {
+	for _, t := range p.Teams {
+		for _, namespace := range t.Namespaces {
+			if t.ConfigMaps && !slices.Contains(read, namespace) {
+				namespaces = append(namespaces, namespace)
+			}
+		}
+	}
+	return namespaces
 }
 
 func (c *controller) certificate() (externalmetrics.Certificate, error) {

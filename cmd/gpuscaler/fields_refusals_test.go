@@ -1,5 +1,11 @@
 package main
 
+import (
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+)
+
 // refusalProbes returns probes of fields that refer to other documents or depend on the permissions of a namespace. Both values of such a
 // field are well formed. Whether a document is refused depends on the object that the field refers to.
 func refusalProbes() []fieldProbe {
@@ -13,6 +19,7 @@ func refusalProbes() []fieldProbe {
 		{field: "policy spec.schedules[0].name", is: "night", with: edit{"policy spec.schedules": []any{office,
 			fields("name", "night", "timezone", "UTC", "start", "0 22 * * *", "end", "0 23 * * *", "minReplicas", 5)}}, see: refusals},
 		{field: "platform spec.teams[0].name", is: "batch", with: twoTeams, see: refusals},
+		{field: "platform spec.teams[0].configMaps", was: false, is: true, with: oneTeam(), see: fromConfigMap},
 		{field: "platform spec.teams[0].capacityGroups[0]", was: "chat", is: "batch", see: refusals, with: edit{
 			"policy spec.capacityGroup": "chat", "platform spec.teams": twoTeams["platform spec.teams"],
 			"platform spec.capacityGroups": []any{group("chat", "a"), group("batch", "b")}}},
@@ -30,6 +37,23 @@ func refusalProbes() []fieldProbe {
 			"platform spec.capacityGroups":              []any{group("chat", "a")},
 			"platform spec.capacityGroups[0].schedules": []any{groupWindow("office"), groupWindow("night")}}},
 	}
+}
+
+// fromConfigMap applies the policy as a ConfigMap of its team. It returns the policies in force and the problems of the ConfigMap.
+func fromConfigMap(t *testing.T, d docSet) (out []string) {
+	text := d.text("policy")
+	d = d.clone()
+	delete(d, "policy")
+	s := good(t, d)
+	s.SetConfigMap(store.ConfigMap{Namespace: "team-chat", Name: "policies", Data: map[string]string{"llama": text}})
+	s.Publish()
+	for _, w := range s.Current() {
+		out = append(out, "in force: "+w.Key.String())
+	}
+	for _, p := range s.ConfigMapStatuses()[0].Problems {
+		out = append(out, p.String())
+	}
+	return out
 }
 
 // secondPolicy is a policy for the same target with another name.

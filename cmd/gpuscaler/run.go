@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -25,6 +26,8 @@ type runOptions struct {
 	kubeconfig string
 	kinds      []string
 	activateIn []string
+
+	configMapsIn []string
 
 	namespace, pod, service string
 	lease                   string
@@ -98,6 +101,9 @@ func (o *runOptions) register(c *cobra.Command) {
 		"Kind.version.group; each needs RBAC rules")
 	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil,
 		"namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC rules; empty: none")
+	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil,
+		"namespaces whose ConfigMaps with the label gpuscaler.io/policy=true are read as policies, if the PlatformConfig has configMaps: true "+
+			"for their team; each needs RBAC rules; empty: none")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of this pod, its Lease and its Service")
 	f.StringVar(&o.pod, "pod-name", env("POD_NAME", hostname()), "name of this pod, which has a label while it leads")
 	f.StringVar(&o.service, "service", "gpuscaler", "name of the Service in front of the external metrics API")
@@ -179,6 +185,11 @@ func (o *runOptions) check() error {
 	}
 	if _, err := o.policies.with(o.platform); err != nil {
 		return err
+	}
+	for _, namespace := range o.configMapsIn {
+		if len(validation.IsDNS1123Label(namespace)) > 0 { // an empty name would request the ConfigMaps of all namespaces
+			return fmt.Errorf("--configmap-namespaces: %q is not a namespace", namespace)
+		}
 	}
 	_, err := o.scaleKinds()
 	return err

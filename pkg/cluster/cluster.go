@@ -1,6 +1,7 @@
 // Package cluster connects the engine to Kubernetes: it composes the sub-packages, starts their informers and goroutines, and implements
 // the engine's interfaces. No decision is made here or below.
 //
+//	configmaps   ConfigMaps with policies of teams
 //	cache        scale targets, their pods, HPAs and ScaledObjects in memory
 //	informer     informers, also of kinds whose CRD is installed or removed later
 //	scale        /scale of kinds that are known only by configuration
@@ -47,6 +48,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/activation"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/configmaps"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/findings"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
@@ -80,6 +82,9 @@ type Options struct {
 	Policies engine.Policies
 	// Annotated receives the policies of HPAs and ScaledObjects. nil: only the operator annotations are read.
 	Annotated Annotated
+	// ConfigMaps receives the ConfigMaps with policies in the namespaces ConfigMapsIn. nil: no ConfigMap is read.
+	ConfigMaps   configmaps.Policies
+	ConfigMapsIn []string
 	// ActivateIn are the namespaces in which /scale may be written between zero and one replica. Empty: none.
 	ActivateIn []string
 	// Groups are the capacity groups, whose NodePools are read and overridden. nil: no node is read.
@@ -126,7 +131,8 @@ type Cluster struct {
 	reporter    *findings.Reporter
 	served      activation.Served
 	releases    *leader.Releases
-	nodes       *nodeAdapter // nil if Options.Groups is nil
+	nodes       *nodeAdapter       // nil if Options.Groups is nil
+	configMaps  *configmaps.Reader // nil if no ConfigMap is read
 }
 
 var (
@@ -174,6 +180,11 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	if o.Groups != nil {
 		c.nodes = newNodeAdapter(c)
 	}
+	if o.ConfigMaps != nil && len(o.ConfigMapsIn) > 0 {
+		c.configMaps = configmaps.New(configmaps.Options{
+			Client: typed, Namespaces: o.ConfigMapsIn, Policies: o.ConfigMaps, Events: c.events, Leading: c.leading, Log: c.log,
+		})
+	}
 	c.addKinds()
 	return c
 }
@@ -204,6 +215,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	running.Go(func() { c.scales.Run(ctx) })
 	running.Go(func() { c.recorder.Run(ctx) })
 	running.Go(func() { c.transitions.Run(ctx) })
+	if c.configMaps != nil {
+		running.Go(func() { c.configMaps.Run(ctx) })
+	}
 	if c.nodes != nil {
 		running.Go(func() { c.nodes.Run(ctx, c.typed, c.crds.Checked(), c.options.DiscoveryPeriod) })
 	}
@@ -222,6 +236,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 	}
 	if c.nodes != nil {
 		c.nodes.WaitForSync(ctx, c.crds.SyncTimeout())
+	}
+	if c.configMaps != nil {
+		c.configMaps.WaitForSync(ctx, c.crds.SyncTimeout())
 	}
 	if c.reporter == nil {
 		c.reporter = c.newReporter()
@@ -257,6 +274,9 @@ func (c *Cluster) newReporter() *findings.Reporter {
 	}
 	if c.options.Annotated != nil {
 		o.PolicyProblems = c.options.Annotated
+	}
+	if c.configMaps != nil {
+		o.ConfigMapProblems = c.configMaps.Problems
 	}
 	return findings.New(o)
 }

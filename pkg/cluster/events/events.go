@@ -42,13 +42,13 @@ const (
 	SharedGPU                 = "SharedGPU"                 // a policy reads the activity of GPUs that other pods also use
 	PodsRejected              = "PodsRejected"              // a ResourceQuota, a LimitRange or another admission check rejects pods
 	AnnotationInvalid         = "AnnotationInvalid"         // a gpuscaler.io annotation is not valid
-	// a namespace exceeds a limit at a data source, so the signals of its own policies are missing
-	PolicyInvalid     = "PolicyInvalid"
-	SourceLimit       = "SourceLimitExceeded" // a namespace exceeds a limit at a data source: its own signals are missing
-	Activated         = "ActivatedFromZero"   // the Activator scaled a workload from 0 to 1
-	Deactivated       = "DeactivatedToZero"   // the Activator scaled a workload from 1 to 0
-	ActivationFailed  = "ActivationFailed"    // the API server refused the write of the Activator
-	ActivationRefused = "ActivationRefused"   // a policy activates a workload in a namespace in which /scale may not be written
+	PolicyInvalid             = "PolicyInvalid"             // a policy in annotations or in a ConfigMap is not valid and not used
+	PolicyAccepted            = "PolicyAccepted"            // policies of a ConfigMap are in force as written
+	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing
+	Activated                 = "ActivatedFromZero"         // the Activator scaled a workload from 0 to 1
+	Deactivated               = "DeactivatedToZero"         // the Activator scaled a workload from 1 to 0
+	ActivationFailed          = "ActivationFailed"          // the API server refused the write of the Activator
+	ActivationRefused         = "ActivationRefused"         // a policy activates a workload in a namespace in which /scale may not be written
 	// another release overrides a NodePool of this release, so this release does not lead
 	AnotherRelease     = "AnotherRelease"
 	APIServiceConflict = "APIServiceConflict"   // another service replaced this one in the APIService of external metrics

@@ -47,6 +47,8 @@ type Options struct {
 	Policies *cache.Policies
 	// PolicyProblems is the policy store. nil: policies in annotations are not checked.
 	PolicyProblems PolicyProblems
+	// ConfigMapProblems returns the problems of the ConfigMaps with policies of teams. nil: none are read.
+	ConfigMapProblems func() []cache.Problem
 	// RefusedActivations returns a problem for each policy that has activate: true in a namespace in which gpuscaler may not write /scale.
 	RefusedActivations func() []cache.Problem
 	// SourceLimits returns the namespaces that exceed a limit at a data source. nil: none.
@@ -135,6 +137,9 @@ func (r *Reporter) round(now time.Time) {
 	}
 	found.addProblems(events.AnnotationInvalid, "annotation", r.options.Cache.Problems())
 	found.addProblems(events.PolicyInvalid, "policy", r.policyProblems())
+	if r.options.ConfigMapProblems != nil {
+		found.addProblems(events.PolicyInvalid, "policy", r.options.ConfigMapProblems())
+	}
 	found.addProblems(events.ActivationRefused, "activate", r.options.RefusedActivations())
 	r.addSourceLimits(&found)
 	found.addProblems(events.PodsRejected, PodsRejected, r.rejectedPods())

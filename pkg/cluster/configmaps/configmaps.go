@@ -1,0 +1,185 @@
+// Package configmaps reads the ConfigMaps with policies that teams apply in their own namespaces, and reports by Events which policies are
+// in force and why others are refused.
+//
+// A Reader has one informer for each listed namespace, which requests only ConfigMaps with the label gpuscaler.io/policy: "true". The
+// policy store decides which of them the PlatformConfig accepts.
+package configmaps
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+)
+
+// Selector selects the ConfigMaps that contain policies.
+const Selector = "gpuscaler.io/policy=true"
+
+// reportInterval is the interval at which changes of the policies in force are reported, so that a ConfigMap that changes each second
+// causes few Events.
+const reportInterval = 10 * time.Second
+
+// Policies receives the ConfigMaps. The policy store implements it.
+type Policies interface {
+	SetConfigMap(store.ConfigMap)
+	DeleteConfigMap(namespace, name string)
+	ConfigMapStatuses() []store.ConfigMapStatus
+	Publish()
+}
+
+// Options configure a Reader.
+type Options struct {
+	Client     kubernetes.Interface
+	Namespaces []string // the namespaces to read; the service account needs the verbs list and watch on their ConfigMaps
+	Policies   Policies
+	Events     events.Sender
+	// Leading reports whether this process leads. A standby sends no Events.
+	Leading func() bool
+	Log     *slog.Logger
+}
+
+// Reader reads ConfigMaps and reports what the policy store accepts of them.
+type Reader struct {
+	options  Options
+	synced   map[string]toolscache.InformerSynced // by namespace; written before started is closed
+	started  chan struct{}
+	reported map[types.NamespacedName]string // the policies in force of the last Event
+}
+
+// New returns a Reader. It reads nothing before Run.
+func New(o Options) *Reader {
+	return &Reader{options: o, synced: map[string]toolscache.InformerSynced{}, started: make(chan struct{}),
+		reported: map[types.NamespacedName]string{}}
+}
+
+// Run reads the ConfigMaps of all namespaces and reports changes until ctx ends.
+func (r *Reader) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, namespace := range r.options.Namespaces {
+		all := coreinformers.NewFilteredConfigMapInformer(r.options.Client, namespace, 0, toolscache.Indexers{},
+			func(o *metav1.ListOptions) { o.LabelSelector = Selector })
+		if err := all.SetTransform(Trim); err != nil {
+			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // it fails only for an informer that runs
+			continue
+		}
+		handler, err := all.AddEventHandler(informer.Handler(
+			func(_, c *ConfigMap) { r.options.Policies.SetConfigMap(c.content) },
+			func(c *ConfigMap) { r.options.Policies.DeleteConfigMap(c.Namespace, c.Name) },
+		))
+		if err != nil {
+			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err)
+			continue
+		}
+		r.synced[namespace] = handler.HasSynced
+		running.Go(func() { all.RunWithContext(ctx) })
+	}
+	close(r.started)
+	ticker := time.NewTicker(reportInterval) // I/O edge: paces Events
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.report()
+		}
+	}
+}
+
+// WaitForSync waits until the ConfigMaps of all namespaces were read and passes them to readers of the policies. It logs each namespace
+// that could not be read within the time limit, and does not wait for it: for the other workloads gpuscaler must start.
+func (r *Reader) WaitForSync(ctx context.Context, limit time.Duration) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-r.started:
+	case <-ctx.Done():
+		return
+	}
+	for namespace, synced := range r.synced {
+		if !toolscache.WaitForCacheSync(bounded.Done(), synced) && ctx.Err() == nil {
+			r.options.Log.Error("the ConfigMaps of a namespace cannot be listed; their policies are not in force until they can: does the "+
+				"Role of the chart value teamConfigMaps.namespaces exist?", "namespace", namespace)
+		}
+	}
+	r.options.Policies.Publish()
+}
+
+// Problems returns the problems of all ConfigMaps, for Events.
+func (r *Reader) Problems() (all []cache.Problem) {
+	for _, st := range r.options.Policies.ConfigMapStatuses() {
+		for _, p := range st.Problems {
+			all = append(all, cache.Problem{About: reference(&st), Text: p.String()})
+		}
+	}
+	return all
+}
+
+// report sends an Event for each ConfigMap whose policies in force changed.
+func (r *Reader) report() {
+	if !r.options.Leading() {
+		clear(r.reported)
+		return
+	}
+	existing := map[types.NamespacedName]bool{}
+	for _, st := range r.options.Policies.ConfigMapStatuses() {
+		name := types.NamespacedName{Namespace: st.Namespace, Name: st.Name}
+		existing[name] = true
+		now := strings.Join(st.InForce, ", ")
+		if now == r.reported[name] {
+			continue
+		}
+		if r.reported[name] = now; now != "" {
+			r.options.Events.Send(reference(&st), corev1.EventTypeNormal, events.PolicyAccepted, "in force: "+now)
+		}
+	}
+	maps.DeleteFunc(r.reported, func(name types.NamespacedName, _ string) bool { return !existing[name] })
+}
+
+func reference(st *store.ConfigMapStatus) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: st.Namespace, Name: st.Name, UID: types.UID(st.UID)}
+}
+
+// ConfigMap is what the informer stores of a ConfigMap.
+type ConfigMap struct {
+	metav1.ObjectMeta
+	content store.ConfigMap
+}
+
+// Trim is the transform of the informers. It returns a *ConfigMap without labels, annotations and managed fields. The content of a
+// ConfigMap that is too large is not stored.
+func Trim(obj any) (any, error) {
+	object, ok := obj.(*corev1.ConfigMap)
+	if !ok {
+		return obj, nil
+	}
+	out := &ConfigMap{ObjectMeta: informer.Identity(object), content: store.ConfigMap{
+		Namespace: object.Namespace, Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time,
+	}}
+	for key, text := range object.Data {
+		out.content.Bytes += len(key) + len(text)
+	}
+	for key, text := range object.BinaryData {
+		out.content.Bytes += len(key) + len(text)
+	}
+	if out.content.Bytes <= store.MaxConfigMapBytes {
+		out.content.Data, out.content.Binary = object.Data, slices.Sorted(maps.Keys(object.BinaryData))
+	}
+	return out, nil
+}
