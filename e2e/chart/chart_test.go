@@ -89,6 +89,9 @@ func everything() map[string]any {
 		"networkPolicy": map[string]any{
 			"metricsFrom": []any{namespaced("monitoring")}, "pageFrom": []any{namespaced("ingress")},
 		},
+		"teamConfigMaps": map[string]any{
+			"namespaces": []any{"team-chat", "team-search"},
+		},
 		"files": map[string]any{"chat.yaml": "kind: ScalingPolicy\nmetadata: {name: chat}\n"},
 		"platform": map[string]any{"cluster": "prod", "dataSources": []any{
 			map[string]any{"name": "prom", "type": "prometheus", "address": "https://prometheus.monitoring.svc:9090"},
@@ -156,7 +159,9 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"a memory limit without a unit that Helm can multiply": {"resources": map[string]any{"limits": map[string]any{"memory": "1e9"}}},
 		"tokens that a PodMonitor cannot send": {"metrics": map[string]any{"monitor": "PodMonitor",
 			"authorization": map[string]any{"enabled": true}}},
-		"no streams": {"keda": map[string]any{"maxStreams": 0}},
+		"no streams":                   {"keda": map[string]any{"maxStreams": 0}},
+		"ConfigMaps of any namespace":  {"teamConfigMaps": map[string]any{"namespaces": []any{"*"}}},
+		"ConfigMaps of all namespaces": {"teamConfigMaps": map[string]any{"namespaces": []any{""}}},
 	} {
 		r := release("hpa")
 		maps.Copy(r.Values, values)

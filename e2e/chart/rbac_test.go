@@ -1,11 +1,13 @@
 package chart
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -95,6 +97,38 @@ func TestScaleMayBeWrittenInTheListedNamespacesOnly(t *testing.T) {
 	}
 	if len(allowed) != 2 || allowed["Role team-a"] != 4 || allowed["Role team-b"] != 4 {
 		t.Errorf("/scale may be written by %v, want 4 resources each in the Roles of team-a and team-b", allowed)
+	}
+}
+
+// Policies of teams: a Role in each listed namespace allows to list and watch its ConfigMaps. No other role allows to read ConfigMaps of
+// teams, and none allows to read one by name or to write one.
+func TestConfigMapsMayBeReadInTheListedNamespacesOnly(t *testing.T) {
+	r := release("all")
+	r.Values["teamConfigMaps"] = map[string]any{"namespaces": []any{"team-a", "team-b"}}
+	objects, err := Render(r, "rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var allowed, bound []string
+	for _, o := range objects {
+		if kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind"); kind == "Role" && strings.HasSuffix(o.GetName(), "-policies") {
+			bound = append(bound, o.GetNamespace())
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "configmaps") && len(rule.ResourceNames) == 0 {
+				allowed = append(allowed, fmt.Sprint(o.GetKind(), " ", o.GetNamespace(), " ", rule.Resources, rule.Verbs))
+			}
+		}
+	}
+	if want := []string{"Role team-a [configmaps] [list watch]", "Role team-b [configmaps] [list watch]"}; !slices.Equal(allowed, want) {
+		t.Errorf("ConfigMaps may be read by %v, want %v", allowed, want)
+	}
+	if !slices.Equal(bound, []string{"team-a", "team-b"}) {
+		t.Errorf("bound in %v", bound)
 	}
 }
 
