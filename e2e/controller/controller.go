@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,16 +46,21 @@ type Options struct {
 	Values map[string]any
 	// ActivateIn are the namespaces in the chart's activator.namespaces. Up creates them.
 	ActivateIn []string
+	// ConfigMapsIn are the namespaces in the chart's teamConfigMaps.namespaces. Up creates them.
+	ConfigMapsIn []string
 }
 
 func (o Options) release() chart.Release {
 	values := map[string]any{}
 	maps.Copy(values, o.Values)
-	namespaces := []any{}
-	for _, name := range o.ActivateIn {
-		namespaces = append(namespaces, name)
+	list := func(names []string) map[string]any {
+		namespaces := []any{}
+		for _, name := range names {
+			namespaces = append(namespaces, name)
+		}
+		return map[string]any{"namespaces": namespaces}
 	}
-	values["activator"] = map[string]any{"namespaces": namespaces}
+	values["activator"], values["teamConfigMaps"] = list(o.ActivateIn), list(o.ConfigMapsIn)
 	return chart.Release{Name: Name, Namespace: Namespace, Values: values}
 }
 
@@ -84,7 +90,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if c.Binary, err = Build(ctx, os.Stderr, s.Dir); err != nil {
 		return nil, err
 	}
-	for _, name := range append([]string{Namespace}, o.ActivateIn...) {
+	for _, name := range slices.Concat([]string{Namespace}, o.ActivateIn, o.ConfigMapsIn) {
 		if err := s.Namespace(ctx, name); err != nil {
 			return nil, err
 		}

@@ -39,6 +39,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--external-metrics-address=" + at(metricsPort), "--metrics-address=" + at(statusPort), "--probe-address=" + at(probePort),
 		"--page-address=" + at(pagePort),
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
+		"--configmap-namespaces=" + strings.Join(o.ConfigMapsIn, ","),
 		"--capacity=" + strconv.FormatBool(capacity),
 	}, o.Args...)
 	pod := map[string]string{stack.HostProcess: "true"}

@@ -30,9 +30,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := suite.Run(m, controller.Setup{
-		Stack:      stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
-		Nodes:      16,
-		Controller: controller.Options{Args: []string{"--record", recording.File()}, ActivateIn: []string{"jobs", "sharded"}},
+		Stack: stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
+		Nodes: 16,
+		Controller: controller.Options{Args: []string{"--record", recording.File()}, ActivateIn: []string{"jobs", "sharded"},
+			ConfigMapsIn: []string{teamNamespace}},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			redis, err = s.Redis(ctx)
 			return err
@@ -60,7 +61,9 @@ queries:
   query: sum by (exported_namespace, inference_pool) (inference_extension_flow_control_queue_size{namespace="gateway-system"})
   workloadLabel: inference_pool
   namespaceLabel: exported_namespace
-`, s.Prometheus.URL, redis, enginePort)
+teams:
+- {name: selfservice, namespaces: [%s], configMaps: true, bounds: {maxReplicas: 5}}
+`, s.Prometheus.URL, redis, enginePort, teamNamespace)
 }
 
 // enginePort is the port of the replicas' own /metrics.

@@ -1,0 +1,114 @@
+package line
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/exporter"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+// teamNamespace is the namespace of a team that applies its policies itself. Its policies have at most five replicas.
+const teamNamespace = "selfservice"
+
+// teamConfigMap returns a ConfigMap with policies.
+func teamConfigMap(namespace, name string, documents ...string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"gpuscaler.io/policy": "true"}},
+		Data:       map[string]string{"chat.yaml": strings.Join(documents, "---\n")},
+	}
+}
+
+// eventNote returns a check that an Event about a ConfigMap contains all texts.
+func eventNote(namespace, name, reason string, texts ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var all corev1.EventList
+		if err := suite.Stack.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		var found []string
+		for _, e := range all.Items {
+			if e.InvolvedObject.Kind != "ConfigMap" || e.InvolvedObject.Name != name || e.InvolvedObject.UID == "" || e.Reason != reason {
+				continue
+			}
+			missing := false
+			for _, text := range texts {
+				missing = missing || !strings.Contains(e.Message, text)
+			}
+			if !missing {
+				return nil
+			}
+			found = append(found, e.Message)
+		}
+		return fmt.Errorf("no Event %s about ConfigMap %s with %q; found %q", reason, name, texts, found)
+	}
+}
+
+// notServed returns a check that no policy of that name is in force.
+func notServed(namespace, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if n, err := suite.ServedTarget(ctx, namespace, name); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%d is served, %v", n, err)
+		}
+		return nil
+	}
+}
+
+// A team scales its Deployment with an HPA and a ConfigMap in its own namespace. It makes a mistake in an edit, tries to define policies
+// of another team and the platform's configuration, and deletes the ConfigMap.
+func TestATeamAppliesItsPolicyAsAConfigMap(t *testing.T) {
+	t.Parallel()
+	ns, load := suite.Namespace(t, teamNamespace), &exporter.Total{}
+	other := suite.Namespace(t, teamNamespace+"-other")
+	load.Set(38)
+	suite.Export(t, workload.Metrics(ns, "chat", load))
+	workload.Create(t, suite.Stack.Client, workload.Deployment(ns, "chat", 1), workload.HPA(ns, "chat", 9))
+	has := func(n int32) func(context.Context) error {
+		return workload.HasReplicas(suite.Stack.Client, ns, "chat", n)
+	}
+	spec := "maxReplicas: 8\nsignals:\n- {name: queue, type: vllm, metric: requestsWaiting, target: 10}" + promptly
+
+	policies := teamConfigMap(ns, "policies", controller.Policy(ns, "chat", spec))
+	workload.Create(t, suite.Stack.Client, policies)
+	stack.Eventually(t, 30*time.Second, "four replicas for 38 requests", has(4))
+	stack.Eventually(t, 30*time.Second, "an Event names the policy in force", eventNote(ns, "policies", "PolicyAccepted", "in force: chat@"))
+	load.Set(99)
+	stack.Eventually(t, 30*time.Second, "five replicas, the maximum of the team", has(5))
+
+	policies.Data["chat.yaml"] = controller.Policy(ns, "chat", strings.Replace(spec, "target: 10", "target: ten", 1))
+	if err := suite.Stack.Client.Update(t.Context(), policies); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "an Event names the line, the field and the found value of the mistake",
+		eventNote(ns, "policies", "PolicyInvalid", "ConfigMap selfservice/policies/chat.yaml:8:", "spec.signals[0].target", `found "ten"`))
+	load.Set(17)
+	stack.Eventually(t, 30*time.Second, "two replicas by the last valid version", has(2))
+
+	workload.Create(t, suite.Stack.Client,
+		teamConfigMap(ns, "foreign", controller.Policy(other, "chat", spec), controller.Platform("mode: hold\n")),
+		teamConfigMap(other, "policies", controller.Policy(other, "chat", spec)))
+	stack.Eventually(t, 30*time.Second, "a policy of another namespace is refused", eventNote(ns, "foreign", "PolicyInvalid",
+		"policies of this namespace are not accepted from a ConfigMap of namespace selfservice", `found "selfservice-other"`))
+	stack.Eventually(t, 30*time.Second, "a PlatformConfig is refused", eventNote(ns, "foreign", "PolicyInvalid",
+		"a PlatformConfig is not accepted from a ConfigMap of namespace selfservice"))
+	stack.Always(t, 3*time.Second, "no policy is in force in a namespace that is not listed", notServed(other, "chat"))
+	load.Set(29)
+	stack.Eventually(t, 30*time.Second, "three replicas: the mode of the platform did not change", has(3))
+
+	if err := suite.Stack.Client.Delete(t.Context(), policies); err != nil {
+		t.Fatal(err)
+	}
+	stack.Eventually(t, 30*time.Second, "the policy ends with the ConfigMap", notServed(ns, "chat"))
+	load.Set(5)
+	stack.Always(t, 3*hpaSync, "the replicas do not change", has(3))
+}
