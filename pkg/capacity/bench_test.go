@@ -89,7 +89,10 @@ func settle(s *State, g *Group, o *Observation, d *Decision, now *time.Time) {
 func applyTo(v *PoolView, p *NodePoolPatch) {
 	v.Record = p.Record
 	for _, c := range p.Changes {
-		f := FieldView{Value: c.To, Owner: c.Owner, Ours: !c.Restore}
+		f := FieldView{Value: c.To, Ours: !c.Restore}
+		if c.Restore {
+			f.Owner = c.Owner
+		}
 		switch c.Field {
 		case FieldWeight:
 			v.Weight = f

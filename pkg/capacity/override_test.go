@@ -73,6 +73,46 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	}
 }
 
+// A GitOps controller applies the value that gpuscaler has written. Server-side apply makes it an owner of the field beside gpuscaler, so
+// the value is the owner's from then on, and a restore must not replace it.
+func TestAppliedValueOfTheOverrideStays(t *testing.T) {
+	const limit = "limits[nvidia.com/gpu]"
+	for name, restarts := range map[string]bool{"seen by the leader that wrote it": false, "seen first by a new leader": true} {
+		t.Run(name, func(t *testing.T) {
+			c, chat, _ := zeroLimitCluster(t)
+			c.run(3 * time.Second)
+			c.pools[0].fields[limit] = FieldView{Value: `"0"`, Owner: "argocd/Apply", Ours: true}
+			c.pools[0].version++
+			if restarts {
+				c.s = State{}
+			}
+			c.run(3 * time.Second)
+			if f := c.pools[0].fields[limit]; f.Ours || f.Owner != "argocd/Apply" || c.reason(RuleForeignEdit) == nil {
+				t.Errorf("owned by gpuscaler: %t, by %q\n%s", f.Ours, f.Owner, c.why())
+			}
+			chat.want = 4
+			c.run(time.Minute)
+			if c.limit(0) != 0 || c.limit(1) == 0 {
+				t.Errorf("limits %d and %d: want the owner's 0 and no zero limit", c.limit(0), c.limit(1))
+			}
+			c.releasing = true
+			c.run(time.Minute)
+			if c.limit(0) != 0 || c.pools[0].record != "" {
+				t.Errorf("restored to %d, record %q", c.limit(0), c.pools[0].record)
+			}
+		})
+	}
+}
+
+func TestFieldOfTwoOwnersWithoutRecordKeepsItsValue(t *testing.T) {
+	c := newCluster(t, nil)
+	c.pools[0].fields["weight"] = FieldView{Value: "90", Owner: "argocd/Apply", Ours: true}
+	c.run(3 * time.Second)
+	if f := c.pools[0].fields["weight"]; f.Value != "90" || f.Owner != "argocd/Apply" || f.Ours {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestEditOfBudgetsAroundTheFreezeKeepsBoth(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)

@@ -152,11 +152,14 @@ func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) 
 }
 
 // adoptWithoutRecord creates an override for a field that gpuscaler owns although the record was removed, so that the field can be
-// restored. For budgets, the original value is the list without the entries of a freeze. For every other field, the original value is
-// unknown. The field is then removed, so that Karpenter's default applies.
+// restored. A value that another manager owns too is kept. Otherwise, for budgets, the original value is the list without the entries of
+// a freeze. For every other field, the original value is unknown. The field is then removed, so that Karpenter's default applies.
 func (t *tick) adoptWithoutRecord(pool int, f Field, view FieldView) {
 	original := Value("")
-	if f == FieldBudgets {
+	switch {
+	case view.Owner != "":
+		original = view.Value
+	case f == FieldBudgets:
 		original, _ = withoutFreeze(view.Value)
 	}
 	t.s.Pools[pool].Overrides[f] = override{On: true, Releasing: true, Seen: true, To: view.Value, Before: view.Value, Original: original,
