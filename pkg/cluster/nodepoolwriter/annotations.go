@@ -20,6 +20,9 @@ var (
 
 // WriteAnnotation sets or removes one annotation of one pod. It does not change an annotation that another manager owns.
 func (w *Writer) WriteAnnotation(m capacity.PodAnnotation) {
+	if !w.options.Leading() {
+		return
+	}
 	key, manager := gpupods.DeletionCostAnnotation, ownership.DeletionCostManager
 	if m.Kind == capacity.DoNotDisrupt {
 		key, manager = gpupods.DoNotDisruptAnnotation, ownership.DoNotDisruptManager

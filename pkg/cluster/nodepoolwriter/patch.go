@@ -2,6 +2,7 @@ package nodepoolwriter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -74,6 +75,9 @@ func (w *Writer) restore(ctx context.Context, p capacity.NodePoolPatch, base obj
 // apply applies all fields that gpuscaler overrides, and the record, by server-side apply. gpuscaler loses the ownership of a field that
 // the request does not contain.
 func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current object) error {
+	if err := w.mayWrite(p.Pool); err != nil {
+		return err
+	}
 	desired := newObject(karpenter.NodePoolKind, "", p.Pool)
 	desired.SetResourceVersion(current.GetResourceVersion())
 	if p.Record != "" {
@@ -102,6 +106,18 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 	return err
 }
 
+// errNotLeading is returned if this process no longer holds the Lease.
+var errNotLeading = errors.New("this process no longer holds the Lease; the leader continues")
+
+// mayWrite returns an error if this process no longer holds the Lease. Each request of a patch checks it: the Lease can end while the
+// patch waits for another one, or while the process is paused between two requests.
+func (w *Writer) mayWrite(pool string) error {
+	if !w.options.Leading() {
+		return fmt.Errorf("patch NodePool %s: %w", pool, errNotLeading)
+	}
+	return nil
+}
+
 // checkRecorded returns an error for a patch that overrides a field without listing it in Overrides. The record contains the fields of
 // Overrides, so the original value of any other field could not be restored.
 func checkRecorded(p capacity.NodePoolPatch) error {
@@ -124,6 +140,9 @@ func newObject(kind schema.GroupVersionKind, namespace, name string) object {
 
 // jsonPatch sends a JSON patch of a NodePool. The API server returns a conflict if the NodePool no longer has the version of base.
 func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operation) (object, error) {
+	if err := w.mayWrite(base.GetName()); err != nil {
+		return nil, err
+	}
 	version := operation{Op: "replace", Path: "/metadata/resourceVersion", Value: base.GetResourceVersion()}
 	body, err := encode(append([]operation{version}, operations...))
 	if err != nil {

@@ -28,11 +28,15 @@ type patchServer struct {
 	current *unstructured.Unstructured
 	kinds   []types.PatchType
 	applied string // the body of the last server-side apply
+
+	losesAfter int // the number of requests after which the Lease is lost; 0: it is not
+	lost       bool
 }
 
 func (s *patchServer) patch(action clienttesting.Action) (bool, runtime.Object, error) {
 	a := action.(clienttesting.PatchAction)
 	s.kinds = append(s.kinds, a.GetPatchType())
+	s.lost = s.lost || len(s.kinds) == s.losesAfter
 	if a.GetPatchType() == types.ApplyPatchType {
 		s.applied = strings.TrimSpace(string(a.GetPatch()))
 		return true, s.current, nil
@@ -61,9 +65,8 @@ func (s *patchServer) patch(action clienttesting.Action) (bool, runtime.Object, 
 	return true, next, nil
 }
 
-// TestRestoreReturnsTheValueAndItsOwner sends one patch for three overridden fields. The limit gets its original value and its owner
-// kubectl again. The weight did not exist before and is removed. The override of consolidateAfter remains.
-func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
+// newPatchServer returns a server with a NodePool of which gpuscaler overrides three fields, and a writer for it.
+func newPatchServer(t *testing.T) (*Writer, *patchServer, *unstructured.Unstructured) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": map[string]any{
 		"weight": int64(90), "limits": map[string]any{"nvidia.com/gpu": int64(0), "cpu": "400"},
 		"disruption": map[string]any{"consolidateAfter": "Never"},
@@ -80,16 +83,41 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	s := &patchServer{t: t, current: u}
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	client.PrependReactor("patch", "nodepools", s.patch)
-	w := New(Options{Client: client, Release: "gpuscaler-system/gpuscaler", Writes: NewWritesMetric(), Log: slog.New(slog.DiscardHandler)})
+	w := New(Options{Client: client, Release: "gpuscaler-system/gpuscaler", Writes: NewWritesMetric(), Log: slog.New(slog.DiscardHandler),
+		Leading: func() bool { return !s.lost }})
+	return w, s, u
+}
+
+// restoredAndFrozen restores the limit and the weight, and keeps the override of consolidateAfter.
+func restoredAndFrozen() capacity.NodePoolPatch {
 	frozen := capacity.Change{Field: capacity.FieldConsolidateAfter, To: `"Never"`, Original: `"1m"`}
-	err := w.Patch(context.Background(), capacity.NodePoolPatch{
+	return capacity.NodePoolPatch{
 		Pool: "l40s-spot", Record: `{"v":1}`, Overrides: []capacity.Change{frozen},
 		Changes: []capacity.Change{
 			{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "0", To: "16", Original: "16", Owner: "kubectl/Update", Restore: true},
 			{Field: capacity.FieldWeight, From: "90", To: "", Restore: true},
 		},
-	}, karpenter.DecodeNodePool(u))
-	if err != nil {
+	}
+}
+
+// A process that is paused for longer than its Lease between two requests of a patch must not send the next one.
+func TestRequestIsNotSentAfterTheLeaseWasLost(t *testing.T) {
+	for requests := range 3 {
+		w, s, u := newPatchServer(t)
+		s.losesAfter = requests
+		s.lost = requests == 0
+		err := w.Patch(context.Background(), restoredAndFrozen(), karpenter.DecodeNodePool(u))
+		if len(s.kinds) != requests || err == nil || !strings.Contains(err.Error(), "Lease") {
+			t.Errorf("Lease lost after %d requests: sent %v, %v", requests, s.kinds, err)
+		}
+	}
+}
+
+// TestRestoreReturnsTheValueAndItsOwner sends one patch for three overridden fields. The limit gets its original value and its owner
+// kubectl again. The weight did not exist before and is removed. The override of consolidateAfter remains.
+func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
+	w, s, u := newPatchServer(t)
+	if err := w.Patch(context.Background(), restoredAndFrozen(), karpenter.DecodeNodePool(u)); err != nil {
 		t.Fatal(err)
 	}
 	if want := []types.PatchType{types.JSONPatchType, types.JSONPatchType, types.ApplyPatchType}; !slices.Equal(s.kinds, want) {
@@ -123,7 +151,7 @@ func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
 		s := &patchServer{t: t, current: u}
 		client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 		client.PrependReactor("patch", "nodepools", s.patch)
-		w := New(Options{Client: client, Writes: NewWritesMetric(), Log: slog.New(slog.DiscardHandler)})
+		w := New(Options{Client: client, Writes: NewWritesMetric(), Log: slog.New(slog.DiscardHandler), Leading: func() bool { return true }})
 		p := capacity.NodePoolPatch{Pool: "l40s-spot", Record: `{"v":1}`, Changes: []capacity.Change{weight}, Overrides: overrides}
 		err := w.Patch(context.Background(), p, karpenter.DecodeNodePool(u))
 		if err == nil || !strings.Contains(err.Error(), "NodePool l40s-spot: weight") || len(s.kinds) > 0 {

@@ -37,7 +37,7 @@ type Options struct {
 	// Release is the Lease of this release, NAMESPACE/NAME. It is written to the NodePool together with each record. Empty: it is not
 	// written.
 	Release string
-	// Leading reports whether this process may write.
+	// Leading reports whether this process may write. It is called before each request.
 	Leading func() bool
 	// OverriddenByOther returns the reason why another release, whose record is on the NodePool, counts as leading. It returns an empty
 	// string if there is no such release.
@@ -69,8 +69,7 @@ func (w *Writer) Write(p capacity.NodePoolPatch, base *karpenter.NodePool) {
 	lock := w.lock(p.Pool)
 	lock.Lock()
 	defer lock.Unlock()
-	// While Write waited for the lock, this process may have lost the Lease.
-	if !w.options.Leading() || w.options.OverriddenByOther(context.Background(), base) != "" {
+	if w.options.OverriddenByOther(context.Background(), base) != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*requestTimeout) // not the context of the tick, which may have ended
@@ -120,6 +119,8 @@ func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err 
 		// The NodePool was changed since it was observed; the next tick decides on the new version.
 		w.count("nodepool", "conflict")
 		log.Debug("the NodePool was changed meanwhile", "nodepool", p.Pool, "error", err)
+	case errors.Is(err, errNotLeading):
+		log.Debug("the write was not completed", "nodepool", p.Pool, "error", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		w.count("nodepool", "failed")
 		log.Warn("the API server did not answer in time; the patch is repeated", "nodepool", p.Pool, "change", text)

@@ -135,6 +135,22 @@ func TestPatchIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	}
 }
 
+func TestAnnotationIsNotWrittenAfterTheLeaseWasLost(t *testing.T) {
+	for _, leads := range []bool{true, false} {
+		s, sent := newServer(nil), 0
+		s.writer.options.Leading = func() bool { return leads }
+		s.writer.options.Client.(*dynamicfake.FakeDynamicClient).PrependReactor("patch", "pods",
+			func(clienttesting.Action) (bool, runtime.Object, error) {
+				sent++
+				return true, &unstructured.Unstructured{}, nil
+			})
+		s.writer.WriteAnnotation(capacity.PodAnnotation{Namespace: "team", Name: "pod", Kind: capacity.DoNotDisrupt, Value: "30m"})
+		if (sent == 1) != leads {
+			t.Errorf("leads %t: %d requests", leads, sent)
+		}
+	}
+}
+
 func TestWrittenPatchIsReportedOnItsNodePool(t *testing.T) {
 	s := newServer(func(*server, string) error { return nil })
 	s.writer.Write(raisedLimit(true), s.base)
