@@ -106,9 +106,10 @@ const (
 	lostResponse // the request times out although it was applied
 	killBefore   // the process that sent the request is killed before the API server receives it
 	killAfter    // the process is killed after the request was applied and before it receives the response
+	delayed      // the request times out and is applied later
 )
 
-var verdictNames = [...]string{"accepted", "409", "429", "500", "lost request", "lost response", "killed before", "killed after"}
+var verdictNames = [...]string{"accepted", "409", "429", "500", "lost request", "lost response", "killed before", "killed after", "delayed"}
 
 var (
 	errTimeout = errors.New("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
@@ -126,7 +127,7 @@ func failure(v verdict, kind, name string) error {
 		return apierrors.NewTooManyRequests("too many requests", 1)
 	case internalError:
 		return apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
-	case lostRequest, killBefore:
+	case lostRequest, killBefore, delayed:
 		return errTimeout
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,14 +70,21 @@ func (c resourceClient) Patch(_ context.Context, name string, _ types.PatchType,
 	})
 }
 
+// change computes the object that a request stores.
+type change func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)
+
 // write sends one request through the faults of the run.
-func (c resourceClient) write(name, verb, base string,
-	change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (c resourceClient) write(name, verb, base string, change change) (*unstructured.Unstructured, error) {
 	r, sim := c.replica, c.replica.sim
+	defer r.stallAfterRequest()
 	if c.namespace != "" {
 		name = c.namespace + "/" + name
 	}
+	sim.race(c.kind, name)
 	v := sim.judge(r, c.kind)
+	if v == delayed {
+		sim.delay(c, name, base, change)
+	}
 	if err := failure(v, c.kind, name); err != nil {
 		sim.trace("%s: %s %s %s: %s", r.name, verb, c.kind, name, verdictNames[v])
 		if v == killBefore {
@@ -84,6 +92,22 @@ func (c resourceClient) write(name, verb, base string,
 		}
 		return nil, err
 	}
+	stored, err := c.apply(name, base, change, false)
+	switch {
+	case err != nil:
+		sim.trace("%s: %s %s %s: %v", r.name, verb, c.kind, name, err)
+		return nil, err
+	case v == lostResponse:
+		return nil, errTimeout
+	case v == killAfter:
+		r.kill()
+		return nil, errTimeout
+	}
+	return stored.DeepCopy(), nil
+}
+
+// apply is what the API server does with a request that it received. base is the resourceVersion that the request requires, empty for any.
+func (c resourceClient) apply(name, base string, change change, late bool) (*unstructured.Unstructured, error) {
 	live, err := c.read(name)
 	if err != nil {
 		return nil, err
@@ -93,19 +117,49 @@ func (c resourceClient) write(name, verb, base string,
 	}
 	next, err := change(live)
 	if err != nil {
-		sim.trace("%s: %s %s %s: %v", r.name, verb, c.kind, name, err)
 		return nil, err
 	}
 	stored := c.store(live, next)
-	sim.wrote(r, c.kind, name, live, stored)
-	switch v {
-	case lostResponse:
-		return nil, errTimeout
-	case killAfter:
-		r.kill()
-		return nil, errTimeout
+	c.replica.sim.wrote(&write{replica: c.replica, kind: c.kind, name: name, live: live, next: stored, late: late})
+	return stored, nil
+}
+
+// write is a request of a replica that the API server applied.
+type write struct {
+	replica    *replica
+	kind, name string
+	live, next *unstructured.Unstructured
+	late       bool // applied after the client's timeout
+}
+
+// lateRequest is a request that the API server applies after the client's timeout.
+type lateRequest struct {
+	at    time.Time
+	apply func()
+}
+
+// delay lets the API server apply a request later.
+func (s *simulation) delay(c resourceClient, name, base string, change change) {
+	wait := s.faults.delays[0]
+	s.faults.delays = s.faults.delays[1:]
+	s.late = append(s.late, lateRequest{at: s.now.Add(wait), apply: func() {
+		if _, err := c.apply(name, base, change, true); err != nil {
+			s.trace("%s: late request for %s %s: %v", c.replica.name, c.kind, name, err)
+		}
+	}})
+}
+
+// applyLate applies the late requests that are due.
+func (s *simulation) applyLate() {
+	all := s.late
+	s.late = nil
+	for _, l := range all {
+		if s.now.Before(l.at) {
+			s.late = append(s.late, l)
+			continue
+		}
+		l.apply()
 	}
-	return stored.DeepCopy(), nil
 }
 
 // read returns an object in the form that the field manager needs.

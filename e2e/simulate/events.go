@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
@@ -49,6 +47,14 @@ const (
 	deploymentReplaced
 	podDeleted
 	poolAnnotated
+	signalsEdited
+	consentEdited
+	budgetsEdited
+	limitApplied // by server-side apply, with the value in force or another one
+	poolReplaced
+	writeRaced    // the owner edits a NodePool after gpuscaler read it and before its next write arrives
+	leaderStalls  // the next leader that writes is paused between its decision and the write, or between two requests
+	writesDelayed // the next writes time out and are applied later
 	numEventKinds
 )
 
@@ -58,7 +64,8 @@ var eventNames = [numEventKinds]string{
 	"bounds are edited",
 	"a group is removed", "a group is added", "mode hold", "the policy files are broken", "a limit is edited", "a weight is edited",
 	"disruption settings are edited", "kubectl scale", "a workload is paused", "a Deployment is replaced", "a pod is deleted",
-	"a NodePool is annotated",
+	"a NodePool is annotated", "signals are edited", "the consent is edited", "budgets are edited", "a limit is applied",
+	"a NodePool is replaced", "the owner edits before a write", "the leader stalls at a write", "writes are applied late",
 }
 
 // eventWeights is how often each kind is drawn.
@@ -66,7 +73,8 @@ var eventWeights = [numEventKinds]int{
 	loadChanges: 14, sourceBreaks: 8, launchesRefused: 3, nodeTaken: 4, replicaKilled: 4, replicaPaused: 3, replicaStopped: 2, replicaCut: 3,
 	watchLags: 4, writesFail: 8, writesSlow: 3, boundsEdited: 4, groupRemoved: 3, groupAdded: 4, modeHold: 1, filesBroken: 1,
 	limitEdited: 3, weightEdited: 2, disruptionEdited: 2, scaledByHand: 3, workloadPaused: 2, deploymentReplaced: 2, podDeleted: 2,
-	poolAnnotated: 1,
+	poolAnnotated: 1, signalsEdited: 4, consentEdited: 4, budgetsEdited: 2, limitApplied: 2, poolReplaced: 1, writeRaced: 4, leaderStalls: 3,
+	writesDelayed: 2,
 }
 
 func (e event) String() string {
@@ -89,7 +97,7 @@ func drawEvents(seed uint64) []event {
 		total += weight
 	}
 	events := make([]event, 0, 64)
-	for range 12 + random.IntN(36) {
+	for range 14 + random.IntN(42) {
 		n := random.IntN(total)
 		kind := eventKind(0)
 		for n >= eventWeights[kind] {
@@ -105,47 +113,6 @@ func drawEvents(seed uint64) []event {
 	return events
 }
 
-// faults are the failures in force.
-type faults struct {
-	kind        sourceFault
-	sourceSince time.Time
-	sourceUntil time.Time
-	frozen      []float64 // the loads when the fault of Prometheus began
-	refused     map[*pool]time.Time
-	slow        time.Duration
-	slowUntil   time.Time
-	writes      []verdict // of the next writes
-}
-
-func (f *faults) source(now time.Time) (sourceFault, time.Time) {
-	if now.Before(f.sourceUntil) {
-		return f.kind, f.sourceSince
-	}
-	return sourceWorks, time.Time{}
-}
-
-func (f *faults) refusesLaunch(p *pool, now time.Time) bool { return now.Before(f.refused[p]) }
-
-func (f *faults) slowWrites(now time.Time) time.Duration {
-	if now.Before(f.slowUntil) {
-		return f.slow
-	}
-	return 0
-}
-
-// judge returns what happens to a write of a replica.
-func (s *simulation) judge(r *replica, kind string) verdict {
-	if s.now.Before(r.cut) || !r.up {
-		return lostRequest
-	}
-	if len(s.faults.writes) == 0 || kind == kindPod {
-		return accept
-	}
-	v := s.faults.writes[0]
-	s.faults.writes = s.faults.writes[1:]
-	return v
-}
-
 // happen applies an event.
 func (s *simulation) happen(e event) {
 	s.trace("event: %s (which %d, value %d, for %s)", eventNames[e.kind], e.which, e.value, e.lasting)
@@ -154,8 +121,12 @@ func (s *simulation) happen(e event) {
 		s.environmentChanges(e)
 	case e.kind <= writesSlow:
 		s.processFails(e)
-	case e.kind <= filesBroken:
+	case e.kind <= filesBroken || e.kind == signalsEdited:
 		s.filesChange(e)
+	case e.kind >= writeRaced:
+		s.writeFails(e)
+	case e.kind >= consentEdited || e.kind >= limitEdited && e.kind <= disruptionEdited || e.kind == poolAnnotated:
+		s.ownerActs(s.pools[e.which%4], e)
 	default:
 		s.objectChanges(e)
 	}
@@ -169,11 +140,12 @@ func (s *simulation) environmentChanges(e event) {
 	case sourceBreaks:
 		f := &s.faults
 		f.kind, f.sourceSince, f.sourceUntil = sourceFault(1+e.value%(int(numSourceFaults)-1)), s.now, until.Add(2*e.lasting)
-		f.frozen = f.frozen[:0]
-		for _, w := range s.workloads {
-			f.frozen = append(f.frozen, w.load)
+		f.signal = []string{"", queueSignal, utilizationSignal}[e.which%3]
+		f.frozen = map[string][]float64{}
+		for _, signal := range []string{queueSignal, utilizationSignal} {
+			f.frozen[signal] = s.signalValues(signal)
 		}
-		s.trace("Prometheus %s", sourceFaultNames[f.kind])
+		s.trace("Prometheus %s for %q", sourceFaultNames[f.kind], f.signal)
 	case launchesRefused:
 		s.faults.refused[s.pools[e.which%4]] = until
 	case nodeTaken:
@@ -215,32 +187,45 @@ func (s *simulation) processFails(e event) {
 
 func (s *simulation) filesChange(e event) {
 	s.people.edit(func(o *settings) {
+		w := &o.workloads[e.which%3]
 		switch e.kind {
 		case boundsEdited:
-			b := &o.bounds[e.which%3]
-			b.min, b.max = int32(e.value%3), int32(3+e.value%9)
-			if !s.workloads[e.which%3].keda {
-				b.min = max(b.min, 1)
-			}
+			s.boundsChange(o, e.which%3, e.value)
 		case groupRemoved, groupAdded:
 			o.groups[e.which%2] = e.kind == groupAdded
+			if e.value%2 == 0 { // in the same edition
+				s.boundsChange(o, e.value%3, e.value)
+			}
 		case modeHold:
 			o.hold = !o.hold
 		case filesBroken:
 			o.broken = !o.broken
+		case signalsEdited:
+			switch e.value % 4 {
+			case 0:
+				w.queueTarget = []int{5, 10, 20}[e.value/4%3]
+			case 1:
+				w.utilization = !w.utilization
+			case 2:
+				w.swapped = !w.swapped
+			case 3:
+				w.floor = int32(e.value / 4 % 4)
+			}
 		}
 	})
 }
 
+func (s *simulation) boundsChange(o *settings, i, value int) {
+	w := &o.workloads[i]
+	w.min, w.max = int32(value%3), int32(3+value%9)
+	if !s.workloads[i].keda {
+		w.min = max(w.min, 1)
+	}
+}
+
 func (s *simulation) objectChanges(e event) {
-	w, p := s.workloads[e.which%3], s.pools[e.which%4]
+	w := s.workloads[e.which%3]
 	switch e.kind {
-	case limitEdited:
-		s.ownerSets(p, fmt.Sprint(2+e.value%10), "spec", "limits", gpuResource)
-	case weightEdited:
-		s.ownerSets(p, int64(1+e.value%50), "spec", "weight")
-	case disruptionEdited:
-		s.ownerSets(p, []string{"30s", "1m", "2m"}[e.value%3], "spec", "disruption", "consolidateAfter")
 	case scaledByHand:
 		if s.api.get(kindDeployment, namespace+"/"+w.name) != nil {
 			s.scale(w, max(int32(e.value%6), w.min), "kubectl")
@@ -253,26 +238,7 @@ func (s *simulation) objectChanges(e event) {
 			s.api.remove(kindPod, namespace+"/"+pod.Name)
 		}
 		s.createDeployment(w)
-	case poolAnnotated:
-		s.api.update(kindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
-			values := u.GetAnnotations()
-			values["team"] = fmt.Sprint(e.value)
-			u.SetAnnotations(values)
-		})
 	}
-}
-
-// ownerSets edits a field of a NodePool as its owner.
-func (s *simulation) ownerSets(p *pool, value any, path ...string) {
-	if text, err := json.Marshal(value); err != nil || fieldText(s.nodePool(p), path...) == string(text) {
-		return // kubectl edit sends no request
-	}
-	s.api.update(kindNodePool, p.name, "kubectl-edit", func(u *unstructured.Unstructured) {
-		if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
-			panic(err)
-		}
-	})
-	s.check.ownerEdited(p, value, path...)
 }
 
 // annotate sets or removes an annotation of a Deployment.
@@ -304,6 +270,9 @@ func (s *simulation) endFaults() {
 	for _, w := range s.workloads {
 		s.annotate(w, annotations.Paused, "")
 		w.load = []float64{0, 25, 15}[(int(s.seed)+len(w.name))%3]
+	}
+	for _, p := range s.pools {
+		s.ownerConsents(p, allFields)
 	}
 	s.people.edit(func(o *settings) { o.hold, o.broken, o.groups = false, false, [2]bool{true, true} })
 }

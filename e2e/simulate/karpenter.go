@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 // Durations of the model of Karpenter and of the model servers.
@@ -23,13 +22,6 @@ const (
 	launchRetry     = 15 * time.Second // between two launches that the cloud refuses
 )
 
-// pool is a NodePool with the values of its owner.
-type pool struct {
-	name, group, capacityType string
-	owner                     map[string]string // the owner's values, by field
-	refused                   time.Time         // when the cloud last refused a launch
-}
-
 // machine is what the model knows about a NodeClaim.
 type machine struct {
 	pool    *pool
@@ -38,41 +30,6 @@ type machine struct {
 	stage   int // 0: requested, 1: launched, 2: usable
 	deleted time.Time
 	empty   time.Time // since when no pod runs on it; zero: one does
-}
-
-const poolManifest = `
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: %s, annotations: {gpuscaler.io/nudge: "limits,weight,disruption", karpenter.sh/nodepool-hash: "1"}}
-spec:
-  weight: %d
-  limits: {nvidia.com/gpu: "%d"}
-  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1m, budgets: [{nodes: "100%%"}]}
-  template:
-    metadata: {labels: {%s: %s}}
-    spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
-      taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
-      requirements:
-      - {key: karpenter.sh/capacity-type, operator: In, values: [%s]}
-      - {key: node.kubernetes.io/instance-type, operator: In, values: [g6e.xlarge]}
-      expireAfter: Never
-`
-
-func (s *simulation) addPool(group, capacityType string, weight, limit int) {
-	name := group + "-" + capacityType
-	u := &unstructured.Unstructured{}
-	manifest := fmt.Sprintf(poolManifest, name, weight, limit, poolLabel, group, capacityType)
-	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
-		panic(err)
-	}
-	whole(u.Object)
-	empty := &unstructured.Unstructured{}
-	empty.SetGroupVersionKind(u.GroupVersionKind())
-	s.api.put(kindNodePool, s.api.managed.update(empty, u, "kubectl-client-side-apply"))
-	p := &pool{name: name, group: group, capacityType: capacityType}
-	p.owner = ownedFields(s.nodePool(p))
-	s.pools = append(s.pools, p)
 }
 
 // whole converts whole numbers to int64, as in objects that the API server returns.
@@ -86,6 +43,8 @@ func whole(m map[string]any) {
 		}
 	}
 }
+
+func sortedMachines(m map[string]*machine) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (s *simulation) nodePool(p *pool) *unstructured.Unstructured {
 	u, _ := s.api.get(kindNodePool, p.name).(*unstructured.Unstructured)
@@ -119,7 +78,7 @@ func gpuLimit(u *unstructured.Unstructured) int64 {
 
 // runKarpenter binds pods to nodes, launches nodes for pending pods, removes empty nodes and advances the launches.
 func (s *simulation) runKarpenter() {
-	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
+	for _, name := range sortedMachines(s.machines) {
 		s.advance(s.machines[name])
 	}
 	running := map[string]string{}
@@ -138,7 +97,7 @@ func (s *simulation) bind(running map[string]string) {
 	for _, p := range s.pods() {
 		switch {
 		case p.Spec.NodeName == "":
-			for _, name := range slices.Sorted(maps.Keys(s.machines)) {
+			for _, name := range sortedMachines(s.machines) {
 				m := s.machines[name]
 				if m.stage < 2 || !m.deleted.IsZero() || running[name] != "" || m.pool.group != p.Spec.NodeSelector[poolLabel] {
 					continue
@@ -161,7 +120,7 @@ func (s *simulation) bind(running map[string]string) {
 // launch creates NodeClaims for the pending pods that no launched node will run, in the NodePool with the greatest weight whose limit
 // permits it.
 func (s *simulation) launch() {
-	for _, group := range []string{"llm", "rank"} {
+	for _, group := range groupNames {
 		missing := 0
 		for _, p := range s.pods() {
 			if p.Spec.NodeName == "" && p.Spec.NodeSelector[poolLabel] == group && s.now.Sub(p.CreationTimestamp.Time) >= 2*time.Second {
@@ -300,7 +259,7 @@ func (s *simulation) removeMachine(m *machine) {
 
 // consolidate deletes nodes without pods after consolidateAfter, unless a budget permits no disruption.
 func (s *simulation) consolidate(running map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(s.machines)) {
+	for _, name := range sortedMachines(s.machines) {
 		m := s.machines[name]
 		switch {
 		case running[name] != "" || m.stage < 2 || !m.deleted.IsZero():
@@ -323,7 +282,7 @@ func (s *simulation) consolidate(running map[string]string) {
 	}
 }
 
-// blocked reports whether a budget permits no disruption of empty nodes. A budget with a schedule counts as in force.
+// blocked reports whether a budget permits no disruption of empty nodes. A budget with a schedule counts as not in force.
 func blocked(u *unstructured.Unstructured) bool {
 	budgets, _, _ := unstructured.NestedSlice(u.Object, "spec", "disruption", "budgets")
 	for _, b := range budgets {
@@ -336,7 +295,7 @@ func blocked(u *unstructured.Unstructured) bool {
 
 // interrupt takes a spot node, as the cloud does: a taint, then the end of the node.
 func (s *simulation) interrupt(n int) {
-	names := slices.Sorted(maps.Keys(s.machines))
+	names := sortedMachines(s.machines)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return s.machines[name].pool.capacityType != "spot" || s.machines[name].stage < 2
 	})

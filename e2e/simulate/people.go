@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,10 +22,39 @@ type edition struct {
 
 // settings are what the editions differ in.
 type settings struct {
-	hold   bool
-	groups [2]bool // llm, rank
-	bounds [3]struct{ min, max int32 }
-	broken bool // the file of the policies cannot be parsed
+	hold      bool
+	groups    [2]bool // llm, rank
+	workloads [3]workloadSettings
+	broken    bool // the file of the policies cannot be parsed
+}
+
+// workloadSettings are the edited fields of one ScalingPolicy.
+type workloadSettings struct {
+	min, max    int32
+	queueTarget int   // length of the queue for each replica
+	utilization bool  // the policy has the signal utilization
+	swapped     bool  // utilization is the first signal
+	floor       int32 // minReplicas of the schedule; 0: there is no schedule
+}
+
+// utilizationTarget is the target of the signal utilization, in percent.
+const utilizationTarget = 70
+
+// window returns the minutes of the day at which the schedule of a workload opens and closes.
+func (w *workload) window() (opens, closes int) {
+	if w.keda {
+		return 8, 15
+	}
+	return 12, 20
+}
+
+// floorAt returns the minReplicas of the schedule that is open at a time, 0 if it is closed. A run starts at midnight UTC.
+func (w *workload) floorAt(o *workloadSettings, at time.Time) int32 {
+	opens, closes := w.window()
+	if minute := at.UTC().Hour()*60 + at.UTC().Minute(); minute >= opens && minute < closes {
+		return o.floor
+	}
+	return 0
 }
 
 const platformText = `apiVersion: gpuscaler.io/v1alpha1
@@ -37,7 +67,18 @@ spec:
   - {name: prom, type: prometheus, default: true, address: "https://prometheus.monitoring.svc:9090"}
   queries:
   - {name: queue, source: prom, query: "sum by (namespace, app) (queue_length)", workloadLabel: app}
+  - {name: utilization, source: prom, query: "avg by (namespace, app) (utilization)", workloadLabel: app}
 `
+
+// groupTexts are the capacity groups. Together they override every field of a NodePool that gpuscaler can override.
+var groupTexts = [2]string{
+	"  - {name: llm, resource: nvidia.com/gpu, nodePools: {spot: llm-spot, on-demand: llm-on-demand}, spotWaitTimeout: 1m, " +
+		"zeroLimit: true, leadTime: 2m}\n",
+	"  - {name: rank, resource: nvidia.com/gpu, nodePools: {spot: rank-spot, on-demand: rank-on-demand}, spotWaitTimeout: 1m, " +
+		"zeroLimit: true,\n     fallback: hard, leadTime: 1m, startupShield: true, emptyWholeNodes: true,\n     schedules: " +
+		"[{name: day, timezone: UTC, start: \"6 0 * * *\", end: \"18 0 * * *\", nodePools: [on-demand], weight: 30, " +
+		"disruption: {consolidateAfter: Never}}]}\n",
+}
 
 const policyText = `---
 apiVersion: gpuscaler.io/v1alpha1
@@ -48,10 +89,9 @@ spec:
   minReplicas: %d
   maxReplicas: %d
   cooldownPeriod: 1m
-%s  signals:
-  - {name: queue, type: prometheus, queryRef: queue, target: %d}
-  behavior:
+%s  behavior:
     scaleDown: {stabilizationWindowSeconds: 60, policies: [{type: Percent, value: 100, periodSeconds: 15}]}
+  signals:
 `
 
 func (p *people) text() string {
@@ -64,27 +104,46 @@ func (p *people) text() string {
 	if p.settings.groups != [2]bool{} {
 		b.WriteString("  capacityGroups:\n")
 	}
-	groups := []string{"llm", "rank"}
-	for i, name := range groups {
+	for i, text := range groupTexts {
 		if p.settings.groups[i] {
-			fmt.Fprintf(&b, "  - {name: %s, resource: nvidia.com/gpu, nodePools: {spot: %[1]s-spot, on-demand: %[1]s-on-demand}, "+
-				"spotWaitTimeout: 1m, zeroLimit: true}\n", name)
+			b.WriteString(text)
 		}
 	}
 	for i, w := range p.sim.workloads {
-		group := ""
-		for g, name := range groups {
-			if p.settings.groups[g] && name == w.group {
-				group = "  capacityGroup: " + name + "\n"
-			}
-		}
-		fmt.Fprintf(&b, policyText, w.name, p.settings.bounds[i].min, p.settings.bounds[i].max, group, queuePerReplica)
+		b.WriteString(p.policy(w, &p.settings.workloads[i]))
 	}
 	if p.settings.broken {
 		return strings.Replace(b.String(), "minReplicas: ", "minReplicas: x", 1)
 	}
 	return b.String()
 }
+
+// policy returns the ScalingPolicy of a workload.
+func (p *people) policy(w *workload, o *workloadSettings) string {
+	optional := ""
+	for g, name := range groupNames {
+		if p.settings.groups[g] && name == w.group {
+			optional = "  capacityGroup: " + name + "\n"
+		}
+	}
+	if o.floor > 0 {
+		opens, closes := w.window()
+		optional += fmt.Sprintf("  schedules: [{name: peak, timezone: UTC, start: \"%d 0 * * *\", end: \"%d 0 * * *\", minReplicas: %d}]\n",
+			opens, closes, o.floor)
+	}
+	signals := []string{fmt.Sprintf("  - {name: queue, type: prometheus, queryRef: queue, target: %d}\n", o.queueTarget)}
+	if o.utilization {
+		signals = append(signals, fmt.Sprintf("  - {name: utilization, type: prometheus, queryRef: utilization, metricType: Value, target: %d}\n",
+			utilizationTarget))
+	}
+	if o.swapped {
+		slices.Reverse(signals)
+	}
+	return fmt.Sprintf(policyText, w.name, o.min, o.max, optional) + strings.Join(signals, "")
+}
+
+// groupNames are the capacity groups.
+var groupNames = [2]string{"llm", "rank"}
 
 // edit changes the settings and saves the files.
 func (p *people) edit(change func(*settings)) {

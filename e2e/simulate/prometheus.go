@@ -40,13 +40,14 @@ type prometheusServer struct{ replica *replica }
 
 // RoundTrip implements http.RoundTripper. It answers the query of the policies: the values, and the times of their samples.
 func (p prometheusServer) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Body != nil {
-		if _, err := io.Copy(io.Discard, request.Body); err != nil {
-			return nil, err
-		}
+	if err := request.ParseForm(); err != nil {
+		return nil, err
 	}
-	s := p.replica.sim
-	fault, since := s.faults.source(s.now)
+	s, signal := p.replica.sim, queueSignal
+	if strings.Contains(request.Form.Get("query"), "utilization") {
+		signal = utilizationSignal
+	}
+	fault, since := s.faults.source(s.now, signal)
 	answer := func(code int, kind, body string) *http.Response {
 		header := http.Header{"Content-Type": {kind}, "Date": {s.now.UTC().Format(http.TimeFormat)}}
 		return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Request: request, Proto: "HTTP/1.1", ProtoMajor: 1,
@@ -65,17 +66,23 @@ func (p prometheusServer) RoundTrip(request *http.Request) (*http.Response, erro
 		return answer(200, "application/json",
 			`{"status":"success","warnings":["No StoreAPIs matched for this query"],"data":{"resultType":"vector","result":[]}}`), nil
 	}
-	body := p.body(fault, since)
+	body := p.body(signal, fault, since)
 	if fault == sourceTruncated {
 		body = body[:len(body)/2]
 	}
 	return answer(200, "application/json", body), nil
 }
 
-// body returns the series. A fault other than those that affect values only is recorded as no evidence.
-func (p prometheusServer) body(fault sourceFault, since time.Time) string {
+// Signals of the policies.
+const (
+	queueSignal       = "queue"
+	utilizationSignal = "utilization"
+)
+
+// body returns the series of a signal. Values that a policy may use are recorded as evidence.
+func (p prometheusServer) body(signal string, fault sourceFault, since time.Time) string {
 	s := p.replica.sim
-	at := s.now.Add(-3 * time.Second) // the last scrape
+	at := s.now.Add(-scrapeAge)
 	switch fault {
 	case sourceStale:
 		at = since
@@ -89,24 +96,47 @@ func (p prometheusServer) body(fault sourceFault, since time.Time) string {
 		series = append(series, fmt.Sprintf(`{"metric":{"gpuscaler_part":%q,"namespace":%q,"app":%q},"value":[%d,%q]}`,
 			part, namespace, app, s.now.Unix(), value))
 	}
+	values := s.signalValues(signal)
+	if fault == sourceStale {
+		values = s.faults.frozen[signal]
+	}
 	for i, w := range s.workloads {
-		if fault == sourcePartial && i == 0 {
+		if fault == sourcePartial && i == 0 || values[i] < 0 {
 			continue
 		}
-		value := fmt.Sprint(w.load)
+		value := fmt.Sprint(values[i])
 		switch fault {
 		case sourceNaN:
 			value = "NaN"
 		case sourceNegative:
 			value = "-1"
-		case sourceStale:
-			value = fmt.Sprint(s.faults.frozen[i])
 		}
 		add("value", w.name, value)
 		add("age0", w.name, fmt.Sprint(at.Unix()))
 		if fault == sourceWorks || fault == sourceStale || fault == sourcePartial {
-			s.check.evidence(p.replica, w, at)
+			s.check.evidence(p.replica, w, signal, sample{at: at, value: values[i]})
 		}
 	}
 	return `{"status":"success","data":{"resultType":"vector","result":[` + strings.Join(series, ",") + `]}}`
 }
+
+// scrapeAge is the age of the samples that Prometheus returns.
+const scrapeAge = 3 * time.Second
+
+// scrape records the values of the signals in this second.
+func (s *simulation) scrape() {
+	values := map[string][]float64{}
+	for i, w := range s.workloads {
+		percent, ok := s.utilization(w, &s.people.settings.workloads[i])
+		if !ok {
+			percent = -1
+		}
+		values[queueSignal] = append(values[queueSignal], w.load)
+		values[utilizationSignal] = append(values[utilizationSignal], percent)
+	}
+	s.scraped = append(s.scraped, values)
+	s.scraped = s.scraped[max(0, len(s.scraped)-1-int(scrapeAge/time.Second)):]
+}
+
+// signalValues returns the value of a signal at the last scrape for each workload; -1: it has no series.
+func (s *simulation) signalValues(signal string) []float64 { return s.scraped[0][signal] }

@@ -46,8 +46,9 @@ type replica struct {
 	seen   map[string]string
 
 	policies *store.Store
-	edition  int // of the policy files that the store has loaded
-	decided  int // the edition that the last tick used
+	edition  int       // of the policy files that the store has loaded
+	decided  int       // the edition that the last tick used
+	editedAt time.Time // when a tick first used it
 	poller   *telemetry.Poller
 	polled   time.Time
 	cache    *cache.Cache
@@ -57,16 +58,10 @@ type replica struct {
 	metrics  *externalmetrics.Provider
 	scaler   *externalmetrics.Scaler
 	pending  []delayedWrite
+	job      *job // that runs
 	ticked   time.Time
 
 	shown map[string]any // the last object of each kind and name that the watches delivered
-}
-
-// delayedWrite is a write that a slow API server receives later.
-type delayedWrite struct {
-	at   time.Time
-	send func()
-	done chan struct{}
 }
 
 func newReplica(s *simulation, name string) *replica {
@@ -77,9 +72,10 @@ func newReplica(s *simulation, name string) *replica {
 
 // start creates the parts of a new process. Its watches begin with the current objects.
 func (r *replica) start() {
-	*r = replica{sim: r.sim, name: r.name, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now, edition: -1,
+	*r = replica{sim: r.sim, name: r.name, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now, edition: -1, decided: -1,
 		seen: map[string]string{}, shown: map[string]any{}}
 	r.lease.replica = r
+	delete(r.sim.check.samples, r)
 	r.policies = store.New(store.Options{Clock: time.Now, Prepare: func(all []*policy.Compiled, platform *policy.Platform) {
 		r.poller.SetPolicies(all, platform)
 	}})
@@ -126,8 +122,9 @@ func (r *replica) start() {
 // kill ends the process without any further request.
 func (r *replica) kill() {
 	if r.up {
-		r.up, r.restart, r.pending = false, r.sim.now.Add(8*time.Second), nil
+		r.up, r.restart = false, r.sim.now.Add(8*time.Second)
 		r.sim.trace("%s: killed", r.name)
+		r.abandon()
 	}
 }
 
@@ -144,13 +141,16 @@ func (r *replica) step() {
 	resumed := !r.paused.IsZero()
 	r.paused = time.Time{}
 	r.sendDelayed()
+	if now.Before(r.paused) {
+		return
+	}
 	if !resumed { // after a pause, the timer of the loop can run before the election
 		r.lease.step()
 	}
 	if r.lease.leading() {
 		r.tick()
 	}
-	if !r.up {
+	if !r.up || r.sim.now.Before(r.paused) {
 		return
 	}
 	if resumed {
@@ -172,7 +172,9 @@ func (r *replica) tick() {
 		r.poller.PollOnce(context.Background())
 	}
 	r.policies.Publish()
-	r.decided = r.edition
+	if r.decided != r.edition {
+		r.decided, r.editedAt = r.edition, now
+	}
 	out := r.engine.Tick(context.Background(), now)
 	r.ticked = now
 	for _, err := range out.Errors {
@@ -203,25 +205,17 @@ func (r *replica) load() {
 	}
 }
 
-func (r *replica) sendDelayed() {
-	due := r.pending
-	r.pending = nil
-	for _, w := range due {
-		if r.sim.now.Before(w.at) {
-			r.pending = append(r.pending, w)
-			continue
-		}
-		if r.up {
-			w.send()
-		}
-		close(w.done)
-	}
-}
-
 // clusterView implements engine.Cluster by the product's cache.
 type clusterView struct{ replica *replica }
 
-func (c clusterView) View(w *scaling.Workload) (engine.View, bool)       { return c.replica.cache.View(w) }
+// View implements engine.Cluster. An autoscaler can read while the engine decides.
+func (c clusterView) View(w *scaling.Workload) (engine.View, bool) {
+	if r := c.replica; r.editedAt.Equal(r.sim.now) {
+		r.sim.check.read(r)
+	}
+	return c.replica.cache.View(w)
+}
+
 func (c clusterView) Refusal(w *scaling.Workload) string                 { return c.replica.cache.Refusal(w) }
 func (c clusterView) TargetUID(w *scaling.Workload) (string, bool)       { return c.replica.cache.UID(w) }
 func (c clusterView) Apply(ctx context.Context, _ []engine.Change) error { return ctx.Err() }
@@ -246,11 +240,7 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 			sends = append(sends, func() { r.writer.WriteAnnotation(a) })
 		}
 	}
-	for _, w := range r.sim.workloads { // an autoscaler can read while a tick writes
-		if n, err := r.served(w); err == nil && r.sim.fresh != r {
-			r.sim.check.served(r, w, n)
-		}
-	}
+	r.sim.check.read(r) // an autoscaler can read while a tick writes
 	send := func() {
 		for _, s := range sends {
 			if r.up {
@@ -258,17 +248,37 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 			}
 		}
 	}
-	if !r.lease.leading() {
+	if !r.lease.leading() || r == r.sim.fresh {
 		close(done)
 		return done
 	}
-	if delay := r.sim.faults.slowWrites(r.sim.now); delay > 0 && len(sends) > 0 {
-		r.pending = append(r.pending, delayedWrite{at: r.sim.now.Add(delay), send: send, done: done})
+	w := delayedWrite{at: r.sim.now, job: newJob(send), done: done}
+	if len(sends) > 0 {
+		w.at = w.at.Add(r.sim.faults.slowWrites(r.sim.now))
+		r.willStall(&w)
+	}
+	if r.sim.now.Before(w.at) || r.sim.now.Before(r.paused) {
+		r.pending = append(r.pending, w)
 		return done
 	}
-	send()
-	close(done)
+	r.proceed(w)
 	return done
+}
+
+// willStall takes the next stall. Before the first request it pauses the process at once: between the decision and the write.
+func (r *replica) willStall(w *delayedWrite) {
+	f := &r.sim.faults
+	if len(f.stalls) == 0 {
+		return
+	}
+	next := f.stalls[0]
+	f.stalls = f.stalls[1:]
+	if next.request > 0 {
+		w.job.stall = &next
+		return
+	}
+	r.pause(next.lasting)
+	w.at = r.paused
 }
 
 // served returns the target that the replica serves to HPAs, by the code of the external metrics API.

@@ -29,6 +29,8 @@ type simulation struct {
 	people    *people
 	faults    faults
 	lagUntil  [2]time.Time
+	late      []lateRequest
+	scraped   []map[string][]float64 // the values of the last seconds by signal, oldest first
 	check     *checker
 
 	lines []string // of the trace
@@ -50,7 +52,7 @@ func run(seed uint64, events []event) result {
 	s.began = s.now
 	s.faults.refused = map[*pool]time.Time{}
 	s.api, s.check = newAPIServer(s), newChecker(s)
-	for i, group := range []string{"llm", "rank"} {
+	for i, group := range groupNames {
 		s.addPool(group, "spot", 20, 6+i)
 		s.addPool(group, "on-demand", 10, 6+i)
 	}
@@ -60,7 +62,10 @@ func run(seed uint64, events []event) result {
 	s.people = &people{sim: s, settings: settings{groups: [2]bool{true, true}}}
 	s.people.edit(func(o *settings) {
 		for i, w := range s.workloads {
-			o.bounds[i].min, o.bounds[i].max = w.min, 6
+			o.workloads[i] = workloadSettings{min: w.min, max: 6, queueTarget: 10, utilization: w.name != "batch"}
+			if w.name == "embed" || w.name == "chat" && s.seed%2 == 0 {
+				o.workloads[i].floor = 2
+			}
 		}
 	})
 	s.replicas = [2]*replica{newReplica(s, "replica-0"), newReplica(s, "replica-1")}
@@ -74,7 +79,12 @@ func run(seed uint64, events []event) result {
 		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // virtual
 		s.now = time.Now()
 	}
-	return result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
+	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
+	for _, r := range s.replicas { // a bubble ends only after its goroutines
+		r.kill()
+		r.abandon()
+	}
+	return r
 }
 
 // phase begins the parts of a run that follow the faults.
@@ -101,8 +111,10 @@ func (s *simulation) second() {
 			s.replicas[i].lag, s.lagUntil[i] = 0, time.Time{}
 		}
 	}
+	s.applyLate()
 	s.runDeployments()
 	s.runKarpenter()
+	s.scrape()
 	for _, r := range s.replicas {
 		r.step()
 		s.now = time.Now() // a tick that waits for a write takes time
@@ -127,13 +139,14 @@ func (s *simulation) trace(format string, args ...any) {
 }
 
 // wrote is called after each write of a replica that the API server applied.
-func (s *simulation) wrote(r *replica, kind, name string, live, next *unstructured.Unstructured) {
-	if kind == kindNodePool {
-		s.trace("%s: NodePool %s: %s", r.name, name, difference(live, next))
-	} else {
-		s.trace("%s: pod %s: annotations %v", r.name, name, next.GetAnnotations())
+func (s *simulation) wrote(w *write) {
+	switch late := map[bool]string{true: " (late)"}[w.late]; w.kind {
+	case kindNodePool:
+		s.trace("%s: NodePool %s: %s%s", w.replica.name, w.name, difference(w.live, w.next), late)
+	default:
+		s.trace("%s: pod %s: annotations %v%s", w.replica.name, w.name, w.next.GetAnnotations(), late)
 	}
-	s.check.wrote(r, kind, name, live, next)
+	s.check.wrote(w)
 }
 
 // difference describes what a write changed in a NodePool.

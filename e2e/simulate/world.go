@@ -29,7 +29,7 @@ type workload struct {
 	name, group string
 	keda        bool // KEDA scales it, from zero; else an HPA
 	min         int32
-	load        float64 // length of its queue; the target is queuePerReplica
+	load        float64 // length of its queue
 	serial      int
 
 	hpa      hpa.Controller
@@ -38,10 +38,25 @@ type workload struct {
 	replicas int32 // spec.replicas
 }
 
-const queuePerReplica = 10
+// needs returns the replicas that the load needs.
+func (w *workload) needs(o *workloadSettings) int32 {
+	return int32(math.Ceil(w.load / float64(o.queueTarget)))
+}
 
-// needs returns the replicas that the load needs, within the bounds of the workload's policy without faults.
-func (w *workload) needs() int32 { return int32(math.Ceil(w.load / queuePerReplica)) }
+// utilization returns the mean utilization of the ready pods of a workload in percent: its load in relation to the load of
+// utilizationTarget. ok is false if no pod is ready.
+func (s *simulation) utilization(w *workload, o *workloadSettings) (percent float64, ok bool) {
+	ready := 0
+	for _, p := range s.podsOf(w) {
+		if podReady(p) {
+			ready++
+		}
+	}
+	if ready == 0 {
+		return 0, false
+	}
+	return min(100, utilizationTarget*w.load/float64(o.queueTarget)/float64(ready)), true
+}
 
 func (s *simulation) addWorkload(w *workload) {
 	w.bounds = hpa.Spec{Min: max(w.min, 1), Max: 20, Behavior: hpa.Follower()}
@@ -213,6 +228,7 @@ func (s *simulation) syncHPA(w *workload) {
 	proposal := hpa.Proposal{}
 	for _, r := range s.replicas {
 		if n, err := r.served(w); err == nil {
+			s.trace("%s serves %d for %s", r.name, n, w.name)
 			s.check.served(r, w, n)
 			proposal = hpa.Proposal{Replicas: n, Known: true}
 			break

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+// pool is a NodePool with the values of its owner.
+type pool struct {
+	name, group, capacityType string
+	weight, limit             int                  // of the manifest
+	owner                     map[string]string    // the owner's values, by field
+	edited                    map[string]time.Time // when the owner last edited a field during an override
+	consented                 time.Time            // when the owner last changed the consent
+	refused                   time.Time            // when the cloud last refused a launch
+}
+
+const poolManifest = `
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %s, annotations: {gpuscaler.io/nudge: "limits,weight,disruption", karpenter.sh/nodepool-hash: "1"}}
+spec:
+  weight: %d
+  limits: {nvidia.com/gpu: "%d"}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1m, budgets: [{nodes: "100%%"}]}
+  template:
+    metadata: {labels: {%s: %s}}
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
+      requirements:
+      - {key: karpenter.sh/capacity-type, operator: In, values: [%s]}
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [g6e.xlarge]}
+      expireAfter: Never
+`
+
+func (s *simulation) addPool(group, capacityType string, weight, limit int) {
+	p := &pool{name: group + "-" + capacityType, group: group, capacityType: capacityType, weight: weight, limit: limit}
+	s.pools = append(s.pools, p)
+	s.createPool(p)
+}
+
+// createPool creates a NodePool from its manifest.
+func (s *simulation) createPool(p *pool) {
+	u := &unstructured.Unstructured{}
+	manifest := fmt.Sprintf(poolManifest, p.name, p.weight, p.limit, poolLabel, p.group, p.capacityType)
+	if err := yaml.Unmarshal([]byte(manifest), &u.Object); err != nil {
+		panic(err)
+	}
+	whole(u.Object)
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(u.GroupVersionKind())
+	s.api.put(kindNodePool, s.api.managed.update(empty, u, "kubectl-client-side-apply"))
+	p.owner, p.edited, p.consented = ownedFields(s.nodePool(p)), map[string]time.Time{}, s.now
+}
+
+// allFields is the consent to override every field.
+const allFields = "limits,weight,disruption"
+
+// ownerActs is an action of the owner of a NodePool.
+func (s *simulation) ownerActs(p *pool, e event) {
+	if s.nodePool(p) == nil {
+		return
+	}
+	switch e.kind {
+	case limitEdited:
+		if e.value%7 == 0 {
+			s.ownerSets(p, nil, "spec", "limits", gpuResource)
+			return
+		}
+		s.ownerSets(p, fmt.Sprint(2+e.value%10), "spec", "limits", gpuResource)
+	case weightEdited:
+		s.ownerSets(p, int64(1+e.value%50), "spec", "weight")
+	case disruptionEdited:
+		s.ownerSets(p, []string{"30s", "1m", "2m"}[e.value%3], "spec", "disruption", "consolidateAfter")
+	case budgetsEdited:
+		list := [][]any{{"100%"}, {"20%"}, {"1", "50%"}}[e.value%3]
+		for i, nodes := range list {
+			list[i] = map[string]any{"nodes": nodes}
+		}
+		s.ownerSets(p, list, "spec", "disruption", "budgets")
+	case consentEdited:
+		s.ownerConsents(p, []string{"", "limits", "weight,disruption", allFields, allFields + ",restore", allFields}[e.value%6])
+	case limitApplied:
+		s.ownerApplies(p, e.value)
+	case poolReplaced:
+		s.replacePool(p)
+	case poolAnnotated:
+		s.api.update(kindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
+			setAnnotation(u, "team", fmt.Sprint(e.value))
+		})
+	}
+}
+
+func setAnnotation(u *unstructured.Unstructured, key, value string) {
+	values := u.GetAnnotations()
+	values[key] = value
+	u.SetAnnotations(values)
+}
+
+// ownerSets edits a field of a NodePool as its owner. A nil value removes the field.
+func (s *simulation) ownerSets(p *pool, value any, path ...string) {
+	text := jsonOf(value)
+	if fieldText(s.nodePool(p), path...) == text {
+		return // kubectl edit sends no request
+	}
+	s.trace("the owner of NodePool %s sets %s to %s", p.name, joined(path), text)
+	before := fieldText(s.nodePool(p), path...)
+	s.api.update(kindNodePool, p.name, "kubectl-edit", func(u *unstructured.Unstructured) { setField(u, value, path...) })
+	s.ownerChanged(p, joined(path), before, text)
+}
+
+// ownerChanged records the owner's new value of a field.
+func (s *simulation) ownerChanged(p *pool, field, before, value string) {
+	if before != p.owner[field] && len(s.faults.races) == 0 && s.check.canWrite() { // an override was in force, and is not being restored
+		p.edited[field] = s.now
+	}
+	p.owner[field] = value
+}
+
+// jsonOf returns the text of a field with a value, empty for nil.
+func jsonOf(value any) string {
+	if value == nil {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func setField(u *unstructured.Unstructured, value any, path ...string) {
+	if value == nil {
+		unstructured.RemoveNestedField(u.Object, path...)
+		return
+	}
+	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
+		panic(err)
+	}
+}
+
+// ownerApplies sets the limit by server-side apply, as a GitOps controller does. Every third time it applies the value in force, which may
+// be an override. The applied value is the owner's value from then on.
+func (s *simulation) ownerApplies(p *pool, value int) {
+	live := s.nodePool(p)
+	path := []string{"spec", "limits", gpuResource}
+	var limit any = fmt.Sprint(2 + value%10)
+	if current, found, _ := unstructured.NestedFieldCopy(live.Object, path...); found && value%3 != 0 {
+		limit = current
+	}
+	desired := &unstructured.Unstructured{Object: map[string]any{}}
+	desired.SetGroupVersionKind(live.GroupVersionKind())
+	desired.SetName(p.name)
+	setField(desired, limit, path...)
+	next, err := s.api.managed.apply(live, desired, "gitops", true)
+	if err != nil {
+		panic(err)
+	}
+	s.trace("the owner of NodePool %s applies %s = %s", p.name, joined(path), jsonOf(limit))
+	before := fieldText(live, path...)
+	s.api.store(kindNodePool, live, next)
+	s.ownerChanged(p, joined(path), before, jsonOf(limit))
+}
+
+// ownerConsents sets the annotation that lists the fields which gpuscaler may override.
+func (s *simulation) ownerConsents(p *pool, fields string) {
+	if u := s.nodePool(p); u == nil || u.GetAnnotations()[karpenter.ConsentAnnotation] == fields {
+		return
+	}
+	s.trace("the owner of NodePool %s lets gpuscaler override %q", p.name, fields)
+	s.api.update(kindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
+		setAnnotation(u, karpenter.ConsentAnnotation, fields)
+	})
+	p.consented = s.now
+}
+
+// replacePool deletes a NodePool with its nodes and creates it again from its manifest.
+func (s *simulation) replacePool(p *pool) {
+	s.trace("the owner replaces NodePool %s", p.name)
+	for _, m := range s.machines {
+		if m.pool == p && m.deleted.IsZero() {
+			m.deleted = s.now
+		}
+	}
+	for _, name := range sortedMachines(s.machines) {
+		if m := s.machines[name]; m.pool == p && m.deleted.Equal(s.now) {
+			s.putClaim(m)
+		}
+	}
+	s.api.remove(kindNodePool, p.name)
+	s.createPool(p)
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+const (
+	// maxSampleAge is the default maxAge of a signal. A sample that is up to four times as old can raise a target.
+	maxSampleAge = 2 * time.Minute
+	raisingAge   = 4*maxSampleAge + pollInterval
+)
+
+// previousTarget is the decision of the tick before.
+type previousTarget struct {
+	engine  *engine.Engine
+	uid     string
+	base    int32 // without the cap and the additions of the capacity group
+	at      time.Time
+	paused  bool
+	mode    scaling.Mode
+	managed string
+}
+
+// ticked checks the decisions of a tick.
+func (c *checker) ticked(r *replica) {
+	loaded := &c.sim.people.editions[r.decided].settings
+	for i, w := range c.sim.workloads {
+		rec, ok := r.engine.Decisions().Record(scaling.Key{Namespace: namespace, Name: w.name})
+		key := r.name + " " + w.name
+		if !ok || !rec.At.Equal(c.sim.now) {
+			delete(c.previous, key)
+			continue
+		}
+		d := &rec.Decision
+		now := previousTarget{engine: r.engine, uid: rec.View.UID, base: d.Uncapped - d.Extra, at: c.sim.now,
+			paused: rec.View.Operator.Paused, mode: rec.Workload.Mode, managed: rec.View.ManagedHPA.Kind}
+		before, known := c.previous[key]
+		known = known && before.engine == r.engine && before.uid == now.uid && now.at.Sub(before.at) <= 10*time.Second
+		c.previous[key] = now
+		if loaded.broken || now.paused || known && (before.paused || before.mode != now.mode || before.managed != now.managed) {
+			continue
+		}
+		if !known { // a new leader, or a new object
+			before = previousTarget{base: rec.View.Replicas}
+		}
+		c.changed(r, w, &loaded.workloads[i], &rec, before)
+	}
+}
+
+// changed checks a target that follows the one before.
+func (c *checker) changed(r *replica, w *workload, o *workloadSettings, rec *engine.Record, before previousTarget) {
+	from, to := before.base, rec.Decision.Uncapped-rec.Decision.Extra
+	needed, fresh := c.needed(r, w, o, rec)
+	switch {
+	case to < min(from, o.max) && !fresh && before.engine != nil:
+		c.fail(evidenceForDecrease, "%s: %s from %d to %d; samples %v", r.name, w.name, from, to, c.samples[r])
+	case to < min(from, o.max) && !fresh:
+		c.fail(firstKeepsReplicas, "%s: %s has %d replicas and the first target is %d", r.name, w.name, from, to)
+	case to < min(from, o.max) && to < min(needed.least, o.max):
+		c.fail(loadIsServed, "%s: %s from %d to %d; samples %v", r.name, w.name, from, to, c.samples[r])
+	case to > max(from, needed.most, o.min, o.floor, rec.View.Replicas):
+		c.fail(evidenceForIncrease, "%s: %s from %d to %d; samples %v; minimum %d, schedule %d, replicas %d", r.name, w.name, from, to,
+			c.samples[r], o.min, o.floor, rec.View.Replicas)
+	}
+}
+
+// need is what the samples of a workload need.
+type need struct {
+	least, most int32 // by fresh samples, and by all samples that can raise the target
+}
+
+// needed returns what the samples that a replica received need, and whether each signal of the policy has a fresh sample.
+func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engine.Record) (n need, fresh bool) {
+	fresh = true
+	ask := func(signal string, replicas func(value float64) float64) {
+		s, known := c.samples[r][w.name+" "+signal]
+		age := c.sim.now.Sub(s.at)
+		wants := int32(math.Ceil(replicas(s.value) - 1e-6))
+		if known && age < raisingAge {
+			n.most = max(n.most, wants)
+		}
+		if known && age < maxSampleAge {
+			n.least = max(n.least, wants)
+		}
+		fresh = fresh && known && age <= maxSampleAge+pollInterval
+	}
+	ask(queueSignal, func(v float64) float64 { return v / float64(o.queueTarget) })
+	if o.utilization {
+		ready := float64(rec.View.Ready)
+		ask(utilizationSignal, func(v float64) float64 { return v / utilizationTarget * ready })
+	}
+	return n, fresh
+}
+
+// transition checks the explanation of a change.
+func (c *checker) transition(r *replica, t *engine.Record) {
+	c.transitions++
+	d := &t.Decision
+	c.sim.trace("%s: target of %s from %d to %d by rule %s", r.name, t.Workload.Key.Name, t.Before, d.Replicas, d.Binding)
+	if d.Replicas == t.Before {
+		return
+	}
+	if !slices.ContainsFunc(d.Reasons.All(), func(reason scaling.Reason) bool { return reason.Rule == d.Binding }) {
+		c.fail(explained, "%s: target of %s from %d to %d by rule %s without a reason", r.name, t.Workload.Key.Name, t.Before, d.Replicas,
+			d.Binding)
+	}
+}
+
+// read lets every autoscaler read from a replica, without an effect on the autoscaler.
+func (c *checker) read(r *replica) {
+	for _, w := range c.sim.workloads {
+		if n, err := r.served(w); err == nil && r != c.sim.fresh {
+			c.served(r, w, n)
+		}
+	}
+}
+
+// served checks a target that an autoscaler reads.
+func (c *checker) served(r *replica, w *workload, n int32) {
+	rec, _ := r.engine.Decisions().Record(scaling.Key{Namespace: namespace, Name: w.name})
+	s := c.sim
+	if uid := r.seen[kindDeployment+" "+namespace+"/"+w.name]; rec.View.UID != uid {
+		c.fail(servedIdentity, "%s serves %d for %s with UID %s; the watch shows %q", r.name, n, w.name, rec.View.UID, uid)
+	}
+	loaded := &s.people.editions[r.decided].settings
+	if age := s.now.Sub(rec.At); age > time.Minute || age < 0 || loaded.hold {
+		c.fail(servedFresh, "%s serves %d for %s, decided %s ago, hold %t", r.name, n, w.name, age, loaded.hold)
+	}
+	o := &loaded.workloads[slices.Index(s.workloads, w)]
+	low, high := o.min, o.max
+	if !rec.Superseded { // until the next decision, only the bounds of new files apply
+		low = min(max(low, w.floorAt(o, rec.At)), high)
+	}
+	if d := rec.Decision; rec.View.Operator.Paused || d.Replicas < d.Uncapped { // capped: no node can be launched
+		low = 0
+	}
+	if !loaded.broken && (n < low || n > high) {
+		c.fail(servedInBounds, "%s serves %d for %s; its bounds are %d to %d", r.name, n, w.name, low, high)
+	}
+	for _, other := range s.replicas {
+		if _, err := other.served(w); other != r && err == nil {
+			c.fail(oneServer, "%s and %s serve %s", r.name, other.name, w.name)
+		}
+	}
+}
