@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -56,20 +59,39 @@ func (p podTemplates) claims(w *scaling.Workload) bool {
 	return t.claims
 }
 
+// partitions returns the partitions and shares of GPUs that the pods of a workload request, and the one that its capacity group counts.
+func (p podTemplates) partitions(w *scaling.Workload, platform *policy.Platform) (out []string) {
+	t, _ := p.of(w)
+	names := make([]string, 0, len(t.extended)+1)
+	for _, a := range t.extended {
+		names = append(names, a.Resource)
+	}
+	if g := platform.Group(w.Group); g != nil {
+		names = append(names, g.Resource)
+	}
+	for _, name := range names {
+		if gpupods.IsPartition(corev1.ResourceName(name)) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // scaledResources are the kinds of workloads whose pod templates lint can read from a cluster.
 var scaledResources = map[string]schema.GroupVersionResource{
 	"Deployment":  {Group: "apps", Version: "v1", Resource: "deployments"},
 	"StatefulSet": {Group: "apps", Version: "v1", Resource: "statefulsets"},
 }
 
-// readTemplates reads the pod templates of the workloads that belong to a team and have minReplicas above 0. It skips those that cannot be
-// read.
+// readTemplates reads the pod templates of the workloads that have a capacity group, or that belong to a team and have minReplicas above 0.
+// It skips those that cannot be read.
 func readTemplates(ctx context.Context, objects dynamic.Interface, policies *store.Store) podTemplates {
 	templates := podTemplates{}
 	for _, c := range policies.Compiled() {
 		w := &c.Workload
 		resource, readable := scaledResources[w.Target.Kind]
-		if !readable || w.Policy.Team == nil || w.Policy.MinReplicas == 0 {
+		inTeam := w.Policy.Team != nil && w.Policy.MinReplicas > 0
+		if !readable || !inTeam && w.Group == "" {
 			continue
 		}
 		if u, err := objects.Resource(resource).Namespace(w.Key.Namespace).Get(ctx, w.Target.Name, metav1.GetOptions{}); err == nil {
@@ -83,4 +105,10 @@ func readTemplates(ctx context.Context, objects dynamic.Interface, policies *sto
 func (l *linted) teams(policies *store.Store, templates podTemplates) {
 	l.Findings = append(l.Findings, lint.TeamLimits(policies.Compiled(), policies.Platform(), templates.request)...)
 	l.Findings = append(l.Findings, lint.IgnoredClaims(policies.Compiled(), templates.claims)...)
+}
+
+// partitions adds the findings about partitions of GPUs that Karpenter does not offer.
+func (l *linted) partitions(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) {
+	of := func(w *scaling.Workload) []string { return templates.partitions(w, policies.Platform()) }
+	l.Findings = append(l.Findings, lint.UnofferedResources(policies.Compiled(), of, s.Offers)...)
 }

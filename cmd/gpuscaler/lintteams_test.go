@@ -78,3 +78,61 @@ spec: {template: {spec: {containers: [{name: server}]`+more+`}}}
 		}
 	}
 }
+
+// A policy whose pods request a MIG partition is reported unless a node of a NodePool has it or a NodeOverlay adds it.
+func TestLintReportsPartitionsThatKarpenterDoesNotOffer(t *testing.T) {
+	platform := func(resource string) string {
+		return written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: prod}
+spec:
+  capacityGroups: [{name: chat, resource: `+resource+`, nodePools: {on-demand: a100}}]
+`)
+	}
+	policies := written(t, "policies.yaml", `apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: llama, namespace: team-chat}
+spec:
+  scaleTargetRef: {name: llama}
+  capacityGroup: chat
+  maxReplicas: 9
+  signals: [{name: queue, type: vllm, target: 10}]
+`)
+	const mig = "nvidia.com/mig-1g.10gb"
+	overlay := `---
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: mig}
+spec: {requirements: [], capacity: {` + mig + `: "7"}}
+`
+	for _, c := range []struct {
+		name, counted, requested, status, more string
+		reported                               bool
+	}{
+		{"a whole GPU", "nvidia.com/gpu", "nvidia.com/gpu", "", "", false},
+		{"a partition that no node has", mig, mig, "", "", true},
+		{"the group counts whole GPUs", "nvidia.com/gpu", mig, "", "", true},
+		{"the pod template is not known", mig, "", "", "", true},
+		{"a node has it", mig, mig, "status: {resources: {" + mig + `: "7"}}`, "", false},
+		{"a NodeOverlay adds it", mig, mig, "", overlay, false},
+		{"a share of a GPU", "nvidia.com/gpu.shared", "nvidia.com/gpu.shared", "", overlay, true},
+	} {
+		objects := `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a100}
+spec: {template: {spec: {requirements: [], nodeClassRef: {group: karpenter.example, kind: NodeClass, name: default}}}}
+` + c.status + "\n" + c.more
+		if c.requested != "" {
+			objects += `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llama, namespace: team-chat}
+spec: {template: {spec: {containers: [{name: server, resources: {limits: {` + c.requested + `: "1"}}}]}}}
+`
+		}
+		text, _ := runLint(t, "--offline", "--objects", written(t, "objects.yaml", objects), platform(c.counted), policies)
+		if strings.Contains(text, "ResourceNotOffered") != c.reported {
+			t.Errorf("%s: want the finding: %t\n%s", c.name, c.reported, text)
+		}
+	}
+}

@@ -38,6 +38,12 @@ func IsGPU(name corev1.ResourceName) bool {
 	return n == "nvidia.com/gpu" || n == "nvidia.com/gpu.shared" || strings.HasPrefix(n, "nvidia.com/mig-")
 }
 
+// IsPartition reports whether an extended resource is a partition or a share of a GPU. A device plugin offers it if it is configured to do
+// so. The instance types of a cloud have whole GPUs.
+func IsPartition(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), "nvidia.com/mig-") || IsSharedGPU(name)
+}
+
 // IsSharedGPU reports whether an extended resource is a share of a GPU. NVIDIA's device plugin adds the suffix ".shared" to the names of
 // resources that several pods share.
 func IsSharedGPU(name corev1.ResourceName) bool {

@@ -34,6 +34,8 @@ func TestGPUsAreWhatTheSchedulerReserves(t *testing.T) {
 		"MIG partitions":                    {nil, list{container("nvidia.com/mig-1g.10gb", "2")}, 2},
 		"time slices":                       {nil, list{container("nvidia.com/gpu.shared", "1")}, 1},
 		"a request without a limit":         {nil, list{requestOnly}, 8},
+		"Gaudi accelerators":                {nil, list{container("habana.ai/gaudi", "8")}, 8},
+		"Intel GPUs with the xe driver":     {nil, list{container("gpu.intel.com/xe", "2")}, 2},
 		"memory of a GPU is not a GPU":      {nil, list{container("gpu.intel.com/i915", "1", "gpu.intel.com/memory.max", "16000")}, 1},
 		"a larger init container":           {list{four}, list{one}, 4},
 		"a smaller init container":          {list{one}, list{four}, 4},

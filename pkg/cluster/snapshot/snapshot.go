@@ -42,7 +42,7 @@ type Snapshot struct {
 	hpas            []*autoscalingv2.HorizontalPodAutoscaler
 	fallbacks       objects.Fallbacks
 	scaledObjects   []*unstructured.Unstructured
-	pools           []*unstructured.Unstructured
+	pools, overlays []*unstructured.Unstructured
 	nodePoolsServed bool // the API server serves NodePools as karpenter.sh/v1
 }
 
@@ -98,7 +98,7 @@ func (s *Snapshot) list(ctx context.Context, client dynamic.Interface, r schema.
 	return all.Items, true
 }
 
-// Add adds an HPA, a ScaledObject or a NodePool of the API server or of a file. It ignores other kinds.
+// Add adds an HPA, a ScaledObject, a NodePool or a NodeOverlay of the API server or of a file. It ignores other kinds.
 func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 	switch u.GetKind() {
 	case cache.HPAKind:
@@ -115,6 +115,8 @@ func (s *Snapshot) Add(u *unstructured.Unstructured) error {
 		s.scaledObjects = append(s.scaledObjects, u)
 	case karpenter.NodePoolKind.Kind:
 		s.pools = append(s.pools, u)
+	case overlayKind:
+		s.overlays = append(s.overlays, u)
 	}
 	return nil
 }

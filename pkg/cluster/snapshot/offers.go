@@ -1,0 +1,41 @@
+package snapshot
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/karpenter/pkg/apis"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+)
+
+const overlayKind = "NodeOverlay"
+
+var nodeOverlays = schema.GroupVersionResource{Group: apis.Group, Version: "v1alpha1", Resource: "nodeoverlays"}
+
+// ReadOverlays adds the NodeOverlays of a cluster. If the API server does not serve them or does not permit the list, it adds none: without
+// a NodeOverlay, instance types have no additional resources.
+func (s *Snapshot) ReadOverlays(ctx context.Context, client dynamic.Interface) {
+	all, err := client.Resource(nodeOverlays).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range all.Items {
+		s.overlays = append(s.overlays, &all.Items[i])
+	}
+}
+
+// Offers reports whether Karpenter knows a node or an instance type with an extended resource: a NodePool has a node with it, or a
+// NodeOverlay adds it to instance types.
+func (s *Snapshot) Offers(resource string) bool {
+	return slices.ContainsFunc(s.pools, func(u *unstructured.Unstructured) bool {
+		return slices.Contains(karpenter.DecodeNodePool(u).UsedResources(), resource)
+	}) || slices.ContainsFunc(s.overlays, func(u *unstructured.Unstructured) bool {
+		_, found, err := unstructured.NestedFieldNoCopy(u.Object, "spec", "capacity", resource)
+		return found && err == nil
+	})
+}

@@ -1,0 +1,37 @@
+package lint
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// ResourceNotOffered is the check that UnofferedResources reports.
+const ResourceNotOffered = "ResourceNotOffered"
+
+// UnofferedResources reports each workload of a capacity group that needs a resource which Karpenter does not know of any node. partitions
+// returns the partitions and shares of GPUs that the pods of a workload or its capacity group count, such as nvidia.com/mig-1g.10gb and
+// nvidia.com/gpu.shared. offers reports whether Karpenter knows a node or an instance type with a resource.
+func UnofferedResources(policies []*policy.Compiled, partitions func(*scaling.Workload) []string, offers func(string) bool,
+) (all []Finding) {
+	for _, c := range policies {
+		w := &c.Workload
+		if w.Group == "" {
+			continue
+		}
+		for _, resource := range partitions(w) {
+			if offers(resource) {
+				continue
+			}
+			all = append(all, Finding{Severity: Warning, Check: ResourceNotOffered, About: "ScalingPolicy " + w.Key.String(),
+				What: fmt.Sprintf("%s %s needs %s, and no node of a NodePool and no NodeOverlay has it: the instance types of Karpenter have "+
+					"whole GPUs", w.Target.Kind, w.Target.Name, resource),
+				Why: "Karpenter launches no node for a pod that requests the resource, so the replicas of capacity group " + w.Group +
+					" wait although the target is raised",
+				Fix: "add the resource to the instance types with a NodeOverlay (spec.capacity), and configure the device plugin of the same " +
+					"NodePool to offer it; or request nvidia.com/gpu"})
+		}
+	}
+	return all
+}
