@@ -1,0 +1,283 @@
+package pkg_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
+)
+
+// state is what the support matrix says about a row.
+type state string
+
+const (
+	works    state = "works"
+	refused  state = "refused"
+	untested state = "untested"
+)
+
+// support is a row of the support matrix. A row that works or is refused names the test function that shows it, as DIRECTORY NAME.
+type support struct {
+	what  string
+	state state
+	test  string
+	note  string // how to use it, or what is missing
+}
+
+// supportTables are the tables of config/guides/support.md, except for the versions.
+var supportTables = []struct {
+	title, intro string
+	rows         []support
+}{
+	{"Workloads", "", []support{
+		{"Deployment", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
+		{"StatefulSet", works, "e2e/line TestStatefulSetIsActivatedAndReturnsToZero", ""},
+		{"LeaderWorkerSet", works, "e2e/cluster TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated", "each replica is a group of pods"},
+		{"Argo Rollout and other kinds with a scale subresource and one pod for each replica", works,
+			"e2e/cluster TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater", "list the kind in `scaleKinds` of the chart"},
+		{"other kinds with several pods for each replica: Grove, RayCluster worker groups, AIBrix and Kthena roles", refused,
+			"pkg/cluster/cache TestKindWithSeveralPodsPerReplicaIsRefused", "explain names the pods and the replicas"},
+		{"KServe InferenceService and LLMInferenceService", untested, "", "name the Deployment or the LeaderWorkerSet that KServe creates"},
+		{"Job and CronJob", works, "e2e/karpenter TestPodsOfACronJobAreDemandUntilTheyComplete",
+			"their pods are demand for nodes; gpuscaler does not scale them"},
+	}},
+	{"Autoscalers that apply the target", "", []support{
+		{"HPA", works, "e2e/line TestHPAFollowsARecordedHourOfRequests", "[HPA](hpa.md)"},
+		{"KEDA ScaledObject", works, "e2e/keda TestFromZeroToManyToZero", "[KEDA](keda.md)"},
+		{"a second HPA or ScaledObject on the same workload", refused,
+			"pkg/cluster/cache TestScaledObjectAndHPAOnOneTargetAreTwoOwners", "reported in explain and in Events"},
+	}},
+	{"How a pod gets a GPU", "", []support{
+		{"`nvidia.com/gpu`", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", ""},
+		{"time-slicing and MPS: activity", works,
+			"pkg/telemetry TestActivityOfASharedGPUHoldsAndDoesNotRaise", "it holds the target and does not raise it"},
+		{"time-slicing and MPS: cost", works, "pkg/cost TestPodsOfASharedGPUPayEqually", "the pods of a GPU share its price"},
+		{"MIG (`nvidia.com/mig-1g.10gb`): activity and cost", works, "pkg/cost TestMIGSlicesShareThePrice", ""},
+		{"MIG partitions and shares of GPUs that no instance type of Karpenter has", refused,
+			"cmd/gpuscaler TestLintReportsPartitionsThatKarpenterDoesNotOffer", "`gpuscaler lint` reports the policy"},
+		{"DRA: whole GPUs by DeviceClass", works, "e2e/karpenter TestClaimedGPUsAreDemandAndRemoveTheZeroLimit",
+			"name `deviceclass.resource.kubernetes.io/NAME` as the resource of the group"},
+		{"DRA: a group of a DeviceClass with rules that set a limit", refused, "pkg/capacity TestGroupOfADeviceClassSetsNoLimit",
+			"Karpenter has no limit of a DeviceClass"},
+		{"DRA: partitionable devices", untested, "", ""},
+		{"`amd.com/gpu`, `gpu.intel.com/i915`, `gpu.intel.com/xe`, `habana.ai/gaudi`: demand, quotas, teams", works,
+			"pkg/cluster/gpupods TestGPUsAreWhatTheSchedulerReserves", ""},
+		{"AMD Device Metrics Exporter, Intel Gaudi metric exporter", untested, "",
+			"signals of type dcgm read NVIDIA's exporter only; read others with a query of the PlatformConfig"},
+	}},
+	{"Model servers and routers", "The tests run no model server. They read " +
+		"[samples](../../pkg/telemetry/exposition/testdata/servers/README.md)" +
+		" of metrics pages, each\nof which names the source of the project with the commit at which its metrics were read.", []support{
+		{"vLLM", works, serverTest, "`type: vllm`"},
+		{"SGLang", works, serverTest, "`type: sglang`; prefill and decode servers report their additional queues"},
+		{"NVIDIA NIM", works, serverTest, "`type: nim`; newer images: `path: /metrics`"},
+		{"Triton, also with the TensorRT-LLM backend", works, serverTest, "`type: triton`"},
+		{"trtllm-serve", works, serverTest, "`type: trtllm`; the path is `/prometheus/metrics`"},
+		{"NVIDIA Dynamo: workers", works, serverTest, "`type: dynamo`, or the type of the engine with `port: 9090`"},
+		{"NVIDIA Dynamo: frontend", works, routerTest, "`sum by (namespace, model) (dynamo_frontend_queued_requests)`"},
+		{"llm-d: endpoint picker", works, routerTest, "`sum by (namespace, inference_pool) (llm_d_epp_flow_control_queue_size)`"},
+		{"Ray Serve", works, serverTest, "`type: ray`"},
+		{"KServe, with vLLM", works, serverTest, "the type of its engine, such as `type: vllm` with `port: 8080`"},
+		{"Text Generation Inference", works, serverTest, "`type: tgi`"},
+		{"Gateway API Inference Extension", works, "e2e/guides TestCommandsOfReadmeAndGuidesRun",
+			"`sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size)`"},
+	}},
+	{"Node provisioners", "gpuscaler scales replicas without a capacity group, so that any provisioner can add nodes. Capacity groups need\n" +
+		"Karpenter.", []support{
+		{"Karpenter, with its KWOK provider", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", "[Karpenter](karpenter.md)"},
+		{"Karpenter, with the providers for AWS, Azure and GCP", untested, "", "NodePools and NodeClaims are the same for each provider"},
+		{"NodePools of `karpenter.sh/v1beta1`", refused, "pkg/cluster/snapshot TestNodePoolOfAnUnsupportedVersionIsReported",
+			"upgrade Karpenter to 1.0 or later"},
+		{"a fixed number of nodes, without capacity groups", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
+		{"Cluster Autoscaler, GKE node auto-provisioning, AKS", untested, "", "without capacity groups"},
+	}},
+}
+
+const (
+	serverTest = "pkg/telemetry/exposition TestProfilesReadTheSamples"
+	routerTest = "pkg/telemetry TestQueriesReadRoutersInFrontOfModelServers"
+)
+
+// testedVersions are the components that the end-to-end tests run, with the module whose version they have.
+var testedVersions = []struct{ what, component, module, test string }{
+	{"Kubernetes", "kubernetes", "k8s.io/kubernetes", "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo"},
+	{"Karpenter", "karpenter", "sigs.k8s.io/karpenter", "e2e/karpenter TestDayOfOneGroupFromZeroToZero"},
+	{"KEDA", "keda", "github.com/kedacore/keda/v2", "e2e/keda TestFromZeroToManyToZero"},
+	{"Prometheus", "prometheus", "github.com/prometheus/prometheus", "e2e/outage TestPrometheusStopsAndStarts"},
+	{"cert-manager", "cert-manager", "github.com/cert-manager/cert-manager",
+		"e2e/install TestCertManagerIssuesCertificatesThatTheAPIServerTrusts"},
+}
+
+// config/guides/support.md is generated from supportTables: it lists only what a test shows.
+func TestSupportMatrix(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Support\n\nThis page is generated from the tests: `works` and `refused` name the test that shows it, `untested` has " +
+		"none. Tests in `e2e`\nrun the real components as local processes.\n")
+	tests := testsByDirectory{}
+	for _, table := range supportTables {
+		writeSupport(t, &b, table.title, table.intro, table.rows, tests)
+	}
+	var versions []support
+	for _, v := range testedVersions {
+		versions = append(versions, support{v.what + " " + versionIn(t, v.component, v.module), works, v.test, ""})
+	}
+	versions = append(versions, support{"other versions", untested, "", "Kubernetes before 1.35 has no `tolerance` of an HPA"})
+	writeSupport(t, &b, "Versions", "", versions, tests)
+	golden.Compare(t, "../config/guides/support.md", b.String())
+}
+
+func writeSupport(t *testing.T, b *strings.Builder, title, intro string, rows []support, tests testsByDirectory) {
+	t.Helper()
+	fmt.Fprintf(b, "\n## %s\n\n", title)
+	if intro != "" {
+		b.WriteString(intro + "\n\n")
+	}
+	b.WriteString("| what | state | test | notes |\n|---|---|---|---|\n")
+	for _, r := range rows {
+		if (r.test == "") != (r.state == untested) {
+			t.Errorf("%s: %s with the test %q", r.what, r.state, r.test)
+		}
+		shown := ""
+		if r.test != "" {
+			directory, name, _ := strings.Cut(r.test, " ")
+			if problem := tests.problem(t, directory, name); problem != "" {
+				t.Errorf("%s: %s", r.what, problem)
+			}
+			shown = "`" + directory + "` " + name
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", r.what, r.state, shown, r.note)
+	}
+}
+
+// versionIn returns the version of a module in the go.mod of a component of the end-to-end tests.
+func versionIn(t *testing.T, component, module string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "e2e", "components", component, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^(?:\t|require )` + regexp.QuoteMeta(module) + ` v(\S+)`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("the component %s does not require %s", component, module)
+	}
+	version := string(m[1])
+	if module != "github.com/prometheus/prometheus" {
+		return version
+	}
+	// The module v0.309.1 is Prometheus 3.9.1.
+	parts := strings.Split(version, ".")
+	if len(parts) != 3 || len(parts[1]) != 3 {
+		t.Fatalf("the version %s of Prometheus is not v0.MNN.P", version)
+	}
+	return parts[1][:1] + "." + strings.TrimLeft(parts[1][1:], "0") + "." + parts[2]
+}
+
+// testsByDirectory has the functions of the tests of a directory by name: whether each skips, and which others it calls.
+type testsByDirectory map[string]functions
+
+type functions = map[string]function
+
+type function struct {
+	skips bool
+	calls []string
+}
+
+// problem returns why a test does not show what a row says: it does not exist, or it is a unit test that can be skipped.
+func (all testsByDirectory) problem(t *testing.T, directory, name string) string {
+	t.Helper()
+	if all[directory] == nil {
+		all[directory] = readFunctions(t, filepath.Join("..", directory))
+	}
+	if _, exists := all[directory][name]; !exists {
+		return "the test " + name + " does not exist in " + directory
+	}
+	if !strings.HasPrefix(directory, "e2e/") && canSkip(all[directory], name, map[string]bool{}) {
+		return "the test " + name + " can be skipped"
+	}
+	return ""
+}
+
+func readFunctions(t *testing.T, directory string) functions {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(directory, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests in %s: %v", directory, err)
+	}
+	out := functions{}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+				out[f.Name.Name] = functionOf(f.Body)
+			}
+		}
+	}
+	return out
+}
+
+func functionOf(body *ast.BlockStmt) (out function) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch f := call.Fun.(type) {
+		case *ast.Ident:
+			out.calls = append(out.calls, f.Name)
+		case *ast.SelectorExpr:
+			out.skips = out.skips || slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, f.Sel.Name)
+		}
+		return true
+	})
+	return out
+}
+
+func canSkip(all functions, name string, seen map[string]bool) bool {
+	if seen[name] {
+		return false
+	}
+	seen[name] = true
+	f := all[name]
+	return f.skips || slices.ContainsFunc(f.calls, func(called string) bool { return canSkip(all, called, seen) })
+}
+
+func TestSupportMatrixFindsTestsThatDoNotCount(t *testing.T) {
+	tests := testsByDirectory{"pkg/x": functions{
+		"TestRuns": {calls: []string{"helper"}}, "helper": {}, "TestSkips": {skips: true}, "TestCallsSkip": {calls: []string{"skipper"}},
+		"skipper": {skips: true, calls: []string{"skipper"}},
+	}, "e2e/x": functions{"TestSkips": {skips: true}}}
+	for _, c := range []struct {
+		directory, name string
+		problem         bool
+	}{
+		{"pkg/x", "TestRuns", false}, {"pkg/x", "TestMissing", true}, {"pkg/x", "TestSkips", true}, {"pkg/x", "TestCallsSkip", true},
+		{"e2e/x", "TestSkips", false}, {"e2e/x", "TestMissing", true},
+	} {
+		if got := tests.problem(t, c.directory, c.name); (got != "") != c.problem {
+			t.Errorf("%s %s: problem %q, want one: %t", c.directory, c.name, got, c.problem)
+		}
+	}
+	if !functionOf(bodyOf(t, `if x { t.Skipf("no data") }`)).skips || functionOf(bodyOf(t, `t.Log("skip")`)).skips {
+		t.Error("a call of Skipf is not recognized")
+	}
+}
+
+func bodyOf(t *testing.T, text string) *ast.BlockStmt {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "", "package x\nfunc f() { "+text+" }", parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Decls[0].(*ast.FuncDecl).Body
+}
