@@ -21,10 +21,10 @@ const hoursPerMonth = 730.0
 type Options struct {
 	SLO       evaluate.SLO
 	Replay    time.Duration // length of the replayed time at the end of the period; 0: the whole period, negative: no replay
-	ColdStart time.Duration // of gpuscaler's replicas in the replay; 0: the assumptions of the simulator
-	// Budget limits the time of all replays. Workloads that are left are listed in Report.Missing. 0: no limit.
+	ColdStart time.Duration // cold start of gpuscaler's replicas in the replay; 0: the assumptions of the simulator
+	// Budget limits the time of all replays. Workloads that are not replayed in this time are listed in Report.Missing. 0: no limit.
 	Budget   time.Duration
-	Progress func(what string, done float64) // may be nil
+	Progress func(what string, done float64) // called with the progress of the replays; may be nil
 }
 
 // Report is the result of an audit. Costs are $ per month of 730 hours, computed from the measured time; shares are 0..1. A value that is
@@ -41,13 +41,13 @@ type Report struct {
 	Workloads []Line     `json:"workloads"` // the most expensive first
 	Pools     []PoolLine `json:"pools,omitempty"`
 	Waste     []Waste    `json:"waste"`   // the most expensive first
-	Missing   []Gap      `json:"missing"` // what cannot be judged, and why
+	Missing   []Gap      `json:"missing"` // what cannot be evaluated, and why
 	Notes     []string   `json:"notes,omitempty"`
 
 	snapshot *Snapshot
 }
 
-// SLO is the objective: a share of the requests waits at most WaitSeconds.
+// SLO is the required service level: a share of the requests waits at most WaitSeconds.
 type SLO struct {
 	Share float64 `json:"share"`
 	Wait  float64 `json:"waitSeconds"`
@@ -55,28 +55,28 @@ type SLO struct {
 
 // Figures are the results of a workload, or of all together.
 type Figures struct {
-	GPUHours float64  `json:"gpuHours"`     // measured
-	Cost     *float64 `json:"costPerMonth"` // $
+	GPUHours float64  `json:"gpuHours"`     // measured GPU hours
+	Cost     *float64 `json:"costPerMonth"` // cost in $
 	Served   *float64 `json:"servedShare"`  // share of the measured GPU time that served requests
 	OnTime   *float64 `json:"onTime"`       // share of the requests that waited at most SLO.WaitSeconds
 	MeetsSLO *bool    `json:"meetsSLO"`
 	Ledger   Ledger   `json:"gpuHoursByCause"`
 }
 
-// Total has the sums. The replay has its own sum of measured costs, because some workloads cannot be replayed.
+// Total contains the sums over all workloads. The replay has its own sum of measured costs, because some workloads cannot be replayed.
 type Total struct {
 	Figures
 	Replayed  int      `json:"replayedWorkloads"`
-	Measured  *float64 `json:"replayedMeasuredPerMonth"` // $ of the replayed workloads with their present autoscalers
-	Gpuscaler *float64 `json:"gpuscalerPerMonth"`        // $ of the replayed workloads with gpuscaler
+	Measured  *float64 `json:"replayedMeasuredPerMonth"` // cost in $ of the replayed workloads with their present autoscalers
+	Gpuscaler *float64 `json:"gpuscalerPerMonth"`        // cost in $ of the replayed workloads with gpuscaler
 	Bounded   int      `json:"boundedWorkloads"`
-	Bound     *float64 `json:"leastCostPerMonth"` // $ that the workloads with a bound need at least
+	Bound     *float64 `json:"leastCostPerMonth"` // least possible cost in $ of the workloads that have a bound
 }
 
 // Line is one workload.
 type Line struct {
 	Workload   string  `json:"workload"`   // namespace/name
-	Autoscaler string  `json:"autoscaler"` // kind and name
+	Autoscaler string  `json:"autoscaler"` // kind and name of the autoscaler
 	Measured   float64 `json:"measuredShare"`
 	Figures
 	Forecast *Forecast `json:"forecast,omitempty"`
@@ -88,9 +88,9 @@ type Line struct {
 type PoolLine struct {
 	Name     string   `json:"name"`
 	GPUHours float64  `json:"gpuHours"`
-	Hourly   *float64 `json:"hourlyPerGPU"` // null: unknown
+	Hourly   *float64 `json:"hourlyPerGPU"` // price of a GPU per hour; null: unknown
 	From     string   `json:"priceFrom,omitempty"`
-	Ledger   Ledger   `json:"gpuHoursByCause"` // GPU time that no pod held
+	Ledger   Ledger   `json:"gpuHoursByCause"` // GPU time in which no pod held the GPU
 }
 
 // Waste is GPU time that did not serve requests, of one workload or pool and of one cause.
@@ -98,12 +98,12 @@ type Waste struct {
 	Of       string   `json:"of"` // namespace/name, or the name of a pool
 	Cause    Cause    `json:"cause"`
 	GPUHours float64  `json:"gpuHoursPerMonth"`
-	Cost     *float64 `json:"costPerMonth"` // $; null if the price is unknown
+	Cost     *float64 `json:"costPerMonth"` // cost in $; null if the price is unknown
 	Text     string   `json:"text"`
-	Next     string   `json:"next"` // what reduces it
+	Next     string   `json:"next"` // what the user can do to reduce it
 }
 
-// Snapshot returns the data of the report.
+// Snapshot returns the snapshot from which the report was computed.
 func (r *Report) Snapshot() *Snapshot { return r.snapshot }
 
 // Run audits a snapshot.
@@ -133,7 +133,7 @@ func Run(ctx context.Context, s *Snapshot, o Options) (*Report, error) {
 	return r, nil
 }
 
-// measure computes everything except the replay.
+// measure computes all parts of the report except the replay.
 func (r *Report) measure(s *Snapshot) {
 	total := sums{}
 	for i := range s.Workloads {
@@ -298,7 +298,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// compare compares two values of which each can be unknown. An unknown value is the smallest.
+// compare compares two values that can be unknown (nil). An unknown value is less than every known value.
 func compare(a, b *float64) int {
 	switch {
 	case a == nil && b == nil:

@@ -8,7 +8,7 @@ import (
 // Cause is the reason for which a GPU is paid for in a step.
 type Cause uint8
 
-// Values of Cause. Package audit describes them.
+// Values of Cause. The documentation of package audit describes them.
 const (
 	Served Cause = iota
 	Start
@@ -26,7 +26,7 @@ const (
 var causeNames = [numCauses]string{"served", "start", "headroom", "floor", "schedule", "cooldown", "wrongMetric", "stuckNode", "nodeChange",
 	"notMeasured"}
 
-// causeWords are the causes in reports for people.
+// causeWords contains the names of the causes in reports for people.
 var causeWords = [numCauses]string{"served", "start", "headroom", "floor", "schedule", "cooldown", "wrong metric", "stuck node",
 	"node change", "not measured"}
 
@@ -74,7 +74,7 @@ func (l Ledger) scaled(by float64) Ledger {
 	return l
 }
 
-// MarshalJSON writes an object with the causes in order.
+// MarshalJSON writes an object whose keys are the names of the causes, in their order.
 func (l Ledger) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for c, v := range l {
@@ -90,7 +90,8 @@ func (l Ledger) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// round returns the value with six significant digits, so that results do not depend on the order in which a machine adds.
+// round returns the value with six significant digits, so that results do not depend on the order in which floating-point numbers are
+// added.
 func round(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	boundSlot      = time.Minute // of the request-level bound
-	boundSolves    = 6           // the bound is valid after any number of programs
-	maxRequests    = 1_000_000   // of one workload in the replay
+	boundSlot      = time.Minute // length of a slot of the request-level bound
+	boundSolves    = 6           // maximum number of programs of the solver; the bound is valid after any number
+	maxRequests    = 1_000_000   // maximum number of requests of one workload in the replay
 	leastColdStart = 2 * time.Minute
-	maxArrivalGaps = 0.1 // share of the steps of the replayed time without a number of requests
+	maxArrivalGaps = 0.1 // maximum share of the replayed steps in which the number of requests is missing
 )
 
-// shares are the tried targets of gpuscaler: requests in flight per replica, as a share of its slots. The first one that meets the SLO is
-// the cheapest.
+// shares contains the targets of gpuscaler that are tried, in this order: requests in flight per replica, as a share of its slots. The
+// first target that meets the SLO is the cheapest.
 var shares = []float64{0.8, 0.6, 0.4}
 
 // Forecast is the replay of the traffic of a workload. Its costs refer to a month.
@@ -38,14 +38,14 @@ type Forecast struct {
 	OnTime   float64  `json:"gpuscalerOnTime"`   // share of requests on time with gpuscaler
 	MeetsSLO bool     `json:"gpuscalerMeetsSLO"` // OnTime is at least the share of the SLO
 	Measured *float64 `json:"measuredPerMonth"`  // $ of the present autoscaler in the same time; null if it is unknown
-	Bound    *float64 `json:"leastCostPerMonth"` // $ that any autoscaler needs at least for the SLO; null if it is unknown
+	Bound    *float64 `json:"leastCostPerMonth"` // least cost in $ that any autoscaler needs to meet the SLO; null if it is unknown
 	Notes    []string `json:"notes,omitempty"`   // assumptions about the traffic
 	Slots    float64  `json:"slots"`             // requests that a replica serves concurrently
 	Service  float64  `json:"serviceSeconds"`    // time that a replica spends on a request
-	Hourly   float64  `json:"hourlyPerReplica"`  // $ of a replica
+	Hourly   float64  `json:"hourlyPerReplica"`  // price of a replica in $
 }
 
-// errNoForecast is wrapped by the reason for which a workload cannot be replayed.
+// errNoForecast is wrapped by errors that say why a workload cannot be replayed.
 var errNoForecast = errors.New("not replayed")
 
 // window returns the first step of the replayed time.
@@ -189,7 +189,7 @@ func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, erro
 	}
 	work, err := lowerbound.Work(requests, setup)
 	if err != nil {
-		return nil, nil // without a bound the report says that there is none
+		return nil, nil // the report says that there is no bound
 	}
 	best := work.LB
 	if p, err := lowerbound.RequestLevel(requests, setup, 0); err == nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// StuckAfter is the time after which a free node counts as stuck. A node that Karpenter may remove is gone before.
+// StuckAfter is the time after which a free node counts as stuck. Karpenter removes a free node earlier, unless something prevents it.
 const StuckAfter = 30 * time.Minute
 
 // poolAccount is the GPU time of a pool that no pod held.
 type poolAccount struct {
 	ledger Ledger
 	costOf Ledger
-	hours  float64 // time whose GPUs are known
+	hours  float64 // time in which the number of GPUs is known
 	paid   float64 // GPU hours of all nodes in this time
 	priced bool
 }
@@ -32,7 +32,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 		}
 		out.hours += step
 		out.paid += p.GPUs.at(i) * step
-		f = max(0, f) // a pod can be counted before its node is
+		f = max(0, f) // can be negative, because a pod may be counted earlier than its node
 		out.ledger[StuckNode] += min(f, stuck[i]) * step
 		out.ledger[NodeChange] += (f - min(f, stuck[i])) * step
 	}
@@ -42,7 +42,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 	return out
 }
 
-// heldIn returns the GPUs that all pods hold in a pool. It is unknown if one of the parts is.
+// heldIn returns the number of GPUs that all pods hold in a pool. It is unknown if the number of a workload is unknown.
 func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	add := func(parts []Held) {
 		for k := range parts {
@@ -52,7 +52,7 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 		}
 	}
 	for k := range s.Workloads {
-		if len(s.Workloads[k].Held) == 0 { // not known: its pods can be in this pool
+		if len(s.Workloads[k].Held) == 0 { // no data about this workload: its pods may be in this pool, so the sum is unknown
 			return math.NaN()
 		}
 		add(s.Workloads[k].Held)

@@ -16,19 +16,19 @@ const SnapshotSchema = "gpuscaler.io/audit-snapshot/v1"
 
 const schemaPrefix = "gpuscaler.io/audit-snapshot/"
 
-// Limits of a snapshot, so that a file of another source cannot exhaust the memory.
+// Limits of a snapshot, so that a file from an unknown source cannot use up the memory.
 const (
 	maxSteps     = 20_000
 	maxWorkloads = 5_000
 	maxPools     = 1_000
 	maxName      = 253 // the longest name of a Kubernetes object
-	maxCount     = 1e9 // a larger value of a series is an error of its exporter and counts as missing
+	maxCount     = 1e9 // a greater value of a series is an error of its exporter and counts as missing
 )
 
 // Snapshot is the history of the GPU workloads of one cluster. It contains names, settings of autoscalers and metrics, and no queries,
 // addresses, credentials, labels or annotations.
 type Snapshot struct {
-	Schema  string    `json:"schema"`            // SnapshotSchema
+	Schema  string    `json:"schema"`            // name of the format: SnapshotSchema
 	Cluster string    `json:"cluster,omitempty"` // name of the cluster
 	From    time.Time `json:"from"`              // start of the period
 	Step    float64   `json:"stepSeconds"`       // length of a step
@@ -39,14 +39,14 @@ type Snapshot struct {
 	Pools     []Pool     `json:"pools,omitempty"`
 	Other     []Held     `json:"other,omitempty"`   // GPUs of pods that no autoscaler scales
 	Missing   []Gap      `json:"missing,omitempty"` // series that the source does not have
-	Notes     []string   `json:"notes,omitempty"`   // remarks of the source, for example warnings of the Prometheus server
+	Notes     []string   `json:"notes,omitempty"`   // notes of the source, for example warnings of the Prometheus server
 }
 
 // Workload is one workload with the autoscaler that scales it.
 type Workload struct {
 	Namespace  string     `json:"namespace"`
-	Name       string     `json:"name"` // of the scale target
-	Kind       string     `json:"kind"` // of the scale target
+	Name       string     `json:"name"` // name of the scale target
+	Kind       string     `json:"kind"` // kind of the scale target
 	Autoscaler Autoscaler `json:"autoscaler"`
 	GPUs       int        `json:"gpusPerReplica"` // GPUs that a replica requests
 	Slots      float64    `json:"slots,omitempty"`
@@ -61,7 +61,7 @@ type Workload struct {
 	Waiting  Values `json:"waiting,omitempty"`       // mean waiting requests, sum over the replicas
 	Activity Values `json:"activeGPUs,omitempty"`    // sum of the GPU activity, 1 for a GPU that is always active
 	Started  Values `json:"started,omitempty"`       // requests whose service began in the step
-	OnTime   Values `json:"onTime,omitempty"`        // of these: requests that waited at most Snapshot.Wait
+	OnTime   Values `json:"onTime,omitempty"`        // of the started requests, those that waited at most Snapshot.Wait
 }
 
 // Key returns NAMESPACE/NAME.
@@ -73,7 +73,7 @@ type Autoscaler struct {
 	Name      string     `json:"name"`
 	Min       int        `json:"minReplicas"`
 	Max       int        `json:"maxReplicas"`
-	Cooldown  float64    `json:"cooldownSeconds"`     // time after which replicas are removed that are not needed
+	Cooldown  float64    `json:"cooldownSeconds"`     // time after which unneeded replicas are removed
 	Schedules []Schedule `json:"schedules,omitempty"` // cron triggers
 	Metrics   []string   `json:"metrics,omitempty"`   // types and names of metrics, without queries
 }
@@ -98,16 +98,16 @@ type Pool struct {
 	InstanceType string  `json:"instanceType,omitempty"`
 	CapacityType string  `json:"capacityType,omitempty"`
 	PerNode      int     `json:"gpusPerNode,omitempty"`
-	Hourly       float64 `json:"hourlyPerGPU,omitempty"` // $ per GPU; only valid if PriceFrom is set
+	Hourly       float64 `json:"hourlyPerGPU,omitempty"` // price of a GPU per hour in $; valid only if PriceFrom is set
 	PriceFrom    string  `json:"priceFrom,omitempty"`    // source of the price; empty: the price is unknown
-	GPUs         Values  `json:"gpus,omitempty"`         // GPUs of all nodes
+	GPUs         Values  `json:"gpus,omitempty"`         // number of GPUs of all nodes
 }
 
-// Gap is something that the audit cannot judge, with the reason.
+// Gap is something that the audit cannot evaluate, with the reason.
 type Gap struct {
-	What string `json:"what"` // what cannot be judged, and for which workloads
+	What string `json:"what"` // what cannot be evaluated, and for which workloads
 	Why  string `json:"why"`  // the missing data
-	Next string `json:"next"` // what to do
+	Next string `json:"next"` // what the user can do
 }
 
 // Duration returns the length of the period.
@@ -240,7 +240,7 @@ func plausible(v float64) float64 {
 	return v
 }
 
-// clip returns a text of the file for an error message: without control characters, and not longer than a name.
+// clip returns a text from the file for an error message. It removes control characters and shortens the text to the length of a name.
 func clip(text string) string {
 	text = printable.Clean(text)
 	if len(text) > maxName {

@@ -11,7 +11,7 @@ type Timeline struct {
 	Ready    []float64 // ready replicas
 	Need     []float64 // replicas that the requests needed, at most maxReplicas
 	Requests []float64 // requests per minute
-	Late     []float64 // of these: requests that waited longer than the SLO allows
+	Late     []float64 // of these requests, those that waited longer than the SLO allows
 	Causes   [numCauses][]float64
 }
 

@@ -30,7 +30,7 @@ func (r *Report) wasted(w *Workload, a *account) {
 	}
 }
 
-// explain returns the cause of waste in words, and what reduces it.
+// explain returns the cause of waste in words, and what the user can do to reduce it.
 func (w *Workload) explain(c Cause, s *Snapshot) (text, next string) {
 	a := &w.Autoscaler
 	switch c {
@@ -84,7 +84,7 @@ func (r *Report) freeNodes(p *Pool, a *poolAccount) {
 	}
 }
 
-// gaps adds what cannot be judged because of missing data.
+// gaps adds what cannot be evaluated because data is missing.
 func (r *Report) gaps() {
 	add := func(what, why, next string) { r.Missing = append(r.Missing, Gap{what, why, next}) }
 	if len(r.Workloads) == 0 {

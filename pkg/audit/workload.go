@@ -7,17 +7,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// startAllowance is added to the cooldown of an autoscaler. A replica that was started during a cold start can become ready after the
-// requests are gone, and the autoscaler removes it only one cooldown later.
+// startAllowance is added to the cooldown of an autoscaler. A replica that was requested for a past demand can become ready after the
+// requests are gone. The autoscaler removes it only one cooldown after that.
 const startAllowance = 10 * time.Minute
 
-// account is the result of the steps of one workload.
+// account is the sum over the steps of one workload.
 type account struct {
 	ledger   Ledger
-	cost     float64 // $ of the measured steps
-	costOf   Ledger  // $ by cause
-	unpriced float64 // GPU hours without a price
-	hours    float64 // time whose GPUs are known
+	cost     float64 // cost in $ of the measured steps
+	costOf   Ledger  // cost in $ by cause
+	unpriced float64 // GPU hours whose price is unknown
+	hours    float64 // time in which the number of GPUs is known
 	started  float64
 	onTime   float64
 	slo      bool // the waits of requests are known
@@ -30,8 +30,8 @@ type demand struct {
 	running float64 // running requests; NaN: unknown
 	waiting float64
 	active  float64 // active GPUs; NaN: unknown
-	desired float64 // replicas of the schedules that are active
-	recent  float64 // highest need within the cooldown
+	desired float64 // replicas that the active schedules require
+	recent  float64 // highest need in the last cooldown
 }
 
 // timeline returns the values of all steps.
@@ -42,11 +42,11 @@ func (s *Snapshot) timeline(w *Workload) []demand {
 		d := &out[i]
 		d.held = heldAt(w.Held, i)
 		d.ready, d.running, d.waiting, d.active = w.Ready.at(i), w.Running.at(i), w.Waiting.at(i), w.Activity.at(i)
-		if d.held == 0 { // without a pod nothing reports requests
+		if d.held == 0 { // if no pod runs, no pod reports requests
 			d.ready, d.running, d.waiting, d.active = 0, 0, 0, 0
 		}
 		if math.IsNaN(d.waiting) {
-			d.waiting = 0 // not every server reports a queue; the running requests are a lower limit of the need
+			d.waiting = 0 // not every server reports its queue; the running requests alone are a lower bound of the need
 		}
 		at := s.From.Add(time.Duration(i) * s.step())
 		for _, c := range windows {
@@ -75,7 +75,7 @@ func (d *demand) need(w *Workload) float64 {
 	return 0
 }
 
-// heldAt returns the GPUs of all pools in a step. It is unknown if one of the parts is.
+// heldAt returns the number of GPUs of all pools in a step. It is unknown if the number of one pool is unknown.
 func heldAt(parts []Held, i int) float64 {
 	if len(parts) == 0 {
 		return math.NaN()
@@ -90,7 +90,7 @@ func heldAt(parts []Held, i int) float64 {
 func schedulesOf(w *Workload) (out []simulator.CronTrigger) {
 	for _, c := range w.Autoscaler.Schedules {
 		t, err := simulator.NewCron(c.Timezone, c.Start, c.End, int32(min(max(c.Replicas, 0), 1e6)))
-		if err == nil { // checked in gaps
+		if err == nil { // invalid schedules were reported by gaps
 			out = append(out, t)
 		}
 	}
@@ -112,11 +112,11 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	out[Served] = min(busy, ready)
 	out[Start] = d.held - ready
 	idle := ready - out[Served]
-	above := 0.0 // GPUs that are assigned so far, from the first replica on
+	above := 0.0 // number of GPUs that are assigned so far, beginning with those of the first replica
 	layer := func(c Cause, replicas float64) {
 		to := min(max(replicas*per, above), ready)
 		part := min(idle, to-above)
-		if above < out[Served] { // the served part of the layer is not idle
+		if above < out[Served] { // the GPUs that served requests are not part of the idle layers
 			part = min(idle, max(0, to-max(above, out[Served])))
 		}
 		out[c] += part

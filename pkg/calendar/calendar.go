@@ -46,7 +46,7 @@ import (
 // must not be changed after it is built. All methods are safe for concurrent use.
 type Window struct {
 	Name     string
-	Location *time.Location // the zone of Start and End; nil is UTC
+	Location *time.Location // time zone of Start and End; nil is UTC
 	Start    Cron
 	End      Cron
 	From, To time.Time
@@ -165,7 +165,7 @@ func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 	low := clock.lowestFrom(at)
 	over, ok := ends.atOrBefore(low)
 	if !ok {
-		over = low - searchMonths*31*day // the end never fires: every past start still counts
+		over = low - searchMonths*31*day // End never matches, so every past start still counts
 	}
 	for {
 		start, ok := opens.after(over)
@@ -176,7 +176,7 @@ func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 		if from < to && first > to {
 			return from, to, true
 		}
-		if from == to { // the first span, or the previous one is inside a gap and empty
+		if from == to { // this is the first span, or the previous span is in a gap and therefore empty
 			from = first
 		}
 		end, ok := ends.after(start)

@@ -41,7 +41,7 @@ type month struct {
 	year    int
 	number  time.Month
 	first   wall // midnight of day 1
-	weekday int  // of day 1, Sunday is 0
+	weekday int  // weekday of day 1, Sunday is 0
 }
 
 // monthOf returns the month of a wall-clock time.
@@ -97,7 +97,7 @@ func (c *Cron) daysIn(m month) uint64 {
 		return 0
 	}
 	week := c.DayOfWeek & allDays
-	week = (week>>m.weekday | week<<(7-m.weekday)) & allDays // bit 0 is now the weekday of the month's first
+	week = (week>>m.weekday | week<<(7-m.weekday)) & allDays // after the rotation, bit 0 is the weekday of the month's first day
 	byWeekday := week * (1 | 1<<7 | 1<<14 | 1<<21 | 1<<28) << 1
 	if (c.DayOfMonth|c.DayOfWeek)&star != 0 {
 		return c.DayOfMonth & byWeekday & m.days()

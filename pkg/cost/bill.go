@@ -26,7 +26,7 @@ type Bill struct {
 	Notebooks  []Notebook     `json:"idleNotebooks"`
 	Unpriced   []Unpriced     `json:"unpriced"`
 	Prices     []PriceSources `json:"prices"`
-	Notes      []string       `json:"notes"` // limits of the measurement
+	Notes      []string       `json:"notes"` // limits of the accuracy of the measurement
 }
 
 // Unpriced is an offer without a known price.
@@ -35,7 +35,7 @@ type Unpriced struct {
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// PriceSources has the number of GPU-hours that were priced by one source.
+// PriceSources contains the number of GPU-hours that were priced from each source.
 type PriceSources struct {
 	From     string  `json:"from"`
 	GPUHours float64 `json:"gpuHours"`
@@ -45,7 +45,7 @@ type PriceSources struct {
 type Period struct {
 	From, To time.Time
 	Step     time.Duration
-	Idle     time.Duration // minimum idle time of an idle notebook
+	Idle     time.Duration // time after which an idle notebook is listed
 }
 
 // Bill returns the sums of all intervals.

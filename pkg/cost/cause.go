@@ -9,9 +9,9 @@ import (
 // IdleCause is one reason for the cost of idle GPUs.
 type IdleCause struct {
 	Name      string
-	Workloads []string // "namespace/workload", the most expensive first; empty: no pod uses the GPUs
+	Workloads []string // workloads as "namespace/workload", the most expensive first; empty: no pod uses the GPUs
 	GPUs      float64  // mean number of idle GPUs; two GPUs that are half idle count as one
-	PerHour   float64  // dollars, for GPUs with a known price
+	PerHour   float64  // dollars per hour, only for GPUs with a known price
 }
 
 // IdleCauses returns the reasons for idle GPUs, the most expensive first. For GPUs that a workload uses, the reason is the rule that sets
@@ -37,7 +37,7 @@ func (b *Bill) IdleCauses(why func(namespace, workload string) string) []IdleCau
 		c.GPUs += l.IdleGPUHours / hours
 		c.PerHour += l.Idle() / hours
 		if l.Use == Allocated {
-			parts[name][l.Namespace+"/"+l.Workload] += cmp.Or(l.Idle(), l.IdleGPUHours) // without a price, sort by GPUs
+			parts[name][l.Namespace+"/"+l.Workload] += cmp.Or(l.Idle(), l.IdleGPUHours) // a workload without a price is sorted by its GPU-hours
 		}
 	}
 	all := make([]IdleCause, 0, len(causes))

@@ -2,10 +2,10 @@ package cost
 
 import "time"
 
-// Interval has the machines of one interval of time.
+// Interval contains the machines in one interval of time.
 type Interval struct {
-	At    time.Time // the end
-	Hours float64   // the length, > 0
+	At    time.Time // end of the interval
+	Hours float64   // length of the interval in hours, > 0
 	Nodes []Node
 }
 
@@ -13,9 +13,9 @@ type Interval struct {
 type Node struct {
 	Name string
 	Offer
-	Pool     string // NodePool; empty: not a node of Karpenter
-	Observed Price  // from Karpenter's metric for offerings; the zero Price if there is none
-	GPUs     int    // of the machine, with and without measurements; 0: unknown
+	Pool     string // name of the NodePool; empty: the node does not belong to Karpenter
+	Observed Price  // price from Karpenter's metric for offerings; the zero Price if there is none
+	GPUs     int    // number of GPUs of the machine, with and without measurements; 0: unknown
 	Devices  []Device
 }
 
@@ -23,18 +23,18 @@ type Node struct {
 type Device struct {
 	ID        string // UUID
 	Model     string
-	MemoryMiB float64 // total; 0: unknown
+	MemoryMiB float64 // total memory; 0: unknown
 	Slices    []Slice
 }
 
 // Slice is a whole GPU, or a MIG instance of one.
 type Slice struct {
 	ID       string // GPU_I_ID; empty: the whole GPU
-	Profile  string // "1g.10gb"
-	Pods     []Pod  // several pods share it by time-slicing; empty: it is free
+	Profile  string // name of the MIG profile, for example "1g.10gb"
+	Pods     []Pod  // several pods if they share the slice by time-slicing; empty: the slice is free
 	Activity Fraction
 	Memory   Fraction
-	UsedMiB  float64 // of the framebuffer; 0 if Memory is unknown
+	UsedMiB  float64 // used framebuffer; 0 if Memory is unknown
 }
 
 // Fraction is a number from 0 to 1. The zero Fraction is unknown, which is not 0.
@@ -54,7 +54,7 @@ func Of(v float64) Fraction {
 // Pod is a pod with a GPU.
 type Pod struct {
 	Namespace, Name string
-	Workload        string // the Deployment, Job or other object that created it
-	Owner           string // the user in a label, or empty
-	Notebook        bool   // an interactive session
+	Workload        string // name of the Deployment, Job or other object that created the pod
+	Owner           string // name of the user in a label, or empty
+	Notebook        bool   // the pod is an interactive session
 }

@@ -8,9 +8,9 @@ import (
 
 // Options configure a ledger.
 type Options struct {
-	Book       *Book             // nil: only observed prices
-	Cluster    string            // the name in every line
-	Teams      map[string]string // namespace to team
+	Book       *Book             // price book; nil: only observed prices are used
+	Cluster    string            // name of the cluster in every line
+	Teams      map[string]string // team of each namespace
 	Resolution time.Duration     // length of the buckets of the series; 0: no series
 }
 
@@ -19,7 +19,7 @@ type Ledger struct {
 	options  Options
 	book     *Book
 	lines    map[lineKey]*Sum
-	unpriced map[Offer]float64 // GPU-hours
+	unpriced map[Offer]float64 // GPU-hours without a price, by offer
 	sources  map[string]float64
 	series   map[time.Time]*Bucket
 	pods     map[podKey]*podUse
@@ -38,10 +38,10 @@ func NewLedger(o Options) *Ledger {
 	}
 }
 
-// Bucket has the sums over one time step of the ledger's series.
+// Bucket contains the sums over one time step of the ledger's series.
 type Bucket struct {
-	At             time.Time          `json:"at"`    // the beginning
-	Hours          float64            `json:"hours"` // total length of the intervals in it
+	At             time.Time          `json:"at"`    // start of the step
+	Hours          float64            `json:"hours"` // total length of the intervals in the step
 	ByCapacityType map[string]float64 `json:"byCapacityType"`
 	Sum
 }
@@ -80,7 +80,7 @@ type charge struct {
 func (l *Ledger) node(m Interval, n *Node, price Price) {
 	gpus := max(n.GPUs, l.book.GPUs(n.InstanceType), len(n.Devices))
 	if gpus == 0 {
-		return // a machine without GPUs is not charged
+		return // the price of a machine without GPUs is not charged to anything
 	}
 	c := charge{ledger: l, interval: m, node: n, price: price, perGPU: price.Hourly / float64(gpus)}
 	for i := range n.Devices {
@@ -108,7 +108,7 @@ func (c *charge) device(d *Device) {
 	}
 	for i := range d.Slices {
 		s := &d.Slices[i]
-		share := shares[i] / max(sum, 1) // a sum above 1 means that the GPU was partitioned again within the interval
+		share := shares[i] / max(sum, 1) // a sum above 1 means that the GPU was partitioned differently within the interval
 		if len(s.Pods) == 0 {
 			c.add(lineKey{use: Free}, share, nil)
 			continue
@@ -125,8 +125,8 @@ func (c *charge) device(d *Device) {
 	}
 }
 
-// add adds the GPU-hours and the cost of a number of GPUs of the node to a line, and returns the cost in dollars. s contains the
-// measurements of these GPUs, or is nil.
+// add adds the GPU-hours and the cost of a number of GPUs of the node to a line. It returns the cost in dollars. s contains the
+// measurements of these GPUs; it may be nil.
 func (c *charge) add(k lineKey, gpus float64, s *Slice) float64 {
 	hours := gpus * c.interval.Hours
 	sum := Sum{GPUHours: hours, IdleGPUHours: hours * idle(k.use, s)}
@@ -199,8 +199,8 @@ func (l *Ledger) bucket(at time.Time) *Bucket {
 	return b
 }
 
-// commitments applies the commitments to the machines, to reserved machines first. It returns the committed price of each covered machine
-// by node name, and charges committed instances that do not run to a line of their own.
+// commitments applies the commitments to the machines, first to reserved machines. It returns the committed price of each covered machine,
+// by node name. Committed instances that do not run are charged to a separate line.
 func (l *Ledger) commitments(m Interval) map[string]Price {
 	if len(l.book.commitments) == 0 {
 		return nil

@@ -13,11 +13,11 @@ import (
 type profile struct {
 	name      string
 	compute   int     // number of compute slices
-	memoryMiB float64 // available to a program, rounded down
+	memoryMiB float64 // memory that a program can use, rounded down
 	instances int     // maximum number on one GPU
 }
 
-// migModel is a GPU model that supports MIG. Variants with the same name differ in their memory.
+// migModel is a GPU model that supports MIG. Variants with the same name have different amounts of memory.
 type migModel struct {
 	name      string
 	memoryMiB float64 // a GPU of this model with at most this memory is this variant
@@ -27,10 +27,10 @@ type migModel struct {
 
 const gib = 1024.0
 
-// sevenths returns the profiles of a GPU with seven compute slices; memory has the sizes of the profiles 1g, 2g and 3g in GB.
+// sevenths returns the profiles of a GPU with seven compute slices. memory contains the sizes of the profiles 1g, 2g and 3g in GB.
 func sevenths(memory ...float64) []profile {
 	name := func(g int, m float64) string { return fmt.Sprintf("%dg.%.0fgb", g, m) }
-	// ECC and the driver use a part of the memory.
+	// ECC and the driver use a part of the memory, so 93% is assumed to be usable.
 	usable := func(m float64) float64 { return m * gib * 0.93 }
 	return []profile{
 		{name(1, memory[0]), 1, usable(memory[0]), 7},
@@ -93,7 +93,7 @@ func profilesOf(model string, memoryMiB float64) []profile {
 
 // Limits for the advice to move a workload to a MIG slice.
 const (
-	// memoryMargin keeps a tenth of the framebuffer free: a program without memory crashes.
+	// memoryMargin is the factor on the used framebuffer that a slice must have. A program that runs out of memory crashes.
 	memoryMargin = 1.1
 	// maxSliceActivity is the highest acceptable activity of a slice. A busier slice delays requests.
 	maxSliceActivity = 0.8
@@ -102,18 +102,18 @@ const (
 	minGPUHours = 6.0
 )
 
-// SliceAdvice is a workload on whole GPUs that fits a MIG slice.
+// SliceAdvice is advice for a workload that uses whole GPUs and would fit in a MIG slice.
 type SliceAdvice struct {
 	Namespace    string  `json:"namespace"`
 	Workload     string  `json:"workload"`
 	Model        string  `json:"model"`
 	Profile      string  `json:"profile"`      // the resource is nvidia.com/mig-<profile>
-	PeakMiB      float64 `json:"peakMiB"`      // highest framebuffer use of one of its GPUs
-	PeakActivity float64 `json:"peakActivity"` // highest activity of the whole GPU in one interval
+	PeakMiB      float64 `json:"peakMiB"`      // highest framebuffer use of one of the workload's GPUs
+	PeakActivity float64 `json:"peakActivity"` // highest activity of a whole GPU in one interval
 	GPUHours     float64 `json:"gpuHours"`
-	Cost         float64 `json:"cost"`   // of the hours with a price
-	Saves        float64 `json:"saves"`  // part of Cost, if other workloads use the rest of the GPU
-	Priced       bool    `json:"priced"` // false: the savings are unknown
+	Cost         float64 `json:"cost"`   // cost of the hours with a known price
+	Saves        float64 `json:"saves"`  // the part of Cost that is saved if other workloads use the rest of the GPU
+	Priced       bool    `json:"priced"` // false: no price is known, so the savings are unknown
 }
 
 // MIGAdvice returns the workloads that fit a MIG slice, the highest savings first. It omits pods with several GPUs (MIG instances have no
@@ -156,7 +156,7 @@ func (l *Ledger) MIGAdvice() (out []SliceAdvice) {
 	return out
 }
 
-// smallest returns the smallest profile in which the workload fits: the one of which a GPU can have the most instances.
+// smallest returns the smallest profile in which the workload fits. It is the profile of which a GPU can have the most instances.
 func smallest(u *podUse) (best profile, ok bool) {
 	for _, p := range profilesOf(u.model, u.memoryMiB) {
 		busy := u.peakActivity * float64(Compute(u.model)) / float64(p.compute)

@@ -8,7 +8,7 @@ import (
 
 type podKey struct{ namespace, name string }
 
-// podUse has the data of one pod for the lists of idle notebooks and of workloads that fit a MIG slice.
+// podUse contains the data of one pod from which the idle notebooks and the advice about MIG slices are computed.
 type podUse struct {
 	pod              Pod
 	model            string
@@ -18,11 +18,11 @@ type podUse struct {
 	peakActivity     float64
 	gpuHours         float64
 	dollars          float64
-	priced           bool // every hour has a price
+	priced           bool // the price is known for every hour
 	shared, unknown  bool
 	last             time.Time
-	busy             time.Time // the end of the last interval in which it was busy or not measured
-	idle, idleHourly float64   // dollars since then, and dollars per hour in the last interval
+	busy             time.Time // end of the last interval in which the pod was busy or was not measured
+	idle, idleHourly float64   // cost in dollars since then, and cost per hour in the last interval
 	idlePriced       bool
 }
 
@@ -65,7 +65,7 @@ func (l *Ledger) recordPod(p *Pod, d *Device, s *Slice, m Interval, u use) {
 	}
 }
 
-// merge adds the data of another pod of the same workload. devices is that of the pod with the most GPUs.
+// merge adds the data of another pod of the same workload. devices then has the value of the pod with the most GPUs.
 func (u *podUse) merge(o *podUse) {
 	if len(o.devices) > len(u.devices) {
 		u.devices = o.devices
@@ -76,16 +76,16 @@ func (u *podUse) merge(o *podUse) {
 	u.priced, u.shared, u.unknown = u.priced && o.priced, u.shared || o.shared, u.unknown || o.unknown || u.model != o.model
 }
 
-// Notebook is an interactive session with an allocated GPU that has been idle for a long time.
+// Notebook is an interactive session that has held a GPU without using it for a long time.
 type Notebook struct {
-	Owner     string    `json:"owner"` // the user in a label, or the namespace
+	Owner     string    `json:"owner"` // name of the user in a label, or the namespace
 	Namespace string    `json:"namespace"`
 	Pod       string    `json:"pod"`
 	Model     string    `json:"model"`
 	GPUs      int       `json:"gpus"`
 	IdleSince time.Time `json:"idleSince"`
 	Hourly    float64   `json:"hourly"` // present cost per hour
-	Cost      float64   `json:"cost"`   // since IdleSince
+	Cost      float64   `json:"cost"`   // cost since IdleSince
 	Priced    bool      `json:"priced"` // false: the cost is unknown
 }
 

@@ -23,8 +23,8 @@ type Offer struct {
 
 // Price is the hourly price of one instance with its source. The zero Price is unknown.
 type Price struct {
-	Hourly float64 // >= 0
-	From   string  // the source
+	Hourly float64 // price in dollars, >= 0
+	From   string  // source of the price
 }
 
 // Known reports whether there is a price. A known price of 0 is valid, for example for a machine that the user owns.
@@ -33,9 +33,9 @@ func (p Price) Known() bool { return p.From != "" }
 // Type is an instance type in one region.
 type Type struct {
 	Name, Region string
-	GPUs         int                // whole GPUs of one instance; 0: unknown, or less than one
-	Hourly       map[string]float64 // by capacity type
-	From         string             // the source and its date
+	GPUs         int                // number of whole GPUs of one instance; 0: unknown, or less than one
+	Hourly       map[string]float64 // price in dollars by capacity type
+	From         string             // source of the prices and its date
 }
 
 // Override is a price set by the platform team. It replaces all other prices. An empty Region means every region.
@@ -48,13 +48,13 @@ type Override struct {
 type Commitment struct {
 	InstanceType, Region string
 	Count                int
-	Hourly               float64 // of each
+	Hourly               float64 // price of each instance in dollars
 }
 
-// Book has the prices of offers. It is immutable. The zero Book has no prices.
+// Book contains the prices of offers. It is not changed after it is created. The zero Book has no prices.
 type Book struct {
-	types       map[[2]string]*Type // by name and region
-	gpus        map[string]int      // by name; the highest of all regions
+	types       map[[2]string]*Type // types by name and region
+	gpus        map[string]int      // number of GPUs by the name of a type; the highest of all regions
 	overrides   []Override
 	commitments []Commitment
 }
@@ -84,8 +84,9 @@ func (b *Book) With(overrides []Override, commitments []Commitment) *Book {
 // GPUs returns the number of GPUs of an instance type, or 0 if it is unknown.
 func (b *Book) GPUs(instanceType string) int { return b.gpus[instanceType] }
 
-// Price returns the price of an instance without a commitment: the first known of the override, the observed price (Karpenter's metric,
-// which has the prices of the account), and the price of the type in the same region. Prices of other regions are not used.
+// Price returns the price of an instance without a commitment. It is the first of these that is known: the override, the observed price
+// (Karpenter's metric, which contains the prices of the account), and the price of the type in the same region. Prices of other regions
+// are not used.
 func (b *Book) Price(o Offer, observed Price) Price {
 	for _, v := range b.overrides {
 		if v.InstanceType == o.InstanceType && v.CapacityType == o.CapacityType && (v.Region == "" || v.Region == o.Region) {

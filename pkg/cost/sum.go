@@ -5,17 +5,19 @@ import (
 	"slices"
 )
 
-// Sum has GPU-hours and their cost in dollars. Cost = Busy + IdleByActivity + IdleByMemory + Unallocated + Unmeasured.
+// Sum contains GPU-hours and their cost in dollars. Cost = Busy + IdleByActivity + IdleByMemory + Unallocated + Unmeasured.
 type Sum struct {
-	GPUHours         float64 `json:"gpuHours"`
-	UnpricedGPUHours float64 `json:"unpricedGPUHours"` // the part of GPUHours without a known price; its cost is in none of the sums
+	GPUHours float64 `json:"gpuHours"`
+	// the part of GPUHours without a known price; its cost is not included in the other fields
+	UnpricedGPUHours float64 `json:"unpricedGPUHours"`
 	Cost             float64 `json:"cost"`
 	Busy             float64 `json:"busy"`
 	IdleByActivity   float64 `json:"idleByActivity"`
 	IdleByMemory     float64 `json:"idleByMemory"`
-	Unallocated      float64 `json:"unallocated"`  // not used by a pod: free, not partitioned, or committed and not running
-	Unmeasured       float64 `json:"unmeasured"`   // without a measurement of the activity
-	IdleGPUHours     float64 `json:"idleGPUHours"` // with and without a price; an hour at half of the activity counts as half
+	Unallocated      float64 `json:"unallocated"` // cost of GPUs that no pod used: free, not partitioned, or committed and not running
+	Unmeasured       float64 `json:"unmeasured"`  // cost of GPUs whose activity was not measured
+	// idle GPU-hours with and without a price; an hour with an activity of one half counts as half an hour
+	IdleGPUHours float64 `json:"idleGPUHours"`
 	// MeasuredGPUHours are the GPU-hours with a known activity. ActivityGPUHours are the same hours multiplied by the activity.
 	MeasuredGPUHours float64 `json:"measuredGPUHours"`
 	ActivityGPUHours float64 `json:"activityGPUHours"`
@@ -55,11 +57,11 @@ type Use string
 
 // Uses of a GPU-hour. Only Allocated has a namespace.
 const (
-	Allocated     Use = "allocated"              // to a pod
-	Free          Use = "free"                   // no pod
-	Unpartitioned Use = "not partitioned"        // the rest of a GPU in MIG mode
-	Unreported    Use = "not reported"           // no exporter reported the GPU of a running machine
-	Committed     Use = "committed, not running" // charged by a commitment without a running instance
+	Allocated     Use = "allocated"              // a pod used the GPU
+	Free          Use = "free"                   // no pod used the GPU
+	Unpartitioned Use = "not partitioned"        // the part of a GPU in MIG mode that belongs to no instance
+	Unreported    Use = "not reported"           // the machine ran, but no exporter reported the GPU
+	Committed     Use = "committed, not running" // charged because of a commitment, without a running instance
 )
 
 // Line is the cost of the GPU-hours of one workload, owner and use on one instance type and capacity type.

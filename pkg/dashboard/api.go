@@ -97,8 +97,8 @@ func whyNoHistory(h *engine.History, k scaling.Key, show func(time.Time) string)
 		"often. The controller's log has every decision: gpuscaler explain " + k.String() + " --at ... --from LOG"
 }
 
-// withoutDecision returns the error for a policy without a decision. It contains the reason if the policy was refused; otherwise it is the
-// error for a policy that does not exist.
+// withoutDecision returns the error for a policy without a decision. If the policy was refused, the error contains the reason. Otherwise
+// it is the same error as for a policy that does not exist.
 func (a *API) withoutDecision(k scaling.Key) error {
 	if a.options.Refused != nil {
 		if reason := a.options.Refused(k); reason != "" {
@@ -198,5 +198,5 @@ func write(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(v) // an error means that the client closed the connection
+	_ = e.Encode(v) // an error means that the client is gone
 }

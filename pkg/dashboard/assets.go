@@ -24,7 +24,7 @@ func hashes() map[string]string {
 	all := map[string]string{}
 	entries, err := files.ReadDir("static")
 	if err != nil {
-		panic(err) // the files are embedded in the binary
+		panic(err) // not possible, because the files are embedded in the binary
 	}
 	for _, e := range entries {
 		body, err := static(e.Name())

@@ -24,12 +24,12 @@ const (
 type transition struct {
 	Key        scaling.Key
 	At         moment
-	URL        string // explains the decision; relative to the first page
+	URL        string // relative URL of the page that explains the decision
 	From, To   int32
-	Moved      bool // the target changed, not only its reason
+	Moved      bool // the target changed, and not only the reason for it
 	Rule, Text string
-	Notes      []string // for example degraded or paused
-	Explained  bool     // the page explains this transition
+	Notes      []string // states of the workload, for example degraded or paused
+	Explained  bool     // this transition is the one that the page explains
 	degraded   bool
 }
 
@@ -93,7 +93,7 @@ type historyView struct {
 	Ranges   []chip
 	Found    []transition
 	Pager    pager
-	Cut      bool // there are more than maxTransitions
+	Cut      bool // more than maxTransitions transitions were found
 }
 
 // ranges are the time ranges that a user can select for the history, as durations before now.
@@ -106,7 +106,7 @@ func parseRange(name, byDefault string) (string, time.Duration) {
 	}
 	d, err := time.ParseDuration(name)
 	if err != nil {
-		panic(err) // every name in ranges is a duration
+		panic(err) // not possible, because every name in ranges is a duration
 	}
 	return name, d
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	defaultPer = 50
-	maxPer     = 200 // rows on a page: about 200 KB
+	maxPer     = 200 // maximum number of rows on a page, which are about 200 KB
 )
 
 // listing selects the rows of the overview: those that match a search (Q) and a filter (Show), sorted by a column, one page of them.
@@ -42,7 +42,7 @@ func parseListing(v url.Values) (listing, error) {
 	return l, nil
 }
 
-// query returns the URL query of a link to this listing with the change that edit makes.
+// query returns the URL query of a link to this listing. The function edit changes the listing before.
 func (l listing) query(edit func(*listing)) string {
 	edit(&l)
 	v := url.Values{}
@@ -83,7 +83,7 @@ var filterNames = []struct{ name, text string }{
 
 var orders = map[string]func(a, b *row) int{
 	"":        func(a, b *row) int { return 0 },
-	"name":    func(a, b *row) int { return 0 }, // the rows are sorted by name
+	"name":    func(a, b *row) int { return 0 }, // no change of the order, because the rows are already sorted by name
 	"target":  func(a, b *row) int { return cmp.Compare(a.Target, b.Target) },
 	"ready":   func(a, b *row) int { return cmp.Compare(a.Ready, b.Ready) },
 	"loading": func(a, b *row) int { return cmp.Compare(a.Loading, b.Loading) },
@@ -98,10 +98,10 @@ var orders = map[string]func(a, b *row) int{
 // column is a column of the table.
 type column struct {
 	Name, Label, Class string
-	Why                string // explains the label
-	URL                string // sorts by the column; empty: the column cannot be sorted
+	Why                string // explanation of the label
+	URL                string // URL that sorts by the column; empty: the table cannot be sorted by it
 	Sort               string // the value of the parameter sort in the list of columns
-	Aria               string // the attribute aria-sort
+	Aria               string // value of the attribute aria-sort
 }
 
 var columns = []column{
@@ -220,7 +220,7 @@ func order(rows []*row, by string) {
 	})
 }
 
-// paginate returns the pager of a list of found rows with per rows on a page. link returns the URL of a page.
+// paginate returns the pager of a list with the given number of found rows and of rows per page. link returns the URL of a page.
 func paginate(found, page, per int, link func(page int) string) pager {
 	g := pager{Found: found, Pages: max(1, (found+per-1)/per)}
 	g.Page = max(1, min(page, g.Pages))

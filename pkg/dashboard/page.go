@@ -58,7 +58,7 @@ type Page struct {
 	api       *API
 	sampler   *sampler
 	cache     rowCache
-	streams   chan struct{} // has one element for each live stream
+	streams   chan struct{} // contains one element for each live stream
 	beat      time.Duration // interval of updates without a new tick
 	handler   http.Handler
 }
@@ -68,7 +68,8 @@ type Page struct {
 func NewPage(b *engine.DecisionStore, o Options) *Page {
 	o = o.withDefaults()
 	standby := o.Standby
-	o.Standby = func() bool { return standby() || b.LastTick().IsZero() } // a new leader has no policies before its first tick
+	// a new leader also counts as a standby before its first tick, because it has no policies yet
+	o.Standby = func() bool { return standby() || b.LastTick().IsZero() }
 	if o.Panels == nil {
 		o.Panels = boardPanels{b, o.Cost}
 	}
@@ -125,7 +126,7 @@ func (p *Page) visible(r *http.Request, namespace string) bool {
 	return p.options.Visible == nil || p.options.Visible(r, namespace)
 }
 
-// frame has the data that all pages need, such as the title, the navigation, the theme and the age of the data.
+// frame contains the data that all pages need, such as the title, the navigation, the theme and the age of the data.
 type frame struct {
 	Title, Section string
 	Root           string // relative URL of the first page; links are relative, so that the page works behind a proxy with a path prefix
@@ -138,7 +139,7 @@ type frame struct {
 // status is the age of the page's data.
 type status struct {
 	Time    moment
-	Problem string // why the data is not current; empty: it is
+	Problem string // why the data is not current; empty: it is current
 }
 
 // stalledAfter is the time without a tick after which the page shows a warning.
@@ -179,14 +180,14 @@ func (p *Page) render(w http.ResponseWriter, code int, name string, view any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(b.Bytes()) // an error means that the client closed the connection
+	_, _ = w.Write(b.Bytes()) // an error means that the client is gone
 }
 
 // fragment renders one named part of a page, for the live stream.
 func fragment(page, name string, view any) string {
 	var b bytes.Buffer
 	if err := pages[page].ExecuteTemplate(&b, name, view); err != nil {
-		return "" // the browser keeps the previous version
+		return "" // with an empty fragment, the browser keeps the previous one
 	}
 	return b.String()
 }

@@ -23,7 +23,7 @@ type NodePool struct {
 	CapacityType string // spot, on-demand, reserved, or several separated by commas
 	Nodes        int    // nodes that accept pods
 	Starting     int    // nodes that are requested or launched
-	Busy, Idle   int    // GPUs
+	Busy, Idle   int    // number of GPUs that are busy, and that are idle
 	Overrides    []Override
 	Unknown      bool   // the numbers of nodes and GPUs are not known
 	Problem      string // why the numbers may be wrong; empty: they are current
@@ -34,7 +34,7 @@ type Override struct {
 	Field    string // for example "weight"
 	From, To string
 	Reason   string
-	Until    time.Time // zero: until the reason ends
+	Until    time.Time // end of the override; zero: it ends when its reason ends
 }
 
 // Cost is the cost per hour in one currency.
@@ -42,8 +42,8 @@ type Cost struct {
 	Currency      string // for example "USD"
 	PerHour, Idle float64
 	Unmeasured    float64   // the part of PerHour for GPUs without a measurement of their activity
-	Causes        []Cause   // of the idle part, the most expensive first
-	Unpriced      float64   // number of GPUs without a known price; they are in none of the sums
+	Causes        []Cause   // causes of the idle part, the most expensive first
+	Unpriced      float64   // number of GPUs without a known price; their cost is not included in the amounts
 	At            time.Time // time of the measurement; zero: now
 }
 
@@ -51,7 +51,7 @@ type Cost struct {
 type Cause struct {
 	Name      string
 	Workloads []string // the workloads with these GPUs, the most expensive first; empty: no pod uses the GPUs
-	GPUs      float64  // two GPUs that are half idle count as one
+	GPUs      float64  // number of idle GPUs; two GPUs that are half idle count as one
 	PerHour   float64
 }
 
@@ -69,7 +69,7 @@ type overrideView struct {
 // costView is the cost as the page shows it.
 type costView struct {
 	PerHour, Idle string
-	Share         string // of the idle part in percent
+	Share         string // share of the idle part in percent
 	Unmeasured    string // empty: everything is measured
 	Unpriced      string // empty: every GPU has a price
 	At            moment
@@ -107,7 +107,7 @@ func (p *Page) costView(c *Cost) *costView {
 	if c.PerHour > 0 {
 		v.Share = strconv.FormatFloat(100*c.Idle/c.PerHour, 'f', 0, 64) + "%"
 	}
-	if c.Unmeasured >= 0.005 { // less would be shown as $0.00
+	if c.Unmeasured >= 0.005 { // a smaller amount would be displayed as $0.00
 		v.Unmeasured = money(c.Unmeasured, c.Currency)
 	}
 	if c.Unpriced > 0 {

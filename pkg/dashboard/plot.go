@@ -88,7 +88,7 @@ func (p plot) grid() (all []gridline) {
 // marks returns a mark for each transition. Transitions that are close together share one mark.
 func (p plot) marks(changes []transition) (all []mark) {
 	last := math.Inf(1)
-	for _, c := range changes { // newest first
+	for _, c := range changes { // the newest transition is the first
 		x := p.x(c.At.at)
 		text := c.At.Clock() + "  " + c.Change() + "  " + c.Rule + ": " + c.Text
 		if n := len(all) - 1; n >= 0 && last-x < minMarkDistance {
@@ -107,7 +107,7 @@ func (p plot) marks(changes []transition) (all []mark) {
 // degraded returns the intervals with missing inputs: from each degraded transition to the next transition.
 func (p plot) degraded(h pastData) (all []interval) {
 	right := picture.Canvas
-	for _, c := range h.all() { // newest first
+	for _, c := range h.all() { // the newest transition is the first
 		left := p.x(c.At.at)
 		if c.degraded && right > left {
 			all = append(all, interval{picture.Percent(left), picture.Percent(max(right-left, 1))})

@@ -12,7 +12,7 @@ import (
 // boardPanels provides the NodePools of the capacity groups, and the cost of their nodes if the function cost returns none.
 type boardPanels struct {
 	decisions *engine.DecisionStore
-	cost      func() (Cost, bool) // may be nil
+	cost      func() (Cost, bool) // returns the measured cost; may be nil
 }
 
 // NodePools returns the NodePools of all capacity groups.

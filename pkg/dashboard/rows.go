@@ -19,16 +19,16 @@ import (
 type row struct {
 	ID, URL string // id of the HTML element; URL of the workload's page, relative to the first page
 	Key     scaling.Key
-	Decided bool // there is a current decision; otherwise Text says why not
+	Decided bool // there is a current decision; otherwise Text contains the reason why there is none
 
 	Target, Current, Ready, Loading, Pending int32
-	GPUs                                     int32 // per replica
+	GPUs                                     int32 // GPUs per replica
 
 	Mode, Rule, Text string
 	Since            moment
 	Badges           []badge
 	ScaledBy         scaledByCell
-	searchText       string // in lower case
+	searchText       string // text in which a search looks, in lower case
 }
 
 // badge marks a state of a workload in the list, for example that its target is stale.
@@ -182,7 +182,7 @@ func searchWords(q string) []string { return strings.Fields(strings.ToLower(q)) 
 // elementID returns the id of a workload's HTML element. It is a hash, so that any name is safe in HTML.
 func elementID(k scaling.Key) string {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name)) // never fails
+	_, _ = h.Write([]byte(k.Namespace + "/" + k.Name)) // never returns an error
 	return fmt.Sprintf("w%016x", h.Sum64())
 }
 

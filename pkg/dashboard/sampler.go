@@ -37,11 +37,11 @@ const (
 const (
 	columnTarget = iota
 	columnReady
-	columnStarting // loading and pending
+	columnStarting // loading and pending replicas
 	firstSignal
 )
 
-// sampler stores samples of each workload. The older they are, the lower is the resolution.
+// sampler stores samples of each workload. Older samples have a lower resolution.
 type sampler struct {
 	mu     sync.RWMutex
 	series map[scaling.Key]*series
@@ -49,11 +49,11 @@ type sampler struct {
 
 type series struct {
 	signals []string
-	newest  int64 // Unix seconds
+	newest  int64 // time of the newest sample in Unix seconds
 	levels  [len(resolutions)]level
 }
 
-// level has the samples of one resolution, oldest first. For each element of buckets, values has one value for each column.
+// level contains the samples of one resolution, oldest first. For each element of buckets, values contains one value for each column.
 type level struct {
 	buckets []int32 // Unix time divided by the step
 	values  []float32
@@ -62,7 +62,7 @@ type level struct {
 // span is the time that a chart shows.
 type span struct{ from, to time.Time }
 
-// sample has the values at the end of a step, and the highest value of each signal in the step. NaN means unknown.
+// sample contains the values at the end of a step, and the highest value of each signal in the step. NaN means unknown.
 type sample struct {
 	at     time.Time
 	step   time.Duration
@@ -102,7 +102,8 @@ func (s *sampler) add(r *engine.Record, now time.Time, workloads int) {
 	}
 }
 
-// usable returns the value of signal i if the tick used it, otherwise NaN. A stale value is not used, because it is no new measurement.
+// usable returns the value of signal i if the tick used it, otherwise NaN. A stale value is not returned, because it is not a new
+// measurement.
 func usable(r *engine.Record, i int) float32 {
 	status := r.Decision.Status[i]
 	if i >= len(r.Readings) || !r.Readings[i].Known || status != scaling.SignalOK && status != scaling.SignalLowCoverage {
@@ -113,7 +114,7 @@ func usable(r *engine.Record, i int) float32 {
 
 // points returns how many samples of a resolution are kept for each workload, given the number of workloads.
 func points(r resolution, workloads int) int {
-	full := int(r.span/r.step) + 2 // the first and the last step are incomplete
+	full := int(r.span/r.step) + 2 // plus 2, because the first and the last step are incomplete
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
@@ -123,7 +124,7 @@ func (x *series) setSignals(signals []scaling.Signal) {
 		return
 	}
 	names := make([]string, len(signals))
-	from := make([]int, firstSignal+len(signals)) // the previous column of each new one, or -1
+	from := make([]int, firstSignal+len(signals)) // for each new column its previous index, or -1
 	for i := range firstSignal {
 		from[i] = i
 	}
@@ -161,14 +162,14 @@ func (l *level) add(bucket int32, values []float32) {
 	last := l.values[(n-1)*len(values):]
 	copy(last[:firstSignal], values)
 	for i := firstSignal; i < len(values); i++ {
-		if v := values[i]; !(last[i] >= v) && v == v { // the highest known value
+		if v := values[i]; !(last[i] >= v) && v == v { // true if v is known and greater than the last value, or if that is unknown
 			last[i] = v
 		}
 	}
 }
 
-// trim reduces the samples to the newest keep. It waits until there are a quarter more than keep, because each deletion moves all remaining
-// samples.
+// trim removes old samples so that only the newest `keep` remain. It waits until there are a quarter more than that, because each removal
+// moves all remaining samples.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)
@@ -210,7 +211,7 @@ func (s *sampler) read(k scaling.Key, w span, finest int, visit func(sample)) (s
 	if x == nil {
 		return nil
 	}
-	var until [len(resolutions)]int64 // a level is read only for times before the levels of higher resolution
+	var until [len(resolutions)]int64 // each level is read only for times before the levels of higher resolution begin
 	for i, end := finest, w.to.Unix(); i < len(resolutions); i++ {
 		until[i] = end
 		if b := x.levels[i].buckets; len(b) > 0 {

@@ -42,7 +42,7 @@ func secure(hosts []string, next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
-		case r.ContentLength != 0: // request smuggling needs a body
+		case r.ContentLength != 0: // request smuggling needs a request with a body
 			h.Set("Connection", "close")
 			http.Error(w, "a request must not have a body", http.StatusBadRequest)
 		case !acceptedHost(r, hosts):

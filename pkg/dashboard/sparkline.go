@@ -16,7 +16,7 @@ const (
 
 // sparkline draws the target as a line above the area of ready replicas.
 func (p *Page) sparkline(k scaling.Key) sparkline {
-	now := p.options.Clock().Truncate(time.Minute) // the chart moves once a minute
+	now := p.options.Clock().Truncate(time.Minute) // rounded, so that the chart changes only once a minute
 	w := span{now.Add(-sparklineSpan), now.Add(time.Minute)}
 	var target, ready []point
 	top := 1.0

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// heartbeat is the interval of events while nothing changes. They prevent proxies and browsers from closing the connection.
+	// heartbeat is the interval of events while nothing changes. These events prevent proxies and browsers from closing the connection.
 	heartbeat = 15 * time.Second
 	// writeTimeout closes the stream of a client that does not read.
 	writeTimeout = 10 * time.Second
@@ -24,8 +24,8 @@ const (
 // part is one element of a page. It is sent when it changes.
 type part struct {
 	ID, HTML string
-	Key      string // changes when the part must be sent; empty: the HTML is compared
-	Parent   string // ID of a part that contains this one
+	Key      string // the part is sent when the key changes; empty: when the HTML changes
+	Parent   string // ID of the part that contains this part
 }
 
 // announcement is a target on a live page. The page announces it to screen readers when it changes.
@@ -129,12 +129,12 @@ func (s *snapshot) add(page string, view any, names ...string) {
 	}
 }
 
-// stream is the connection of one client. sent has a hash of each part as it was last sent.
+// stream is the connection of one client. sent contains a hash of the last version of each part that was sent.
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sent    map[string]uint64
-	targets map[string]int32 // by policy
+	targets map[string]int32 // the last announced target of each policy
 }
 
 var seed = maphash.MakeSeed()
@@ -146,7 +146,7 @@ func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool))
 	defer refresh.Stop()
 	beats := time.NewTicker(p.beat) // I/O edge: keeps the connection open
 	defer beats.Stop()
-	sent := time.Time{} // the tick that was sent last
+	sent := time.Time{} // time of the last tick that was sent
 	for due := false; ; {
 		if tick := p.decisions.LastTick(); due || !tick.Equal(sent) {
 			now, ok := take()
@@ -162,7 +162,7 @@ func (s *stream) run(ctx context.Context, p *Page, take func() (snapshot, bool))
 		case <-p.options.Done:
 			return
 		case <-beats.C:
-			due = true // there was no new tick: the page shows a warning
+			due = true // there was no new tick, so the page must show a warning
 		case <-refresh.C:
 		}
 	}
@@ -183,7 +183,7 @@ func (s *stream) send(p *Page, now snapshot) error {
 		}
 		s.sent[x.ID] = sum
 		changed[x.ID] = true
-		if !changed[x.Parent] { // the parent contains it
+		if !changed[x.Parent] { // not sent separately if its parent is sent, which contains it
 			event(&b, "part", map[string]string{"id": x.ID, "html": x.HTML})
 		}
 	}
@@ -219,7 +219,7 @@ func (s *stream) announce(all []announcement) string {
 func event(b *strings.Builder, name string, data any) {
 	text, err := json.Marshal(data)
 	if err != nil {
-		return // never happens for strings and maps of strings
+		return // not possible for strings and maps of strings
 	}
 	fmt.Fprintf(b, "event: %s\ndata: %s\n\n", name, text)
 }

@@ -27,10 +27,10 @@ type timeline struct {
 	Replicas chart
 	Signals  []chart
 	Marks    []mark
-	Degraded []interval // with missing inputs
-	At       string     // position of the requested time in percent; empty: now
+	Degraded []interval // intervals with missing inputs
+	At       string     // position of the requested time in percent; empty: the present time is shown
 	Empty    bool
-	Words    string // the description for screen readers
+	Words    string // description for screen readers
 }
 
 type tick struct{ X, Text string }
@@ -53,12 +53,12 @@ type mark struct {
 
 type interval struct{ X, Width string }
 
-// pastData has the samples and the transitions of a span, from which a timeline is drawn.
+// pastData contains the samples and the transitions of a span, from which a timeline is drawn.
 type pastData struct {
 	signals []string
 	points  []sample     // oldest first
 	changes []transition // newest first
-	before  *transition  // in force at the beginning of the span
+	before  *transition  // the transition that was in force at the beginning of the span
 }
 
 func (p *Page) pastData(k scaling.Key, w span) (out pastData) {
@@ -164,14 +164,14 @@ func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 			if s.Kind == scaling.Mean {
 				return s.Target
 			}
-			return s.Target * float64(x.values[columnReady]) // the ready replicas share a total
+			return s.Target * float64(x.values[columnReady]) // a total is divided among the ready replicas
 		}
 		values := h.column(func(x sample) float64 { return float64(x.values[firstSignal+column]) })
 		reference := h.column(allowed)
 		top, peak := s.Target, -1.0
 		for j := range values {
 			top = max(top, reference[j].value)
-			if v := values[j].value; v > peak { // false for NaN
+			if v := values[j].value; v > peak { // this is false if the value is NaN
 				peak = v
 			}
 		}
@@ -195,7 +195,7 @@ func (p *Page) ticks(w span) (all []tick) {
 		}
 	}
 	_, offset := w.from.In(p.options.Zone).Zone()
-	zone := time.Duration(offset) * time.Second // the times are round in the zone of the page
+	zone := time.Duration(offset) * time.Second // the times are rounded in the time zone of the page
 	plot := plot{span: w}
 	for t := w.from.Add(zone).Truncate(step).Add(step - zone); t.Before(w.to); t = t.Add(step) {
 		if x := plot.x(t); x > 50 && x < picture.Canvas-50 {

@@ -21,17 +21,17 @@ type workloadView struct {
 	Row      row
 	E        explain.Explanation
 	Object   scaling.Target
-	AtTime   moment // the time of the decision
-	Asked    moment // the requested time; not Known: now
+	AtTime   moment // time of the decision
+	Asked    moment // requested time; if it is not Known, the newest decision was requested
 	Now      moment
-	Until    moment // the end of the requested decision; not Known: it is in force
-	Earlier  string // URLs of the transitions before and after it
+	Until    moment // end of the requested decision; if it is not Known, the decision is in force
+	Earlier  string // URLs of the previous and the next transition
 	Later    string
 	Next     string
 	Follows  string
-	Crashes  string // the replicas that restart in a loop
-	Rejects  string // the replicas whose pods the API server rejects
-	Operator string // the pause or the override of a user
+	Crashes  string // text about replicas that restart in a loop
+	Rejects  string // text about replicas whose pods the API server rejects
+	Operator string // text about a pause or an override that a user set
 	Rules    []ruleView
 	Signals  []signalView
 	Timeline timeline
@@ -65,7 +65,7 @@ type workloadQuery struct {
 
 func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery, err error) {
 	q = workloadQuery{Key: k, Q: strings.TrimSpace(v.Get("q")), Range: v.Get("range")}
-	q.Page, _ = strconv.Atoi(v.Get("page")) // anything but a number means the first page
+	q.Page, _ = strconv.Atoi(v.Get("page")) // if the text is not a number, the first page is shown
 	if len(q.Q) > maxSearch {
 		return q, fmt.Errorf("the search has %d bytes, at most %d are allowed", len(q.Q), maxSearch)
 	}
@@ -73,7 +73,7 @@ func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery,
 	return q, err
 }
 
-// query returns the URL query of a link to the same page with the change that edit makes.
+// query returns the URL query of a link to the same page. The function edit changes the query before.
 func (q workloadQuery) query(edit func(*workloadQuery)) string {
 	edit(&q)
 	v := url.Values{}
@@ -172,9 +172,9 @@ func (p *Page) addHistory(v *workloadView, record *engine.Record, q workloadQuer
 	}
 	name, long := parseRange(q.Range, defaultRange)
 	v.Range = q.Range
-	end := now.Truncate(long / 360).Add(long / 360) // the timeline moves in steps of 1/360 of its width
+	end := now.Truncate(long / 360).Add(long / 360) // rounded, so that the timeline moves only in steps of 1/360 of its width
 	w := span{end.Add(-long), end}
-	if !q.At.IsZero() { // the requested time is in the middle, unless that would show the future
+	if !q.At.IsZero() { // the requested time is in the middle, unless the timeline would then end in the future
 		w.to = q.At.Add(long / 2)
 		if w.to.After(now) {
 			w.to = now
@@ -211,7 +211,7 @@ func percentOf(w span, at time.Time) string { return picture.Percent(plot{span: 
 // addNeighbors adds links to the transitions before and after the decision that the page explains.
 func (v *workloadView) addNeighbors(changes []transition, q workloadQuery) {
 	link := func(t transition) string { return q.query(func(q *workloadQuery) { q.At, q.Page = t.At.at, 0 }) }
-	for _, c := range changes { // newest first
+	for _, c := range changes { // the newest transition is the first
 		switch {
 		case c.At.at.After(v.AtTime.at):
 			v.Later, v.Until = link(c), c.At
@@ -225,7 +225,7 @@ func (v *workloadView) addNeighbors(changes []transition, q workloadQuery) {
 func ruleViews(e explain.Explanation) (all []ruleView) {
 	for i, r := range e.Rules {
 		x := ruleView{Rule: r}
-		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both are in the order of the reasons
+		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both lists have the order of the reasons
 			x.Without, x.Differs = strconv.Itoa(int(e.Without[i].Replicas)), e.Without[i].Replicas != e.Target
 		}
 		all = append(all, x)

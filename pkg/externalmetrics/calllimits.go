@@ -16,7 +16,7 @@ const (
 	// requestTimeout is the maximum duration of a call that is not a stream. Calls are answered from memory, so nearly all of this time is
 	// for the request to arrive.
 	requestTimeout = 5 * time.Second
-	// refusalTimeout is the maximum duration of a call that exceeds a limit.
+	// refusalTimeout is the time after which a call that exceeds a limit is ended.
 	refusalTimeout = 100 * time.Millisecond
 )
 
@@ -73,7 +73,7 @@ func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context
 		open.Add(-1)
 		l.refused()
 		ended, end := context.WithCancel(context.WithValue(ctx, excessKey{}, limit))
-		time.AfterFunc(refusalTimeout, end) // I/O edge: ends a call whose request never arrives
+		time.AfterFunc(refusalTimeout, end) // I/O edge: ends the call if its request never arrives
 		return ended, nil
 	}
 	end := func() {}

@@ -33,8 +33,8 @@ func (c Certificate) Bundle(caFile string) func() []byte {
 	}
 }
 
-// Trusted must be called with the CA bundle that the APIService has now. A renewed self-signed certificate is served after the bundle
-// contains its CA.
+// Trusted must be called with the CA bundle that the APIService contains at present. A renewed self-signed certificate is served only
+// after the bundle contains its CA.
 func (c Certificate) Trusted(bundle []byte) {
 	if c.own != nil {
 		c.own.trusted(bundle)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA requests them only if it
-// lost the streamed specs: an error of any trigger clears its cache. The zero value is ready to use.
+// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA does so only if it has
+// lost the streamed specs, because an error of any trigger clears its cache. The zero value is ready to use.
 type lostSpecs struct {
 	mu      sync.Mutex
 	streams map[scaling.Key]map[chan struct{}]struct{}
@@ -26,7 +26,7 @@ func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	for stream := range l.streams[keyOf(ref)] {
 		select {
 		case stream <- struct{}{}:
-		default: // already notified
+		default: // the stream was already notified
 		}
 	}
 }

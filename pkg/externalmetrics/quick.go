@@ -102,6 +102,6 @@ func (q quick) answer(w http.ResponseWriter, r *http.Request, namespace, policy 
 		return false
 	}
 	w.Header().Set("Content-Type", info.MediaType)
-	_, _ = w.Write(body.Bytes()) // an error means that the client has closed the connection
+	_, _ = w.Write(body.Bytes()) // an error means that the client is gone
 	return true
 }

@@ -33,14 +33,14 @@ type selfSigned struct {
 	clock func() time.Time
 
 	mu            sync.Mutex
-	current, next *pair // next: created and not served yet
+	current, next *pair // next: a pair that was created and is not served yet
 	listeners     []dynamiccertificates.Listener
 }
 
 type pair struct {
-	cert, key []byte // PEM; cert is the leaf and the CA that signed it
+	cert, key []byte // in PEM; cert contains the leaf certificate and the CA that signed it
 	made      time.Time
-	believed  bool // the API server trusts it
+	believed  bool // the API server trusts the pair
 }
 
 func newSelfSigned(life time.Duration, clock func() time.Time, names ...string) (*selfSigned, error) {
@@ -86,7 +86,7 @@ func (s *selfSigned) step(now time.Time) error {
 	next := s.next
 	s.mu.Unlock()
 	if next == nil && age >= s.life*2/3 {
-		made, err := s.make(now) // takes up to a second, so no handshake may wait for it
+		made, err := s.make(now) // outside of the lock, because it takes up to a second and no handshake must wait for it
 		if err != nil {
 			return err
 		}

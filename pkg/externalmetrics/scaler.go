@@ -63,7 +63,7 @@ func (s *Scaler) lookup(ref *externalscaler.ScaledObjectRef) (engine.Served, err
 }
 
 var specs = &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{{
-	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // KEDA before 2.15 reads the integer
+	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // the integer TargetSize is for KEDA before 2.15
 }}}
 
 // GetMetricSpec returns the name of the metric and its target value, 1 per replica, for every policy. The value of the metric is the number
@@ -147,7 +147,7 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream acti
 		case <-stream.Context().Done():
 			return nil
 		case <-repeat.C:
-			sent = sent && !last // an active state is sent again at once
+			sent = sent && !last // if the last state that was sent is active, it is sent again
 		case <-look.C:
 		}
 	}

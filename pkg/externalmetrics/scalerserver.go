@@ -82,7 +82,7 @@ func ServeScaler(ctx context.Context, l net.Listener, c ScalerConfig, s *Scaler)
 	}
 	server := grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(server, s)
-	defer context.AfterFunc(ctx, server.Stop)() // streams never end by themselves, and KEDA can repeat every call
+	defer context.AfterFunc(ctx, server.Stop)() // Stop and not GracefulStop: streams never end by themselves, and KEDA can repeat every call
 	if err := server.Serve(serve.Limit(l, maxScalerConnections, c.Closed)); ctx.Err() == nil {
 		return fmt.Errorf("external scaler: %w", err)
 	}
@@ -94,12 +94,12 @@ func (t *ScalerTLS) config(ctx context.Context) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() { _ = watcher.Start(ctx) }() // ends with ctx
+	go func() { _ = watcher.Start(ctx) }() // the goroutine ends with ctx
 	base := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: watcher.GetCertificate}
 	if t.ClientCAFile == "" {
 		return base, nil
 	}
-	if _, err := t.clientCAs(); err != nil { // fail at startup if the CA cannot be read
+	if _, err := t.clientCAs(); err != nil { // returns an error at startup if the CA cannot be read
 		return nil, err
 	}
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -127,7 +127,8 @@ func (t *ScalerTLS) clientCAs() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// verifyName rejects a client certificate without one of the accepted names, because the CA of a cluster signs for many clients.
+// verifyName rejects a client certificate that has none of the accepted names. This is necessary because the CA of a cluster signs
+// certificates of many clients.
 func (t *ScalerTLS) verifyName(c tls.ConnectionState) error {
 	if len(t.ClientNames) == 0 {
 		return nil

@@ -64,7 +64,7 @@ func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)
-	config.EnableMetrics, config.EnableProfiling = false, false // metrics have a port of their own
+	config.EnableMetrics, config.EnableProfiling = false, false // gpuscaler serves its metrics on another port
 	serving := genericoptions.NewSecureServingOptions().WithLoopback()
 	serving.Listener = c.Listener
 	serving.ServerCert.GeneratedCert = c.Certificate.provider
@@ -146,7 +146,7 @@ func chain(api http.Handler, c *genericapiserver.Config, standby func() bool) ht
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if standby() {
-			w.Header().Set("Connection", "close") // over HTTP/2 this is a GOAWAY
+			w.Header().Set("Connection", "close") // in HTTP/2, this header sends a GOAWAY frame
 		}
 		h.ServeHTTP(w, r)
 	})

@@ -30,17 +30,17 @@ type Options struct {
 	Cluster  string
 	From, To time.Time
 	Step     time.Duration
-	Matchers map[string]string // added to every selector, such as {cluster: prod}
-	Wait     time.Duration     // wait of the SLO
+	Matchers map[string]string // matchers that are added to every selector, such as {cluster: prod}
+	Wait     time.Duration     // longest wait of a request that meets the SLO
 	Nodes    map[string]cost.Offer
 	Book     *cost.Book
-	Region   string  // of nodes without a region label
-	Hourly   float64 // $ per hour and GPU of nodes without a price; 0: unknown
+	Region   string  // region of nodes that have no region label
+	Hourly   float64 // price in $ per hour and GPU for nodes without a known price; 0: unknown
 	Progress func(what string, done float64)
 }
 
-// Read reads the history of the workloads. A metric without series becomes a gap of the snapshot. An answer that exceeds the limits of the
-// server is a gap too, and any other failed query is an error.
+// Read reads the history of the workloads. If a metric has no series, or if a response exceeds the limits of the server, the snapshot gets
+// a gap. Any other failed query is an error.
 func Read(ctx context.Context, server Server, workloads []audit.Workload, o Options) (*audit.Snapshot, error) {
 	s := &audit.Snapshot{
 		Schema: audit.SnapshotSchema, Cluster: o.Cluster, From: o.From, Step: o.Step.Seconds(), Steps: int(o.To.Sub(o.From) / o.Step),
@@ -75,8 +75,8 @@ type reader struct {
 	s      *audit.Snapshot
 	byKey  map[string]*audit.Workload
 
-	scraped audit.Values      // whether kube-state-metrics was scraped in a step: 1 or missing
-	poolOf  map[string]string // by node
+	scraped audit.Values      // 1 in each step in which kube-state-metrics was scraped, missing in the others
+	poolOf  map[string]string // name of the pool of each node
 }
 
 // over evaluates an expression for each step and calls take for each value. It reports whether there was a value.
@@ -105,8 +105,8 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 	return found, nil
 }
 
-// byWorkload evaluates an expression with the labels namespace and workload, and stores its values in the list that of returns. It reports
-// whether there was a value of a workload.
+// byWorkload evaluates an expression whose result has the labels namespace and workload. For each workload, it stores the values in the
+// list that the function of returns. It reports whether any workload had a value.
 func (r *reader) byWorkload(ctx context.Context, expr string, of func(*audit.Workload) *audit.Values) (found bool, err error) {
 	_, err = r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 		if w := r.byKey[string(m["namespace"])+"/"+string(m[workloadLabel])]; w != nil {
@@ -145,7 +145,7 @@ func (r *reader) readHeld(ctx context.Context) error {
 		return err
 	}
 	type part struct {
-		of   *audit.Workload // nil: pods that no autoscaler scales
+		of   *audit.Workload // the workload; nil: pods that no autoscaler scales
 		pool string
 	}
 	sums := map[part]audit.Values{}
@@ -162,7 +162,7 @@ func (r *reader) readHeld(ctx context.Context) error {
 	}
 	for i := range r.s.Pools {
 		if r.known(r.s.Pools[i].GPUs); !found {
-			r.s.Pools[i].GPUs = nil // without the GPUs of pods, free GPUs are unknown
+			r.s.Pools[i].GPUs = nil // if the GPUs of pods are unknown, the number of free GPUs is unknown, too
 		}
 	}
 	if !found {
@@ -181,7 +181,7 @@ func (r *reader) readHeld(ctx context.Context) error {
 	}
 	for i := range r.s.Workloads {
 		w := &r.s.Workloads[i]
-		if len(w.Held) == 0 && r.scraped != nil { // without a pod in the whole period
+		if len(w.Held) == 0 && r.scraped != nil { // the workload had no pod in the whole period
 			w.Held = []audit.Held{{GPUs: r.known(make(audit.Values, r.s.Steps))}}
 		}
 		sortHeld(w.Held)
@@ -262,7 +262,7 @@ func (r *reader) instant(ctx context.Context, expr string, take func(*audit.Work
 	return nil
 }
 
-// readWaits reads the number of requests, and of those that waited at most the wait of the SLO.
+// readWaits reads two numbers of requests: all of them, and those that waited at most the wait of the SLO.
 func (r *reader) readWaits(ctx context.Context) error {
 	const metric = "vllm:request_queue_time_seconds"
 	found, err := r.byWorkload(ctx, r.increase(metric+"_count"), func(w *audit.Workload) *audit.Values { return &w.Started })
@@ -285,7 +285,7 @@ func (r *reader) readWaits(ctx context.Context) error {
 	return err
 }
 
-// bucket returns the greatest limit of the histogram that is not above the wait of the SLO, and its label.
+// bucket returns the greatest upper bound in the histogram that does not exceed the wait of the SLO. text is the value of its label le.
 func (r *reader) bucket(ctx context.Context, metric string) (limit float64, text string, err error) {
 	v, err := r.server.Instant(ctx, fmt.Sprintf("count by (le) (last_over_time(%s[%s]))", r.metric(metric+"_bucket"), r.period()), r.o.To)
 	if err != nil {
@@ -300,7 +300,7 @@ func (r *reader) bucket(ctx context.Context, metric string) (limit float64, text
 	return limit, text, nil
 }
 
-// readActivity reads the GPU activity: that of the engine, else GPU_UTIL.
+// readActivity reads the GPU activity: the activity of the graphics engine, or GPU_UTIL if that is missing.
 func (r *reader) readActivity(ctx context.Context) error {
 	for metric, factor := range map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE": "1", "DCGM_FI_DEV_GPU_UTIL": "0.01"} {
 		values := map[*audit.Workload]audit.Values{}

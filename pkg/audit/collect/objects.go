@@ -118,7 +118,8 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 	window := number(defaultWindow, "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown", "stabilizationWindowSeconds")
 	a.Cooldown = float64(window)
 	if a.Min == 0 {
-		a.Cooldown = float64(max(window, number(defaultWindow, "cooldownPeriod"))) // cooldownPeriod applies to the last replica only
+		// cooldownPeriod applies only to the last replica, and the window to all others; the longer one is used for all
+		a.Cooldown = float64(max(window, number(defaultWindow, "cooldownPeriod")))
 	}
 	triggers, _, _ := unstructured.NestedSlice(u.Object, "spec", "triggers")
 	for _, t := range triggers {
@@ -140,8 +141,8 @@ func scaledObject(u *unstructured.Unstructured, a *audit.Autoscaler) (kind, name
 	return cmp.Or(ref["kind"], "Deployment"), ref["name"]
 }
 
-// template returns the GPUs that a pod of a Deployment or StatefulSet requests, and the requests that its vLLM server serves concurrently
-// (--max-num-seqs), 0 if it is not set.
+// template returns the number of GPUs that a pod of a Deployment or StatefulSet requests, and the number of requests that its vLLM server
+// serves at the same time (--max-num-seqs; 0 if it is not set).
 func template(u *unstructured.Unstructured) (gpus int, slots float64) {
 	raw, _, _ := unstructured.NestedMap(u.Object, "spec", "template")
 	var pod corev1.PodTemplateSpec

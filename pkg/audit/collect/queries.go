@@ -20,7 +20,7 @@ import (
 // workloadLabel is the label that the queries add: the name of the Deployment or StatefulSet in the name of a pod.
 const workloadLabel = "audit_workload"
 
-// safe are the characters that Kubernetes uses for the generated parts of names.
+// safe is a character class with the characters that Kubernetes uses in the generated parts of names.
 const safe = "[bcdfghjklmnpqrstvwxz2456789]"
 
 // metric returns a selector of a metric with the matchers of the options and pairs of a label and its value.
@@ -59,17 +59,18 @@ func byOwner(expr string) string {
 	return fmt.Sprintf("sum by (namespace, %s) (%s)", workloadLabel, owner(expr))
 }
 
-// mean returns the sum over the pods of a workload of the mean over each step.
+// mean returns a query for the mean of a metric over each step, summed over the pods of a workload.
 func (r *reader) mean(metric string) string {
 	return byOwner(r.original(fmt.Sprintf("avg_over_time(%s[%s])", r.metric(metric), r.step())))
 }
 
-// increase returns the increase of a counter in each step, as a sum over the pods of a workload.
+// increase returns a query for the increase of a counter in each step, summed over the pods of a workload.
 func (r *reader) increase(metric string, pairs ...string) string {
 	return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric, pairs...), r.step())))
 }
 
-// heldQuery returns the GPUs of scheduled pods by workload and node. Two instances of kube-state-metrics do not count a pod twice.
+// heldQuery returns a query for the number of GPUs of scheduled pods by workload and node. It counts a pod once, even if two instances of
+// kube-state-metrics report it.
 func (r *reader) heldQuery() string {
 	requests := r.original(r.metric("kube_pod_container_resource_requests", "resource", "nvidia_com_gpu"))
 	phase := r.original(fmt.Sprintf("(%s == 1 or %s == 1)", r.metric("kube_pod_status_phase", "phase", "Running"),
@@ -78,13 +79,13 @@ func (r *reader) heldQuery() string {
 	return fmt.Sprintf(`sum by (namespace, %s, node) (%s)`, workloadLabel, owner(pods))
 }
 
-// peakQuery returns the highest number of running requests of a replica in the period.
+// peakQuery returns a query for the highest number of running requests of a replica in the period.
 func (r *reader) peakQuery() string {
 	return fmt.Sprintf("max by (namespace, %s) (%s)", workloadLabel,
 		owner(r.original(fmt.Sprintf("max_over_time(%s[%s])", r.metric("vllm:num_requests_running"), r.period()))))
 }
 
-// serviceQuery returns the mean service time of the requests in the period.
+// serviceQuery returns a query for the mean service time of the requests in the period.
 func (r *reader) serviceQuery() string {
 	sum := func(metric string) string {
 		return byOwner(r.original(fmt.Sprintf("increase(%s[%s])", r.metric(metric), r.period())))
@@ -153,7 +154,8 @@ func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
 // pool returns the name of the pool of a node, or "" if it is unknown.
 func (r *reader) pool(node string) string { return r.poolOf[node] }
 
-// offers returns the instance types and the NodePools of nodes: those of the API server, else those in kube_node_labels.
+// offers returns the instance types and the NodePools of nodes. They are those of the API server, or those in kube_node_labels if there
+// are none.
 func (r *reader) offers(ctx context.Context) (map[string]cost.Offer, map[string]string, error) {
 	offers, names := map[string]cost.Offer{}, map[string]string{}
 	v, err := r.server.Instant(ctx, fmt.Sprintf("last_over_time(%s[%s])", r.metric("kube_node_labels"), r.period()), r.o.To)

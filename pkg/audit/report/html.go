@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	drawnWorkloads = 20  // workloads with charts and bars on the page, the most expensive first
-	drawnBuckets   = 300 // points of a chart
+	drawnWorkloads = 20  // maximum number of workloads with charts and bars on the page, the most expensive first
+	drawnBuckets   = 300 // maximum number of points in a chart
 )
 
 //go:embed page.html
@@ -27,7 +27,7 @@ type pageData struct {
 	Costs    picture.Bars
 	Tables   []picture.Table
 	Sections []section
-	Left     int // workloads without charts
+	Left     int // number of workloads that have no charts
 	Missing  picture.Table
 	Notes    []string
 }
@@ -38,7 +38,7 @@ type section struct {
 	Charts     []*picture.Chart
 }
 
-// colors are the colors of the causes. Causes with one color have the same remedy.
+// colors contains the color of each cause. Causes with the same color have the same remedy.
 var colors = map[audit.Cause]string{
 	audit.Served: "green", audit.Headroom: "sky", audit.Cooldown: "amber", audit.Floor: "lilac", audit.Schedules: "violet",
 	audit.Start: "clay", audit.WrongMetric: "red", audit.StuckNode: "orange", audit.NodeChange: "slate", audit.NotMeasured: "grey",
@@ -78,7 +78,7 @@ func bars(r *audit.Report) (out picture.Bars) {
 	most := 0.0
 	for i := range shown {
 		if r.Total.Cost != nil && shown[i].Cost == nil {
-			return picture.Bars{} // without a measured cost the bars cannot be compared
+			return picture.Bars{} // if a workload has no measured cost, the bars cannot be compared
 		}
 		most = max(most, value(&shown[i]))
 	}

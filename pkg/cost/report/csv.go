@@ -50,7 +50,7 @@ func WriteCSV(w io.Writer, b *cost.Bill) error {
 	return out.Error()
 }
 
-// cell prevents a spreadsheet from evaluating a label as a formula.
+// cell returns a label in a form that a spreadsheet does not evaluate as a formula.
 func cell(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

@@ -13,7 +13,7 @@ import (
 // families are the metrics of a bill. The metrics in dollars have no series for a line without a price, because 0 would be wrong.
 var families = []struct {
 	name, help string
-	basis      string // value of the label basis, for the parts of idle
+	basis      string // value of the label basis, for metrics about parts of the idle cost
 	dollars    bool
 	value      func(*cost.Line) float64
 }{

@@ -216,7 +216,7 @@ func dollars(v float64) string {
 	whole, cents, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
-		return "$" + text // larger than an int64
+		return "$" + text // the amount does not fit in an int64
 	}
 	return "$" + picture.Thousands(n) + "." + cents
 }

@@ -25,11 +25,11 @@ type Explanation struct {
 	// read as a target.
 	NotDecided string `json:"notDecided,omitempty"`
 
-	At      time.Time `json:"at,omitzero"`    // when the target was decided
-	Since   time.Time `json:"since,omitzero"` // when the target changed last
+	At      time.Time `json:"at,omitzero"`    // time of the decision
+	Since   time.Time `json:"since,omitzero"` // time of the last change of the target
 	From    int32     `json:"from"`           // the target before that change
 	Target  int32     `json:"target"`
-	Current int32     `json:"current"` // spec.replicas when the target was decided
+	Current int32     `json:"current"` // spec.replicas at the time of the decision
 	Ready   int32     `json:"ready"`
 	Loading int32     `json:"loading"`
 	Pending int32     `json:"pending"`
@@ -45,7 +45,7 @@ type Explanation struct {
 	Mode     string `json:"mode"`
 	Origin   string `json:"origin"` // where the policy is defined
 	Active   bool   `json:"active"`
-	Degraded bool   `json:"degraded,omitempty"` // decided on missing inputs
+	Degraded bool   `json:"degraded,omitempty"` // inputs of the decision were missing
 	Binding  string `json:"binding"`            // the rule that determined the target
 	Why      string `json:"why"`                // the target and its cause in one line
 	Served   string `json:"served"`             // "served", or the error that readers of the target receive
@@ -68,12 +68,12 @@ type Signal struct {
 	Name       string   `json:"name"`
 	Type       string   `json:"type"`
 	Unit       string   `json:"unit"`                 // count, percent (as a fraction) or seconds
-	Value      *float64 `json:"value,omitempty"`      // absent if it is unknown
+	Value      *float64 `json:"value,omitempty"`      // absent if the value is unknown
 	Target     float64  `json:"target"`               // 0 if the signal is only evidence for the objective
 	Measures   string   `json:"measures,omitempty"`   // what the value is evidence of for the objective
-	Recommends *int32   `json:"recommends,omitempty"` // replicas; absent if the signal recommends nothing
+	Recommends *int32   `json:"recommends,omitempty"` // recommended replicas; absent if the signal recommends nothing
 	Age        float64  `json:"ageSeconds"`
-	Reported   int32    `json:"podsReported"` // -1 for a signal that is not read from pods
+	Reported   int32    `json:"podsReported"` // number of pods that reported; -1 for a signal that is not read from pods
 	Ready      int32    `json:"podsReady"`
 	Note       string   `json:"note,omitempty"`
 }
@@ -98,8 +98,8 @@ type ScaledBy struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
-	Exact   bool   `json:"exact"`         // it follows every change of the target
-	Why     string `json:"why,omitempty"` // why it is not exact
+	Exact   bool   `json:"exact"`         // the object applies every change of the target
+	Why     string `json:"why,omitempty"` // why Exact is false
 }
 
 // Operator is a pause or an override that a user set with an annotation.
@@ -152,7 +152,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 	if !e.At.IsZero() {
 		return json.Marshal(plain(e))
 	}
-	return json.Marshal(struct { // these fields replace those of plain that have the same JSON names
+	return json.Marshal(struct { // the fields of this struct replace the fields of plain with the same JSON names
 		plain
 		From     *int32  `json:"from,omitempty"`
 		Target   *int32  `json:"target,omitempty"`
@@ -248,7 +248,7 @@ func NewSignal(r *engine.Record, i int) Signal {
 	return out
 }
 
-// note returns a remark about how the decision used a reading, for example why the reading is missing.
+// note returns a note about how the decision used a reading, for example why the reading is missing.
 func note(s *scaling.Signal, r scaling.Reading, status scaling.SignalStatus) string {
 	switch status {
 	case scaling.SignalMissing:

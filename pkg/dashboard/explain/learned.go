@@ -13,14 +13,15 @@ import (
 
 // Objective is the SLO of a workload and what gpuscaler has learned for it.
 type Objective struct {
-	SLO string `json:"slo"` // "99% within 10s (wait)"
-	// SafePolicy is the reason why the safe policy decides and not what was learned; empty: the learned policy decides.
+	SLO string `json:"slo"` // the SLO in words: "99% within 10s (wait)"
+	// SafePolicy is the reason why the safe policy decides instead of the learned one. Empty: the learned policy decides.
 	SafePolicy string `json:"safePolicy,omitempty"`
-	// Terms are the replicas that each term of the decision adds, without those that add none.
+	// Terms contains the replicas that each term of the decision adds. Terms that add no replicas are omitted.
 	Terms []Term `json:"terms,omitempty"`
 	// Learned is what was learned, in one line.
-	Learned  string                  `json:"learned,omitempty"`
-	Capacity *objective.Distribution `json:"capacityPerReplica,omitempty"` // work per second; absent while it is not known
+	Learned string `json:"learned,omitempty"`
+	// work per second that a replica serves; absent while it is not known
+	Capacity *objective.Distribution `json:"capacityPerReplica,omitempty"`
 	// ColdStart is the time from the decision to a ready replica, in seconds; absent until one was observed.
 	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
 	Attained  float64                 `json:"sloAttained"`    // share of the work that met the SLO, 0..1

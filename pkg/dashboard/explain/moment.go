@@ -45,7 +45,7 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 		if t := at(d); !t.After(now) {
 			return t, nil
 		}
-		return at(d - 1), nil // at 00:10, 23:50 is a time of yesterday
+		return at(d - 1), nil // for example, at 00:10 the time 23:50 is a time of yesterday
 	}
 	return time.Time{}, fmt.Errorf("at=%q: %s", text, TimeForms)
 }
@@ -53,8 +53,9 @@ func ParseTime(text string, now time.Time, zone *time.Location) (time.Time, erro
 // maxZoneName is the longest accepted name of a time zone in bytes. The longest name in the IANA database has 32.
 const maxZoneName = 64
 
-// ParseQuery parses the time in the query of a request. The parameter `at` has a form of ParseTime. The parameter `zone` is the time zone
-// of a time without one: a name (Europe/Berlin) or an offset (+02:00). Without it, the argument zone is used.
+// ParseQuery parses the time in the query of a request. The parameter `at` has one of the forms that ParseTime accepts. The parameter
+// `zone` is the time zone of a time without a zone: a name (Europe/Berlin) or an offset (+02:00). If it is absent, the argument zone is
+// used.
 func ParseQuery(v url.Values, now time.Time, zone *time.Location) (time.Time, error) {
 	if name := v.Get("zone"); name != "" {
 		var err error
@@ -70,7 +71,7 @@ func parseZone(name string) (*time.Location, error) {
 		_, east := t.Zone()
 		return time.FixedZone("UTC"+name, east), nil
 	}
-	if len(name) <= maxZoneName && name != "Local" { // the server's own zone is not for clients
+	if len(name) <= maxZoneName && name != "Local" { // "Local" would be the server's own zone, which clients do not know
 		if zone, err := time.LoadLocation(name); err == nil {
 			return zone, nil
 		}

@@ -57,7 +57,7 @@ func (e Explanation) writeUndecided(w io.Writer) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s  %s   mode %s   policy %s\n", e.Policy, e.NotDecided, e.Mode, e.Origin)
 	fmt.Fprintf(out, "NOT SERVED  %s: an HPA that reads this target keeps its replicas\n", e.Served)
-	if e.NotDecided != e.Served { // the cause is the scale target
+	if e.NotDecided != e.Served { // the two texts differ only if the cause is the scale target
 		fmt.Fprintln(out, "CHECK       the policy's scaleTargetRef, that the object and its namespace exist, and that its kind is watched:")
 		fmt.Fprintln(out, "            Deployment, StatefulSet, LeaderWorkerSet, and the kinds in the chart's scaleKinds")
 	}
@@ -134,7 +134,7 @@ func RejectionText(n int32, namespace string, r engine.Rejection) string {
 	return fmt.Sprintf("%s rejects the pods of %d %s: %s; %s", r.By(), n, replicas, r.Text, r.Advice(namespace))
 }
 
-// Text returns what the user set, until when, and who the user is.
+// Text returns what the user set, until when it applies, and which user set it.
 func (o *Operator) Text(zone *time.Location) string {
 	var parts []string
 	if o.Paused {
@@ -171,7 +171,7 @@ func (e Explanation) writeFooter(out *strings.Builder, zone *time.Location) {
 	fmt.Fprintf(out, "%-8s %s\n", kind, e.Follows())
 }
 
-// Next returns when or under which condition the target can next change.
+// Next returns a text that says when, or under which condition, the target can next change.
 func (e Explanation) Next(zone *time.Location) string {
 	switch {
 	case e.At.IsZero():

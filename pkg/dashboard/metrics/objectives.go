@@ -31,7 +31,7 @@ func sendColdStart(r *engine.Record, send func(float64, ...string)) {
 	}
 }
 
-// sendAttained sends nothing until the workload had load, because a share of nothing would look like an attained SLO.
+// sendAttained sends nothing before the workload has had load. Without load the share would be 1, which would look like an attained SLO.
 func sendAttained(r *engine.Record, send func(float64, ...string)) {
 	if r.Learned != nil && r.Learned.Observed > 0 {
 		send(r.Learned.Attained)

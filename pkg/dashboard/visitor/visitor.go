@@ -48,17 +48,17 @@ var retry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1, Steps: 2}
 type Reviewer struct {
 	authenticator authenticator.Request
 	authorizer    authorizer.Authorizer
-	reviews       chan struct{} // has one element for each TokenReview in flight
+	reviews       chan struct{} // contains one element for each TokenReview in flight
 
 	mu       sync.Mutex
-	inFlight map[string]int // requests by user
+	inFlight map[string]int // number of requests in flight, by user
 }
 
 // New returns a Reviewer that asks the API server of kube. It needs the permission to create tokenreviews and subjectaccessreviews, as in
 // the ClusterRole system:auth-delegator.
 func New(kube *rest.Config) (*Reviewer, error) {
 	config := rest.CopyConfig(kube)
-	config.QPS, config.Burst = 100, 200 // one page can need a review for each of many namespaces
+	config.QPS, config.Burst = 100, 200 // high limits, because one page can need a review for each of many namespaces
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
@@ -114,7 +114,7 @@ func (v *Reviewer) Authenticate(next http.Handler) http.Handler {
 		}
 		defer v.end(user.GetName())
 		r = r.WithContext(request.WithUser(ctx, user))
-		r.Header.Del("Authorization") // the page does not need the token
+		r.Header.Del("Authorization") // removed, because the page does not need the token
 		next.ServeHTTP(w, r)
 	})
 }
