@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	auditPage    = 500    // objects of one answer of the API server
-	auditObjects = 20_000 // objects of one kind
+	auditPage    = 500    // maximum number of objects in one response of the API server
+	auditObjects = 20_000 // maximum number of objects of one kind
 )
 
-// auditCluster are the flags of `gpuscaler audit` for a cluster.
+// auditCluster contains the flags of `gpuscaler audit` for reading a cluster.
 type auditCluster struct {
 	prometheus prometheusFlags
 	kube       kubeFlags
@@ -83,7 +83,8 @@ func (o *auditCluster) read(ctx context.Context, wait time.Duration, progress fu
 	return s, nil
 }
 
-// options returns the period. Its end is rounded to the step, so that two runs within a step send the same queries.
+// options returns the options of the audit with its period. The end of the period is rounded to the step, so that two runs within a step
+// send the same queries.
 func (o *auditCluster) options(now time.Time, wait time.Duration) (collect.Options, error) {
 	since, err := model.ParseDuration(o.since)
 	if err != nil || since <= 0 {

@@ -184,7 +184,7 @@ func objectsIn(files []string) (all []*unstructured.Unstructured, err error) {
 	return all, nil
 }
 
-// text renders the plan as text.
+// text returns the plan as text.
 func (p *capacityPlan) text() string {
 	var b strings.Builder
 	for i := range p.Groups {

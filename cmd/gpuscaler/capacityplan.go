@@ -45,7 +45,7 @@ type span time.Duration
 func (s span) String() string               { return time.Duration(s).String() }
 func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
 
-// seenCluster is the observed state that the plan is based on.
+// seenCluster is the observed state from which the plan is computed.
 type seenCluster interface {
 	engine.Cluster
 	engine.Requests
@@ -90,7 +90,7 @@ func (p *planner) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// add records the changes of an action once. The engine repeats an action at every tick, because the plan never applies it.
+// add adds the changes of an action to the plan once. The engine repeats the action at every tick, because it is never applied.
 func (g *groupPlan) add(in span, action capacity.Action) {
 	var changes []plannedChange
 	switch a := action.(type) {

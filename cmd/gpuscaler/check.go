@@ -135,7 +135,7 @@ func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Res
 	for _, f := range l.Findings {
 		status := installation.Failed
 		switch f.Severity {
-		case lint.Info: // metrics that only `gpuscaler report` reads
+		case lint.Info: // these metrics are only for `gpuscaler report`
 			continue
 		case lint.Warning:
 			status = installation.Warning

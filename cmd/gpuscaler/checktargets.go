@@ -140,7 +140,7 @@ func servedTargets(all []explain.Explanation) []installation.Result {
 		}
 	}
 	if len(all) == 0 {
-		return nil // the check of the documents reports it
+		return nil // the check of the documents reports why there are no policies
 	}
 	var results []installation.Result
 	if len(problems) > 0 {
@@ -201,7 +201,7 @@ func followed(all []explain.Explanation, inactive []snapshot.InactiveHPA) (resul
 	return results
 }
 
-// verbed returns "1 ONE" or "N MANY".
+// verbed returns "1" with the text one, or "N" with the text many.
 func verbed(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -209,7 +209,7 @@ func verbed(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// limited joins the first mostProblems texts.
+// limited joins the texts. It omits those after the first mostProblems.
 func limited(all []string) string {
 	if len(all) <= mostProblems {
 		return strings.Join(all, "; ")

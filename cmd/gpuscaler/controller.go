@@ -38,11 +38,11 @@ type controller struct {
 	options  runOptions
 	log      *slog.Logger
 	kube     *rest.Config
-	registry *prometheus.Registry   // the process, its sources and its writes
-	families []*prometheus.Registry // one for each metric of policies, capacity groups and cost
-	closed   *prometheus.CounterVec // connections that were closed because there were too many
+	registry *prometheus.Registry   // metrics about the process, its data sources and its writes
+	families []*prometheus.Registry // one registry for each metric of policies, capacity groups and cost
+	closed   *prometheus.CounterVec // number of connections that were closed because there were too many
 
-	refusedCalls prometheus.Counter // calls of the external scaler that exceeded its limits
+	refusedCalls prometheus.Counter // number of calls of the external scaler that exceeded its limits
 
 	policies *store.Store
 	paths    []store.Path // the paths of policies and of the PlatformConfig
@@ -53,9 +53,9 @@ type controller struct {
 	leader   *leader.Candidate
 	loop     *loop
 	spending *spending
-	metrics  atomic.Pointer[externalmetrics.Server] // nil until it serves
+	metrics  atomic.Pointer[externalmetrics.Server] // the external metrics API; nil until it serves
 	stopping <-chan struct{}                        // closed when the process ends
-	// failed receives the error with which a leader stopped. The process then exits, so that it does not keep the Lease without making
+	// failed receives the error with which a leader stopped. The process then exits. Otherwise it would keep the Lease without making
 	// decisions.
 	failed chan error
 }
@@ -70,7 +70,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.closed, c.refusedCalls = newClosedConnections(c.registry), newRefusedCalls(c.registry)
 	c.policies = store.New(store.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
-		c.poller.SetPolicies(policies, platform) // the poller is created below, before policies are loaded
+		c.poller.SetPolicies(policies, platform) // the poller is created below, but before policies are loaded
 	}})
 	kinds, err := o.scaleKinds()
 	if err != nil {
@@ -130,7 +130,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 
 // sourceLimits lists the namespaces that exceed a limit at a data source. Each one gets an Event.
 func (c *controller) sourceLimits() (out []findings.SourceLimit) {
-	for _, v := range c.poller.LimitViolations() { // the poller exists before the cluster runs
+	for _, v := range c.poller.LimitViolations() { // the poller is created before the cluster runs
 		out = append(out, findings.SourceLimit{Namespace: v.Namespace, Outside: v.Outside, Note: v.String()})
 	}
 	return out
@@ -216,15 +216,15 @@ func (c *controller) lead(ctx context.Context) {
 	}
 }
 
-// ready returns the reason why this replica cannot lead yet, or nil. It checks only the caches and the external metrics API. It checks
-// neither the Lease, so that a standby is ready during a rollout, nor the data sources, so that the loss of one does not make the replica
-// unready.
+// ready returns the reason why this replica cannot lead yet, or nil. It checks only the caches and the external metrics API. It does not
+// check the Lease, so that a standby is ready during a rollout. It does not check the data sources, so that the replica remains ready if
+// one of them fails.
 func (c *controller) ready() error {
 	if !c.cluster.Synced() {
 		return errors.New("the caches are not synced")
 	}
 	if c.options.externalMetrics == string(apiservice.Off) {
-		return nil // the API server forwards no requests to gpuscaler
+		return nil // in this mode the API server forwards no requests to gpuscaler
 	}
 	server := c.metrics.Load()
 	if server == nil {
@@ -233,7 +233,8 @@ func (c *controller) ready() error {
 	return server.Ready()
 }
 
-// maxAPIConnections bounds the connections of the external metrics API. Each API server needs a few, which carry all its requests.
+// maxAPIConnections is the maximum number of connections to the external metrics API. Each API server needs a few, over which it sends all
+// its requests.
 const maxAPIConnections = 256
 
 func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {

@@ -99,11 +99,11 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	return summary.WriteText(out)
 }
 
-// maxCompared is the longest simulated time that is also simulated with other autoscalers. A day takes some seconds for each.
+// maxCompared is the longest simulated time for which the other autoscalers are simulated, too. A day takes some seconds for each.
 const maxCompared = 48 * time.Hour
 
-// compare simulates the same time with other autoscalers. A demo ends with Ctrl-C, so the comparison does not end with ctx, but with
-// another Ctrl-C.
+// compare simulates the same time with other autoscalers. The user ends the demo with Ctrl-C, which ends ctx. The comparison then still
+// runs, and ends with another Ctrl-C.
 func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress io.Writer) ([]demo.Outcome, error) {
 	if length > maxCompared {
 		fmt.Fprintf(progress, "no comparison with other autoscalers: %s is more than %s; use gpuscaler replay\n", length, maxCompared)
@@ -121,7 +121,7 @@ func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress i
 
 // live runs the simulation and its servers until the simulation ends or ctx is canceled.
 func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer) error {
-	if _, err := newLogger("error"); err != nil { // log lines of libraries are hidden, so that the decisions stay readable
+	if _, err := newLogger("error"); err != nil { // log lines of libraries are not printed, so that the decisions stay readable
 		return err
 	}
 	page, err := listenLoopback(o.pageAddress)

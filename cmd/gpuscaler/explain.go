@@ -214,7 +214,7 @@ func writeJSON(out io.Writer, v any) error {
 func zoneName(now time.Time) string {
 	name := os.Getenv("TZ")
 	if name == "" {
-		file, _ := filepath.EvalSymlinks("/etc/localtime") // without a symbolic link the name is unknown
+		file, _ := filepath.EvalSymlinks("/etc/localtime") // without a symbolic link, file is empty and the name of the zone is unknown
 		_, name, _ = strings.Cut(file, "zoneinfo/")
 	}
 	if _, err := time.LoadLocation(name); name == "" || err != nil {

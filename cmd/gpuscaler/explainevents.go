@@ -25,20 +25,20 @@ type unknownTimeError struct{ answer string }
 func (e *unknownTimeError) Error() string { return e.answer }
 
 // eventExplanation contains the Kubernetes Events about a target just before and just after a time. explain prints it if the leader's
-// history does not contain that time: a new leader has no history of the former one, but Events remain in the API server, by default for an
-// hour.
+// history does not contain that time. A new leader does not have the history of the previous leader, but Events remain in the API server,
+// by default for an hour.
 type eventExplanation struct {
 	Policy string     `json:"policy"`
 	At     time.Time  `json:"at"`              // the time of --at
-	Before eventOnce  `json:"before"`          // the newest Event up to then
-	After  *eventOnce `json:"after,omitempty"` // the first Event after it
+	Before eventOnce  `json:"before"`          // the last Event at or before that time
+	After  *eventOnce `json:"after,omitempty"` // the first Event after that time
 	Source string     `json:"source"`          // always "events"
 }
 
 // eventOnce is one Event about a target.
 type eventOnce struct {
 	Posted time.Time `json:"posted"`
-	Why    string    `json:"why"` // "6 -> 9: " and the cause
+	Why    string    `json:"why"` // text that begins with the targets, "6 -> 9: ", and contains the cause
 }
 
 // WriteText writes the Events as text. It also states that Events can be up to 30 seconds late, and that the former leader's log has every
@@ -62,7 +62,7 @@ func (e *eventExplanation) WriteText(out io.Writer, zone *time.Location) error {
 // time, the error is or wraps missing.
 func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *unknownTimeError) (*eventExplanation, error) {
 	if o.leader.server != "" && o.leader.kubeconfig == "" && o.leader.context == "" {
-		return nil, missing // --server may be outside of any cluster, for example the demo
+		return nil, missing // with --server, the leader may be outside of any cluster, for example the demo
 	}
 	at, err := explain.ParseTime(o.at, time.Now(), time.Local)
 	if err != nil {

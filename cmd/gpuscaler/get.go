@@ -76,7 +76,7 @@ func (o *getOptions) run(ctx context.Context, names []string, out io.Writer) err
 	return o.table(found, out)
 }
 
-// list returns the explanations of the chosen namespace, or of all.
+// list returns the explanations of the selected namespace, or of all namespaces.
 func (o *getOptions) list(ctx context.Context) ([]explain.Explanation, error) {
 	namespace := o.namespace
 	if namespace == "" && !o.all && o.leader.server == "" {
@@ -109,7 +109,7 @@ func (o *getOptions) list(ctx context.Context) ([]explain.Explanation, error) {
 	return found, nil
 }
 
-// choose returns the explanations with the given names, in that order, or all without names.
+// choose returns the explanations with the given names, in the order of the names. Without names it returns all.
 func choose(all []explain.Explanation, names []string) ([]explain.Explanation, error) {
 	if len(names) == 0 {
 		return all, nil
@@ -177,10 +177,10 @@ func reason(e *explain.Explanation) string {
 	return e.Why
 }
 
-// completionTimeout bounds the request for names: a shell waits for it.
+// completionTimeout is the maximum time of the request for names, because the user's shell waits for it.
 const completionTimeout = 3 * time.Second
 
-// complete returns the names of policies for the shell.
+// complete returns the names of policies for the completion in a shell.
 func (o *getOptions) complete(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func (o *getOptions) complete(c *cobra.Command, _ []string, _ string) ([]string,
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePolicies returns the names of all policies, as NAMESPACE/NAME, for the shell.
+// completePolicies returns the names of all policies, as NAMESPACE/NAME, for the completion in a shell.
 func (f *leaderFlags) completePolicies(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

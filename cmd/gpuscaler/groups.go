@@ -15,8 +15,8 @@ const restoreTimeout = 5 * time.Second
 // shutdownRound is the interval between two checks of the NodePools whose limits were removed.
 const shutdownRound = 100 * time.Millisecond
 
-// ends reports whether the process exits after it stopped leading: because it received a signal, or because the leader failed with term. It
-// returns false if another replica became the leader.
+// ends reports whether the process exits after it stopped leading. This is the case if it received a signal, or if the leader failed with
+// the error term. It returns false if another replica became the leader.
 func (c *controller) ends(term error) bool {
 	select {
 	case <-c.stopping:
@@ -26,8 +26,8 @@ func (c *controller) ends(term error) bool {
 	}
 }
 
-// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit: there may be no other replica that could
-// remove them later. It does nothing if another replica leads already.
+// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit, because there may be no other replica
+// that could remove them later. If another replica leads already, it does nothing.
 func (c *controller) restoreLimits(ctx context.Context, term error) {
 	if !c.ends(term) || !c.leading() {
 		return

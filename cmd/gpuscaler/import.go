@@ -91,7 +91,8 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 			o.print(out, p)
 		}
 	}
-	if o.all && len(plans) > 0 && failed != nil { // a cluster usually has objects that cannot be converted
+	// not an error with --all, because a cluster usually contains objects that cannot be converted
+	if o.all && len(plans) > 0 && failed != nil {
 		fmt.Fprintln(stderr, "not imported:\n"+failed.Error())
 		return err
 	}

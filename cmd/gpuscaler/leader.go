@@ -144,7 +144,7 @@ func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query u
 	return answer.StatusCode, body, err == nil && ours
 }
 
-// leader finds the leader's pod. It looks only in gpuscaler's own namespace, because tenants can set any label on pods of their own.
+// leader finds the leader's pod. It searches only in gpuscaler's own namespace, because tenants can set any label on their own pods.
 func (f *leaderFlags) leader(ctx context.Context, config *rest.Config) (*corev1.Pod, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// lastWrite limits the write of what was learned when a leader stops, because no leader decides meanwhile.
+// lastWrite is the maximum time for writing what was learned when a leader stops. Until the write ends, no replica makes decisions.
 const lastWrite = time.Second
 
-// memory returns what former leaders learned; nil without --learned-configmap.
+// memory returns what the previous leaders learned, or nil without --learned-configmap.
 func (c *controller) memory() (engine.Memory, error) {
 	if c.options.learned == "" {
 		return nil, nil

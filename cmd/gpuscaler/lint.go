@@ -134,7 +134,8 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 	if known {
 		problems := store.LoadPaths(paths...).Problems
 		l.policies(problems)
-		known = policy.Errors(problems) == 0 // a refused policy must not be reported as missing
+		// if a policy is refused, not all policies are known, and a reference to it must not be reported as missing
+		known = policy.Errors(problems) == 0
 	}
 	var triggers []snapshot.TriggerQueries
 	switch {
@@ -178,7 +179,7 @@ func (l *linted) policies(problems []policy.Problem) {
 		if p.Line > 0 {
 			about = fmt.Sprintf("%s:%d", p.File, p.Line)
 		}
-		p.File = "" // the name of the file is printed before the text already
+		p.File = "" // the text already begins with the name of the file
 		f := lint.Finding{Severity: lint.Error, Check: "PolicyRefused", About: about, What: p.String(),
 			Why: "the controller refuses the document, and the other checks do not see it", Fix: "run `gpuscaler validate` and fix all problems"}
 		if p.Warning {
@@ -283,7 +284,7 @@ func subjects(all []snapshot.TriggerQueries) (out []lint.Subject) {
 	return out
 }
 
-// asked is the Prometheus server that lint queries, or in why the reason that it queries none.
+// asked contains the Prometheus server that lint queries. If there is none, why contains the reason.
 type asked struct {
 	*history.Server
 	address  string
@@ -324,7 +325,7 @@ func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 		silent(err)
 		return ctx.Err()
 	}
-	// Thanos and others do not report a version.
+	// Thanos and other servers do not report a version.
 	if v, err := a.Version(ctx); err == nil && v != "" {
 		l.fact("Prometheus", v+" at "+a.address)
 	} else {

@@ -24,7 +24,7 @@ type podTemplates map[templateKey]podTemplate
 
 type podTemplate struct {
 	extended []gpupods.Amount
-	claims   bool // it claims devices by dynamic resource allocation
+	claims   bool // the template claims devices by dynamic resource allocation
 }
 
 type templateKey struct{ kind, namespace, name string }
@@ -46,8 +46,8 @@ func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
 	return t, known
 }
 
-// request returns how much of a resource one replica of a workload requests. known is false if its pod template was not read, or if it
-// claims devices, which may be of the resource.
+// request returns how much of a resource one replica of a workload requests. known is false if its pod template was not read, or if the
+// template claims devices, because these may count as the resource.
 func (p podTemplates) request(w *scaling.Workload, resource string) (n int64, known bool) {
 	t, known := p.of(w)
 	return gpupods.CountOf(t.extended, resource), known && !t.claims

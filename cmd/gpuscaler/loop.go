@@ -23,16 +23,16 @@ const (
 type loop struct {
 	engine     *engine.Engine
 	synced     func() bool
-	publish    func() // makes changes of annotated objects visible before a tick
+	publish    func() // publishes the changes of annotated objects; called before each tick
 	log        *slog.Logger
 	leading    atomic.Bool
-	started    atomic.Int64 // when this process became the leader, in Unix nanoseconds
+	started    atomic.Int64 // time at which this process became the leader, in Unix nanoseconds
 	duration   prometheus.Histogram
 	failures   prometheus.Counter
 	panics     prometheus.Counter
 	lead       prometheus.Gauge
 	unrecorded prometheus.Gauge
-	recorder   *record.Recorder // nil without --record, and after a write error
+	recorder   *record.Recorder // writes the recording; nil without --record, and after a write error
 }
 
 func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log *slog.Logger) *loop {
@@ -53,7 +53,8 @@ func newLoop(e *engine.Engine, synced func() bool, r prometheus.Registerer, log 
 	return l
 }
 
-// run ticks once a second until ctx ends. It does not tick before the caches are synced, because the engine would miss workloads.
+// run runs a tick once a second until ctx ends. It runs no tick before the caches are synced, because the engine would not find all
+// workloads.
 func (l *loop) run(ctx context.Context) {
 	l.started.Store(time.Now().UnixNano())
 	l.leading.Store(true)
@@ -81,7 +82,7 @@ func (l *loop) run(ctx context.Context) {
 // tick runs the engine once and logs its errors. reported holds the error texts of the previous tick; tick returns those of this tick.
 func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bool {
 	start := time.Now()
-	now := start.Round(0) // without the monotonic clock, because a recording cannot store it
+	now := start.Round(0) // Round removes the monotonic clock, which a recording cannot store
 	l.publish()
 	out := l.engine.Tick(ctx, now)
 	l.duration.Observe(time.Since(start).Seconds())

@@ -121,7 +121,7 @@ func manifests(out io.Writer, asked string, config []string, make func(*policy.C
 	for _, p := range policies {
 		text, err := make(p, platform)
 		if err != nil {
-			return err // print nothing, so that kubectl does not apply a part of the policies
+			return err // nothing is printed, so that kubectl does not apply only a part of the policies
 		}
 		texts = append(texts, text)
 	}
@@ -152,7 +152,7 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 		return nil, nil, fmt.Errorf("--config has no policy %s", asked)
 	}
 	own := store.New(store.Options{})
-	own.Load(asked) // only for the names, because some policies are refused without the PlatformConfig
+	own.Load(asked) // only to read the names: without the PlatformConfig, some of the policies are refused
 	var policies []*policy.Compiled
 	for _, s := range own.Statuses() {
 		if name, is := strings.CutPrefix(s.Document, spec.KindScalingPolicy+" "); is {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxVisitors bounds the connections of the tenants' page. Each one costs a TLS handshake and buffers.
+	// maxVisitors is the maximum number of connections to the tenants' page. Each one costs a TLS handshake and buffers.
 	maxVisitors = 512
-	// maxForwarded bounds the connections of the page on loopback, which all are port-forwards.
+	// maxForwarded is the maximum number of connections to the page on loopback. All of them are port-forwards.
 	maxForwarded = 256
 )
 
@@ -45,7 +45,7 @@ func (p *tenantPage) serve(ctx context.Context, closed func(), reviewer *visitor
 	if err != nil {
 		return fmt.Errorf("--tenant-page-cert-file: %w", err)
 	}
-	go func() { _ = watcher.Start(ctx) }() // it ends with ctx
+	go func() { _ = watcher.Start(ctx) }() // the goroutine ends with ctx
 	l, err := net.Listen("tcp", p.address)
 	if err != nil {
 		return fmt.Errorf("--tenant-page-address: %w", err)
@@ -64,7 +64,7 @@ func (c *controller) pageOptions(ctx context.Context) dashboard.Options {
 }
 
 // servePages serves the page until ctx ends. On loopback it trusts every client, because the API server authorizes port-forwards. At the
-// tenant address it requires a token. Without a loopback address no client is trusted without a token.
+// tenant address it requires a token. If there is no loopback address, every client needs a token.
 func (c *controller) servePages(ctx context.Context) error {
 	var local net.Listener
 	if c.options.pageAddress != "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// policyPaths is the flag --policies: paths of documents that may define policies of certain namespaces only, and no PlatformConfig.
+// policyPaths is the flag --policies. Its values are paths of documents. The documents of a path may define policies of certain namespaces
+// only, and no PlatformConfig.
 type policyPaths struct{ texts []string }
 
 func (p *policyPaths) register(f *pflag.FlagSet) {

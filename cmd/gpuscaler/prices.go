@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/pricebook"
 )
 
-// priceBook reads the price book at path, else the one that the PlatformConfig names, else the built-in one. It does not contain the
-// PlatformConfig's own prices.
+// priceBook returns the price book at path. If path is empty, it returns the one that the PlatformConfig names, or the built-in one. The
+// result does not contain the prices in the PlatformConfig itself.
 func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 	name, text := "the built-in price book", files.Prices
 	if path := cmp.Or(path, platform.Prices.Book); path != "" {
@@ -35,14 +35,14 @@ func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
 // prices holds the price book of the running controller. current and reread may be called concurrently. reread reads the file outside of
 // the lock, because a tick may wait for the lock.
 type prices struct {
-	path     string // --prices
+	path     string // value of the flag --prices
 	platform func() *policy.Platform
 	log      *slog.Logger
 
 	mu     sync.Mutex
-	of     *policy.Platform // the PlatformConfig that book was made with
+	of     *policy.Platform // the PlatformConfig from which book was made
 	listed *cost.Book       // the last valid price book of the file; nil before the first read
-	book   *cost.Book       // listed, with the PlatformConfig's prices taking precedence
+	book   *cost.Book       // listed with the PlatformConfig's prices, which take precedence
 	failed string
 }
 
@@ -63,7 +63,7 @@ func (p *prices) current() *cost.Book {
 	return p.book
 }
 
-// reread reads the file again. An invalid file keeps the last valid prices.
+// reread reads the file again. If the file is invalid, the last valid prices stay in force.
 func (p *prices) reread() {
 	platform := p.platform()
 	listed, err := priceBook(p.path, platform)
@@ -73,7 +73,7 @@ func (p *prices) reread() {
 	case err == nil:
 		p.listed, p.failed = listed, ""
 	case p.listed == nil:
-		// Without a valid file no price is known: the built-in prices could contradict the file.
+		// If no version of the file was valid, no price is known. The built-in prices could contradict the file.
 		p.listed = &cost.Book{}
 	}
 	if err != nil && err.Error() != p.failed {

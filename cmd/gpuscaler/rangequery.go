@@ -26,7 +26,7 @@ const (
 	mostPoints = 600_000
 )
 
-// rangeFlags say which recorded rates to fetch from a Prometheus server.
+// rangeFlags are the flags that select the recorded rates to fetch from a Prometheus server.
 type rangeFlags struct {
 	prometheusFlags
 	query, start, end string

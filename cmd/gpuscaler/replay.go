@@ -185,8 +185,7 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	return found[0], nil
 }
 
-// openPolicies reads policies as the controller does and returns those with the given names. An empty name selects the only
-// policy.
+// openPolicies reads policies as the controller does and returns those with the given names. An empty name is the name of the only policy.
 func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
 	policies := store.New(store.Options{})
 	problems := policies.Load(paths...).Problems

@@ -58,7 +58,7 @@ func (o *reportFlags) prepare() (err error) {
 	return err
 }
 
-// asked adds the options of the flags to the cases.
+// asked adds the options in the flags to the cases.
 func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	for i := range cases {
 		c := &cases[i]
@@ -117,8 +117,7 @@ next:
 	return out, nil
 }
 
-// progress is a status line on standard error. It is not shown if standard error is not a terminal, because a log would contain its
-// control characters.
+// progress is a status line on standard error. It is shown only on a terminal, because in a log its control characters would be visible.
 type progress struct {
 	mu    sync.Mutex
 	out   io.Writer

@@ -149,7 +149,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	return toFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
 }
 
-// billed is what the cost report of a period is computed from.
+// billed contains the inputs of the cost report for a period.
 type billed struct {
 	server   *history.Server
 	platform *policy.Platform

@@ -22,7 +22,7 @@ type spending struct {
 	prometheus.Collector
 	prices *prices
 	live   *usage.Live
-	source policy.DataSource // the configuration of server
+	source policy.DataSource // configuration from which server was created
 	server *history.Server
 }
 
@@ -60,7 +60,7 @@ func (c *controller) spendingInput() (q usage.Input, ok bool) {
 	}, true
 }
 
-// exporterOf returns a check of whether a pod is a declared DCGM exporter at this moment.
+// exporterOf returns a function that reports whether a pod is a declared DCGM exporter at present.
 func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod string) bool {
 	declared := map[[2]string]bool{}
 	for _, e := range source.Exporters {
@@ -73,8 +73,8 @@ func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod s
 	return func(namespace, pod string) bool { return declared[[2]string{namespace, pod}] }
 }
 
-// prometheusOf returns the Prometheus server for queries that belong to no policy. It is the data source marked as default, otherwise the
-// only Prometheus data source. It returns nil if there are several without a default, or none.
+// prometheusOf returns the Prometheus server for queries that belong to no policy. It is the data source that is marked as default, or the
+// only Prometheus data source. It returns nil if there is none, or if there are several without a default.
 func prometheusOf(p *policy.Platform) *policy.DataSource {
 	var all []*policy.DataSource
 	for i := range p.DataSources {
@@ -125,7 +125,7 @@ func costOf(b *cost.Bill, decisions *engine.DecisionStore) dashboard.Cost {
 	return out
 }
 
-// keptBy returns a function that returns the name of the rule that determined a workload's target, or "" without a decision.
+// keptBy returns a function that returns the name of the rule that determined a workload's target, or "" if the workload has no decision.
 func keptBy(decisions *engine.DecisionStore) func(namespace, workload string) string {
 	rules := map[[2]string]string{}
 	var r engine.Record

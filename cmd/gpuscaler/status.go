@@ -43,7 +43,7 @@ func (p *metricsPort) serve(ctx context.Context, c *controller) error {
 		if err != nil {
 			return fmt.Errorf("--metrics-tls-cert-file: %w", err)
 		}
-		go func() { _ = watcher.Start(ctx) }() // it ends with ctx
+		go func() { _ = watcher.Start(ctx) }() // the goroutine ends with ctx
 		server.Certificate = watcher.GetCertificate
 	}
 	if p.authorization {

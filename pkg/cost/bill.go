@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bill has the costs and GPU-hours of a ledger over a period. Its JSON format is stable: later versions only add fields.
+// Bill contains the costs and GPU-hours of a ledger over a period. Its JSON format is stable: later versions only add fields.
 type Bill struct {
 	Cluster    string         `json:"cluster,omitempty"`
 	From       time.Time      `json:"from"`

@@ -24,10 +24,10 @@ const (
 // Finding is a result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	Check    string   `json:"check"` // does not change: runbooks and pipelines can match it
-	About    string   `json:"about"` // "ScalingPolicy team-chat/llama signal queue"
+	Check    string   `json:"check"` // name of the check; it does not change, because runbooks and pipelines can match it
+	About    string   `json:"about"` // kind and name of the object, for example "ScalingPolicy team-chat/llama signal queue"
 	What     string   `json:"what"`  // what is wrong
-	Why      string   `json:"why"`   // what it does
+	Why      string   `json:"why"`   // the effect of the problem
 	Fix      string   `json:"fix,omitempty"`
 }
 
@@ -36,18 +36,18 @@ const (
 	ServerSilent    = "PrometheusUnreachable"
 	NoGPUMetrics    = "NoGPUMetrics"
 	NoPodLabels     = "NoPodLabels"     // DCGM does not report which pod uses a GPU
-	ExporterIsPod   = "ExporterIsPod"   // the pod label is the exporter's pod
-	FreeGPUs        = "NoPodOnAnyGPU"   // the pod labels are empty
+	ExporterIsPod   = "ExporterIsPod"   // the label pod contains the name of the exporter's pod
+	FreeGPUs        = "NoPodOnAnyGPU"   // the labels for the pod are empty on all GPUs
 	UtilOnly        = "GPUUtilOnly"     // there is no profiling metric
-	UtilOnMIG       = "GPUUtilOnMIG"    // GPU_UTIL is a wrong zero on MIG
+	UtilOnMIG       = "GPUUtilOnMIG"    // with MIG, GPU_UTIL is 0 although the GPU is in use
 	NotPromQL       = "NotPromQL"       // the query cannot be parsed
 	MetricMissing   = "MetricMissing"   // the metric has no series
 	MetricGone      = "MetricGone"      // the metric had series within the last week
 	Renamed         = "RenamedMetric"   // the metric exists under another name
 	NothingMatches  = "NothingMatches"  // the metric exists, and no series has these labels
-	ExportedLabel   = "WrongPodLabel"   // pod is the exporter, and the workload's pod is in exported_pod
-	CounterAsGauge  = "CounterAsGauge"  // the value only increases
-	GaugeAsCounter  = "GaugeAsCounter"  // rate() of a value that also decreases
+	ExportedLabel   = "WrongPodLabel"   // the label pod is the exporter's pod, and exported_pod is the workload's pod
+	CounterAsGauge  = "CounterAsGauge"  // the query reads a counter, whose value only increases, like a gauge
+	GaugeAsCounter  = "GaugeAsCounter"  // the query applies rate() to a gauge, whose value also decreases
 	UtilAlone       = "GPUUtilAlone"    // GPU utilization is the only signal
 	MemoryAsLoad    = "MemoryAsLoad"    // the memory in use never decreases
 	EmptyAtZero     = "EmptyAtZero"     // the signals have no series without pods
@@ -55,7 +55,7 @@ const (
 	AnswerNotJoined = "AnswerNotJoined" // the result of a query has no label of the workload
 	NotInAnswer     = "WorkloadNotInAnswer"
 	NoPodOnSeries   = "SeriesWithoutPod"
-	SharedGPU       = "SharedGPU" // a GPU that several pods use does not raise a target
+	SharedGPU       = "SharedGPU" // several pods use the GPU, so its activity does not raise a target
 	NoStateMetrics  = "NoKubeStateMetrics"
 	NoNodeMetrics   = "NoKarpenterMetrics"
 )

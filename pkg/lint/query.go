@@ -107,7 +107,7 @@ func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 // query checks the selectors of a query and returns the names of its metrics. Of the alternatives in `new_name or old_name`, at least one
 // must exist. The operands of absent() and of `unless` need not exist.
 func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
-	var missing []Finding // of alternatives
+	var missing []Finding // findings about missing alternatives
 	answered := false
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
@@ -206,7 +206,7 @@ func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 			around = append(around, call.Func.Name)
 		}
 		if a, ok := n.(*parser.AggregateExpr); ok && (a.Op == parser.COUNT || a.Op == parser.GROUP) {
-			around = append(around, "absent") // the number of series, not their values
+			around = append(around, "absent") // the function uses the number of series and not their values
 		}
 	}
 	counterName := strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_bucket")
@@ -217,7 +217,7 @@ func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 	case counter && !used:
 		severity := Error
 		if kind == "" {
-			severity = Warning // only the name is known
+			severity = Warning // the type is derived from the name only
 		}
 		c.add(Finding{severity, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is used as a gauge", name),
 			"it only increases: the workload is scaled to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})

@@ -60,8 +60,8 @@ func spellings(name string) (out []string) {
 	return out
 }
 
-// endpointPickers are prefixes of metrics of the Gateway API Inference Extension, each with the one of llm-d, which no longer serves the
-// former.
+// endpointPickers contains pairs of prefixes: the prefix of metrics of the Gateway API Inference Extension, and the prefix of the same
+// metrics in llm-d, which no longer serves the former.
 var endpointPickers = [][2]string{
 	{"inference_extension_flow_control_", "llm_d_epp_flow_control_"},
 	{"inference_objective_request_total", "llm_d_epp_request_total"},

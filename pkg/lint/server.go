@@ -39,8 +39,8 @@ const (
 // Source is a Prometheus server that is checked.
 type Source struct {
 	Server   Server
-	Name     string            // the server, in findings
-	Matchers map[string]string // labels that every selector of the checks must have
+	Name     string            // name of the server in findings
+	Matchers map[string]string // matchers that every selector of the checks contains
 }
 
 // check contains the state of the checks of one server: the findings, and a cache of the series that were read.
@@ -50,8 +50,8 @@ type check struct {
 	now      time.Time
 	matchers map[string]string
 	about    string                      // Source.Name
-	series   map[string][]model.LabelSet // by selector
-	lastSeen map[string]when             // by metric
+	series   map[string][]model.LabelSet // series that were read; key: selector
+	lastSeen map[string]when             // when each metric last had series
 }
 
 // Prometheus checks a Prometheus server, and the metrics and queries that the subjects read from it, at the time now. If a request fails,
@@ -103,7 +103,8 @@ func (c *check) recent(ctx context.Context, selector string) ([]model.LabelSet, 
 	return sets, err
 }
 
-// when is the most recent window in which a metric had series: recentWindow (atPresent), pastWindow (thisWeek) or neither (never).
+// when is the shortest window before now that contains series of a metric: recentWindow (atPresent), pastWindow (thisWeek), or none of
+// them (never).
 type when int
 
 const (

@@ -10,8 +10,8 @@ import (
 
 // Subject is an object that scales a workload by metrics of a Prometheus server: a policy, or any ScaledObject or HPA.
 type Subject struct {
-	About       string // "ScalingPolicy team-chat/llama"
-	Namespace   string // of the workload
+	About       string // kind and name, for example "ScalingPolicy team-chat/llama"
+	Namespace   string // namespace of the workload
 	MinReplicas int32
 	Signals     []Signal
 }
@@ -22,11 +22,11 @@ type Signal struct {
 	// Query is PromQL. If it is empty, Names are the metrics that are read from each pod, the newest name first.
 	Query string
 	Names []string
-	GPU   bool // Names are metrics of DCGM: a series belongs to the pod that uses the GPU
-	// Direct reports that the controller reads the metrics from the pods or exporters without Prometheus, so that they need not exist on
-	// the server.
+	GPU   bool // Names are metrics of DCGM, whose series belong to the pod that uses the GPU
+	// Direct reports that the controller reads the metrics from the pods or exporters and not from Prometheus. The metrics need not exist on
+	// the server then.
 	Direct bool
-	// Join has the labels by which the series of the workload are found in the result of a query for many workloads. It is nil if all
+	// Join contains the labels by which the series of the workload are found in the result of a query for many workloads. It is nil if all
 	// series of the result belong to this workload.
 	Join *Join
 	// Wakes reports that the signal can have a value at zero replicas, because its source does not need pods of the workload: Redis, Kueue,
@@ -36,8 +36,8 @@ type Signal struct {
 	Schedule bool
 }
 
-// Join has the labels that identify a workload in the result of a query, and their values for one workload. If a value is empty, only the
-// existence of the label is checked.
+// Join contains the labels that identify a workload in the result of a query, and their values for one workload. If a value is empty, only
+// the existence of the label is checked.
 type Join struct{ NamespaceLabel, Namespace, WorkloadLabel, Value string }
 
 // Queries returns a subject for each query of a PlatformConfig, whether a policy uses it or not.
@@ -90,10 +90,10 @@ func signalOf(name string, s *policy.Source) Signal {
 			if m, known := e.Lookup(s.Metric); known {
 				suffix := ""
 				if m.Shape == exposition.Histogrammed {
-					suffix = "_count" // a histogram has no series with its own name
+					suffix = "_count" // a histogram has no series with its own name, but one with this suffix
 				}
 				for _, from := range m.From {
-					if from.Term == 0 { // the other terms are optional
+					if from.Term == 0 { // the series of the other terms are optional
 						out.Names = append(out.Names, from.Name+suffix)
 					}
 				}

@@ -15,10 +15,11 @@ const MinimumsAboveLimit = "MinReplicasAboveTeamLimit"
 // Requests returns how much of a resource one replica of a workload requests; known is false if its pod template was not read.
 type Requests func(w *scaling.Workload, resource string) (perReplica int64, known bool)
 
-// TeamLimits reports each resource limit of a team that is too low for minReplicas of the team's policies: the sum of minReplicas times the
-// requests of a replica exceeds the limit. gpuscaler applies the limit even below minReplicas, so some of these replicas never run. If the
-// requests of a workload are unknown, one replica counts as 1 for the resource of its capacity group, the least that it can request, and as
-// 0 for other resources.
+// TeamLimits reports each resource limit of a team that is too low for minReplicas of the team's policies: the sum of minReplicas times
+// the requests of a replica exceeds the limit. gpuscaler applies the limit even below minReplicas, so some of these replicas never run.
+//
+// If the requests of a workload are unknown, one replica counts as 1 for the resource of its capacity group, which is the least that it
+// can request, and as 0 for other resources.
 func TeamLimits(policies []*policy.Compiled, platform *policy.Platform, requests Requests) (all []Finding) {
 	for i := range platform.Teams {
 		team := &platform.Teams[i]

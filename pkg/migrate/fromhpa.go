@@ -56,7 +56,7 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 // hpaMetric adds a signal for one metric to the policy out, or records why it cannot be converted. It returns ErrManaged if the metric is
 // the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
-	switch { // the field that is set counts, not the type: a file can name one type and contain another
+	switch { // the field that is set decides, and not the type, because a file can name one type and contain another
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
 			return ErrManaged
@@ -85,7 +85,7 @@ func (p *Plan) resourceMetric(from string) {
 	p.draftResource(from)
 }
 
-// podsMetric converts a metric of the pods if it is a series of a model server or of DCGM.
+// podsMetric converts a metric of type Pods if it is a known series of a model server or of DCGM.
 func (p *Plan) podsMetric(m *autoscalingv2.PodsMetricSource, out *spec.Policy) {
 	from := fmt.Sprintf("pods metric %s (%s)", m.Metric.Name, targetText(&m.Target))
 	if _, series, found := knownIn(m.Metric.Name); found && m.Target.AverageValue != nil {
@@ -115,7 +115,7 @@ func targetText(t *autoscalingv2.MetricTarget) string {
 	return "no target"
 }
 
-// targetNumber returns the target of a metric for a draft.
+// targetNumber returns the target of a metric as a number, for a draft.
 func targetNumber(t *autoscalingv2.MetricTarget) string {
 	switch {
 	case t.AverageValue != nil:
@@ -200,7 +200,7 @@ func target(apiVersion, kind, name string) *spec.TargetRef {
 	return t
 }
 
-// behaviorOf converts the behavior of an HPA, which has the same form in a policy.
+// behaviorOf converts the behavior of an HPA. It has the same fields in a policy.
 func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior {
 	if b == nil {
 		return nil

@@ -20,7 +20,7 @@ const (
 	kedaCooldown    = 300 * time.Second
 )
 
-// scaledObject has the fields of a ScaledObject that an import converts.
+// scaledObject contains the fields of a ScaledObject that an import converts.
 type scaledObject struct {
 	ScaleTargetRef struct {
 		APIVersion string `json:"apiVersion"`
@@ -167,7 +167,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	}
 	name, _ := t["name"].(string)
 	if name == "" {
-		name = fmt.Sprintf("%s-%d", kind, i) // the signal refers to it by its name
+		name = fmt.Sprintf("%s-%d", kind, i) // a name is added, because the signal refers to the trigger by its name
 		t["name"] = name
 	}
 	_, value, known := targetOf(t)
@@ -188,7 +188,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	}
 	activation := activationOf(t)
 	if activation > 0 {
-		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // the text of a float is always valid
+		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // no error is possible, because the text of a float is always valid
 	}
 	out.Signals = append(out.Signals, s)
 	p.draftKnown(name, t, value)

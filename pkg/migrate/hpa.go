@@ -162,7 +162,7 @@ func manifest(notes []string, o object) (string, error) {
 	return out.String(), encoder.Close()
 }
 
-// fold breaks a text into lines of at most width bytes.
+// fold divides a text into lines of at most width bytes.
 func fold(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -21,23 +21,23 @@ const (
 // ErrManaged is returned for an object that follows a policy already.
 var ErrManaged = errors.New("it follows gpuscaler already")
 
-// Plan has the manifests that move a workload from an HPA or a ScaledObject to gpuscaler, and back. Each manifest is complete.
+// Plan contains the manifests that move a workload from an HPA or a ScaledObject to gpuscaler, and back. Each manifest is complete.
 type Plan struct {
-	Source string `json:"source"` // for example "ScaledObject team-chat/llama-chat"
+	Source string `json:"source"` // kind and name of the original object, for example "ScaledObject team-chat/llama-chat"
 	// Policy is the manifest of the policy. Its mode is advisory: gpuscaler computes and explains a target, and does not serve it. For each
 	// metric that could not be converted, comments at the end of the manifest contain the draft of a signal.
 	Policy string `json:"policy"`
 	// Replacement follows the policy. It has the name of the object that it replaces, so that the workload never has two autoscalers.
 	Replacement string `json:"replacement"`
-	Rollback    string `json:"rollback"` // the original object without the fields of the API server
+	Rollback    string `json:"rollback"` // the original object without the fields that the API server sets
 	// Incomplete is true if no metric could be converted: the user must add a signal to the policy.
 	Incomplete bool `json:"incomplete,omitempty"`
 	// ReadExternalMetrics lists the external metrics that the signals read. The chart value readExternalMetrics must list them, so that the
 	// controller may read them.
 	ReadExternalMetrics []string `json:"readExternalMetrics,omitempty"`
-	// Lost lists what could not be converted, each with what to do.
+	// Lost lists the settings that could not be converted, each with what the user can do.
 	Lost  []string `json:"lost"`
-	Steps []string `json:"steps"` // in order; the last one is the way back
+	Steps []string `json:"steps"` // steps of the migration in order; the last one describes how to undo it
 
 	key    scaling.Key
 	drafts []draft
@@ -99,7 +99,7 @@ func (p *Plan) addSteps() {
 	)
 }
 
-// lost records what could not be converted.
+// lost adds a setting that could not be converted to p.Lost.
 func (p *Plan) lost(format string, args ...any) {
 	p.Lost = append(p.Lost, fmt.Sprintf(format, args...))
 }
@@ -122,7 +122,7 @@ func withoutServerFields(u *unstructured.Unstructured) *unstructured.Unstructure
 			delete(annotations, key)
 		}
 	}
-	delete(labels, "scaledobject.keda.sh/name") // KEDA adds it
+	delete(labels, "scaledobject.keda.sh/name") // KEDA adds this label
 	c.SetAnnotations(annotations)
 	c.SetLabels(labels)
 	return c

@@ -11,7 +11,7 @@ import (
 // knownSeries describes the signal that reads a metric of a model server or of DCGM directly, with a type other than prometheus or keda.
 type knownSeries struct {
 	source, metric string  // type and metric of the signal; an empty metric is the default of the type
-	percent        float64 // factor from the series to percent; 0: the value is a count
+	percent        float64 // factor from a value of the series to percent; 0: the value is a count
 }
 
 // seriesTypes maps the names of metrics of model servers and of the DCGM exporter to signals. Colons in the names are replaced with
@@ -73,7 +73,7 @@ func (k knownSeries) target(v float64) string {
 
 // draft is a signal for the user to complete. It replaces a metric that cannot be converted.
 type draft struct {
-	from  string   // the metric
+	from  string   // the metric that the draft replaces
 	lines []string // the signal in YAML
 }
 

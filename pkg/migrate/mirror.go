@@ -17,11 +17,11 @@ import (
 // override it.
 const mirrorFactor = 4
 
-// mirrorTriggers are KEDA triggers that read the sources of the policy's signals without gpuscaler. KEDA scales up on them while gpuscaler
-// is not available. Only signals that KEDA can read have one.
+// mirrorTriggers contains KEDA triggers that read the sources of the policy's signals without gpuscaler. KEDA uses them to scale up while
+// gpuscaler is not available. A signal that KEDA cannot read has no mirror trigger.
 type mirrorTriggers struct {
 	triggers []map[string]any
-	terms    []string // terms of a formula, in replicas
+	terms    []string // terms of the formula; the value of each is a number of replicas
 	notes    []string
 }
 
@@ -51,7 +51,7 @@ func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTri
 		}
 		factor := float64(mirrorFactor)
 		if o.Formula {
-			factor = 1 // the formula replaces the policy's target
+			factor = 1 // with a formula, the formula determines the replicas and not the target of the trigger
 		}
 		setTarget(t, signal.Target*factor, signal.Activation)
 		m.triggers = append(m.triggers, t)
@@ -112,7 +112,7 @@ func (m *mirrorTriggers) redis(signal *scaling.Signal, source *policy.Source, p 
 		metadata["listName"] = source.ListName
 	case source.ConsumerGroup != "":
 		t["type"], metadata["stream"], metadata["consumerGroup"] = "redis-streams", source.Stream, source.ConsumerGroup
-		metadata["pendingEntriesCount"] = "" // setTarget sets the value
+		metadata["pendingEntriesCount"] = "" // setTarget sets the value later
 	default:
 		t["type"], metadata["stream"], metadata["streamLength"] = "redis-streams", source.Stream, ""
 	}

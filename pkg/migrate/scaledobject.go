@@ -19,7 +19,7 @@ const ScalerAddress = "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"
 
 // Options configure the manifest of a ScaledObject.
 type Options struct {
-	ScalerAddress string // default: ScalerAddress
+	ScalerAddress string // address of gpuscaler's external scaler; empty: ScalerAddress
 	// Authentication is the ClusterTriggerAuthentication with KEDA's client certificate; empty: no TLS.
 	Authentication string
 	// Formula adds a scalingModifiers.formula that returns the policy's target, or the maximum of the mirror triggers while gpuscaler is
@@ -117,7 +117,7 @@ const kedaGuard = 60
 
 func cooldownOf(minReplicas int32) int {
 	if minReplicas > 0 {
-		return 0 // KEDA does not use it
+		return 0 // KEDA does not use the cooldownPeriod
 	}
 	return kedaGuard
 }
@@ -166,7 +166,7 @@ func outageNotes(p *scaling.Policy, m mirrorTriggers) (notes []string) {
 
 func scaleTarget(t scaling.Target) targetRef {
 	r := targetRef{Name: t.Name}
-	if t.APIVersion != "apps/v1" || t.Kind != "Deployment" { // KEDA's default
+	if t.APIVersion != "apps/v1" || t.Kind != "Deployment" { // a Deployment is KEDA's default, so apiVersion and kind are omitted
 		r.APIVersion, r.Kind = t.APIVersion, t.Kind
 	}
 	return r

@@ -48,7 +48,7 @@ var targetFields = map[string][]field{
 
 type field struct {
 	name     string
-	fallback float64 // KEDA's default; 0: the field is required
+	fallback float64 // KEDA's default value; 0: the field is required
 }
 
 // targetOf returns the name and the value of the metadata field with the target of a trigger. If the trigger does not set the field, the

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Axis is the time axis of a chart with the position at which each value of a series begins.
+// Axis is the time axis of a chart. It contains the position at which each value of a series begins.
 type Axis struct {
-	seconds float64   // length of the axis
-	edges   []float64 // seconds at which the values begin, and at which the last one ends
+	seconds float64   // length of the axis in seconds
+	edges   []float64 // positions in seconds at which the values begin, and at which the last one ends
 	ticks   []Tick
 }
 
@@ -77,7 +77,7 @@ func (a *Axis) x(seconds float64) float64 {
 	return Canvas * min(max(seconds/max(a.seconds, 1), 0), 1)
 }
 
-// held returns the values of a series at their positions, without those after the end of the axis.
+// held returns the values of a series with their positions. Values after the end of the axis are omitted.
 func (a *Axis) held(values []float64) []Held {
 	out := make([]Held, min(len(values), len(a.edges)-1))
 	for i := range out {

@@ -13,14 +13,14 @@ const chartHeight = 170
 // Line and area styles of a series.
 const (
 	Line  = "line"
-	Thin  = "thin" // a thin line, for a comparison
+	Thin  = "thin" // a thin line, for a value with which others are compared
 	Soft  = "soft" // a line over a light area
 	solid = "solid"
 )
 
 // Chart is a time series chart with its axes. Add the series first, then call Draw, then add marks.
 type Chart struct {
-	Title, Note    string // Note contains the unit
+	Title, Note    string // Note is the text after the title and contains the unit
 	Series         []Series
 	Points         []Point
 	XTicks, YTicks []Tick
@@ -34,8 +34,8 @@ type Chart struct {
 type Series struct {
 	Name, Class, Color, Path string
 
-	values []float64 // as given
-	drawn  []float64 // plus the series stacked below
+	values []float64 // values as they were added
+	drawn  []float64 // values plus those of the series below in the stack
 }
 
 // Point is a marker with a tooltip.

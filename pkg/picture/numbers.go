@@ -25,7 +25,7 @@ func Step(v float64) float64 {
 func Short(v float64) string {
 	suffix := ""
 	for _, unit := range []string{"k", "M"} {
-		if v >= 9999.5 { // four digits would be printed as 1e+04
+		if v >= 9999.5 { // such a number would be formatted as 1e+04
 			v, suffix = v/1000, unit
 		}
 	}

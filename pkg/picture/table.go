@@ -12,7 +12,7 @@ type Table struct {
 	Title, Note, Foot string
 	Heads             []string
 	Rows              [][]any
-	Ours              bool // the first row is highlighted
+	Ours              bool // the first row is gpuscaler's and is highlighted
 }
 
 type (

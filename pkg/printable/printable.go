@@ -55,7 +55,7 @@ func Clean(text string) string {
 // Writer writes cleaned text.
 type Writer struct {
 	to   io.Writer
-	rest []byte // the start of a character whose end follows in the next Write
+	rest []byte // the first bytes of a character whose other bytes are in the next Write
 }
 
 // NewWriter returns a Writer. It is for text only, and not for binary output.

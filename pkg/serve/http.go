@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// headerTimeout bounds the time in which a client sends the headers of a request.
+	// headerTimeout is the maximum time in which a client must send the headers of a request.
 	headerTimeout = 5 * time.Second
 	// writeTimeout is the maximum time for writing a response, for clients that do not read it. A handler that streams sets its own
 	// deadline before each write.
 	writeTimeout = 30 * time.Second
-	// idleTimeout bounds the time between two requests of a connection. Prometheus scrapes at least once in two minutes.
+	// idleTimeout is the maximum time between two requests of a connection. Prometheus scrapes at least once in two minutes.
 	idleTimeout = 2 * time.Minute
 	// drainTimeout is how long requests in progress may continue when the server ends.
 	drainTimeout = 5 * time.Second
-	// maxHeaderBytes bounds the headers of a request.
+	// maxHeaderBytes is the maximum size of the headers of a request.
 	maxHeaderBytes = 16 << 10
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Limited is a listener that bounds its open connections.
+// Limited is a listener that limits the number of its open connections.
 type Limited struct {
 	net.Listener
 	limit  int
@@ -14,7 +14,7 @@ type Limited struct {
 	mu        sync.Mutex
 	total     int
 	addresses map[string][]*connection // open connections by remote IP address, oldest first
-	accepted  uint64                   // orders connections by age
+	accepted  uint64                   // number of accepted connections, by which connections are ordered by age
 }
 
 // Limit returns a listener that keeps at most limit connections of l open. For each further connection, it closes the oldest connection of
@@ -42,7 +42,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 	}
 	admitted, excess := l.admit(c)
 	if excess != nil {
-		_ = excess.Close() // the client sees a reset; there is nothing to report to it
+		_ = excess.Close() // no error is returned to the client, which sees that the connection was reset
 		l.closed()
 	}
 	return admitted, nil

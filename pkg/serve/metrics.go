@@ -36,8 +36,8 @@ type Metrics struct {
 	gatherers []prometheus.Gatherer
 	clock     func() time.Time
 
-	mu   sync.Mutex // held while gathering: further requests wait for the same text
-	text []byte     // gzip; never changed after it is stored
+	mu   sync.Mutex // locked while metrics are gathered, so that further requests wait for the same text
+	text []byte     // compressed with gzip; not changed after it is stored
 	at   time.Time
 }
 

@@ -12,12 +12,12 @@ const (
 	// maxProbeConnections is the maximum number of connections to the probe port. The kubelet needs far fewer: one connection for each
 	// probe.
 	maxProbeConnections = 64
-	// probeTimeout bounds the request and the answer of a probe, which are a few bytes each.
+	// probeTimeout is the maximum time for the request and for the response of a probe, which have a few bytes each.
 	probeTimeout = 3 * time.Second
 )
 
-// Probes has the functions for the liveness and the readiness probe. Each returns nil if the process is alive or ready, and the reason
-// otherwise.
+// Probes contains the functions for the liveness and the readiness probe. Each returns nil if the process is alive or ready, and the
+// reason otherwise.
 type Probes struct {
 	Alive, Ready func() error
 }

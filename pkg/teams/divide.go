@@ -14,26 +14,26 @@ type Limit struct {
 
 // Amount is how much of one resource a member requests.
 type Amount struct {
-	PerReplica int64 // the last known amount if Known is false; 0: it was never known
+	PerReplica int64 // if Known is false, the last known amount; 0: it was never known
 	Known      bool  // false: the amount per replica is not known
-	Pods       int64 // what the member's existing pods request together
+	Pods       int64 // sum of the requests of the member's existing pods
 }
 
 // Member is one workload of the team, with its target and what its replicas request.
 type Member struct {
-	Key     string   // namespace/name; orders members with equal shares
-	Want    int32    // target without the limit
-	Min     int32    // replicas of step 1; at most Want counts
+	Key     string   // namespace/name; if two members have equal shares, the lower key is first
+	Want    int32    // target of the member without the limit
+	Min     int32    // replicas of step 1 (minimum), of which at most Want are used
 	Running int32    // spec.replicas of the scale target
 	Granted int32    // the last served target; 0 if there is none
-	Amounts []Amount // parallel to the limits
+	Amounts []Amount // requested amount of each limited resource, in the order of the limits
 }
 
 // Share is the maximum number of replicas of one member, with the limit that causes it.
 type Share struct {
-	Max    int32 // the greatest number of replicas; Want if no limit cuts
-	Limit  int8  // index of the limit that cut; -1: none
-	Others int64 // units of that resource that are not available to the member; -1: its own amount per replica is not known
+	Max    int32 // maximum number of replicas; Want if no limit reduces it
+	Limit  int8  // index of the limit that reduces it; -1: none
+	Others int64 // units of that resource that are not available to the member; -1: the amount that one of its replicas requests is not known
 }
 
 // maxSum is the maximum of every sum, so that no sum overflows. Limits are reduced to at most maxSum-1, so that a sum that reaches maxSum
@@ -54,9 +54,9 @@ type division struct {
 	limits []Limit
 	others []int64
 	parts  []part  // ordered by key
-	room   []int64 // what the members may still receive, by limit
-	soft   []int64 // what others hold, by limit; it stops raises only
-	stop   []int8  // by part: the limit that stopped it; -1: none
+	room   []int64 // for each limit, the amount that the members may still receive
+	soft   []int64 // for each limit, the amount that others use; it reduces only the raises (step 4)
+	stop   []int8  // for each part, the limit that stopped it; -1: none
 }
 
 // Divide computes the share of each member and stores it in out, which has the same order as members. others is the amount of each limited
@@ -110,8 +110,8 @@ func newDivision(limits []Limit, others []int64, members []Member) *division {
 	return d
 }
 
-// kept returns the replicas that a member keeps if its amount per replica is not known: those that exist or were granted, up to the target.
-// It is neither raised above these nor cut.
+// kept returns the replicas that a member keeps if its amount per replica is not known. These are the replicas that exist or that were
+// granted, but at most the target. The member gets neither more nor fewer.
 func (p *part) kept() int32 { return max(0, min(p.Want, max(p.Running, p.Granted))) }
 
 // charge returns the amount of the resource r that n replicas of a member request. If the amount per replica is not known, it is an

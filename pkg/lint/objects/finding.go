@@ -5,15 +5,15 @@ package objects
 
 // Finding is one configuration error.
 type Finding struct {
-	Check string // a constant of this package; it does not change, because alerts and runbooks can match it
+	Check string // a constant of this package, which does not change, because alerts and runbooks can match it
 	What  string // what is wrong
 	Fix   string // what to change
 }
 
 // ObjectFinding is a finding with the object that it is about.
 type ObjectFinding struct {
-	Object string // "HorizontalPodAutoscaler team-chat/llama"
-	Severe bool   // the object does not work as written; otherwise it costs exactness or money
+	Object string // kind and name, for example "HorizontalPodAutoscaler team-chat/llama"
+	Severe bool   // true: the object does not work as written; false: the object works, but less exactly or at a higher cost
 	Finding
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Checks of HPAs.
 const (
-	NoSelector           = "NoPolicySelector" // the metrics API answers 400: the HPA never scales
-	UnknownPolicy        = "UnknownPolicy"    // the metrics API answers 404: the HPA never scales
+	NoSelector           = "NoPolicySelector" // the metrics API returns status 400, so the HPA never scales
+	UnknownPolicy        = "UnknownPolicy"    // the metrics API returns status 404, so the HPA never scales
 	OtherTarget          = "OtherTarget"      // the policy is for another object than the HPA scales
 	TypeValue            = "TypeValue"        // the HPA multiplies the target by the number of ready pods
 	WrongAverage         = "AverageValueNot1" // the HPA divides the target by a number other than 1
@@ -24,7 +24,7 @@ const (
 	Bounds               = "Bounds"               // minReplicas or maxReplicas are narrower than the policy's
 	TwoOwners            = "TwoOwners"            // another object scales the same workload
 	TwoPolicies          = "TwoPolicies"          // two policies decide for one workload
-	NotServed            = "PolicyIsAdvisory"     // the metric returns an error: the HPA never scales
+	NotServed            = "PolicyIsAdvisory"     // the metrics API returns an error, so the HPA never scales
 )
 
 // HPAFacts are the facts about an HPA that are not in the HPA itself. With the zero value only the HPA itself is checked.
@@ -51,11 +51,11 @@ type HPAFacts struct {
 // PolicyFacts are the facts about a policy that the checks need.
 type PolicyFacts struct {
 	Name                     string
-	SameTarget               bool // its scale target is the object that the HPA scales
+	SameTarget               bool // the policy has the same scale target as the HPA
 	MinReplicas, MaxReplicas int32
 	Advisory                 bool
 	CooldownPeriod           time.Duration
-	ReadsTriggers            bool // it has a signal of type keda
+	ReadsTriggers            bool // the policy has a signal of type keda
 }
 
 // HPA returns why an HPA that reads DesiredReplicasMetric does not follow the target exactly, the most harmful finding first. It

@@ -93,7 +93,7 @@ func (c *hpaCheck) rates(direction string, r *autoscalingv2.HPAScalingRules) {
 	}
 	down := direction == "scaleDown"
 	if r == nil || len(r.Policies) == 0 {
-		if !down { // the default of scaleDown is 100% in 15 s: unlimited
+		if !down { // the default of scaleDown is 100% in 15 s, which is no limit
 			c.addRate(direction)
 		}
 		return

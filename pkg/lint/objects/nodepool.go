@@ -24,13 +24,13 @@ const CapacityTypeLabel = "karpenter.sh/capacity-type"
 // NodePoolFacts are the facts about a NodePool that the checks need.
 type NodePoolFacts struct {
 	Name         string
-	Requirements []corev1.NodeSelectorRequirement // of the node template
-	Taints       []corev1.Taint                   // of the node template
+	Requirements []corev1.NodeSelectorRequirement // requirements of the node template
+	Taints       []corev1.Taint                   // taints of the node template
 	Limits       []string                         // resources in spec.limits
-	Resources    []string                         // resources of its nodes, of which there is at least one
-	ClosedLimits bool                             // a limit is 0 and gpuscaler did not set it
+	Resources    []string                         // resources of its nodes, if it has nodes
+	ClosedLimits bool                             // a limit is 0 and was not set by gpuscaler
 	Weight       int64
-	Replicas     int64 // of a NodePool with a fixed number of nodes; otherwise 0
+	Replicas     int64 // spec.replicas of a NodePool with a fixed number of nodes; otherwise 0
 	// NeverConsolidates reports that spec.disruption.consolidateAfter is Never.
 	NeverConsolidates bool
 	Budgets           []Budget
@@ -44,7 +44,7 @@ type NodePoolFacts struct {
 // Budget is an entry of spec.disruption.budgets.
 type Budget struct {
 	Nodes     string
-	Scheduled bool // it has a schedule
+	Scheduled bool // the budget has a schedule
 	Reasons   []string
 }
 
@@ -121,7 +121,7 @@ func namesInstances(key string) bool {
 func acceleratedFamily(v string) bool {
 	rest, g := strings.CutPrefix(v, "g")
 	if g {
-		rest = strings.TrimPrefix(rest, "r") // a gr6 is a g6 with more memory
+		rest = strings.TrimPrefix(rest, "r") // for example, gr6 is g6 with more memory
 	} else if rest, g = strings.CutPrefix(v, "p"); !g {
 		return false
 	}

@@ -20,14 +20,14 @@ const ownServicePart = "gpuscaler"
 
 // ClusterFacts are the facts about a cluster that the checks need.
 type ClusterFacts struct {
-	Version string // of the API server, "v1.36.4"; empty if it is unknown
-	Minor   int    // 0 if it is unknown
+	Version string // version of the API server, "v1.36.4"; empty if it is unknown
+	Minor   int    // minor version of the API server; 0 if it is unknown
 	// APIService is the name of the APIService of external metrics. Service is the Service in its spec, as NAMESPACE/NAME; it is empty if
 	// there is no APIService or its spec has no Service. Available is the status of its condition Available with the reason, "True" or
 	// "False: reason". Detail is the message of the condition.
 	APIService, Service, Available, Detail string
-	KEDA, Karpenter                        string // versions; empty if they are not installed or unknown
-	NodePoolsServed                        bool   // NodePools are served as karpenter.sh/v1
+	KEDA, Karpenter                        string // versions of KEDA and Karpenter; empty if they are not installed or unknown
+	NodePoolsServed                        bool   // the API server serves NodePools as karpenter.sh/v1
 }
 
 // Cluster returns the findings about the cluster itself, which affect all policies: another server of external metrics, and versions of

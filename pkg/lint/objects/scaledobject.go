@@ -7,17 +7,17 @@ import (
 
 // Checks of ScaledObjects.
 const (
-	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits cooldownPeriod after the policy's cooldownPeriod
+	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits for its cooldownPeriod in addition to the policy's cooldownPeriod
 	ZeroFallback     = "ZeroFallback"       // KEDA scales to zero at the first error of a trigger
 	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda would read the result of scalingModifiers
 	CachedTrigger    = "UseCachedMetrics"   // the HPA reads a target that is one pollingInterval old
 	NoPush           = "TriggerWithoutPush" // a scale-up from zero waits for KEDA's next poll
-	NoGuard          = "CooldownOfZero"     // one check of KEDA that finds no active trigger removes every replica
+	NoGuard          = "CooldownOfZero"     // if KEDA once finds no active trigger, it removes every replica
 )
 
 const (
-	// idleGuard is the longest cooldownPeriod of KEDA that is not reported as a second idle delay. It covers two polls of KEDA, so that one
-	// wrong poll does not scale the workload to zero.
+	// idleGuard is the longest cooldownPeriod of KEDA that is not reported as a second delay. It covers two polls of KEDA, so that one wrong
+	// poll does not scale the workload to zero.
 	idleGuard = time.Minute
 	// defaultCooldown is used by KEDA if spec.cooldownPeriod is not set.
 	defaultCooldown = 300 * time.Second
@@ -27,8 +27,8 @@ const (
 type ScaledObjectFacts struct {
 	MinReplicas  int32
 	Cooldown     *time.Duration // spec.cooldownPeriod; nil if it is not set
-	HasTrigger   bool           // it has a trigger of type external or external-push for gpuscaler
-	Formula      bool           // it has spec.advanced.scalingModifiers
+	HasTrigger   bool           // the ScaledObject has a trigger of type external or external-push for gpuscaler
+	Formula      bool           // the ScaledObject has spec.advanced.scalingModifiers
 	ZeroFallback bool           // spec.fallback.replicas is 0
 	Cached       bool           // the trigger for gpuscaler has useCachedMetrics
 	NoPush       bool           // the trigger for gpuscaler has the type external
@@ -51,7 +51,7 @@ func ScaledObject(s ScaledObjectFacts, policy *PolicyFacts) (found []Finding) {
 // scaledObjectRule is one check of a ScaledObject.
 type scaledObjectRule struct {
 	check        string
-	needsTrigger bool // it applies only to a ScaledObject with a trigger for gpuscaler
+	needsTrigger bool // the rule applies only to a ScaledObject with a trigger for gpuscaler
 	applies      func(s *ScaledObjectFacts, p *PolicyFacts) bool
 	what         func(s *ScaledObjectFacts, p *PolicyFacts) string
 	fix          string
