@@ -42,7 +42,7 @@ func (l *Limited) Accept() (net.Conn, error) {
 	}
 	admitted, excess := l.admit(c)
 	if excess != nil {
-		_ = excess.Close() // no error is returned to the client, which sees that the connection was reset
+		_ = excess.Close() // the client sees a reset; there is nothing to report to it
 		l.closed()
 	}
 	return admitted, nil
