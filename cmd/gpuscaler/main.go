@@ -83,7 +83,7 @@ explains every target.`,
 	}
 	root.AddCommand(runCommand(), demoCommand())
 	root.AddCommand(checkCommand(), validateCommand(), lintCommand(), importCommand(), manifestsCommand())
-	root.AddCommand(traceCommand(), replayCommand(), tuneCommand())
+	root.AddCommand(traceCommand(), replayCommand(), adviseCommand(), tuneCommand())
 	root.AddCommand(getCommand(), explainCommand(), pageCommand(), reportCommand(), auditCommand())
 	root.AddCommand(capacityCommand(), restoreCommand())
 	hideEmptyDefaults(root)

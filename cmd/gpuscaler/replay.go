@@ -77,17 +77,12 @@ func (o *caseFlags) register(f *pflag.FlagSet) {
 
 // open reads the policies and traces that the flags name and returns one case for each workload.
 func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
-	c := evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly,
-		SpotHourly: o.spotPrice, Seed: o.seed}
-	if c.Service.CacheTokens = o.cache; o.cache == 0 {
-		c.Service.CacheTokens = simulator.Chat8B.WithSlots(o.service.Slots).CacheTokens
-	}
 	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.enabled() {
 		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
 	}
-	var err error
-	if c.Measures, err = measure.Parse(o.measures); err != nil {
-		return nil, fmt.Errorf("--measure %w", err)
+	c, err := o.simulation()
+	if err != nil {
+		return nil, err
 	}
 	names, files, err := o.recordings()
 	if err != nil {
@@ -101,11 +96,6 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case,
 	if err != nil {
 		return nil, err
 	}
-	if o.spot != "" {
-		if c.Spot, err = trace.OpenSpot(o.spot); err != nil {
-			return nil, err
-		}
-	}
 	out := make([]evaluate.Case, len(found))
 	for i := range found {
 		out[i] = c
@@ -115,6 +105,22 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case,
 		}
 	}
 	return out, nil
+}
+
+// simulation returns a case with what the flags say about the service and the cluster, without a policy, traffic and SLO.
+func (o *caseFlags) simulation() (c evaluate.Case, err error) {
+	c = evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly,
+		SpotHourly: o.spotPrice, Seed: o.seed}
+	if c.Service.CacheTokens = o.cache; o.cache == 0 {
+		c.Service.CacheTokens = simulator.Chat8B.WithSlots(o.service.Slots).CacheTokens
+	}
+	if c.Measures, err = measure.Parse(o.measures); err != nil {
+		return c, fmt.Errorf("--measure %w", err)
+	}
+	if o.spot != "" {
+		c.Spot, err = trace.OpenSpot(o.spot)
+	}
+	return c, err
 }
 
 // recordings returns the names of the workloads in the --requests flags, and the trace file of each. A file without a workload belongs to
@@ -187,19 +193,16 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 
 // openPolicies reads policies as the controller does and returns those with the given names. An empty name is the name of the only policy.
 func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
-	policies := store.New(store.Options{})
-	problems := policies.Load(paths...).Problems
-	if policies.Platform().Origin == "" {
-		if beside := platformNear(paths[0]); beside != "" {
-			fmt.Fprintln(notes, "also read", beside)
-			policies = store.New(store.Options{})
-			problems = policies.Load(append([]string{beside}, paths...)...).Problems
-		}
+	policies, err := loadPolicies(paths, notes)
+	if err != nil {
+		return nil, err
 	}
-	if policy.Errors(problems) > 0 {
-		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
-	}
-	all := policies.Compiled()
+	return selectPolicies(policies, paths, names)
+}
+
+// selectPolicies returns the policies with the given names. An empty name selects the only policy.
+func selectPolicies(from *store.Store, paths, names []string) ([]*policy.Compiled, error) {
+	all := from.Compiled()
 	var there []string
 	for _, c := range all {
 		there = append(there, c.Workload.Key.String())
@@ -219,6 +222,23 @@ func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, e
 		out[i] = all[at]
 	}
 	return out, nil
+}
+
+// loadPolicies reads policies as the controller does. If none of the files has a PlatformConfig, it also reads platformNear.
+func loadPolicies(paths []string, notes io.Writer) (*store.Store, error) {
+	policies := store.New(store.Options{})
+	problems := policies.Load(paths...).Problems
+	if policies.Platform().Origin == "" {
+		if beside := platformNear(paths[0]); beside != "" {
+			fmt.Fprintln(notes, "also read", beside)
+			policies = store.New(store.Options{})
+			problems = policies.Load(append([]string{beside}, paths...)...).Problems
+		}
+	}
+	if policy.Errors(problems) > 0 {
+		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
+	}
+	return policies, nil
 }
 
 // platformNear returns the path of platform.yaml in the policy's directory or its parent, or "" if neither has one.

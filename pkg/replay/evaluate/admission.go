@@ -13,7 +13,8 @@ import (
 //
 //	late = sum over wakes of (requests within D - W of the wake) / requests       (reference: ski rental with a dead time)
 //
-// With k warm replicas, the same periods are computed with a fluid queue of k servers.
+// With k warm replicas, the same periods are computed with a fluid queue of k servers. A policy with an objective is not checked,
+// because it keeps the last replica as long as the next request is likely.
 type Admission struct {
 	Applies   bool    `json:"scalesToZero"`      // the policy may scale to zero
 	Wakes     int     `json:"wakes"`             // idle periods longer than the cooldown
@@ -27,7 +28,7 @@ func (c *Case) admission() (Admission, []string) {
 	p := c.limits()
 	out := Admission{Applies: p.MinReplicas == 0, CanMeet: true}
 	warnings := c.closedBySchedule()
-	if !out.Applies {
+	if !out.Applies || p.Objective != nil {
 		return out, warnings
 	}
 	cold := c.typicalColdStart()

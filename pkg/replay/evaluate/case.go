@@ -125,9 +125,9 @@ func (c *Case) start() time.Time {
 	return time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 }
 
-// horizon returns the virtual time that each run lasts and is billed for: Case.For, or the duration of the traffic if For is 0, rounded up
+// Horizon returns the virtual time that each run lasts and is billed for: Case.For, or the duration of the traffic if For is 0, rounded up
 // to a whole number of slots.
-func (c *Case) horizon() time.Duration {
+func (c *Case) Horizon() time.Duration {
 	if c.For > 0 {
 		return (c.For + slotLength - 1) / slotLength * slotLength
 	}

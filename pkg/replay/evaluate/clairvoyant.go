@@ -35,12 +35,12 @@ const maxSlots = 50_000
 func (c *Case) setup() lowerbound.Setup {
 	slot := slotLength
 	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
-		if longer <= c.SLO.Wait/60 && c.horizon()%longer == 0 {
+		if longer <= c.SLO.Wait/60 && c.Horizon()%longer == 0 {
 			slot = longer
 		}
 	}
 	return lowerbound.Setup{
-		Slot: slot, Horizon: c.horizon(), ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
+		Slot: slot, Horizon: c.Horizon(), ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
 		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(c.initial()), HourlyPrice: c.leastHourly(),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
 // The warning about a schedule with zero replicas while requests arrive names the schedule.
@@ -19,5 +20,19 @@ func TestClosedScheduleWarningNamesTheSchedule(t *testing.T) {
 		if w := c.closedBySchedule(); len(w) != 1 || !strings.HasPrefix(w[0], want) {
 			t.Errorf("%q: %q", name, w)
 		}
+	}
+}
+
+// An objective keeps the last replica while the next request is likely. Every pause between two requests is longer than its cooldown of 0,
+// but it does not remove the last replica in each.
+func TestPausesBetweenRequestsAreNoWakesForAnObjective(t *testing.T) {
+	c := small(t, nil)
+	c.Policy = chat(func(p *scaling.Policy) { p.MinReplicas, p.CooldownPeriod = 0, 0 })
+	if a, w := c.admission(); a.Wakes < 1000 || len(w) != 1 {
+		t.Fatalf("without an objective: %d wakes, %q", a.Wakes, w)
+	}
+	c.Policy.Workload.Policy.Objective = &objective.Objective{Limit: 10 * time.Second, Percentile: 99}
+	if a, w := c.admission(); a.Wakes != 0 || !a.CanMeet || len(w) != 0 {
+		t.Errorf("with an objective: %d wakes, can meet the SLO: %t, %q", a.Wakes, a.CanMeet, w)
 	}
 }

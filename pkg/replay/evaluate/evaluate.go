@@ -96,7 +96,7 @@ func (t trial) named() Run {
 // fill simulates the trial and stores the results in row. It does not change the name, the variant and the description of row.
 func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progress Progress) error {
 	what := row.Name + " " + row.Variant
-	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].horizon())) })
+	r, err := t.run(ctx, by, func(now time.Duration) { progress(what, float64(now)/float64(t[0].Horizon())) })
 	if err != nil {
 		return err
 	}

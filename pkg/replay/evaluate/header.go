@@ -33,7 +33,7 @@ func (t trial) head() *Report {
 		}
 	}
 	out.Policy = strings.Join(names, ", ")
-	out.Traffic.Name, out.Traffic.Start, out.Traffic.Duration = fmt.Sprintf("%d traces", len(t)), c.start(), c.horizon().Seconds()
+	out.Traffic.Name, out.Traffic.Start, out.Traffic.Duration = fmt.Sprintf("%d traces", len(t)), c.start(), c.Horizon().Seconds()
 	if c.Spot != nil {
 		out.Traffic.Spot = c.Spot.Name
 	}

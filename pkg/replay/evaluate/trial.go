@@ -47,7 +47,7 @@ func gather(cases []Case) (trial, error) {
 	}
 	// Traffic after the end is removed, so that the runs, the bounds and the counts use the same requests.
 	for i := range out {
-		out[i].Traffic = out[i].Traffic.Until(out[i].horizon())
+		out[i].Traffic = out[i].Traffic.Until(out[i].Horizon())
 	}
 	return out, nil
 }
@@ -72,7 +72,7 @@ func (t trial) align(begin time.Time) error {
 	var errs []error
 	last := time.Duration(0)
 	for i := range t {
-		last = max(last, t[i].horizon())
+		last = max(last, t[i].Horizon())
 		if i > 0 && !t[i].sameCluster(&t[0]) {
 			errs = append(errs, fmt.Errorf("replay: %s and %s run in one simulated cluster, but their cluster settings differ",
 				t[0].Policy.Workload.Key, t[i].Policy.Workload.Key))
@@ -115,7 +115,7 @@ func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulat
 		out.NodePools = widest.pools()
 	}
 	if c.SeriesPoints > 0 {
-		out.Resolution = max(slotLength, (c.horizon() / time.Duration(c.SeriesPoints)).Truncate(time.Second))
+		out.Resolution = max(slotLength, (c.Horizon() / time.Duration(c.SeriesPoints)).Truncate(time.Second))
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func (t trial) run(ctx context.Context, by actuatorFactories, progress func(time
 		return out, err
 	}
 	initialNodes := nodeStarts(w.Result())
-	horizon, next := t[0].horizon(), time.Duration(0)
+	horizon, next := t[0].Horizon(), time.Duration(0)
 	err = w.Run(ctx, horizon, func(engine.Outcome) {
 		if progress != nil && w.Now() >= next {
 			progress(w.Now())

@@ -30,13 +30,13 @@ func (r *Result) Rewrite(text []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if spec := r.specOf(&doc); spec != nil {
+		if spec := SpecOf(&doc, r.Policy); spec != nil {
 			written = true
 			for i, k := range r.knobs {
 				if r.best[i] == k.Value {
 					continue
 				}
-				if err := set(spec, k.Path, k.Write(r.best[i])); err != nil {
+				if err := Set(spec, k.Path, k.Write(r.best[i])); err != nil {
 					return nil, err
 				}
 			}
@@ -51,8 +51,8 @@ func (r *Result) Rewrite(text []byte) ([]byte, error) {
 	return out.Bytes(), to.Close()
 }
 
-// specOf returns the spec of the policy's document, or nil for any other document.
-func (r *Result) specOf(doc *yaml.Node) *yaml.Node {
+// SpecOf returns the spec of a YAML document if it is the ScalingPolicy with the given NAMESPACE/NAME, and nil for any other document.
+func SpecOf(doc *yaml.Node, name string) *yaml.Node {
 	if len(doc.Content) == 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (r *Result) specOf(doc *yaml.Node) *yaml.Node {
 		Kind     string
 		Metadata struct{ Name, Namespace string }
 	}
-	if doc.Decode(&head) != nil || head.Kind != "ScalingPolicy" || head.Metadata.Namespace+"/"+head.Metadata.Name != r.Policy {
+	if doc.Decode(&head) != nil || head.Kind != "ScalingPolicy" || head.Metadata.Namespace+"/"+head.Metadata.Name != name {
 		return nil
 	}
 	return valueOf(doc.Content[0], "spec")
@@ -76,9 +76,9 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set writes a scalar at a path of keys and list indexes, and creates missing mappings. It returns an error for a list index that does not
+// Set writes a scalar at a path of keys and list indexes, and creates missing mappings. It returns an error for a list index that does not
 // exist.
-func set(n *yaml.Node, path []string, value string) error {
+func Set(n *yaml.Node, path []string, value string) error {
 	for _, key := range path {
 		next := (*yaml.Node)(nil)
 		switch n.Kind {

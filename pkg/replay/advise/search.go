@@ -1,0 +1,259 @@
+package advise
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// Search replays the candidates and returns an answer for each SLO. The same input gives the same result.
+func Search(ctx context.Context, in Input, progress evaluate.Progress) (*Result, error) {
+	if progress == nil {
+		progress = func(string, float64) {}
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	drawn, err := in.Case.Traffic.Drawn(0)
+	if err != nil {
+		return nil, err
+	}
+	kind := in.Case.Traffic.Kind
+	in.Case.Traffic = drawn
+	s := &search{in: &in, progress: progress}
+	for _, least := range minimums(in.MaxReplicas) {
+		if s.settled(least) {
+			break
+		}
+		if err := s.replay(ctx, least); err != nil {
+			return nil, err
+		}
+	}
+	out, err := s.result(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Traffic.Kind = string(kind)
+	out.choose()
+	return out, nil
+}
+
+// minimums returns the values of minReplicas, in ascending order: all of them up to exhaustiveMax. Above it, the steps are a quarter of the
+// value, so that a fleet of hundreds needs about twenty values.
+func minimums(highest int32) (all []int32) {
+	for n := int32(0); n < highest; {
+		all = append(all, n)
+		if highest <= exhaustiveMax {
+			n++
+		} else {
+			n += max(1, n/4)
+		}
+	}
+	return append(all, highest)
+}
+
+// search has the replayed candidates.
+type search struct {
+	in         *Input
+	progress   evaluate.Progress
+	candidates []Candidate
+	certifiable
+}
+
+// certifiable has what the certificates depend on.
+type certifiable struct {
+	policy  *policy.Compiled // of any valid candidate
+	initial int32            // the most replicas at the start of a replay
+}
+
+// objectives returns the objectives of the candidates without duplicates: for each SLO its own percentile and a stricter one.
+func (s *search) objectives() (out []Setting) {
+	for _, slo := range s.in.SLOs {
+		for _, percentile := range percentiles(slo.Share) {
+			o := Setting{Wait: slo.Wait, Percentile: percentile, MaxReplicas: s.in.MaxReplicas}
+			if !slices.Contains(out, o) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// percentiles returns the percentile of an SLO, and that with half as many late requests.
+func percentiles(share float64) []float64 {
+	round := func(late float64) float64 { return min(maxPercentile, math.Round(1e4*(100-late))/1e4) }
+	late := 100 * (1 - share)
+	return slices.Compact([]float64{round(late), round(late / 2)})
+}
+
+// replay replays all objectives with one minReplicas.
+func (s *search) replay(ctx context.Context, least int32) error {
+	settings := s.objectives()
+	played := make([]Candidate, len(settings))
+	compiled := make([]*policy.Compiled, len(settings))
+	all, inner := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range settings {
+		settings[i].MinReplicas = least
+		all.Go(func() (err error) {
+			played[i], compiled[i], err = s.play(inner, settings[i])
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	for i := range played {
+		if compiled[i] != nil {
+			s.policy, s.initial = compiled[i], max(s.initial, played[i].Initial)
+			played[i].floor = s.floor(compiled[i])
+		}
+	}
+	s.candidates = append(s.candidates, played...)
+	return nil
+}
+
+// play replays one candidate. The policy is nil if the controller would refuse it.
+func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *policy.Compiled, err error) {
+	out = Candidate{MinReplicas: set.MinReplicas, Wait: set.Wait.Seconds(), Percentile: set.Percentile, setting: set}
+	p, err = s.in.Compile(set)
+	if refused := (*Refusal)(nil); errors.As(err, &refused) {
+		out.Refused = refused.Reason
+		return out, nil, nil
+	}
+	if err != nil {
+		return out, nil, err
+	}
+	c := s.in.Case
+	c.Policy, c.SLO, c.Baselines, c.Bound, c.SeriesPoints = p, evaluate.SLO{Share: set.Percentile / 100, Wait: set.Wait}, nil, false, 0
+	what := "minReplicas " + strconv.Itoa(int(set.MinReplicas)) + ", " + percent(set.Percentile)
+	r, err := evaluate.Workload(ctx, c, func(_ string, done float64) { s.progress(what, done) })
+	if err != nil {
+		return out, nil, err
+	}
+	run := &r.Runs[0]
+	hours := c.Horizon().Hours()
+	out.OnTime, out.CostPerDay, out.Initial = run.OnTime, 24*run.Cost/hours, r.Initial
+	out.Replicas = run.GPUHours / hours / float64(max(1, c.GPUs))
+	out.P99, out.Longest, out.Starts = run.Wait.P99, run.Wait.Max, run.ReplicaStarts
+	out.warnings = r.Warnings
+	out.AtZero = run.AtZero / c.Horizon().Seconds()
+	return out, p, nil
+}
+
+// startSlack is time at the start of a replay in which fewer than minReplicas replicas may be paid.
+const startSlack = time.Minute
+
+// floor returns the least that a candidate can cost, in $ per day: the price of its minReplicas. It is 0 if replicas can be fewer.
+func (s *search) floor(p *policy.Compiled) float64 {
+	c := &s.in.Case
+	limits := p.Workload.Policy
+	if c.Spot != nil || len(c.NodePools) > 0 || len(limits.Schedules) > 0 || p.Workload.Mode != scaling.Auto ||
+		c.Initial >= 0 && c.Initial < s.in.MaxReplicas {
+		return 0
+	}
+	paid := max(0, 1-float64(startSlack)/float64(c.Horizon()))
+	return 24 * paid * c.Hourly * float64(max(1, c.GPUs)) * float64(limits.MinReplicas)
+}
+
+// settled reports whether no candidate with at least the given minReplicas can be cheaper than the best of each SLO.
+func (s *search) settled(least int32) bool {
+	perReplica := math.Inf(1)
+	for i := range s.candidates {
+		if c := &s.candidates[i]; c.Refused == "" && c.MinReplicas > 0 {
+			perReplica = min(perReplica, c.floor/float64(c.MinReplicas))
+		}
+	}
+	if math.IsInf(perReplica, 1) {
+		return false
+	}
+	for _, slo := range s.in.SLOs {
+		best := cheapest(s.of(slo), slo)
+		if best == nil || perReplica*float64(least) < best.CostPerDay {
+			return false
+		}
+	}
+	return true
+}
+
+// of returns the candidates for an SLO: those with its wait, and with its percentile or the stricter one.
+func (s *search) of(slo evaluate.SLO) (out []Candidate) {
+	allowed := percentiles(slo.Share)
+	for _, c := range s.candidates {
+		if c.setting.Wait == slo.Wait && slices.Contains(allowed, c.Percentile) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.MinReplicas, b.MinReplicas), cmp.Compare(a.Percentile, b.Percentile))
+	})
+	return out
+}
+
+// cheapest returns the cheapest candidate that attains the SLO, or nil. Of equally cheap ones it returns the one with the most warm
+// replicas, which is the safest, and the lowest percentile.
+func cheapest(candidates []Candidate, slo evaluate.SLO) (best *Candidate) {
+	for i := range candidates {
+		c := &candidates[i]
+		if c.Refused != "" || c.OnTime < slo.Share {
+			continue
+		}
+		if best == nil || c.CostPerDay < best.CostPerDay || c.CostPerDay == best.CostPerDay && c.MinReplicas > best.MinReplicas {
+			best = c
+		}
+	}
+	return best
+}
+
+// result returns the answers without a choice.
+func (s *search) result(ctx context.Context) (*Result, error) {
+	c := &s.in.Case
+	out := &Result{
+		MaxReplicas: s.in.MaxReplicas, Budget: s.in.Budget, Hourly: c.Hourly, GPUs: max(1, c.GPUs), ColdStart: c.ColdStart.Seconds(),
+		Traffic: evaluate.Traffic{Name: c.Traffic.Name, Start: c.Traffic.Start, Duration: c.Traffic.Duration.Seconds(),
+			Requests: s.in.requests()},
+		initial: c.Initial, spot: c.Spot != nil,
+	}
+	if s.policy != nil {
+		out.Policy = s.policy.Workload.Key.String()
+	}
+	out.Answers = make([]Answer, len(s.in.SLOs))
+	all, inner := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for i, slo := range s.in.SLOs {
+		a := &out.Answers[i]
+		a.SLO, a.Candidates = evaluate.Objective{Share: slo.Share, Wait: slo.Wait.Seconds()}, s.of(slo)
+		a.Cheapest = cheapest(a.Candidates, slo)
+		all.Go(func() (err error) {
+			a.Certificate, err = s.certify(inner, slo)
+			return err
+		})
+	}
+	return out, all.Wait()
+}
+
+// certify computes the lower bound for an SLO, in $ per day. It begins with the most replicas with which a candidate began, so that it is
+// valid for all of them.
+func (s *search) certify(ctx context.Context, slo evaluate.SLO) (out Certificate, err error) {
+	if s.policy == nil {
+		return Certificate{Problem: "no candidate has a valid policy"}, nil
+	}
+	c := s.in.Case
+	c.Policy, c.SLO, c.Initial = s.policy, slo, s.initial
+	b, err := evaluate.LeastCost(ctx, c, func(_ string, done float64) { s.progress("lower bound, "+percent(100*slo.Share), done) })
+	if err != nil {
+		return out, err
+	}
+	return Certificate{CostPerDay: 24 * b.Lower / c.Horizon().Hours(), Problem: b.Problem, Relaxations: b.Relaxations}, nil
+}
