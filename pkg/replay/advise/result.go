@@ -68,6 +68,9 @@ type Candidate struct {
 // Setting returns what the candidate changes in the policy.
 func (c *Candidate) Setting() Setting { return c.setting }
 
+// untested reports whether the replay does not show the effect of zero replicas.
+func (c *Candidate) untested() bool { return c.MinReplicas == 0 && c.AtZero == 0 }
+
 // Kinds of Reason.
 const (
 	ReasonRefused     = "refused"     // the controller would refuse the policy of every candidate
@@ -108,7 +111,7 @@ func (r *Result) unattained(a *Answer) *Reason {
 	if nearest == nil {
 		last := a.Candidates[len(a.Candidates)-1]
 		return &Reason{Kind: ReasonRefused, Text: "the controller would refuse every candidate: " + last.Refused,
-			Next: "change the policy, or the limits of the PlatformConfig"}
+			Next: "change the policy, --max-replicas, or the bounds of the PlatformConfig"}
 	}
 	out := &Reason{Kind: ReasonMaxReplicas, Nearest: nearest,
 		Text: fmt.Sprintf("even with maxReplicas %d, at most %s of the requests are on time", r.MaxReplicas, share(nearest.OnTime)),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -135,6 +136,11 @@ func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *polic
 	if err != nil {
 		return out, nil, err
 	}
+	if limits := p.Workload.Policy; limits.MinReplicas != set.MinReplicas || limits.MaxReplicas != set.MaxReplicas {
+		out.Refused = fmt.Sprintf("the PlatformConfig allows minReplicas %d and maxReplicas %d in its place", limits.MinReplicas,
+			limits.MaxReplicas)
+		return out, nil, nil
+	}
 	c := s.in.Case
 	c.Policy, c.SLO, c.Baselines, c.Bound, c.SeriesPoints = p, evaluate.SLO{Share: set.Percentile / 100, Wait: set.Wait}, nil, false, 0
 	what := "minReplicas " + strconv.Itoa(int(set.MinReplicas)) + ", " + percent(set.Percentile)
@@ -201,15 +207,16 @@ func (s *search) of(slo evaluate.SLO) (out []Candidate) {
 	return out
 }
 
-// cheapest returns the cheapest candidate that attains the SLO, or nil. Of equally cheap ones it returns the one with the most warm
-// replicas, which is the safest, and the lowest percentile.
+// cheapest returns the cheapest candidate that attains the SLO, or nil. Of equally cheap ones it returns the one with the fewest warm
+// replicas and the lowest percentile, except minReplicas 0 if the replay was never at zero: this traffic does not show how zero replicas
+// affect the SLO.
 func cheapest(candidates []Candidate, slo evaluate.SLO) (best *Candidate) {
 	for i := range candidates {
 		c := &candidates[i]
 		if c.Refused != "" || c.OnTime < slo.Share {
 			continue
 		}
-		if best == nil || c.CostPerDay < best.CostPerDay || c.CostPerDay == best.CostPerDay && c.MinReplicas > best.MinReplicas {
+		if best == nil || c.CostPerDay < best.CostPerDay || c.CostPerDay == best.CostPerDay && best.untested() {
 			best = c
 		}
 	}

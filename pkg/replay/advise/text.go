@@ -138,8 +138,11 @@ func (a *Answer) note(c *Candidate, r *Result) string {
 	if r.Recommended != nil && &r.Answers[r.SLO] == a && c.setting == r.Recommended.setting {
 		notes = append(notes, "recommended")
 	}
-	if c.AtZero > 0 {
+	switch {
+	case c.AtZero > 0:
 		notes = append(notes, fmt.Sprintf("at zero for %s of the time", share(c.AtZero)))
+	case c.untested():
+		notes = append(notes, "never at zero")
 	}
 	if r.Budget > 0 && c.CostPerDay > r.Budget {
 		notes = append(notes, "above the budget")
