@@ -16,13 +16,13 @@ import (
 // the controller must not import these packages.
 var evaluationPackages = []string{
 	"replay/evaluate", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report", "replay/spotbench",
-	"replay/tune", "replay/demo", "replay/decisions",
+	"replay/tune", "replay/advise", "replay/demo", "replay/decisions",
 }
 
 // evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that a user runs, and no part
 // of the controller.
 var evaluationCommands = []string{
-	"audit.go", "auditcluster.go",
+	"advise.go", "advisepolicy.go", "audit.go", "auditcluster.go",
 	"replay.go", "replaybench.go", "replayreport.go", "replayscenario.go", "spotbench.go", "tune.go", "demo.go",
 }
 
