@@ -26,6 +26,7 @@ type edit struct{ file, old, new string }
 const (
 	inFiles     = "Policy files: "
 	inObjects   = "Annotations: "
+	inMaps      = "ConfigMaps of teams: "
 	inOperator  = "The operator's annotations: "
 	inAdmission = "Admission of gpuscaler's own writes: "
 	inSources   = "Sources of readings: "

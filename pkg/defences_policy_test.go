@@ -14,6 +14,8 @@ const (
 	yamlDecode     = "pkg/policy/decode/decode.go"
 	storeDocument  = "pkg/policy/store/document.go"
 	storePaths     = "pkg/policy/store/paths.go"
+	storeMaps      = "pkg/policy/store/configmaps.go"
+	storeVersions  = "pkg/policy/store/versions.go"
 	storeObjects   = "pkg/policy/store/objects.go"
 	objectRules    = "pkg/policy/store/objectrules.go"
 	scheduleWindow = "pkg/policy/schedule/window.go"
@@ -76,7 +78,8 @@ var policyRemovals = []removal{
 	// Values
 	{what: "the check of unknown fields", rows: slices.Concat(
 		of(inFiles, "an address of one's own, by KEDA's field", "a password file of one's own", "another's credentials, by KEDA's field",
-			"a target in another namespace", "aliases of aliases: a thousand million values in ten lines"), of(inObjects, "a spec that is a bomb")),
+			"a target in another namespace", "aliases of aliases: a thousand million values in ten lines"), of(inObjects, "a spec that is a bomb"),
+		of(inMaps, "an alias bomb")),
 		edits: []edit{{yamlDecode, "f, known := table.ByName[key.Value]\n\t\tif !known {",
 			"f, known := table.ByName[key.Value]\n\t\tif !known {\n\t\t\tcontinue\n\t\t}\n\t\tif false {"}}},
 	{what: "the limit of a document's values", rows: of(inFiles, "one signal thirty thousand times, by aliases", "ten thousand signals"),
@@ -134,12 +137,28 @@ var policyRemovals = []removal{
 		edits: []edit{{"pkg/policy/formula/formula.go", "maxFormula     = 1000", "maxFormula     = 10000000"}}},
 
 	// Paths of files
-	{what: "the path of the PlatformConfig", rows: of(inFiles, "a second PlatformConfig in a tenant's file",
-		"a PlatformConfig that holds the whole cluster"),
+	{what: "the path of the PlatformConfig", rows: append(of(inFiles, "a second PlatformConfig in a tenant's file",
+		"a PlatformConfig that holds the whole cluster"), inMaps+"a PlatformConfig that holds the whole cluster"),
 		edits: []edit{{storePaths, "case d.kind == spec.KindPlatformConfig && !d.path.Platform:",
 			"case d.kind == spec.KindPlatformConfig && d.key.Name == \"\":"}}},
-	{what: "the namespaces of a path", rows: of(inFiles, "a policy of another namespace", "another tenant's policy by its name"),
+	{what: "the namespaces of a path", rows: append(of(inFiles, "a policy of another namespace", "another tenant's policy by its name"),
+		of(inMaps, "another tenant's policy by its name", "a policy of the namespace kube-system")...),
 		edits: []edit{{storePaths, `d.key.Namespace != "" && !d.path.accepts(d.key.Namespace):`, `d.key.Namespace == "":`}}},
+
+	// ConfigMaps of teams
+	{what: "the permission for ConfigMaps", rows: of(inMaps, "a namespace whose ConfigMaps are not accepted"),
+		edits: []edit{{storeMaps, "t != nil && t.ConfigMaps {", "t != nil {"}}},
+	{what: "the order of files and ConfigMaps", rows: of(inMaps, "the name of a policy in a file"),
+		edits: []edit{{storeVersions, "if first := next[id]; first != nil {",
+			"if first := next[id]; first != nil && (!d.path.configMap || first.doc.path.configMap) {"}}},
+	{what: "the precedence of files for a workload", rows: of(inMaps, "the workload of a policy in a file, by another name"),
+		edits: []edit{{storeVersions, " || c.configMap && inFile[target]", ""}}},
+	{what: "the size limit of a ConfigMap", rows: of(inMaps, "a ConfigMap of a megabyte"),
+		edits: []edit{{storeMaps, "if o.Bytes > MaxConfigMapBytes {", "if o.Bytes > 100*MaxConfigMapBytes {"}}},
+	{what: "the limit of documents in a ConfigMap", rows: of(inMaps, "a hundred and one policies"),
+		edits: []edit{{storeMaps, "if documents > maxConfigMapDocuments {", "if documents > 100*maxConfigMapDocuments {"}}},
+	{what: "the limit of reported problems", rows: of(inMaps, "ninety mistakes, each of which would be an Event"),
+		edits: []edit{{storeMaps, "maxConfigMapProblems  = 20 ", "maxConfigMapProblems  = 2000 "}}},
 
 	// Objects
 	{what: "the check that a policy of a file exists", rows: of(inObjects, "another namespace's policy by name",

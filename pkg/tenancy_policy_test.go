@@ -32,7 +32,7 @@ spec:
   - {name: gateway, source: prom, query: "sum by (namespace, pool) (queue_size)", workloadLabel: pool}
   - {name: code-only, source: prom-code, query: "sum by (namespace, pool) (queue_size)", workloadLabel: pool}
   teams:
-  - {name: chat, namespaces: [team-chat], capacityGroups: [chat], bounds: {maxReplicas: 24}}
+  - {name: chat, namespaces: [team-chat], configMaps: true, capacityGroups: [chat], bounds: {maxReplicas: 24}}
   - {name: code, namespaces: [team-code], capacityGroups: [code]}
   capacityGroups:
   - {name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s}}
