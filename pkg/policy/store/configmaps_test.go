@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -310,56 +309,4 @@ func TestTheOlderOfTwoConfigMapsApplies(t *testing.T) {
 		Message: "the same name is used in ConfigMap team-chat/z-older/p:1, which applies", Allowed: "one document for a name"})
 	a.delete("z-older")
 	expect(t, a.Store, "the older one is deleted", "a 2")
-}
-
-// An HPA or a ScaledObject can extend a policy of a ConfigMap, as it can one of a file.
-func TestAnAnnotationExtendsAPolicyOfAConfigMap(t *testing.T) {
-	a := newApplied(t, allowing)
-	a.apply("chat", simple("a", 3))
-	problems := setObject(a.Store, store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "a", MinReplicas: 1,
-		MaxReplicas: 6, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"},
-		Annotations: map[string]string{"gpuscaler.io/mode": "advisory"}})
-	if len(problems) > 0 {
-		t.Fatal(policy.Render(problems))
-	}
-	if c := a.Find(key("a")); c == nil || c.Workload.Mode != scaling.Advisory || c.Workload.Policy.MaxReplicas != 6 {
-		t.Errorf("in force is %+v", c)
-	}
-	a.delete("chat")
-	if st := state(a.Store, "HorizontalPodAutoscaler team-chat/a"); policy.Errors(st.Problems) == 0 {
-		t.Errorf("without the ConfigMap the annotation alone defines no signals: %+v", st)
-	}
-}
-
-// Readers of the policies in force never see a ConfigMap before the PlatformConfig that permits it is loaded.
-func TestConfigMapsBeforeTheFirstLoadAreKept(t *testing.T) {
-	f := newFolder(t)
-	a := applied{t, f, store.New(store.Options{})}
-	a.apply("chat", simple("a", 3))
-	expect(t, a.Store, "before the first load", "")
-	if all := a.ConfigMapStatuses(); len(all) != 1 || len(all[0].Problems) > 0 {
-		t.Errorf("statuses %+v", all)
-	}
-	f.write("platform.yaml", platform(allowing))
-	if report := a.load(); !report.Changed || len(report.Problems) > 0 {
-		t.Errorf("%+v", report)
-	}
-	expect(t, a.Store, "loaded", "a 3")
-}
-
-// The same content again, and the change of another ConfigMap, decode and replace nothing.
-func TestUnchangedConfigMapsKeepTheirPolicies(t *testing.T) {
-	a := newApplied(t, allowing)
-	a.apply("chat", simple("a", 3))
-	a.apply("other", simple("b", 3))
-	before, generation := slices.Clone(a.Compiled()), a.load().Generation
-	a.apply("chat", simple("a", 3))
-	a.load()
-	if after := a.load(); !slices.Equal(before, a.Compiled()) || after.Generation != generation || after.Changed {
-		t.Errorf("generation %d, then %d", generation, after.Generation)
-	}
-	a.apply("other", simple("b", 4))
-	if a.Compiled()[0] != before[0] || a.Compiled()[1] == before[1] {
-		t.Error("the change of one ConfigMap compiled another one")
-	}
 }
