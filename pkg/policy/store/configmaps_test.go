@@ -280,6 +280,12 @@ func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 	}
 	a.refused("chat", policy.Problem{File: "ConfigMap team-chat/chat/chat.yaml", Line: 3, Field: "metadata.name", Found: `"a"`,
 		Message: "which cannot be read at present"})
+	if st := state(a.Store, "ScalingPolicy team-chat/a"); st.State != store.LastValid || !strings.HasSuffix(st.File, "file.yaml") {
+		t.Errorf("the policy of the file: %+v", st)
+	}
+	if st := state(a.Store, "ConfigMap team-chat/chat/chat.yaml:1"); st.State != store.Refused {
+		t.Errorf("the policy of the ConfigMap: %+v", st)
+	}
 }
 
 // A document of a file that was never valid has the name of a policy in a ConfigMap. The ConfigMap applies as long as it exists.

@@ -262,7 +262,7 @@ func (s *Store) statusOf(d *document) Status {
 	if d.kind == spec.KindPlatformConfig {
 		h = &s.config
 	}
-	others := h != nil && h.doc != nil && h.doc != d
+	others := h != nil && h.doc != nil && h.doc != d || h != nil && h.doc == nil && d.path.configMap
 	if d.id() == "" || others || s.status[d.Document].File != "" {
 		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or the same name as another document
 	}
