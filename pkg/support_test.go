@@ -70,8 +70,11 @@ var supportTables = []struct {
 		{"DRA: partitionable devices", untested, "", ""},
 		{"`amd.com/gpu`, `gpu.intel.com/i915`, `gpu.intel.com/xe`, `habana.ai/gaudi`: demand, quotas, teams", works,
 			"pkg/cluster/gpupods TestGPUsAreWhatTheSchedulerReserves", ""},
-		{"AMD Device Metrics Exporter, Intel Gaudi metric exporter", untested, "",
-			"signals of type dcgm read NVIDIA's exporter only; read others with a query of the PlatformConfig"},
+		{"activity of AMD GPUs, from the AMD Device Metrics Exporter", works, "pkg/telemetry TestQueryReadsTheActivityOfAMDGPUs",
+			"a query of the PlatformConfig with `workloadLabel: workload`: `avg by (namespace, workload) (label_replace(" +
+				"gpu_gfx_activity{pod!=\"\"}, \"workload\", \"$1\", \"pod\", \"(.+)-[a-z0-9]+-[a-z0-9]{5}\"))`; a signal with `target: 70` and " +
+				"`metricType: Value`"},
+		{"activity of Intel Gaudi accelerators", untested, "", "signals of type dcgm read NVIDIA's exporter only"},
 	}},
 	{"Model servers and routers", "The tests run no model server. They read " +
 		"[samples](../../pkg/telemetry/exposition/testdata/servers/README.md)" +

@@ -39,7 +39,7 @@ func putPage(t *testing.T, server *testPrometheus, page, target string, at time.
 }
 
 // llm-d and Dynamo count the requests of a pool or a model in a component in front of the model servers. A query of the PlatformConfig reads
-// them for the workload that serves the pool or the model. These queries are in config/guides/support.md.
+// them for the workload that serves the pool or the model. config/guides/support.md has the queries of the queues.
 func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 	const target = `namespace="chat",pod="router-0"`
 	for _, c := range []struct {
@@ -66,6 +66,27 @@ func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 		pollOnce(t, p)
 		if r := read(p, w)[0]; !r.Known || r.Value != c.want || !r.At.Equal(at) {
 			t.Errorf("%s reads %+v, want %g at %s", c.query, r, c.want, at)
+		}
+	}
+}
+
+// AMD's exporter names the pod of each GPU in the labels namespace and pod, which the ServiceMonitor of its chart keeps (honorLabels). The
+// query gives the GPUs of a Deployment the name of the Deployment. It is in config/guides/support.md.
+func TestQueryReadsTheActivityOfAMDGPUs(t *testing.T) {
+	server := newTestPrometheus(t)
+	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
+	putPage(t, server, "amd.prom", `instance="10.0.0.1:5000"`, at, "gpu_gfx_activity")
+	for name, want := range map[string]float64{"llama": (80 + 60) / 2, "llama-large": 10} {
+		source := querySource()
+		source.Query = `avg by (namespace, workload) (label_replace(gpu_gfx_activity{pod!=""}, "workload", "$1", "pod", ` +
+			`"(.+)-[a-z0-9]+-[a-z0-9]{5}"))`
+		source.WorkloadLabel, source.LabelValue = "workload", name
+		w := compiled("chat", name, source)
+		p := newPoller(t, Options{})
+		p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
+		pollOnce(t, p)
+		if r := read(p, w)[0]; !r.Known || r.Value != want || !r.At.Equal(at) {
+			t.Errorf("%s: %+v, want %g at %s", name, r, want, at)
 		}
 	}
 }

@@ -129,7 +129,8 @@ func meanOf(t *testing.T, p *Profile, page, metric string) Value {
 
 // Each metric that a policy can name has a case with a sample, and each sample names where its names were read.
 func TestEveryMetricOfAServerHasASample(t *testing.T) {
-	covered, used := map[string]bool{}, map[string]bool{"llm-d.prom": true, "dynamo-frontend.prom": true} // read by queries
+	// The additional pages are read by queries in package telemetry.
+	covered, used := map[string]bool{}, map[string]bool{"llm-d.prom": true, "dynamo-frontend.prom": true, "amd.prom": true}
 	for _, c := range serverCases {
 		covered[c.engine+" "+c.metric], used[c.page] = true, true
 	}
