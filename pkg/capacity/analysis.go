@@ -14,7 +14,7 @@ type analysis struct {
 	at  int64 // now as a stamp
 
 	pools          [MaxPools]poolFacts
-	spot, onDemand int // indexes of the two NodePools of a pair; -1 for a group without a pair
+	spot, onDemand side // between which replicas can move; both are empty in a group without a pair of sides
 
 	demand        Demand
 	claims        claimCount    // workloads and pods whose devices cannot be counted
@@ -24,9 +24,9 @@ type analysis struct {
 	short         time.Duration // how long pods have waited for which no node is being launched
 	smallestWait  int64         // units of the smallest pod without a node
 
-	returnable   int64   // units of on-demand nodes whose pods can move to spot
-	smallestMove int64   // units of the smallest movable pod
-	movable      []int64 // units of movable pods on each on-demand node; the slice is reused between ticks
+	returnable   int64          // units of on-demand nodes whose pods can move to spot
+	smallestMove int64          // units of the smallest movable pod
+	returning    []onDemandNode // the nodes of the on-demand NodePools; the slice is reused between ticks
 }
 
 // poolFacts contains sums and extremes over the nodes of one NodePool, and how much its limits still allow.
@@ -43,10 +43,9 @@ type poolFacts struct {
 // views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.
 func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), MaxPools) }
 
-// countNodes computes the poolFacts of every NodePool, finds the pair of a spot and an on-demand NodePool, and counts the GPUs of replicas
-// that can move from on-demand to spot.
+// countNodes computes the poolFacts of every NodePool, finds the spot and the on-demand NodePools, and counts the GPUs of replicas that can
+// move from on-demand to spot.
 func (a *analysis) countNodes() {
-	a.spot, a.onDemand = -1, -1
 	for i := range a.views() {
 		v, f := &a.o.Pools[i], &a.pools[i]
 		f.largest = units(v.NodeGPUs)
@@ -73,22 +72,6 @@ func (f *poolFacts) add(n *Node) {
 		f.newest = n.Created
 	}
 }
-
-// findPair finds the group's pair of one spot and one on-demand NodePool, between which replicas can move. If the group has no on-demand
-// NodePool, a NodePool of reserved capacity is used instead.
-func (a *analysis) findPair() {
-	spot := a.g.only(Spot)
-	onDemand := int(a.g.other(int8(spot)))
-	if spot < 0 || onDemand < 0 || onDemand == spot || max(spot, onDemand) >= a.views() {
-		return
-	}
-	if s, d := &a.o.Pools[spot], &a.o.Pools[onDemand]; s.Exists && d.Exists && !s.Mixed && !d.Mixed {
-		a.spot, a.onDemand = spot, onDemand
-	}
-}
-
-// paired reports whether the group has a spot and an on-demand NodePool.
-func (a *analysis) paired() bool { return a.spot >= 0 }
 
 // eachPod visits the pods of all workloads, and the unmanaged pods with a nil workload.
 func (a *analysis) eachPod(visit func(w *Workload, p *Pod)) {
@@ -154,15 +137,15 @@ func (a *analysis) nodeSize() (size int64) {
 // baseUnits returns the on-demand base of the group, rounded up to whole nodes. With nodes of 8 GPUs and a base of 1, a limit of 1 would
 // allow no node, so the result is 8.
 func (a *analysis) baseUnits() int64 {
-	size := a.pools[a.onDemand].largest
+	size := a.onDemand.largest
 	if size == 0 {
 		size = a.nodeSize()
 	}
 	return (units(a.g.OnDemandBase) + size - 1) / size * size
 }
 
-// aboveBase returns by how many units of the group's resource the nodes of the on-demand NodePool exceed the base, at least 0.
-func (a *analysis) aboveBase() int64 { return max(a.pools[a.onDemand].units-a.baseUnits(), 0) }
+// aboveBase returns by how many units of the group's resource the nodes of the on-demand NodePools exceed the base, at least 0.
+func (a *analysis) aboveBase() int64 { return max(a.onDemand.units-a.baseUnits(), 0) }
 
 // spotWait returns how long pods wait for spot before on-demand may grow; 0: the group does not wait.
 func (a *analysis) spotWait() time.Duration {

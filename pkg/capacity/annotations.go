@@ -182,7 +182,7 @@ func (t *tick) deletionClass(p *Pod, n *Node) (class int) {
 	if p.Idle {
 		class += 4
 	}
-	if t.paired() && p.Pool == t.onDemand && t.aboveBase() > 0 {
+	if t.paired() && t.onDemand.has(p.Pool) && t.aboveBase() > 0 {
 		class += 2
 	}
 	if t.g.EmptyWholeNodes && n.Used == p.GPUs && n.GPUs > p.GPUs {

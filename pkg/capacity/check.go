@@ -58,8 +58,14 @@ func (t *tick) checkReturn() {
 	if !t.paired() {
 		return
 	}
+	t.reportUnreliable()
 	if !t.spotFirst() {
-		t.find(Finding{Kind: FindWeights, Pool: int8(t.onDemand), Field: FieldWeight})
+		spot, onDemand := t.misplacedSpot()
+		f := Finding{Kind: FindWeights, Pool: int8(onDemand), Field: FieldWeight}
+		if t.spot.count > 1 {
+			f.Name = t.g.Pools[spot].Name
+		}
+		t.find(f)
 	}
 	if t.aboveBase() == 0 {
 		return
@@ -73,19 +79,21 @@ func (t *tick) checkReturn() {
 
 // findUnmovable adds one finding for each reason why pods on demand cannot be moved to spot by a surge. w is nil for unmanaged pods.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
-	var count [numMoveBlockers]int
+	var count [MaxPools][numMoveBlockers]int
 	for j := range pods {
 		p := &pods[j]
-		if n := t.node(p); p.Pool != t.onDemand || n == nil || n.Deleting || n.Type == Reserved {
+		if n := t.node(p); !t.onDemand.has(p.Pool) || n == nil || n.Deleting || n.Type == Reserved {
 			continue
 		}
 		if blocker, blocked := moveBlocker(w, p); blocked {
-			count[blocker]++
+			count[p.Pool][blocker]++
 		}
 	}
-	for blocker, n := range count {
-		if n > 0 {
-			t.find(Finding{Kind: FindUnmovable, Pool: int8(t.onDemand), Name: name, Count: n, Blocker: MoveBlocker(blocker)})
+	for _, pool := range t.onDemand.all() {
+		for blocker, n := range count[pool] {
+			if n > 0 {
+				t.find(Finding{Kind: FindUnmovable, Pool: pool, Name: name, Count: n, Blocker: MoveBlocker(blocker)})
+			}
 		}
 	}
 }

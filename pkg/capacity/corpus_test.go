@@ -24,6 +24,9 @@ func TestDecisionsMatchTheRecordedCorpus(t *testing.T) {
 	for seed := range 120 {
 		fmt.Fprintf(&got, "cluster %d:%s\n", seed, rapid.Custom(clusterCorpus).Example(seed))
 	}
+	for seed := range 20 {
+		fmt.Fprintf(&got, "several NodePools %d:%s\n", seed, rapid.Custom(sidesCorpus).Example(seed))
+	}
 	for seed := range 400 {
 		fmt.Fprintf(&got, "bytes %d:%s\n", seed, bytesCorpus(t, uint64(seed)))
 	}
@@ -43,8 +46,13 @@ func (h digest) sum() string {
 
 // clusterCorpus runs random events in the simulated cluster and returns the hashes of the decisions. After each event, it also hashes the
 // decisions for random variations of the observation.
-func clusterCorpus(t *rapid.T) (line string) {
-	m, h := newModel(t), newDigest()
+func clusterCorpus(t *rapid.T) (line string) { return newModel(t).corpus(t) }
+
+// sidesCorpus does the same for a group with several NodePools of a capacity type.
+func sidesCorpus(t *rapid.T) (line string) { return newModelOfSides(t).corpus(t) }
+
+func (m *model) corpus(t *rapid.T) (line string) {
+	h := newDigest()
 	m.t = ignoreFailures{}
 	m.observed = func() { h.decision(m.g, &m.d) }
 	if m.g.Buffer = rapid.Bool().Draw(t, "buffer"); m.g.Buffer {

@@ -42,14 +42,14 @@ type tick struct {
 	d *Decision
 
 	releasing, leaving bool
-	freezeForSpot      bool // the phase needs a consolidation freeze of the on-demand NodePool
+	freezeForSpot      bool // the phase needs a consolidation freeze of the on-demand NodePools
 	requests           [MaxPools][numFields]request
 }
 
 func (t *tick) begin(g *Group, o *Observation, s *State, now time.Time, d *Decision) {
 	s.begin(g, now)
 	d.reset(len(o.Workloads))
-	t.g, t.o, t.s, t.d, t.now, t.at, t.movable = g, o, s, d, now, s.At, d.movable
+	t.g, t.o, t.s, t.d, t.now, t.at, t.returning = g, o, s, d, now, s.At, d.returning
 }
 
 // reset empties a decision for the next tick and reuses the memory of its slices. Each workload gets NoAdvice.
@@ -85,7 +85,7 @@ func (t *tick) run() {
 			t.d.Advice[i] = NoAdvice
 		}
 	}
-	t.d.Phase, t.d.Demand, t.d.movable = t.s.Spot.Phase, t.demand, t.movable
+	t.d.Phase, t.d.Demand, t.d.returning = t.s.Spot.Phase, t.demand, t.returning
 }
 
 func (t *tick) applyRules() {

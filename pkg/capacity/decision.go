@@ -18,7 +18,7 @@ type Decision struct {
 	Demand   Demand
 	Phase    Phase
 
-	movable []int64 // memory of analysis.movable, reused between ticks
+	returning []onDemandNode // memory of analysis.returning, reused between ticks
 }
 
 // Demand is how much of the group's resource, such as nvidia.com/gpu, policies and pods request.

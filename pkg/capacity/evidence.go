@@ -2,11 +2,13 @@ package capacity
 
 import "time"
 
-// evidence counts the NodeClaims of a spot NodePool that failed or were lost recently. It shows whether the provider has spot capacity.
+// evidence counts the NodeClaims of one or several spot NodePools that failed or were lost recently. It shows whether the provider has spot
+// capacity.
 type evidence struct {
 	refused, attempts int  // launches that were refused for lack of capacity, and all launches, within refusalWindow
 	lost, nodes       int  // nodes that the provider took, and all nodes, within lossWindow
-	replaced          bool // the on-demand NodePool has grown in this time: it runs the pods that spot had no capacity for
+	replaced          bool // an on-demand NodePool has grown in this time: it runs the pods that spot had no capacity for
+	open              bool // one of several NodePools may launch nodes and has not failed: spot may have capacity
 }
 
 const (
@@ -40,7 +42,7 @@ func (a *analysis) evidence(pool int, since int64) (e evidence) {
 			e.attempts++
 		}
 	}
-	e.replaced = a.onDemand >= 0 && stamp(a.pools[a.onDemand].newest) > from
+	e.replaced = a.paired() && stamp(a.onDemand.newest) > from
 	from = max(since, a.at-lossWindow.Milliseconds())
 	for i := range v.Losses {
 		if l := &v.Losses[i]; a.within(l.At, from) && countOnce(&counted, e.lost, l.UID) {
@@ -49,6 +51,24 @@ func (a *analysis) evidence(pool int, since int64) (e evidence) {
 	}
 	e.nodes = a.pools[pool].nodes + e.lost
 	return e
+}
+
+// spotEvidence returns the sum of the evidence of all spot NodePools since the stamp since. A NodePool that failed does not close the
+// others: spot as a whole is open until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
+// node, or with the first refused launch if it launched no node.
+func (a *analysis) spotEvidence(since int64, probing bool) (sum evidence) {
+	for _, i := range a.spot.all() {
+		e := a.evidence(int(i), since)
+		sum.refused, sum.attempts = sum.refused+e.refused, sum.attempts+e.attempts
+		sum.lost, sum.nodes = sum.lost+e.lost, sum.nodes+e.nodes
+		sum.replaced = e.replaced
+		failed := e.refused > 0 && 2*e.refused >= e.attempts || e.manyLost()
+		if probing {
+			failed = e.lost > 0 || e.refused > 0 && stamp(a.pools[i].newest) <= since
+		}
+		sum.open = sum.open || !failed && a.mayLaunch(int(i))
+	}
+	return sum
 }
 
 // countOnce adds uid to counted, whose first n entries are in use. It returns false if uid is already counted or the list is full.
@@ -69,10 +89,15 @@ func countOnce(counted *[maxEvidence]string, n int, uid string) bool {
 // without a node that will take them.
 func (e evidence) failure(short time.Duration) Cause {
 	switch {
+	case e.open:
+		return CauseNone
 	case (short >= shortageMinimum || e.replaced) && e.refused >= minRefusals && 2*e.refused >= e.attempts:
 		return CauseRefused
-	case e.lost >= minLosses && 2*e.lost >= e.nodes:
+	case e.manyLost():
 		return CauseLost
 	}
 	return CauseNone
 }
+
+// manyLost reports whether the provider took at least half of the nodes, and at least minLosses.
+func (e *evidence) manyLost() bool { return e.lost >= minLosses && 2*e.lost >= e.nodes }

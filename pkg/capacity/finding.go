@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ const (
 	FindClaims
 	// pods without a node have claims, for which Karpenter by default launches no node; Name and Count as in FindClaims
 	FindPendingClaims
+	// gpuscaler does not rely on one of several NodePools of a capacity type; Problem is the reason
+	FindNoRoom
 	numFindings
 )
 
@@ -61,6 +64,7 @@ type Finding struct {
 	Rule     Rule        // the rule that needs the field
 	Count    int         // number of nodes or pods
 	Blocker  MoveBlocker // reason of a FindUnmovable
+	Problem  PoolProblem // reason of a FindNoRoom
 	Hourly   float64
 	Until    time.Time
 }
@@ -79,7 +83,10 @@ func (f Finding) Text(g *Group) string {
 			pool, f.Count, plural(float64(f.Count), "node"), f.price())
 	case FindWeights:
 		return fmt.Sprintf("%s has precedence over spot NodePool %s by weight: no replica returns to spot; give the spot NodePool more weight",
-			pool, g.spotPool())
+			pool, cmp.Or(f.Name, g.names(Spot), g.Name))
+	case FindNoRoom:
+		return fmt.Sprintf("%s %s: gpuscaler counts no room in it and uses the other NodePools of group %s; %s", pool, f.Problem.text(), g.Name,
+			f.Problem.remedy())
 	case FindUnmovable:
 		return pool + ": " + f.unmovable()
 	case FindForeignAnnotation:
@@ -171,6 +178,19 @@ func (f Finding) claims(g *Group) string {
 		return text
 	}
 	return text + "; they count if extendedResourceName of their DeviceClass is " + g.Resource
+}
+
+// text returns the problem as a predicate of the NodePool.
+func (p PoolProblem) text() string {
+	return [...]string{"may be used", "is not ready", "does not allow gpuscaler to change it",
+		"has a limit that another field manager changed", "has spec.replicas"}[min(p, PoolStatic)]
+}
+
+// remedy returns what a user can do about the problem.
+func (p PoolProblem) remedy() string {
+	return [...]string{"no change is necessary", "see the conditions of the NodePool",
+		"set its annotation gpuscaler.io/nudge to limits,weight,disruption",
+		"metadata.managedFields names the manager", "remove spec.replicas, or the NodePool from the group"}[min(p, PoolStatic)]
 }
 
 // keeper returns a message with the cause that keeps empty nodes, their price and what a user can do, without the name of the NodePool.

@@ -132,7 +132,7 @@ func (h *freeze) step(in freezeInput) freezeState {
 }
 
 // freezeConsolidation freezes consolidation of all NodePools while known demand arrives. While spot is probed and while replicas return to
-// spot, it freezes consolidation of the on-demand NodePool.
+// spot, it freezes consolidation of the on-demand NodePools.
 func (t *tick) freezeConsolidation() {
 	empty, inUse := t.knownDemandUntil()
 	for i := range t.views() {
@@ -140,7 +140,7 @@ func (t *tick) freezeConsolidation() {
 			continue
 		}
 		in := freezeInput{t.at, empty, inUse}
-		if t.freezeForSpot && i == t.onDemand {
+		if t.freezeForSpot && t.onDemand.has(i) {
 			in.inUse = max(in.inUse, t.at+freezeInUse.Milliseconds())
 		}
 		t.freezePool(i, in, inUse > 0)

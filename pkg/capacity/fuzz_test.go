@@ -46,7 +46,7 @@ func (t *tape) group() Group {
 		Fallback: FallbackMode(t.byte() % 3), ReturnNodesPerHour: t.word(), ZeroLimit: t.flag(), ConsolidationFreeze: t.flag(),
 		StartupShield:   t.flag(),
 		EmptyWholeNodes: t.flag(), Buffer: t.flag(), LeadTime: t.duration()}
-	for i := range t.byte()%MaxPools + 1 {
+	for i := range t.byte()%4 + 1 {
 		g.Pools = append(g.Pools, Pool{string(rune('a' + i)), CapacityType(t.byte() % 5)})
 	}
 	return g

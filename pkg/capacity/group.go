@@ -12,7 +12,7 @@ import (
 
 // MaxPools, MaxLimits and MaxSchedules bound a group, so that State is a plain value of fixed size.
 const (
-	MaxPools     = 4 // maximum number of NodePools of a group
+	MaxPools     = 8 // maximum number of NodePools of a group
 	MaxLimits    = 4 // maximum number of resources whose limits a group may set, including its own resource
 	MaxSchedules = 16
 )
@@ -133,29 +133,10 @@ func (g *Group) countsDevices() bool { return strings.HasPrefix(g.Resource, Devi
 // Limits returns the resources whose limits the group may set; its own is the first.
 func (g *Group) Limits() []string { return g.limits }
 
-// only returns the index of the NodePool of a type, and -1 if the group has none or several.
-func (g *Group) only(kind CapacityType) int {
-	found := -1
-	for i := range g.Pools {
-		if g.Pools[i].Type != kind {
-			continue
-		}
-		if found >= 0 {
-			return -1
-		}
-		found = i
+// alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.
+func (g *Group) alternative() CapacityType {
+	if slices.ContainsFunc(g.Pools, func(p Pool) bool { return p.Type == OnDemand }) {
+		return OnDemand
 	}
-	return found
-}
-
-// other returns the index of the group's on-demand NodePool, or else of its NodePool of reserved capacity. If the group has neither, it
-// returns the argument spot.
-func (g *Group) other(spot int8) int8 {
-	if i := g.only(OnDemand); i >= 0 {
-		return int8(i)
-	}
-	if i := g.only(Reserved); i >= 0 {
-		return int8(i)
-	}
-	return spot
+	return Reserved
 }

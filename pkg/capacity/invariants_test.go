@@ -38,6 +38,41 @@ func (c *cluster) invariants(o *Observation) {
 	c.watch()
 	c.watchFreeze(o)
 	c.watchProtection(o)
+	c.watchFallback(o)
+}
+
+// watchFallback fails the test if a fallback begins because of refused launches or lost nodes although a spot NodePool that may launch
+// nodes had neither.
+func (c *cluster) watchFallback(o *Observation) {
+	c.t.Helper()
+	s := &c.s.Spot
+	if s.Phase != Fallback || s.Since != stamp(c.now) || s.Cause != CauseRefused && s.Cause != CauseLost {
+		return
+	}
+	for i, p := range c.pools {
+		v := &o.Pools[i]
+		if p.Type == Spot && v.Exists && v.Ready && len(v.Failures)+len(v.Losses) == 0 && c.observedRoom(v) {
+			c.t.Errorf("%s: a fallback although %s has not failed\n%s", c.clock(), p.Name, c.why())
+		}
+	}
+}
+
+// observedRoom reports whether no limit of a NodePool keeps it from launching a node.
+func (c *cluster) observedRoom(v *PoolView) bool {
+	return !slices.ContainsFunc(v.Limits, func(l LimitView) bool {
+		limit, ok := l.Value.quantity()
+		return ok && limit < l.Used+max(l.Node, 2)
+	})
+}
+
+// poolsOf returns the indexes of the NodePools of a capacity type.
+func (c *cluster) poolsOf(kind CapacityType) (all []int) {
+	for i, p := range c.pools {
+		if p.Type == kind {
+			all = append(all, i)
+		}
+	}
+	return all
 }
 
 // watchFreeze fails the test if a freeze begins although a rule needed the previous freeze of the same NodePool less than freezeHandover
@@ -74,8 +109,10 @@ func (c *cluster) watchProtection(o *Observation) {
 			c.t.Errorf("%s: a fallback without the weights of a fallback\n%s", c.clock(), c.why())
 		}
 	case Probing, Returning:
-		if weights || c.s.Pools[1].Freeze.state() != frozen && o.Pools[1].Exists {
-			c.t.Errorf("%s: %v without a freeze\n%s", c.clock(), c.d.Phase, c.why())
+		for _, i := range c.poolsOf(OnDemand) {
+			if weights || c.s.Pools[i].Freeze.state() != frozen && o.Pools[i].Exists {
+				c.t.Errorf("%s: %v without a freeze of %s\n%s", c.clock(), c.d.Phase, c.pools[i].Name, c.why())
+			}
 		}
 	}
 }
@@ -134,8 +171,9 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 			c.t.Errorf("%s: a zero limit with a demand of %+v", c.clock(), c.d.Demand)
 		}
 	case change.Rule == RuleSchedule:
-	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !o.Pools[1].Ready && o.Pools[1].Exists && c.s.ShortSince != 0 &&
-		stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():
+	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !slices.ContainsFunc(c.poolsOf(OnDemand), func(i int) bool {
+		return o.Pools[i].Ready || !o.Pools[i].Exists
+	}) && c.s.ShortSince != 0 && stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():
 		c.t.Errorf("%s: spot is closed to pods that on-demand does not take either\n%s", c.clock(), c.why())
 	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
 		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())

@@ -90,12 +90,12 @@ func TestEveryInputOfThePhasesCausesAnEventOfTheDiagram(t *testing.T) {
 	}
 	for phase := range numPhases {
 		found := map[spotEvent]bool{}
-		for bits := range 1 << 14 {
+		for bits := range 1 << 15 {
 			is := func(i int) bool { return bits>>i&1 == 1 }
 			in := spotInput{at: 1000, paired: is(0), known: is(1), peak: is(2), waitOver: is(3), candidates: is(4), spotFirst: is(5), full: is(6),
 				launched: is(7), settled: is(8), returnable: is(9), moving: is(10), replaced: is(13)}
 			if is(11) {
-				in.failure, in.evidence = CauseRefused, evidence{refused: 1, attempts: 1}
+				in.failure, in.evidence = CauseRefused, evidence{refused: 1, attempts: 1, open: is(14)}
 			}
 			s := spotState{Phase: phase, Until: 2000}
 			if is(12) {

@@ -39,8 +39,26 @@ type model struct {
 	people []map[string]Value
 }
 
-func newModel(t *rapid.T) *model {
-	m := &model{cluster: newCluster(t, anyGroup(t)), rt: t}
+func newModel(t *rapid.T) *model { return modelOf(t, anyGroup(t)) }
+
+// newModelOfSides returns a model with one to three spot NodePools and one or two on-demand NodePools, of random weights.
+func newModelOfSides(t *rapid.T) *model {
+	options := anyGroup(t)
+	spot, onDemand := rapid.IntRange(1, 3).Draw(t, "spot NodePools"), rapid.IntRange(1, 2).Draw(t, "on-demand NodePools")
+	return modelOf(t, func(g *Group) {
+		options(g)
+		g.Pools = nil
+		for i := range spot {
+			g.Pools = append(g.Pools, Pool{fmt.Sprint("spot-", i), Spot})
+		}
+		for i := range onDemand {
+			g.Pools = append(g.Pools, Pool{fmt.Sprint("ondemand-", i), OnDemand})
+		}
+	})
+}
+
+func modelOf(t *rapid.T, options func(g *Group)) *model {
+	m := &model{cluster: newCluster(t, options), rt: t}
 	for range rapid.IntRange(1, 2).Draw(t, "workloads") {
 		m.add(fmt.Sprintf("team/load-%d", len(m.loads)), 1)
 	}
@@ -58,7 +76,7 @@ func newModel(t *rapid.T) *model {
 // happen causes one random event, such as a change of demand, a lost node, a user's edit or a crash.
 func (m *model) happen() {
 	t := m.rt
-	pool := rapid.IntRange(0, 1).Draw(t, "pool")
+	pool := rapid.IntRange(0, len(m.pools)-1).Draw(t, "pool")
 	p, l := m.pools[pool], m.loads[rapid.IntRange(0, len(m.loads)-1).Draw(t, "load")]
 	switch event := rapid.SampledFrom([]string{"want", "want", "want", "deny", "deny", "lose", "notice", "signals", "cache", "kill",
 		"edit", "consent", "job", "pause",
@@ -173,11 +191,12 @@ func (m *model) calm() {
 //   - No limit is below the current usage, except for a zero limit or a scheduled limit.
 //   - Each field is written at most once per tick, and only with consent.
 //   - No ready replica is missing during a return to spot.
+//   - A fallback begins only if every spot NodePool that may launch nodes refused or lost a node, or pods waited for the timeout.
 //
 // After a release, every field has the value that a user wrote last.
 func TestEveryHistoryCanBeReleased(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t)
+		m := newModelOfSides(t)
 		for range rapid.IntRange(1, 25).Draw(t, "events") {
 			m.happen()
 			m.run(time.Duration(rapid.SampledFrom([]int{1, 5, 30, 90, 300, 900}).Draw(t, "for")) * time.Second)
@@ -190,7 +209,7 @@ func TestEveryHistoryCanBeReleased(t *testing.T) {
 // to restore all values.
 func TestEveryHistoryCanBeReleasedWithACrashAfterEachWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t)
+		m := newModelOfSides(t)
 		for range rapid.IntRange(1, 12).Draw(t, "events") {
 			m.happen()
 			for range rapid.SampledFrom([]int{5, 30, 90, 300}).Draw(t, "for") {

@@ -237,13 +237,13 @@ func (t *tick) successors(w *Workload) (c successors) {
 		p := &w.Pods[j]
 		switch n := t.node(p); {
 		case n == nil || !t.createdInMove(p.Since) || t.endangered(p):
-		case p.Pool == t.spot && p.Ready:
+		case t.spot.has(p.Pool) && p.Ready:
 			c.ready++
-		case p.Pool == t.spot && p.Loading:
+		case t.spot.has(p.Pool) && p.Loading:
 			c.loading++
-		case p.Pool == t.onDemand && t.createdInMove(n.Created):
+		case t.onDemand.has(p.Pool) && t.createdInMove(n.Created):
 			c.refused++
-		case p.Pool == t.onDemand && p.Ready:
+		case t.onDemand.has(p.Pool) && p.Ready:
 			c.existing++
 		}
 	}
@@ -276,7 +276,7 @@ func (t *tick) keepSuccessors(w *Workload, came successors) {
 	for j := range w.Pods {
 		p := &w.Pods[j]
 		n := t.node(p)
-		if m.Count < requested && n != nil && p.Pool == t.onDemand && t.createdInMove(p.Since) && t.createdInMove(n.Created) {
+		if m.Count < requested && n != nil && t.onDemand.has(p.Pool) && t.createdInMove(p.Since) && t.createdInMove(n.Created) {
 			m.Victims[m.Count] = p.UID
 			m.Count++
 		}

@@ -102,7 +102,7 @@ type spotInput struct {
 	probeUnits int64    // the limit of a probe that starts now
 	candidates bool     // replicas or pending pods exist that could use spot
 	spotFirst  bool     // Karpenter uses spot before on-demand without an override
-	full       bool     // an owner's limit allows no spot node
+	full       bool     // the owners' limits allow no spot node
 	launched   bool     // spot has launched a node in this phase
 	settled    bool     // a spot node of this phase has run for settleTime
 	returnable bool     // a replica on demand fits on spot
@@ -163,7 +163,7 @@ func (s *spotState) needsFreeze(in *spotInput) bool {
 func (s *spotState) probeEvent(in *spotInput) spotEvent {
 	e := &in.evidence
 	switch {
-	case e.lost > 0, e.refused > 0 && !in.launched, in.waitOver, in.replaced:
+	case !e.open && (e.lost > 0 || e.refused > 0 && !in.launched), in.waitOver, in.replaced:
 		return probeFails
 	case in.settled:
 		return probeSucceeds

@@ -33,24 +33,24 @@ func (c CapacityType) String() string {
 	return [...]string{"mixed", "spot", "on-demand", "reserved"}[min(c, Reserved)]
 }
 
-// text returns the cause as a clause. pool is the name of the NodePool. resource is the resource of a limit, or "" if it is unknown.
-func (c Cause) text(pool, resource string) string {
+// text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.
+func (c Cause) text(p phrase, resource string) string {
 	switch c {
 	case CauseRefused:
-		return "launches in NodePool " + pool + " failed for lack of capacity"
+		return "launches in " + p.text + " failed for lack of capacity"
 	case CauseLost:
-		return "the provider took nodes of NodePool " + pool
+		return "the provider took nodes of " + p.text
 	case CauseSpotWaitTimeout:
-		return "pods waited for NodePool " + pool + " longer than spotWaitTimeout"
+		return "pods waited for " + p.text + " longer than spotWaitTimeout"
 	case CauseLimit:
-		if resource != "" {
-			return "NodePool " + pool + " has reached limits[" + resource + "]"
+		if resource != "" && !p.several {
+			return p.text + " has reached limits[" + resource + "]"
 		}
-		return "NodePool " + pool + " has reached its limits"
+		return p.text + p.verb(" has reached its limits", " have reached their limits")
 	case CauseNotReady:
-		return "NodePool " + pool + " is not ready"
+		return p.text + p.verb(" is not ready", " are not ready")
 	case CauseProbe:
-		return "the probe of NodePool " + pool + " failed"
+		return "the probe of " + p.text + " failed"
 	}
 	return "the cause is unknown"
 }
@@ -80,8 +80,56 @@ func (g *Group) pool(i int8) string {
 	return g.Pools[i].Name
 }
 
-// spotPool returns the name of the group's spot NodePool.
-func (g *Group) spotPool() string { return g.pool(int8(g.only(Spot))) }
+// names returns the names of the group's NodePools of a capacity type, as in "a, b and c".
+func (g *Group) names(kind CapacityType) string {
+	var all []string
+	for i := range g.Pools {
+		if g.Pools[i].Type == kind {
+			all = append(all, g.Pools[i].Name)
+		}
+	}
+	if n := len(all); n > 1 {
+		return strings.Join(all[:n-1], ", ") + " and " + all[n-1]
+	}
+	return strings.Join(all, "")
+}
+
+// phrase names one or several NodePools in a message: "NodePool a", or "NodePools a and b".
+type phrase struct {
+	text    string
+	several bool
+}
+
+// verb returns the form of a verb for the number of NodePools.
+func (p phrase) verb(one, several string) string {
+	if p.several {
+		return several
+	}
+	return one
+}
+
+// one returns the phrase of a single NodePool.
+func (g *Group) one(i int8) phrase { return phrase{text: "NodePool " + g.pool(i)} }
+
+// side returns the phrase of all NodePools that have the capacity type of NodePool i.
+func (g *Group) side(i int8) phrase {
+	if i < 0 || int(i) >= len(g.Pools) {
+		return g.one(i)
+	}
+	return g.ofType(g.Pools[i].Type, i)
+}
+
+// ofType returns the phrase of all NodePools of a capacity type. If the group has none, it returns the phrase of NodePool i.
+func (g *Group) ofType(kind CapacityType, i int8) phrase {
+	names := g.names(kind)
+	switch {
+	case names == "":
+		return g.one(i)
+	case strings.Contains(names, " "):
+		return phrase{"NodePools " + names, true}
+	}
+	return phrase{text: "NodePool " + names}
+}
 
 // limitName returns the name of the limit of the group's resource below spec.
 func (g *Group) limitName() string { return FieldLimit.Name(g.Resource) }
@@ -118,18 +166,19 @@ func (r Reason) Text(g *Group) string {
 
 // spotText returns the text of the rules that choose between spot and on-demand for new nodes.
 func (r Reason) spotText(g *Group) string {
-	pool, spot, onDemand := g.pool(r.Pool), g.spotPool(), g.pool(g.other(r.Pool))
+	pool, all, spot := g.pool(r.Pool), g.side(r.Pool), g.ofType(Spot, -1)
 	switch {
 	case r.Rule == RuleBase:
-		return fmt.Sprintf("onDemandBaseCapacity is %s: Karpenter uses NodePool %s first until it has this capacity; it has %s now",
-			g.amount(r.A), pool, g.amount(r.B))
+		return fmt.Sprintf("onDemandBaseCapacity is %s: Karpenter uses %s first until %s this capacity; %s %s now",
+			g.amount(r.A), all.text, all.verb("it has", "they have"), all.verb("it has", "they have"), g.amount(r.B))
 	case r.Rule == RuleSpotWaitTimeout && r.Until.IsZero():
 		return fmt.Sprintf("new pods use spot first: %s of NodePool %s is %.0f; no pod is waiting", g.limitName(), pool, r.A)
 	case r.Rule == RuleSpotWaitTimeout:
 		return fmt.Sprintf("pods wait for a spot node: %s of NodePool %s stays %.0f until spotWaitTimeout ends at %s",
 			g.limitName(), pool, r.A, clock(r.Until))
 	case r.Until.IsZero():
-		return fmt.Sprintf("pods wait for a node, and %s: gpuscaler does not limit spot NodePool %s", r.Cause.text(onDemand, ""), pool)
+		return fmt.Sprintf("pods wait for a node, and %s: gpuscaler does not limit spot %s",
+			r.Cause.text(g.ofType(g.alternative(), r.Pool), ""), all.text)
 	case r.Rule == RuleProbe && r.A == 0:
 		return fmt.Sprintf("the fallback is over: NodePool %s may grow, to test whether spot has capacity, until %s; no limit applies to the "+
 			"devices of a DeviceClass", pool, clock(r.Until))
@@ -144,26 +193,26 @@ func (r Reason) spotText(g *Group) string {
 	case CauseLost:
 		evidence = fmt.Sprintf(" (%.0f of %.0f nodes)", r.A, r.B)
 	}
-	return fmt.Sprintf("%s%s: Karpenter uses NodePool %s first; the next test of spot is at %s",
-		r.Cause.text(spot, ""), evidence, pool, clock(r.Until))
+	return fmt.Sprintf("%s%s: Karpenter uses %s first; the next test of spot is at %s",
+		r.Cause.text(spot, ""), evidence, all.text, clock(r.Until))
 }
 
 func (r Reason) returnText(g *Group) string {
-	pool := g.pool(r.Pool)
+	pools := g.side(r.Pool)
 	switch {
 	case r.Rule == RuleMove:
-		return fmt.Sprintf("replicas of %s move from on-demand to NodePool %s: %.0f %s ready, %.0f needed",
-			r.Name, pool, r.A, plural(r.A, "replica is", "replicas are"), r.B)
+		return fmt.Sprintf("replicas of %s move from on-demand to %s: %.0f %s ready, %.0f needed",
+			r.Name, pools.text, r.A, plural(r.A, "replica is", "replicas are"), r.B)
 	case r.Cause == CauseLimit:
-		return fmt.Sprintf("%s: replicas with %s stay on NodePool %s; raise the limit to move them to spot",
-			r.Cause.text(pool, r.Name), g.amount(r.A), g.pool(g.other(r.Pool)))
+		return fmt.Sprintf("%s: replicas with %s stay on %s; raise the limit to move them to spot",
+			r.Cause.text(pools, r.Name), g.amount(r.A), g.ofType(g.alternative(), r.Pool).text)
 	}
 	next := "the next one now"
 	if !r.Until.IsZero() {
 		next = "the next one at " + clock(r.Until) + " or later"
 	}
-	return fmt.Sprintf("replicas with %s on NodePool %s can run on spot: gpuscaler moves at most %.0f %s per hour, %s",
-		g.amount(r.A), pool, r.B, plural(r.B, "node"), next)
+	return fmt.Sprintf("replicas with %s on %s can run on spot: gpuscaler moves at most %.0f %s per hour, %s",
+		g.amount(r.A), pools.text, r.B, plural(r.B, "node"), next)
 }
 
 // idleText returns the text of the rules that keep or remove unused nodes.
@@ -221,7 +270,7 @@ func (r Reason) constrainedText(g *Group) string {
 			"; raise the limit or lower maxReplicas"
 	}
 	return fmt.Sprintf("no NodePool of group %s launches nodes (%s): %s, and the targets are capped until the next attempt at %s",
-		g.Name, r.Cause.text(g.pool(r.Pool), r.Name), replicas, clock(r.Until))
+		g.Name, r.Cause.text(g.one(r.Pool), r.Name), replicas, clock(r.Until))
 }
 
 func times(n float64) string {

@@ -20,37 +20,57 @@ type pace struct {
 	Until int64 `json:"until,omitempty"` // start time of the next batch
 }
 
-// findReturnable computes how many GPUs of the on-demand NodePool become free if all movable replicas move to spot. A node counts only if
+// onDemandNode is a node of an on-demand NodePool, from which replicas may move to spot.
+type onDemandNode struct {
+	pool, node int   // indexes in Observation.Pools and in its Nodes
+	movable    int64 // units of the pods on it that can move
+}
+
+// findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. A node counts only if
 // it is above the base and all of its pods are movable. For example, a node with the pod of a Job would not become empty. If a return
 // waited for such a node, consolidation would stay frozen forever.
 func (a *analysis) findReturnable() {
+	a.returning = a.returning[:0]
 	if !a.paired() {
 		return
 	}
-	nodes := a.o.Pools[a.onDemand].Nodes
-	a.movable = append(a.movable[:0], make([]int64, len(nodes))...)
+	var first [MaxPools]int // the index of the first node of each on-demand NodePool in a.returning
+	for _, pool := range a.onDemand.all() {
+		first[pool] = len(a.returning)
+		for node := range a.o.Pools[pool].Nodes {
+			a.returning = append(a.returning, onDemandNode{pool: int(pool), node: node})
+		}
+	}
 	a.eachPod(func(w *Workload, p *Pod) {
-		if p.Pool == a.onDemand && p.Node >= 0 && p.Node < len(nodes) && movable(w, p) {
-			a.movable[p.Node] += units(p.GPUs)
+		if a.onDemand.has(p.Pool) && p.Node >= 0 && p.Node < len(a.o.Pools[p.Pool].Nodes) && movable(w, p) {
+			a.returning[first[p.Pool]+p.Node].movable += units(p.GPUs)
 			if size := units(p.GPUs); a.smallestMove == 0 || size < a.smallestMove {
 				a.smallestMove = size
 			}
 		}
 	})
 	spare := a.aboveBase()
-	for i := range nodes {
+	for i := range a.returning {
 		if a.canEmpty(i, spare) {
-			a.returnable += units(nodes[i].Used)
+			a.returnable += units(a.returningNode(i).Used)
 		}
 	}
 	a.returnable = min(a.returnable, spare)
 }
 
-// canEmpty reports whether node i of the on-demand NodePool becomes empty if its movable pods move, and whether it is above the base. spare
-// is the number of GPUs above the base. A node of a capacity reservation is never emptied, because the reservation is paid for in any case.
+// returningNode returns the node with an index in a.returning.
+func (a *analysis) returningNode(i int) *Node {
+	n := &a.returning[i]
+	return &a.o.Pools[n.pool].Nodes[n.node]
+}
+
+// canEmpty reports whether the node with index i in a.returning becomes empty if its movable pods move, and whether it is above the base.
+// spare is the number of GPUs above the base. A node of a capacity reservation is never emptied, because the reservation is paid for in any
+// case.
 func (a *analysis) canEmpty(i int, spare int64) bool {
-	n := &a.o.Pools[a.onDemand].Nodes[i]
-	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.movable[i] == units(n.Used) && units(n.GPUs) <= spare
+	n := a.returningNode(i)
+	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.returning[i].movable == units(n.Used) &&
+		units(n.GPUs) <= spare
 }
 
 // movable reports whether a surge can move a pod. Its controller must be a ReplicaSet, which can create the successor before it deletes the
@@ -75,7 +95,7 @@ func (t *tick) returnToSpot() {
 		t.startMove()
 	}
 	if s.Phase == Returning {
-		t.because(Reason{Rule: RuleReturn, Pool: int8(t.onDemand), A: float64(t.returnable), B: float64(t.g.ReturnNodesPerHour),
+		t.because(Reason{Rule: RuleReturn, Pool: t.onDemand.first(), A: float64(t.returnable), B: float64(t.g.ReturnNodesPerHour),
 			Until: t.future(t.nextNode())})
 	}
 	i := t.workload(m.Workload)
@@ -86,7 +106,7 @@ func (t *tick) returnToSpot() {
 		t.d.Advice[i].Surge = m.Count
 	}
 	w := &t.o.Workloads[i]
-	t.because(Reason{Rule: RuleMove, Pool: int8(t.spot), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
+	t.because(Reason{Rule: RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
 // nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
@@ -119,10 +139,10 @@ func (t *tick) startMove() {
 	if next := t.nextNode(); t.at >= next {
 		allowed = 1 + (t.at-next)/t.nodeInterval()
 	}
-	nodes, spare := t.o.Pools[t.onDemand].Nodes, t.aboveBase()
+	spare := t.aboveBase()
 	batch := move{Step: surging, Since: t.at}
 	for i := t.nextToEmpty(-1, spare); i >= 0; i = t.nextToEmpty(i, spare) {
-		n := &nodes[i]
+		n := t.returningNode(i)
 		if n.Name != m.Node && allowed == 0 {
 			break
 		}
@@ -141,11 +161,11 @@ func (t *tick) startMove() {
 	}
 }
 
-// nextToEmpty returns the index of the node that is emptied after the node with index after, or -1 if there is none. With -1 as argument it
-// returns the first node. The order is that of before.
+// nextToEmpty returns the index in t.returning of the node that is emptied after the node with index after, or -1 if there is none. With -1
+// as argument it returns the first node. The order is that of before.
 func (t *tick) nextToEmpty(after int, spare int64) int {
-	nodes, best := t.o.Pools[t.onDemand].Nodes, -1
-	for i := range nodes {
+	best := -1
+	for i := range t.returning {
 		if t.canEmpty(i, spare) && (after < 0 || t.before(after, i)) && (best < 0 || t.before(i, best)) {
 			best = i
 		}
@@ -153,9 +173,9 @@ func (t *tick) nextToEmpty(after int, spare int64) int {
 	return best
 }
 
-// before reports whether node i is emptied before node j.
+// before reports whether the node with index i in t.returning is emptied before the one with index j.
 func (t *tick) before(i, j int) bool {
-	a, b := &t.o.Pools[t.onDemand].Nodes[i], &t.o.Pools[t.onDemand].Nodes[j]
+	a, b := t.returningNode(i), t.returningNode(j)
 	if x, y := a.Name == t.s.Move.Node, b.Name == t.s.Move.Node; x != y {
 		return x
 	}
@@ -192,8 +212,8 @@ func (t *tick) batchWidth(w *Workload) int32 {
 // hasEmptyNode reports whether an empty on-demand node exists. If there is one, the next successor would be scheduled there and not on
 // spot.
 func (a *analysis) hasEmptyNode() bool {
-	for i := range a.o.Pools[a.onDemand].Nodes {
-		if n := &a.o.Pools[a.onDemand].Nodes[i]; n.Used == 0 && n.GPUs > 0 && n.Stage == Usable && n.acceptsPods(a.now) {
+	for i := range a.returning {
+		if n := a.returningNode(i); n.Used == 0 && n.GPUs > 0 && n.Stage == Usable && n.acceptsPods(a.now) {
 			return true
 		}
 	}
@@ -210,7 +230,7 @@ func (a *analysis) victim(batch *move, node int) (of *Workload, victim *Pod) {
 		}
 		for j := range w.Pods {
 			p := &w.Pods[j]
-			onNode := p.Pool == a.onDemand && p.Node == node
+			onNode := p.Pool == a.returning[node].pool && p.Node == a.returning[node].node
 			if onNode && movable(w, p) && !batch.has(p.UID) && (victim == nil || p.Name < victim.Name) {
 				of, victim = w, p
 			}

@@ -32,6 +32,7 @@ func (t *tick) measureRoom() {
 		}
 		f.room = min(f.room, maxUnits)
 	}
+	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
 }
 
 // smallestNode returns the size of the smallest node that the NodePool is known to launch, in units of the group's resource. Karpenter
@@ -76,14 +77,14 @@ func (t *tick) limitOf(pool int, l *LimitView) Value {
 	return l.Value
 }
 
-// full reports whether a limit allows no further node of the NodePool.
-func (a *analysis) full(pool int) bool { return a.pools[pool].room == 0 }
-
 // spareOnSpot returns the number of spot GPUs that are available for replicas that move from on-demand: the free GPUs of existing spot
 // nodes and the GPUs of nodes that the limits still allow, minus those that pending pods need.
 func (a *analysis) spareOnSpot() int64 {
-	size := max(a.smallestMove, 1)
-	return max(a.freeUnitsOf(a.spot, size)+a.pools[a.spot].room-a.demand.Pending, 0)
+	size, free := max(a.smallestMove, 1), int64(0)
+	for _, i := range a.spot.all() {
+		free += a.freeUnitsOf(int(i), size)
+	}
+	return max(free+a.spot.room-a.demand.Pending, 0)
 }
 
 // canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
@@ -95,6 +96,6 @@ func (a *analysis) canReturn() bool {
 // explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on demand.
 func (t *tick) explainNoReturn() {
 	if t.paired() && t.s.Spot.Phase == PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
-		t.because(Reason{Rule: RuleReturn, Pool: int8(t.spot), Name: t.pools[t.spot].full, Cause: CauseLimit, A: float64(t.returnable)})
+		t.because(Reason{Rule: RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: CauseLimit, A: float64(t.returnable)})
 	}
 }

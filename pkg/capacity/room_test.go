@@ -180,8 +180,8 @@ func TestLimitWithoutAFieldCounts(t *testing.T) {
 		tick.begin(c.g, &o, &c.s, midnight, &c.d)
 		tick.countNodes()
 		tick.measureRoom()
-		if tick.full(0) != full || tick.full(1) {
-			t.Errorf("limit 0 of %q: full %v, the other NodePool %v", resource, tick.full(0), tick.full(1))
+		if spot, onDemand := tick.spot.room == 0, tick.onDemand.room == 0; spot != full || onDemand {
+			t.Errorf("limit 0 of %q: full %v, the other NodePool %v", resource, spot, onDemand)
 		}
 	}
 }

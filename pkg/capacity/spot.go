@@ -40,13 +40,13 @@ func (t *tick) spotInput() spotInput {
 	}
 	in.peak, in.waitOver = t.peak(), t.spotWaitOver()
 	if s.Phase != Fallback {
-		in.evidence = t.evidence(t.spot, s.Since)
+		in.evidence = t.spotEvidence(s.Since, s.Phase == Probing)
 	}
 	in.failure = t.spotFailure(in.waitOver, in.evidence)
-	in.probeUnits = t.pools[t.spot].units + t.nodeSize()
+	in.probeUnits = t.spot.units + t.nodeSize()
 	in.candidates = t.returnable > 0 || t.demand.Pending > 0
-	in.spotFirst, in.full = t.spotFirst(), t.full(t.spot)
-	in.launched, in.settled = stamp(t.pools[t.spot].newest) > s.Since, t.settled(s.Since)
+	in.spotFirst, in.full = t.spotFirst(), t.spot.room == 0
+	in.launched, in.settled = stamp(t.spot.newest) > s.Since, t.settled(s.Since)
 	in.returnable, in.moving, in.replaced = t.canReturn(), t.s.Move.Step != noMove, t.successorOnDemand()
 	return in
 }
@@ -66,10 +66,19 @@ func (t *tick) spotFailure(waitOver bool, e evidence) Cause {
 	return e.failure(t.short)
 }
 
-// settled reports whether a spot node that was created after an instant has run for settleTime.
+// settled reports whether a spot node that was created after an instant has run for settleTime, in a NodePool that lost no node since then.
 func (a *analysis) settled(since int64) bool {
-	for i := range a.o.Pools[a.spot].Nodes {
-		n := &a.o.Pools[a.spot].Nodes[i]
+	for _, i := range a.spot.all() {
+		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).lost == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *analysis) settledIn(v *PoolView, since int64) bool {
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
 		created := stamp(n.Created)
 		if n.Stage == Usable && n.Ready && !n.Deleting && !n.Notice && created > since && a.at-created >= settleTime.Milliseconds() {
 			return true
@@ -78,13 +87,24 @@ func (a *analysis) settled(since int64) bool {
 	return false
 }
 
-// spotFirst reports whether Karpenter uses the spot NodePool before the on-demand NodePool without an override of their weights. If the
-// weights are equal, Karpenter uses the NodePool whose name is later in the alphabet. In a group with a spot wait timeout or a base, spot
-// is used first in any case, because of the limit cap on on-demand.
+// spotFirst reports whether Karpenter uses every spot NodePool before every on-demand NodePool without an override of their weights. In a
+// group with a spot wait timeout or a base, spot is used first in any case, because of the limit cap on on-demand.
 func (t *tick) spotFirst() bool {
-	spot, _ := t.original(t.spot, FieldWeight).number()
-	onDemand, _ := t.original(t.onDemand, FieldWeight).number()
-	return spot > onDemand || spot == onDemand && t.g.Pools[t.spot].Name > t.g.Pools[t.onDemand].Name || t.spotWait() > 0
+	spot, _ := t.misplacedSpot()
+	return spot < 0 || t.spotWait() > 0
+}
+
+// misplacedSpot returns a spot NodePool that Karpenter uses after an on-demand NodePool, and that on-demand NodePool. It returns -1 if
+// there is none.
+func (t *tick) misplacedSpot() (spot, onDemand int) {
+	for _, d := range t.onDemand.all() {
+		for _, s := range t.spot.all() {
+			if !t.precedes(int(s), int(d)) {
+				return int(s), int(d)
+			}
+		}
+	}
+	return -1, -1
 }
 
 // reportMixed adds a finding for each NodePool that can launch several capacity types. gpuscaler only observes such NodePools.

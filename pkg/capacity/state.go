@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"encoding/json"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -19,10 +20,10 @@ type State struct {
 type memory struct {
 	At int64 `json:"at"` // time of the last tick
 	// the resources of the limit fields: first those of the group, then those that only records contain
-	Limits   [MaxLimits]string   `json:"limits"`
-	Pools    [MaxPools]poolState `json:"pools"`
-	Spot     spotState           `json:"spot"`
-	Revision uint32              `json:"revision"` // revision of Spot: if two records differ, the one with the greater revision is newer
+	Limits   [MaxLimits]string `json:"limits"`
+	Pools    poolStates        `json:"pools"`
+	Spot     spotState         `json:"spot"`
+	Revision uint32            `json:"revision"` // revision of Spot: if two records differ, the one with the greater revision is newer
 
 	KnownSince int64              `json:"knownSince"` // time since which demand has been known without interruption
 	UnknownAt  int64              `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
@@ -34,6 +35,22 @@ type memory struct {
 	Reserve    reserve            `json:"reserve"`
 	Sent       [16]sentAnnotation `json:"sent"` // annotations that the next observation may not show yet
 	SentNext   uint8              `json:"sentNext"`
+}
+
+// poolStates are the states of the NodePools of a group.
+type poolStates [MaxPools]poolState
+
+// minSavedPools is the least number of NodePools in the JSON form of poolStates.
+const minSavedPools = 4
+
+// MarshalJSON omits the zero states after the last NodePool of the group, except for the first minSavedPools. A recording of a group with
+// few NodePools therefore does not contain many empty states.
+func (p *poolStates) MarshalJSON() ([]byte, error) {
+	n := MaxPools
+	for n > minSavedPools && p[n-1] == (poolState{}) {
+		n--
+	}
+	return json.Marshal(p[:n])
 }
 
 // poolState is the state of one NodePool between two ticks.
@@ -95,7 +112,7 @@ func (s *State) begin(g *Group, now time.Time) {
 // NodePools that are no longer part of the group. Their overrides are in their records, see Orphan.
 func (s *State) adapt(g *Group) {
 	old := *s
-	s.group, s.Pools, s.Limits = g, [MaxPools]poolState{}, [MaxLimits]string{}
+	s.group, s.Pools, s.Limits = g, poolStates{}, [MaxLimits]string{}
 	s.Limits[0] = g.Resource
 	copy(s.Limits[:], g.limits)
 	for i := range min(len(g.Pools), MaxPools) {

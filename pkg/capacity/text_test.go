@@ -93,6 +93,26 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	} {
 		b.WriteString(a.Text())
 	}
+	b.WriteString("\n")
+	several := &Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot-a", Spot}, {"spot-b", Spot}, {"spot-c", Spot},
+		{"ondemand-a", OnDemand}, {"ondemand-b", OnDemand}}}
+	for _, r := range []Reason{
+		{Rule: RuleBase, Pool: 3, A: 2, B: 1},
+		{Rule: RuleFallback, Pool: 3, Cause: CauseRefused, A: 4, B: 5, Until: at},
+		{Rule: RuleFallback, Pool: 3, Cause: CauseSpotWaitTimeout, Until: at},
+		{Rule: RuleFallback, Pool: 0, Cause: CauseNotReady},
+		{Rule: RuleProbe, Pool: 1, A: 4, Until: at},
+		{Rule: RuleReturn, Pool: 3, A: 3, B: 4, Until: at},
+		{Rule: RuleReturn, Pool: 0, Cause: CauseLimit, Name: "cpu", A: 2},
+		{Rule: RuleMove, Pool: 0, Name: "team-chat/llama", A: 7, B: 6},
+		{Rule: RuleSpotWaitTimeout, Pool: 4, A: 2, Until: at},
+	} {
+		b.WriteString(r.Rule.String() + ": " + r.Text(several) + "\n")
+	}
+	b.WriteString(Finding{Kind: FindWeights, Pool: 4, Name: "spot-b"}.Text(several) + "\n")
+	for problem := PoolNotReady; problem <= PoolStatic; problem++ {
+		b.WriteString(Finding{Kind: FindNoRoom, Pool: 1, Problem: problem}.Text(several) + "\n")
+	}
 	golden.Compare(t, "testdata/words.golden", b.String())
 }
 
@@ -108,6 +128,8 @@ func sampleFinding(kind FindingKind, at time.Time) Finding {
 		f.Name = "20"
 	case FindMixed, FindNever, FindZeroBudget, FindDoNotDisrupt, FindBlockingPods, FindBuffered:
 		f.Hourly = 5.58
+	case FindNoRoom:
+		f.Problem = PoolNotReady
 	case FindUnmovable, FindForeignAnnotation, FindClaims, FindPendingClaims:
 		f.Name = "team-chat/llama"
 	}

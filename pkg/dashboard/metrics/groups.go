@@ -54,7 +54,7 @@ var findingLabels = map[capacity.FindingKind]string{
 	capacity.FindBlockingPods: "blocking-pods", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
 	capacity.FindForeignAnnotation: "foreign-annotation", capacity.FindPermanentLimit: "permanent-limit",
 	capacity.FindRecord: "unreadable-record", capacity.FindConsentWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
-	capacity.FindPendingClaims: "pending-claims",
+	capacity.FindPendingClaims: "pending-claims", capacity.FindNoRoom: "no-room",
 }
 
 // Describe sends the description of every metric.

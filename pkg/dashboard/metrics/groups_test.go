@@ -76,7 +76,7 @@ gpuscaler_group_phase{group="chat",phase="returning"} 1
 // An alert matches a finding by its label, so each kind of finding needs its own, non-empty label.
 func TestEveryKindOfFindingHasItsOwnLabel(t *testing.T) {
 	seen := map[string]bool{}
-	for kind := capacity.FindMissing; kind <= capacity.FindPendingClaims; kind++ {
+	for kind := capacity.FindMissing; kind <= capacity.FindNoRoom; kind++ {
 		label := findingLabels[kind]
 		if label == "" || seen[label] {
 			t.Errorf("finding %d has the label %q", kind, label)

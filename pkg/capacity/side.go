@@ -1,0 +1,137 @@
+package capacity
+
+import (
+	"slices"
+	"time"
+)
+
+// side contains the NodePools of one capacity type of a group, with the sums of their facts. A group has two sides between which replicas
+// can move: the spot NodePools and the on-demand NodePools. A side may have one NodePool for each zone or instance family. Only NodePools
+// that exist and launch one capacity type belong to a side.
+type side struct {
+	pools   [MaxPools]int8 // indexes in Group.Pools, in the order of the group
+	count   int
+	units   int64     // of nodes that exist and are not being deleted
+	largest int64     // units of the largest node
+	newest  time.Time // creation of the newest launched node
+	room    int64     // units that limits still allow, see sideRoom; maxUnits: any number
+}
+
+// all returns the indexes of the NodePools of the side.
+func (s *side) all() []int8 { return s.pools[:s.count] }
+
+// has reports whether a NodePool belongs to the side.
+func (s *side) has(pool int) bool {
+	return pool >= 0 && pool < MaxPools && slices.Contains(s.all(), int8(pool))
+}
+
+// first returns the index of the side's first NodePool. Reasons about a side contain it.
+func (s *side) first() int8 { return s.pools[0] }
+
+// findPair finds the spot side and the on-demand side of the group, between which replicas can move. If the group has no on-demand
+// NodePool, the NodePools of reserved capacity are used instead. Both sides stay empty if one of them has no NodePool.
+func (a *analysis) findPair() {
+	spot, onDemand := a.sideOf(Spot), a.sideOf(a.g.alternative())
+	if spot.count > 0 && onDemand.count > 0 {
+		a.spot, a.onDemand = spot, onDemand
+	}
+}
+
+// sideOf returns the side of a capacity type, without its room.
+func (a *analysis) sideOf(kind CapacityType) (s side) {
+	for i := range a.views() {
+		if a.g.Pools[i].Type != kind || !a.o.Pools[i].Exists || a.o.Pools[i].Mixed {
+			continue
+		}
+		s.pools[s.count] = int8(i)
+		s.count++
+		f := &a.pools[i]
+		s.units, s.largest = min(s.units+f.units, maxUnits), max(s.largest, f.largest)
+		if f.newest.After(s.newest) {
+			s.newest = f.newest
+		}
+	}
+	return s
+}
+
+// paired reports whether the group has a spot and an on-demand NodePool.
+func (a *analysis) paired() bool { return a.spot.count > 0 }
+
+// sideRoom returns by how many units the NodePools of a side may still grow together. A NodePool that gpuscaler cannot rely on provides no
+// room, unless this is true of every NodePool of the side.
+func (t *tick) sideRoom(s *side) (room int64) {
+	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == reliablePool })
+	for _, i := range s.all() {
+		if !reliable || t.unreliable(int(i)) == reliablePool {
+			room = min(room+t.pools[i].room, maxUnits)
+		}
+	}
+	return room
+}
+
+// PoolProblem is the reason why a NodePool of a side with several NodePools provides no room.
+type PoolProblem uint8
+
+// The values of PoolProblem.
+const (
+	reliablePool     PoolProblem = iota
+	PoolNotReady                 // its condition Ready is False
+	PoolNotConsented             // gpuscaler.io/nudge lists no field, or restore
+	PoolContested                // another field manager edited the limit of the group's resource
+	PoolStatic                   // it has spec.replicas
+)
+
+// unreliable returns why gpuscaler does not rely on the room of a NodePool.
+func (t *tick) unreliable(pool int) PoolProblem {
+	v := &t.o.Pools[pool]
+	switch {
+	case !v.Ready:
+		return PoolNotReady
+	case v.Consent&consentAny == 0 || v.Consent&ConsentRestore != 0:
+		return PoolNotConsented
+	case t.at < t.s.Pools[pool].Overrides[FieldLimit].Retry:
+		return PoolContested
+	case v.Weight.Unsupported:
+		return PoolStatic
+	}
+	return reliablePool
+}
+
+// mayLaunch reports whether Karpenter may launch a node in a NodePool: it is ready, and its limits allow a node.
+func (a *analysis) mayLaunch(pool int) bool { return a.o.Pools[pool].Ready && a.pools[pool].room > 0 }
+
+// precedes reports whether Karpenter uses NodePool i before NodePool j without an override of their weights. If the weights are equal,
+// Karpenter uses the NodePool whose name is later in the alphabet.
+func (t *tick) precedes(i, j int) bool {
+	a, _ := t.original(i, FieldWeight).number()
+	b, _ := t.original(j, FieldWeight).number()
+	return a > b || a == b && t.g.Pools[i].Name > t.g.Pools[j].Name
+}
+
+// growing returns the on-demand NodePool that provides the missing units of the on-demand base: the first one in Karpenter's order that may
+// launch nodes and whose launches were not refused recently. If there is none, it returns the first NodePool in Karpenter's order.
+func (t *tick) growing() int {
+	best, open := -1, false
+	for _, p := range t.onDemand.all() {
+		i := int(p)
+		may := t.mayLaunch(i) && !t.refusedSince(i, 0)
+		if best < 0 || may && !open || may == open && t.precedes(i, best) {
+			best, open = i, may
+		}
+	}
+	return best
+}
+
+// reportUnreliable adds a finding for each NodePool that provides no room, in a group with several NodePools of its capacity type.
+func (t *tick) reportUnreliable() {
+	for _, s := range []*side{&t.spot, &t.onDemand} {
+		if s.count < 2 {
+			continue
+		}
+		for _, i := range s.all() {
+			if problem := t.unreliable(int(i)); problem != reliablePool {
+				t.find(Finding{Kind: FindNoRoom, Pool: i, Problem: problem})
+			}
+		}
+	}
+}

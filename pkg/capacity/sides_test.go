@@ -1,0 +1,394 @@
+package capacity
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// zones replaces the NodePools of a group by two spot NodePools (0 and 1) and two on-demand NodePools (2 and 3).
+func zones(g *Group) {
+	g.Pools = []Pool{{"spot-a", Spot}, {"spot-b", Spot}, {"ondemand-a", OnDemand}, {"ondemand-b", OnDemand}}
+}
+
+// newZones returns a cluster with two NodePools of each capacity type, and change applied to the group.
+func newZones(t failer, change func(g *Group)) *cluster {
+	return newCluster(t, func(g *Group) {
+		zones(g)
+		if change != nil {
+			change(g)
+		}
+	})
+}
+
+func (c *cluster) deny(spotA, spotB bool) { c.pools[0].denied, c.pools[1].denied = spotA, spotB }
+
+// Karpenter prefers spot-b, whose zone has no capacity. All replicas start in spot-a, and no NodePool is overridden.
+func TestRefusalsInOneZoneDoNotEndTheUseOfSpot(t *testing.T) {
+	for refusing := range 2 {
+		c := newZones(t, nil)
+		before := c.specs()
+		chat := c.add("team-chat/llama", 1)
+		c.deny(refusing == 0, refusing == 1)
+		chat.want = 5
+		c.until(20*time.Minute, "all replicas are ready", c.whole(chat))
+		c.run(2 * time.Hour)
+		if c.nodes(1-refusing) != 5 || c.nodes(2)+c.nodes(3) != 0 || !slices.Equal(c.phases, []Phase{PreferSpot}) {
+			t.Errorf("%s refuses: %d and %d spot nodes, %v\n%s", c.pools[refusing].Name, c.nodes(0), c.nodes(1), c.phases, c.why())
+		}
+		c.untouched(before)
+	}
+}
+
+// Both zones refuse, so the group falls back. One zone has capacity again: a probe finds it, and all replicas return to it.
+func TestFallbackWhenEveryZoneRefusesAndReturnToTheFirstThatRecovers(t *testing.T) {
+	for recovering := range 2 {
+		c := newZones(t, func(g *Group) { g.Fallback, g.ReturnNodesPerHour = Hard, 60 })
+		before := c.specs()
+		chat := c.add("team-chat/llama", 1)
+		c.deny(true, true)
+		chat.want = 3
+		c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+		c.until(15*time.Minute, "the replicas are ready on demand", c.whole(chat))
+		if c.limit(0) != 0 || c.limit(1) != 0 {
+			t.Errorf("limits %d and %d in a hard fallback without spot nodes\n%s", c.limit(0), c.limit(1), c.why())
+		}
+		chat.minimum = 3
+		c.deny(recovering != 0, recovering != 1)
+		c.until(3*time.Hour, "a probe tests both zones", c.in(Probing))
+		if c.limit(0) != 1 || c.limit(1) != 1 {
+			t.Errorf("limits %d and %d in a probe, want one node each\n%s", c.limit(0), c.limit(1), c.why())
+		}
+		c.until(6*time.Hour, "all replicas run in the zone that recovered", func() bool {
+			return c.nodes(recovering) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == PreferSpot
+		})
+		if chat.minimum < 3 {
+			t.Errorf("%d ready of 3 at the least", chat.minimum)
+		}
+		c.run(10 * time.Minute)
+		c.untouched(before)
+	}
+}
+
+// The leader crashes after every write during a fallback, a probe and a return. Each new leader continues from the records.
+func TestSeveralNodePoolsSurviveALeaderChangeInEveryPhase(t *testing.T) {
+	c := newZones(t, func(g *Group) { g.Fallback, g.ReturnNodesPerHour = Hard, 60 })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	c.deny(true, true)
+	chat.want = 3
+	writes := 0
+	c.applied = func() {
+		if c.writes != writes {
+			writes, c.s = c.writes, State{}
+		}
+	}
+	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(15*time.Minute, "the replicas are ready on demand", c.whole(chat))
+	c.pools[0].denied = false
+	c.until(6*time.Hour, "all replicas are back on spot", func() bool {
+		return c.nodes(0) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == PreferSpot
+	})
+	for i := 1; i < len(c.phases); i++ {
+		if c.phases[i] == Returning && c.phases[i-1] == Fallback {
+			t.Errorf("a leader forgot a phase: %v", c.phases)
+		}
+	}
+	c.run(10 * time.Minute)
+	c.untouched(before)
+}
+
+// The records of an older version, which knew one NodePool per capacity type, are read by a group to which NodePools were added.
+func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
+	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
+	chat := c.add("team-chat/llama", 1)
+	c.pools[0].denied, chat.want = true, 3
+	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.run(time.Minute)
+	until, record := c.s.Spot.Until, c.pools[0].record
+	if record == "" || c.limit(0) != 0 {
+		t.Fatalf("limit %d, record %q\n%s", c.limit(0), record, c.why())
+	}
+
+	later := newZones(t, func(g *Group) {
+		g.Fallback, g.Pools[0].Name, g.Pools[2].Name = Hard, c.pools[0].Name, c.pools[1].Name
+	})
+	later.now, later.loads, later.ids = c.now, c.loads, c.ids
+	later.pools[0], later.pools[2] = c.pools[0], c.pools[1]
+	later.pools[1].denied = true
+	later.run(10 * time.Second)
+	if later.d.Phase != Fallback || later.s.Spot.Until != until {
+		t.Errorf("phase %v until %d, want the fallback until %d", later.d.Phase, later.s.Spot.Until, until)
+	}
+	if o := later.s.Pools[0].Overrides[FieldLimit]; later.limit(0) != 0 || later.limit(1) != 0 || o.Original != "16" || o.Owner != "kubectl" {
+		t.Errorf("limits %d and %d, want 0 in both spot NodePools\n%s", later.limit(0), later.limit(1), later.why())
+	}
+	for _, spot := range later.pools[:2] {
+		for _, onDemand := range later.pools[2:] {
+			if spot.number("weight") >= onDemand.number("weight") {
+				t.Errorf("weight %d of %s is not below %d of %s", spot.number("weight"), spot.Name, onDemand.number("weight"), onDemand.Name)
+			}
+		}
+	}
+}
+
+// A NodePool is removed from the group while it is overridden. Its record is sufficient to restore it, and the others stay overridden.
+func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
+	c := newZones(t, func(g *Group) { g.Fallback = Hard })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	c.deny(true, true)
+	chat.want = 3
+	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(15*time.Minute, "the replicas are ready on demand", c.whole(chat))
+	removed := c.pools[1]
+	smaller := newZones(t, func(g *Group) { g.Fallback, g.Pools = Hard, slices.Delete(g.Pools, 1, 2) })
+	smaller.s, smaller.now, smaller.loads, smaller.ids = c.s, c.now, c.loads, c.ids
+	smaller.pools = slices.Delete(slices.Clone(c.pools), 1, 2)
+	smaller.run(time.Minute)
+	if smaller.d.Phase != Fallback || smaller.limit(0) != 0 || smaller.s.Pools[1].Overrides[FieldWeight].To == "" {
+		t.Errorf("the other NodePools: phase %v, limit %d\n%s", smaller.d.Phase, smaller.limit(0), smaller.why())
+	}
+
+	g, ok := Orphan(removed.Name, removed.record)
+	if !ok {
+		t.Fatalf("the record %s cannot be read", removed.record)
+	}
+	alone := &cluster{t: t, g: g, now: smaller.now, known: true, pools: []*simPool{removed}, releasing: true}
+	alone.run(time.Minute)
+	alone.untouched(before[1:2])
+}
+
+// spot-a is full and spot-b refuses: no spot NodePool is left, so the group falls back. A full NodePool alone is no failure.
+func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
+	c := newZones(t, nil)
+	chat := c.add("team-chat/llama", 1)
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "1", Owner: "kubectl"}
+	chat.want = 4
+	c.until(15*time.Minute, "four replicas are ready", c.whole(chat))
+	c.run(time.Hour)
+	if c.nodes(2)+c.nodes(3) != 0 || c.d.Phase != PreferSpot {
+		t.Fatalf("one spot NodePool is full: phase %v\n%s", c.d.Phase, c.why())
+	}
+	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "8", Owner: "kubectl"}
+	chat.want = 9
+	c.until(15*time.Minute, "nine replicas are ready on spot", c.whole(chat))
+	if c.nodes(0)+c.nodes(1) != 9 {
+		t.Errorf("%d and %d spot nodes below limits of 1 and 8\n%s", c.nodes(0), c.nodes(1), c.why())
+	}
+	chat.want = 11
+	c.until(15*time.Minute, "two replicas run on demand, because both are full", c.whole(chat))
+	c.run(time.Hour)
+	r := c.reason(RuleReturn)
+	if c.nodes(2)+c.nodes(3) != 2 || r == nil || !strings.Contains(r.Text(c.g), "NodePools spot-a and spot-b have reached their limits") {
+		t.Errorf("reason %+v\n%s", r, c.why())
+	}
+}
+
+// Pods wait for spot, so both on-demand NodePools are limited to their size. When the timeout ends, the limits of both are restored.
+func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
+	c := newZones(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
+	c.run(3 * time.Minute)
+	if c.limit(2) != 0 || c.limit(3) != 0 {
+		t.Fatalf("limits %d and %d while no pod waits\n%s", c.limit(2), c.limit(3), c.why())
+	}
+	chat := c.add("team-chat/llama", 1)
+	c.deny(true, true)
+	chat.want = 2
+	c.run(3 * time.Minute)
+	if c.nodes(2)+c.nodes(3) != 0 {
+		t.Errorf("a node on demand before the timeout\n%s", c.why())
+	}
+	c.until(3*time.Minute, "the timeout ends", c.in(Fallback))
+	c.run(2 * time.Second)
+	if c.limit(2) != 16 || c.limit(3) != 16 {
+		t.Errorf("limits %d and %d after the timeout\n%s", c.limit(2), c.limit(3), c.why())
+	}
+}
+
+// The owner of one on-demand NodePool does not allow limits. A limit of the other one would only move its nodes there, so no pod waits for
+// spot, and a finding names the NodePool.
+func TestNoOnDemandLimitUnlessAllMayBeSet(t *testing.T) {
+	c := newZones(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
+	c.pools[3].consent = ConsentWeight | ConsentDisruption
+	before := c.specs()
+	c.run(10 * time.Minute)
+	c.untouched(before)
+	f := c.finding(FindNotConsented)
+	if f == nil || !strings.Contains(f.Text(c.g), "NodePool ondemand-b:") {
+		t.Errorf("finding %+v\n%s", f, c.why())
+	}
+}
+
+// The base is a total over both on-demand NodePools. The first one in Karpenter's order refuses, so the other one provides the base.
+func TestBaseIsSharedByTheOnDemandNodePools(t *testing.T) {
+	for refusing := range 3 {
+		c := newZones(t, func(g *Group) { g.OnDemandBase, g.SpotWaitTimeout = 2, 10*time.Minute })
+		chat := c.add("team-chat/llama", 1)
+		if refusing > 0 {
+			c.pools[1+refusing].denied = true
+		}
+		c.run(5 * time.Minute)
+		chat.want = 6
+		most := 0
+		c.applied = func() { most = max(most, c.nodes(2)+c.nodes(3)) }
+		c.until(time.Hour, "six replicas are ready", c.whole(chat))
+		c.run(time.Hour)
+		if on := c.nodes(2) + c.nodes(3); on != 2 || most > 2 || c.nodes(0)+c.nodes(1) != 4 {
+			t.Errorf("refusing %d: %d on demand, at most %d, want a base of 2\n%s", refusing, on, most, c.why())
+		}
+	}
+}
+
+// A NodePool that is not ready, or whose owner withdrew consent, counts as no room and is named. The other NodePool is used.
+func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
+	for problem, change := range map[PoolProblem]func(p *simPool){
+		PoolNotReady:     func(p *simPool) { p.ready = false },
+		PoolNotConsented: func(p *simPool) { p.consent = 0 },
+	} {
+		c := newZones(t, nil)
+		change(c.pools[1])
+		c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "3", Owner: "kubectl"}
+		o := c.observe()
+		var tick tick
+		tick.begin(c.g, &o, &c.s, midnight, &c.d)
+		tick.countNodes()
+		tick.measureRoom()
+		if tick.spot.room != 3 {
+			t.Errorf("problem %d: room %d, want the 3 of the other NodePool", problem, tick.spot.room)
+		}
+		c.run(time.Second)
+		f := c.finding(FindNoRoom)
+		if f == nil || f.Problem != problem || !strings.HasPrefix(f.Text(c.g), "NodePool spot-b ") {
+			t.Errorf("problem %d: finding %+v", problem, f)
+		}
+	}
+	c := newZones(t, nil)
+	c.pools[0].gone = true
+	chat := c.add("team-chat/llama", 1)
+	chat.want = 2
+	c.until(10*time.Minute, "the replicas run in the NodePool that exists", func() bool { return c.whole(chat)() && c.nodes(1) == 2 })
+	if f := c.finding(FindMissing); f == nil || !strings.HasPrefix(f.Text(c.g), "NodePool spot-a ") || !(c.d.Phase == PreferSpot) {
+		t.Errorf("finding %+v", f)
+	}
+	for range 4 {
+		c.pools[1].losses = append(c.pools[1].losses, Loss{UID: c.id("lost"), At: c.now})
+	}
+	c.until(time.Minute, "the only spot NodePool loses its nodes, and the group falls back", c.in(Fallback))
+}
+
+// No demand exists: the limits of all four NodePools are 0. With the first pod, all of them are restored.
+func TestZeroLimitOfEveryNodePool(t *testing.T) {
+	c := newZones(t, func(g *Group) { g.ZeroLimit = true })
+	before := c.specs()
+	chat := c.add("team-chat/llama", 1)
+	c.run(10 * time.Minute)
+	for i := range c.pools {
+		if c.limit(i) != 0 {
+			t.Errorf("limit %d of %s without demand\n%s", c.limit(i), c.pools[i].Name, c.why())
+		}
+	}
+	chat.want = 1
+	c.run(time.Minute)
+	c.untouched(before)
+}
+
+// The evidence of two spot NodePools: spot fails only if each of them has failed or cannot launch a node.
+func TestEvidenceOfSeveralNodePools(t *testing.T) {
+	now := midnight.Add(time.Hour)
+	refused := func(n int) (all []Failure) {
+		for i := range n {
+			all = append(all, Failure{UID: string(rune('a' + i)), At: now.Add(-time.Minute), Capacity: true})
+		}
+		return all
+	}
+	lost := func(n int) (all []Loss) {
+		for i := range n {
+			all = append(all, Loss{UID: string(rune('a' + i)), At: now.Add(-time.Minute)})
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		a, b PoolView
+		want Cause
+	}{
+		"both refuse": {PoolView{Ready: true, Failures: refused(2)}, PoolView{Ready: true, Failures: refused(1)},
+			CauseRefused},
+		"too few refusals": {PoolView{Ready: true, Failures: refused(1)}, PoolView{Ready: true, Failures: refused(1)},
+			CauseNone},
+		"one refuses":                         {PoolView{Ready: true, Failures: refused(9)}, PoolView{Ready: true}, CauseNone},
+		"one refuses, the other is not ready": {PoolView{Ready: true, Failures: refused(3)}, PoolView{}, CauseRefused},
+		"one refuses, the other is full": {PoolView{Ready: true, Failures: refused(3)}, PoolView{Ready: true,
+			Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: "0"}}}}, CauseRefused},
+		"both lose nodes": {PoolView{Ready: true, Losses: lost(2)}, PoolView{Ready: true, Losses: lost(2)}, CauseLost},
+		"one loses nodes": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true}, CauseNone},
+		"one loses nodes, the other refuses": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true, Failures: refused(3)},
+			CauseRefused},
+		"the other launched nodes meanwhile": {PoolView{Ready: true, Failures: refused(5)}, PoolView{Ready: true, Failures: refused(1),
+			Nodes: []Node{{Stage: Usable, GPUs: 1, Created: now.Add(-time.Minute)}, {Stage: Usable, GPUs: 1, Created: now}}}, CauseNone},
+	} {
+		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"z", Spot}, {"y", Spot}, {"x", OnDemand}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Observation{Pools: []PoolView{c.a, c.b, {Ready: true}}, UnmanagedPods: []Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}}}
+		for i := range o.Pools {
+			o.Pools[i].Exists, o.Pools[i].Consent = true, consentAny
+		}
+		s := State{memory: memory{At: stamp(now) - 1000}}
+		s.adapt(g)
+		s.KnownSince, s.ShortSince = s.At, stamp(now.Add(-2*time.Minute))
+		if _, s = Decide(g, o, s, now); s.Spot.Cause != c.want || (s.Spot.Phase == Fallback) != (c.want != CauseNone) {
+			t.Errorf("%s: %v in %v, want %v", name, s.Spot.Cause, s.Spot.Phase, c.want)
+		}
+	}
+}
+
+// The weights of a fallback: on-demand is above spot, and the order of the NodePools of each type stays.
+func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
+	for name, w := range map[string]struct {
+		before, after [4]Value
+		fixed         bool // the weights of on-demand may not be set
+	}{
+		"on-demand is raised in its order":         {[4]Value{"80", "60", "20", "10"}, [4]Value{"80", "60", "82", "81"}, false},
+		"equal weights stay equal":                 {[4]Value{"80", "80", "20", "20"}, [4]Value{"80", "80", "81", "81"}, false},
+		"one is above spot already":                {[4]Value{"50", "40", "90", "30"}, [4]Value{"50", "40", "90", "51"}, false},
+		"absent weights are 0":                     {[4]Value{"", "", "", ""}, [4]Value{"", "", "1", "1"}, false},
+		"at the top both types move":               {[4]Value{"100", "99", "20", "10"}, [4]Value{"98", "97", "100", "99"}, false},
+		"all are first already":                    {[4]Value{"20", "10", "80", "70"}, [4]Value{"20", "10", "80", "70"}, false},
+		"spot is lowered where only it may be set": {[4]Value{"80", "60", "40", "30"}, [4]Value{"29", "28", "40", "30"}, true},
+		"a low spot weight stays":                  {[4]Value{"80", "20", "40", "30"}, [4]Value{"29", "20", "40", "30"}, true},
+	} {
+		c := newZones(t, nil)
+		for i, v := range w.before {
+			c.pools[i].fields["weight"] = FieldView{Value: v}
+			if w.fixed && i >= 2 {
+				c.pools[i].consent &^= ConsentWeight
+			}
+		}
+		chat := c.add("team-chat/llama", 1)
+		chat.want = 4
+		c.step()
+		for _, p := range c.pools[:2] {
+			for range 4 {
+				p.losses = append(p.losses, Loss{UID: c.id("lost"), At: c.now})
+			}
+		}
+		c.run(3 * time.Second)
+		var after [4]Value
+		for i := range after {
+			after[i] = c.pools[i].fields["weight"].Value
+		}
+		if c.d.Phase != Fallback || after != w.after {
+			t.Errorf("%s: %v in %v, want %v", name, after, c.d.Phase, w.after)
+		}
+		c.releasing = true
+		c.run(time.Minute)
+		for i, v := range w.before {
+			if got := c.pools[i].fields["weight"].Value; got != v {
+				t.Errorf("%s: %s after the release of %s, want %s", name, got, c.pools[i].Name, v)
+			}
+		}
+	}
+}
