@@ -243,9 +243,12 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 }
 
 func (l *linted) judge(s *snapshot.Snapshot, store *store.Store, known bool) {
-	groups := map[string]map[string]string{}
+	groups := map[string]map[string][]string{}
 	for _, g := range store.Platform().Groups {
-		groups[g.Name] = g.NodePools
+		groups[g.Name] = map[string][]string{}
+		for kind, names := range g.NodePools {
+			groups[g.Name][kind] = names
+		}
 	}
 	var work []scaling.Workload
 	for _, c := range store.Compiled() {

@@ -224,6 +224,25 @@ func TestOrphanedAnnotationsAreRemovedInBatches(t *testing.T) {
 	}
 }
 
+// A pod that one of several spot NodePools accepts can move to spot.
+func TestPodThatMayUseOneOfSeveralSpotNodePoolsIsNotPinned(t *testing.T) {
+	other := strings.NewReplacer("name: l40s-spot", "name: l40s-spot-b", "{pool: l40s", "{pool: h100").Replace(fixture.SpotNodePool)
+	for selector, pinned := range map[string]bool{"l40s": false, "h100": false, "b200": true} {
+		pod := strings.Replace(gpuPodOn("p", "n1", "chat"), "spec:\n", "spec:\n  nodeSelector: {pool: "+selector+"}\n", 1)
+		c := clusterWithPools(t, other, claim("s1", "l40s-spot", "spot", "n1"), readyNode("n1"), pod)
+		g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []capacity.Pool{
+			{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-spot-b", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := capacity.Observation{}
+		if c.nodes.Observe(g, nil, &o); len(o.UnmanagedPods) != 1 || o.UnmanagedPods[0].Pinned != pinned {
+			t.Errorf("a pod that selects pool %s: %+v, want pinned %v", selector, o.UnmanagedPods, pinned)
+		}
+	}
+}
+
 func TestPodThatMayNotUseSpotIsPinned(t *testing.T) {
 	for label, want := range map[string]struct{ pinned, unknown bool }{
 		"pool": {false, false}, "eks.amazonaws.com/compute-type": {true, true}, "team": {true, false},

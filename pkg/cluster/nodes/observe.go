@@ -225,14 +225,23 @@ func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed 
 			node.GPUs = max(node.GPUs, node.Used) // a Node does not include devices that claims have reserved
 		}
 	}
-	for i := range v.group.Pools {
-		if pool := v.bases[v.group.Pools[i].Name]; pool != nil && v.group.Pools[i].Type == capacity.Spot {
-			answer := pool.Schedulability.Accepts(facts)
-			pod.Pinned = answer != schedulability.Yes // Unknown counts as pinned, because a move of the pod to spot might fail
-			pod.UnknownLabels = answer == schedulability.Unknown
-		}
+	if answer, exists := v.acceptedBy(capacity.Spot, facts); exists {
+		pod.Pinned = answer != schedulability.Yes // Unknown counts as pinned, because a move of the pod to spot might fail
+		pod.UnknownLabels = answer == schedulability.Unknown
 	}
 	return pod, pod.GPUs > 0 || pod.Claims || pod.Claimed
+}
+
+// acceptedBy returns whether at least one of the group's NodePools of a capacity type accepts a pod. exists is false if there is no such
+// NodePool.
+func (v *groupView) acceptedBy(kind capacity.CapacityType, facts *gpupods.Facts) (best schedulability.Answer, exists bool) {
+	best = schedulability.No
+	for i := range v.group.Pools {
+		if pool := v.bases[v.group.Pools[i].Name]; pool != nil && v.group.Pools[i].Type == kind {
+			best, exists = max(best, pool.Schedulability.Accepts(facts)), true
+		}
+	}
+	return best, exists
 }
 
 // mayUse reports whether a pod that belongs to no workload of the group counts for the group: the pod runs on a node of the group, or it is

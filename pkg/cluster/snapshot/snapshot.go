@@ -171,7 +171,9 @@ func (p fixedPolicies) Current() []scaling.Workload { return p }
 // Findings returns the configuration errors of the objects. known is true if policies contains all policies; an HPA that selects a missing
 // policy is then an error. groups contains the names of the NodePools of each capacity group of the PlatformConfig, by group and capacity
 // type.
-func (s *Snapshot) Findings(policies []scaling.Workload, known bool, groups map[string]map[string]string) (found []objects.ObjectFinding) {
+func (s *Snapshot) Findings(policies []scaling.Workload, known bool,
+	groups map[string]map[string][]string,
+) (found []objects.ObjectFinding) {
 	c := s.cache()
 	var index *cache.PolicyIndex
 	if known {

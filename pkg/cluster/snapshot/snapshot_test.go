@@ -66,14 +66,14 @@ func set(path string, value any) func(map[string]any) {
 }
 
 func TestChecksOfNodePools(t *testing.T) {
-	group := map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}
+	group := map[string]map[string][]string{"chat": {"spot": {"spot"}, "on-demand": {"on-demand"}}}
 	requirements := func(values ...any) func(map[string]any) {
 		return set("template.spec.requirements", []any{map[string]any{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values},
 			map[string]any{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": []any{"g6e.xlarge", "p5.48xlarge"}}})
 	}
 	for name, c := range map[string]struct {
 		spot, demand func(map[string]any)
-		groups       map[string]map[string]string
+		groups       map[string]map[string][]string
 		want         []string
 	}{
 		"two correct NodePools": {nil, nil, group, nil},
@@ -92,10 +92,18 @@ func TestChecksOfNodePools(t *testing.T) {
 		"static capacity": {set("replicas", int64(2)), nil, group, []string{objects.CannotReachZero}},
 		"no taint":        {set("template.spec.taints", []any{}), nil, group, []string{objects.NoTaint}},
 		"a group with an unknown NodePool": {
-			nil, nil, map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "ondemand"}}, []string{objects.NodePoolMissing},
+			nil, nil, map[string]map[string][]string{"chat": {"spot": {"spot"}, "on-demand": {"ondemand"}}}, []string{objects.NodePoolMissing},
+		},
+		"one NodePool of a list does not exist": {
+			nil, nil, map[string]map[string][]string{"chat": {"spot": {"spot", "spot-b"}, "on-demand": {"on-demand"}}},
+			[]string{objects.NodePoolMissing},
+		},
+		"one on-demand NodePool of a list has the greater weight": {
+			nil, set("weight", int64(50)), map[string]map[string][]string{"chat": {"spot": {"spot"}, "on-demand": {"other", "on-demand"}}},
+			[]string{objects.NodePoolMissing, objects.SpotIsNotFirst},
 		},
 		"only spot in the group": {
-			nil, nil, map[string]map[string]string{"chat": {"spot": "spot"}}, []string{objects.NoFallback},
+			nil, nil, map[string]map[string][]string{"chat": {"spot": {"spot"}}}, []string{objects.NoFallback},
 		},
 		"a spot NodePool that allows only on-demand": {requirements("on-demand"), nil, group, []string{objects.NoFallback}},
 		"on-demand with a limit of 0": {
@@ -226,8 +234,9 @@ spec:
 func TestCorrectClusterHasNoFindings(t *testing.T) {
 	h := fixture.HPA("chat", "chat", "chat")
 	s := snapshotOf(t, "36", unstructuredHPA(t, h), pool(t, "spot", nil), pool(t, "on-demand", nil))
-	if found := s.Findings([]scaling.Workload{workloadFor(h, "chat")}, true,
-		map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "on-demand"}}); len(found) > 0 || s.Owner() != apiservice.NoOwner {
+	groups := map[string]map[string][]string{"chat": {"spot": {"spot"}, "on-demand": {"on-demand"}}}
+	found := s.Findings([]scaling.Workload{workloadFor(h, "chat")}, true, groups)
+	if len(found) > 0 || s.Owner() != apiservice.NoOwner {
 		t.Errorf("found %+v, owner %s", found, s.Owner())
 	}
 }
@@ -255,7 +264,7 @@ func TestNodePoolOfAnUnsupportedVersionIsReported(t *testing.T) {
 	u := pool(t, "spot", nil)
 	u.SetAPIVersion("karpenter.sh/v1beta1")
 	found := objects.NodePools(nodePoolFacts([]*unstructured.Unstructured{u}),
-		map[string]map[string]string{"chat": {"spot": "spot", "on-demand": "spot"}})
+		map[string]map[string][]string{"chat": {"spot": {"spot"}, "on-demand": {"spot"}}})
 	if len(found) != 1 || found[0].Check != objects.UnreadablePool || !found[0].Severe ||
 		!strings.Contains(found[0].What, "upgrade Karpenter") {
 		t.Errorf("found %+v", found)

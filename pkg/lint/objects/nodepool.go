@@ -51,7 +51,7 @@ type Budget struct {
 // NodePools returns two kinds of findings: NodePools with GPUs whose nodes cannot scale to zero, and capacity groups that cannot fall back
 // from spot to another capacity type. groups contains, for each capacity group, the names of its NodePools by capacity type. If groups is
 // empty, one finding is added if all NodePools with GPUs allow only spot.
-func NodePools(pools []NodePoolFacts, groups map[string]map[string]string) (found []ObjectFinding) {
+func NodePools(pools []NodePoolFacts, groups map[string]map[string][]string) (found []ObjectFinding) {
 	byName := map[string]*NodePoolFacts{}
 	var gpuPools []*NodePoolFacts
 	for i := range pools {
@@ -63,8 +63,10 @@ func NodePools(pools []NodePoolFacts, groups map[string]map[string]string) (foun
 	}
 	inGroup := map[string]bool{}
 	for _, members := range groups {
-		for _, name := range members {
-			inGroup[name] = true
+		for _, names := range members {
+			for _, name := range names {
+				inGroup[name] = true
+			}
 		}
 	}
 	for name, p := range byName {
@@ -157,35 +159,40 @@ func (p *NodePoolFacts) cannotReachZero() (found []ObjectFinding) {
 
 // groupFindings returns the problems of one capacity group: a missing NodePool, a NodePool that cannot launch its capacity type, no
 // fallback from spot, and a wrong order of weights. members contains the names of its NodePools by capacity type.
-func groupFindings(group string, members map[string]string, byName map[string]*NodePoolFacts) (found []ObjectFinding) {
+func groupFindings(group string, members map[string][]string, byName map[string]*NodePoolFacts) (found []ObjectFinding) {
 	add := func(check, what, fix string) {
 		found = append(found, newFinding("capacityGroup "+group, check, what, fix))
 	}
-	for capacityType, name := range members {
-		p := byName[name]
-		switch {
-		case p == nil:
-			add(NodePoolMissing, fmt.Sprintf("its %s NodePool %s does not exist", capacityType, name),
-				"correct the name in the PlatformConfig, or create the NodePool")
-		case p.Unreadable != "":
-		case !p.Allows(capacityType):
-			add(NoFallback, fmt.Sprintf("NodePool %s is the group's %s NodePool and does not allow that capacity type", name, capacityType),
-				fmt.Sprintf("let its requirement %s contain %q", CapacityTypeLabel, capacityType))
-		case p.ClosedLimits:
-			add(NoFallback, fmt.Sprintf("NodePool %s has a limit of 0 that gpuscaler did not set: it launches no node", name),
-				"remove the limit, or let gpuscaler override it with gpuscaler.io/nudge: limits")
+	for capacityType, names := range members {
+		for _, name := range names {
+			p := byName[name]
+			switch {
+			case p == nil:
+				add(NodePoolMissing, fmt.Sprintf("its %s NodePool %s does not exist", capacityType, name),
+					"correct the name in the PlatformConfig, or create the NodePool")
+			case p.Unreadable != "":
+			case !p.Allows(capacityType):
+				add(NoFallback, fmt.Sprintf("NodePool %s is the group's %s NodePool and does not allow that capacity type", name, capacityType),
+					fmt.Sprintf("let its requirement %s contain %q", CapacityTypeLabel, capacityType))
+			case p.ClosedLimits:
+				add(NoFallback, fmt.Sprintf("NodePool %s has a limit of 0 that gpuscaler did not set: it launches no node", name),
+					"remove the limit, or let gpuscaler override it with gpuscaler.io/nudge: limits")
+			}
 		}
 	}
-	spotName, onDemandName := members["spot"], members["on-demand"]
-	spot, onDemand := byName[spotName], byName[onDemandName]
-	if spotName != "" && onDemandName == "" && members["reserved"] == "" {
+	if len(members["spot"]) > 0 && len(members["on-demand"]) == 0 && len(members["reserved"]) == 0 {
 		add(NoFallback, "it has a spot NodePool and no other: pods wait while no spot capacity is available",
 			"add an on-demand NodePool to the group")
 	}
-	if spot != nil && onDemand != nil && spotName != onDemandName && spot.Weight < onDemand.Weight {
-		add(SpotIsNotFirst, fmt.Sprintf("NodePool %s (weight %d) has precedence over %s (weight %d): Karpenter never tries spot first",
-			onDemandName, onDemand.Weight, spotName, spot.Weight),
-			"give the spot NodePool the greater spec.weight, or let gpuscaler override it with gpuscaler.io/nudge: weight")
+	for _, spotName := range members["spot"] {
+		for _, onDemandName := range members["on-demand"] {
+			spot, onDemand := byName[spotName], byName[onDemandName]
+			if spot != nil && onDemand != nil && spot != onDemand && spot.Weight < onDemand.Weight {
+				add(SpotIsNotFirst, fmt.Sprintf("NodePool %s (weight %d) has precedence over %s (weight %d): Karpenter never tries spot first",
+					onDemandName, onDemand.Weight, spotName, spot.Weight),
+					"give the spot NodePool the greater spec.weight, or let gpuscaler override it with gpuscaler.io/nudge: weight")
+			}
+		}
 	}
 	return found
 }

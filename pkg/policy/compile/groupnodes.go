@@ -19,7 +19,6 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	if group.Resource == "" || len(group.NodePools) == 0 {
 		return // the problems were already reported
 	}
-	kinds := slices.Sorted(maps.Keys(group.NodePools))
 	out := capacity.Group{
 		Name: group.Name, Resource: group.Resource, Advisory: group.Mode != scaling.Auto,
 		OnDemandBase: group.OnDemandBaseCapacity, SpotWaitTimeout: time.Duration(group.SpotWaitTimeout),
@@ -31,11 +30,16 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	if group.Fallback == "hard" {
 		out.Fallback = capacity.Hard
 	}
-	for _, kind := range kinds {
-		out.Pools = append(out.Pools, capacity.Pool{Name: group.NodePools[kind], Type: poolTypes[kind]})
+	for _, kind := range slices.Sorted(maps.Keys(group.NodePools)) {
+		for _, name := range group.NodePools[kind] {
+			out.Pools = append(out.Pools, capacity.Pool{Name: name, Type: poolTypes[kind]})
+		}
 	}
 	for i := range group.Windows {
-		out.Schedules = append(out.Schedules, scheduleOf(&group.Windows[i], kinds))
+		out.Schedules = append(out.Schedules, scheduleOf(&group.Windows[i], out.Pools))
+	}
+	if len(out.Pools) == 0 {
+		return // reported above
 	}
 	compiled, err := capacity.NewGroup(out)
 	if err != nil {
@@ -45,17 +49,18 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	c.out.NodeGroups = append(c.out.NodeGroups, compiled)
 }
 
-// scheduleOf converts a window of a group to a capacity.Schedule, in which NodePools are identified by their index in the group. kinds are
-// the capacity types of the group's NodePools in the order of these indexes.
-func scheduleOf(w *policy.GroupWindow, kinds []string) capacity.Schedule {
+// scheduleOf converts a window of a group to a capacity.Schedule, in which NodePools are identified by their index in pools.
+func scheduleOf(w *policy.GroupWindow, pools []capacity.Pool) capacity.Schedule {
 	out := capacity.Schedule{Window: w.Window, ConsolidateAfter: w.Disruption.ConsolidateAfter,
 		ConsolidationPolicy: w.Disruption.ConsolidationPolicy}
 	if w.Weight != nil {
 		out.Weight = *w.Weight
 	}
 	for _, kind := range w.NodePools {
-		if i := slices.Index(kinds, kind); i >= 0 {
-			out.Pools = append(out.Pools, i)
+		for i := range pools {
+			if pools[i].Type == poolTypes[kind] {
+				out.Pools = append(out.Pools, i)
+			}
 		}
 	}
 	for _, resource := range slices.Sorted(maps.Keys(w.Limits)) {

@@ -28,19 +28,7 @@ func (c *platformCompiler) groups() {
 		if s.NodePools != nil && len(s.NodePools) == 0 {
 			c.Reject(p.Key("nodePools"), "is empty", "at least one NodePool, by capacity type")
 		}
-		for kind, pool := range s.NodePools {
-			at := p.Key("nodePools").Key(kind)
-			if !slices.Contains(capacityTypes, kind) {
-				c.Reject(at, "is not a capacity type"+wording.DidYouMean(kind, capacityTypes), wording.List(capacityTypes))
-			}
-			if len(validation.IsDNS1123Subdomain(pool)) > 0 {
-				c.Reject(at, "is not the name of a NodePool", "a name as in Kubernetes")
-			}
-			if other, taken := owner[pool]; taken {
-				c.Reject(at, "the NodePool belongs to "+other+" already", "each NodePool once")
-			}
-			owner[pool] = s.Name + "'s " + kind
-		}
+		c.nodePools(s, p.Key("nodePools"), owner)
 		c.spotOptions(s, p)
 		c.deviceClass(s, p)
 		group := policy.Group{Group: s, Mode: policy.StricterMode(policy.ModeOf(s.Mode), c.out.Mode)}
@@ -53,15 +41,41 @@ func (c *platformCompiler) groups() {
 	}
 }
 
+// nodePools checks the names of a group's NodePools. owner contains the group and the capacity type of each NodePool that was checked
+// before.
+func (c *platformCompiler) nodePools(s spec.Group, p *decode.Path, owner map[string]string) {
+	for _, kind := range slices.Sorted(maps.Keys(s.NodePools)) {
+		pools, at := s.NodePools[kind], p.Key(kind)
+		if !slices.Contains(capacityTypes, kind) {
+			c.Reject(at, "is not a capacity type"+wording.DidYouMean(kind, capacityTypes), wording.List(capacityTypes))
+		}
+		if len(pools) == 0 {
+			c.Reject(at, "is empty", "the name of a NodePool, or a list of names")
+		}
+		for i, pool := range pools {
+			if len(pools) > 1 {
+				at = p.Key(kind).At(i)
+			}
+			if len(validation.IsDNS1123Subdomain(pool)) > 0 {
+				c.Reject(at, "is not the name of a NodePool", "a name as in Kubernetes")
+			}
+			if other, taken := owner[pool]; taken {
+				c.Reject(at, "the NodePool belongs to "+other+" already", "each NodePool once")
+			}
+			owner[pool] = s.Name + "'s " + kind
+		}
+	}
+}
+
 func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
-	pair := s.NodePools["spot"] != "" && s.NodePools["on-demand"] != ""
+	pair := len(s.NodePools["spot"]) > 0 && len(s.NodePools["on-demand"]) > 0
 	if s.SpotWaitTimeout > 0 && !pair {
 		c.Reject(p.Key("spotWaitTimeout"), "there is no pair of NodePools to switch between", "a spot and an on-demand NodePool")
 	}
 	if s.Fallback == "hard" && !pair {
 		c.Reject(p.Key("fallback"), "there is no NodePool to fall back to", "a spot and an on-demand NodePool")
 	}
-	if s.OnDemandBaseCapacity > 0 && s.NodePools["on-demand"] == "" {
+	if s.OnDemandBaseCapacity > 0 && len(s.NodePools["on-demand"]) == 0 {
 		c.Reject(p.Key("onDemandBaseCapacity"), "there is no on-demand NodePool", "0, or an on-demand NodePool")
 	}
 }
@@ -118,7 +132,7 @@ func (c *platformCompiler) groupWindows(s spec.Group, p *decode.Path) (out []pol
 			c.consolidateAfter(w.Disruption.ConsolidateAfter, at.Key("disruption").Key("consolidateAfter"))
 		}
 		for j, kind := range w.NodePools {
-			if s.NodePools[kind] == "" {
+			if len(s.NodePools[kind]) == 0 {
 				c.Reject(at.Key("nodePools").At(j), "the group has no NodePool of this capacity type",
 					wording.List(slices.Sorted(maps.Keys(s.NodePools))))
 			}

@@ -61,6 +61,10 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 		d.scalarType(n, w, p)
 		return
 	}
+	if v.Type() == reflect.TypeFor[spec.Names]() && n.Kind != yaml.SequenceNode {
+		d.oneName(n, v, p)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		d.mapping(n, v, p)
@@ -71,6 +75,16 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	default:
 		d.scalar(n, v, p)
 	}
+}
+
+// oneName decodes a name that is written without a list into v, whose type is spec.Names.
+func (d *decoder) oneName(n *yaml.Node, v reflect.Value, p *Path) {
+	if n.Kind != yaml.ScalarNode {
+		d.Add(n, p, policy.Problem{Message: "is not a name", Found: Describe(n), Allowed: "a name, or a list of names"})
+		return
+	}
+	v.Set(reflect.ValueOf(make(spec.Names, 1)))
+	d.scalar(n, v.Index(0), p)
 }
 
 func (d *decoder) scalarType(n *yaml.Node, w spec.Scalar, p *Path) {

@@ -100,6 +100,9 @@ func valueSchema(t reflect.Type) *jsonSchema {
 	if w, ok := reflect.New(t).Interface().(spec.Scalar); ok {
 		return &jsonSchema{Type: []string{"string", "number"}, Pattern: w.Pattern()}
 	}
+	if t == reflect.TypeFor[spec.Names]() {
+		return &jsonSchema{Type: []string{"string", "array"}, Items: valueSchema(t.Elem())}
+	}
 	zero, most := 0, 1<<31-1
 	switch t.Kind() {
 	case reflect.Struct:

@@ -203,7 +203,8 @@ var docs = map[string]string{
 	"Group.name": "name for capacityGroup of policies",
 	"Group.resource": "the counted resource: nvidia.com/gpu, nvidia.com/mig-1g.10gb, amd.com/gpu, or a DeviceClass as " +
 		"deviceclass.resource.kubernetes.io/NAME (without rules that set a limit)",
-	"Group.nodePools":            "NodePool of each karpenter.sh/capacity-type: spot, on-demand, reserved",
+	"Group.nodePools": "NodePool of each karpenter.sh/capacity-type (spot, on-demand, reserved), " +
+		"or a list of NodePools: one for each zone or instance family",
 	"Group.mode":                 "advisory: report the changes of NodePools without applying them",
 	"Group.onDemandBaseCapacity": "amount of the resource that is on-demand capacity before spot is used",
 	"Group.spotWaitTimeout": "how long to wait for spot before on-demand may grow; above 0 it needs permission to change the limits " +

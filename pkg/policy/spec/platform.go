@@ -96,21 +96,21 @@ type DataSource struct {
 
 // Group is a capacity group: the NodePools of different capacity types on which the same workloads run.
 type Group struct {
-	Name                 string            `yaml:"name" required:"true"`
-	Resource             string            `yaml:"resource" required:"true"`
-	NodePools            map[string]string `yaml:"nodePools" required:"true"`
-	Mode                 string            `yaml:"mode,omitempty" enum:"auto,advisory" default:"auto"`
-	OnDemandBaseCapacity int64             `yaml:"onDemandBaseCapacity,omitempty" default:"0"`
-	SpotWaitTimeout      Duration          `yaml:"spotWaitTimeout,omitempty" default:"0: Karpenter's own fallback"`
-	Fallback             string            `yaml:"fallback,omitempty" enum:"soft,hard" default:"soft"`
-	ReturnNodesPerHour   int64             `yaml:"returnNodesPerHour,omitempty" default:"30"`
-	ZeroLimit            bool              `yaml:"zeroLimit,omitempty" default:"false"`
-	ConsolidationFreeze  *bool             `yaml:"consolidationFreeze,omitempty" default:"true"`
-	StartupShield        bool              `yaml:"startupShield,omitempty" default:"false"`
-	EmptyWholeNodes      bool              `yaml:"emptyWholeNodes,omitempty" default:"false"`
-	LeadTime             Duration          `yaml:"leadTime,omitempty" default:"0"`
-	Buffer               bool              `yaml:"buffer,omitempty" default:"false"`
-	Schedules            []GroupSchedule   `yaml:"schedules,omitempty"`
+	Name                 string           `yaml:"name" required:"true"`
+	Resource             string           `yaml:"resource" required:"true"`
+	NodePools            map[string]Names `yaml:"nodePools" required:"true"`
+	Mode                 string           `yaml:"mode,omitempty" enum:"auto,advisory" default:"auto"`
+	OnDemandBaseCapacity int64            `yaml:"onDemandBaseCapacity,omitempty" default:"0"`
+	SpotWaitTimeout      Duration         `yaml:"spotWaitTimeout,omitempty" default:"0: Karpenter's own fallback"`
+	Fallback             string           `yaml:"fallback,omitempty" enum:"soft,hard" default:"soft"`
+	ReturnNodesPerHour   int64            `yaml:"returnNodesPerHour,omitempty" default:"30"`
+	ZeroLimit            bool             `yaml:"zeroLimit,omitempty" default:"false"`
+	ConsolidationFreeze  *bool            `yaml:"consolidationFreeze,omitempty" default:"true"`
+	StartupShield        bool             `yaml:"startupShield,omitempty" default:"false"`
+	EmptyWholeNodes      bool             `yaml:"emptyWholeNodes,omitempty" default:"false"`
+	LeadTime             Duration         `yaml:"leadTime,omitempty" default:"0"`
+	Buffer               bool             `yaml:"buffer,omitempty" default:"false"`
+	Schedules            []GroupSchedule  `yaml:"schedules,omitempty"`
 }
 
 // GroupSchedule is a time window in which gpuscaler overrides fields of the group's NodePools.

@@ -18,6 +18,17 @@ type Scalar interface {
 	Pattern() string         // the grammar as a regular expression, for editors
 }
 
+// Names is a list of names. A list with one name may be written as the name itself.
+type Names []string
+
+// MarshalYAML returns the shortest form.
+func (n Names) MarshalYAML() (any, error) {
+	if len(n) == 1 {
+		return n[0], nil
+	}
+	return []string(n), nil
+}
+
 // Duration is a length of time: "10m", "1h30m", or a whole number of seconds. It is never negative.
 type Duration time.Duration
 

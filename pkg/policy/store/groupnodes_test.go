@@ -57,6 +57,42 @@ func TestACapacityGroupIsCompiled(t *testing.T) {
 	}
 }
 
+// A group has a list of NodePools per capacity type. A list with one name is the same as the name.
+func TestAGroupWithSeveralNodePoolsPerCapacityTypeIsCompiled(t *testing.T) {
+	f := newFolder(t)
+	policies := store.New(store.Options{})
+	load := func(pools string) *capacity.Group {
+		t.Helper()
+		f.write("p.yaml", platform(strings.Replace(chatGroup, "{spot: l40s-spot, on-demand: l40s-ondemand}", pools, 1)))
+		if report := policies.Load(f.path); len(report.Problems) > 0 {
+			t.Fatalf("%s", policy.Render(report.Problems))
+		}
+		return policies.Groups()[0]
+	}
+	g := load("{spot: [l40s-spot-b, l40s-spot-a], on-demand: l40s-ondemand, reserved: [l40s-block]}")
+	want := []capacity.Pool{{Name: "l40s-ondemand", Type: capacity.OnDemand}, {Name: "l40s-block", Type: capacity.Reserved},
+		{Name: "l40s-spot-b", Type: capacity.Spot}, {Name: "l40s-spot-a", Type: capacity.Spot}}
+	if !slices.Equal(g.Pools, want) {
+		t.Errorf("NodePools %v, want %v", g.Pools, want)
+	}
+	if w := g.Schedules[0]; !slices.Equal(w.Pools, []int{2, 3}) {
+		t.Errorf("the schedule of spot applies to %v, want both spot NodePools", w.Pools)
+	}
+	one, list := load("{spot: l40s-spot, on-demand: l40s-ondemand}"), load("{spot: [l40s-spot], on-demand: [l40s-ondemand]}")
+	if !slices.Equal(one.Pools, list.Pools) {
+		t.Errorf("NodePools %v and %v", one.Pools, list.Pools)
+	}
+}
+
+func TestAGroupWithTooManyNodePoolsIsRefused(t *testing.T) {
+	f := newFolder(t)
+	f.write("p.yaml", platform(strings.Replace(chatGroup, "spot: l40s-spot,", "spot: [a, b, c, d, e, f, g, h],", 1)))
+	report := store.New(store.Options{}).Load(f.path)
+	if text := policy.Render(report.Problems); !strings.Contains(text, "has 1 to 8 NodePools") || !strings.Contains(text, "two groups") {
+		t.Errorf("problems:\n%s", text)
+	}
+}
+
 func TestAGroupWithTooManyLimitedResourcesIsRefused(t *testing.T) {
 	f := newFolder(t)
 	f.write("p.yaml", platform(strings.Replace(chatGroup, "cpu: 64", "cpu: 64, memory: 1, ephemeral-storage: 1, pods: 1", 1)))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,8 +53,9 @@ func TestTheShippedPlatformCompilesAsDocumented(t *testing.T) {
 		t.Errorf("team %+v", team)
 	}
 	chat, batch := p.Group("chat"), p.Group("batch")
-	if chat.NodePools["spot"] != "l40s-spot" || chat.OnDemandBaseCapacity != 1 || time.Duration(chat.SpotWaitTimeout) != 2*time.Minute ||
-		chat.ReturnNodesPerHour != 4 || batch.ReturnNodesPerHour != capacity.DefaultReturn {
+	if !slices.Equal(chat.NodePools["spot"], []string{"l40s-spot"}) || chat.OnDemandBaseCapacity != 1 ||
+		time.Duration(chat.SpotWaitTimeout) != 2*time.Minute || chat.ReturnNodesPerHour != 4 ||
+		batch.ReturnNodesPerHour != capacity.DefaultReturn {
 		t.Errorf("groups %+v %+v", chat, batch)
 	}
 	monday := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -187,9 +187,10 @@ func (w *Simulator) pod(group *capacity.Group, r *replica, at map[*node]place) c
 	if found, ok := at[r.node]; ok && !out.Pending {
 		out.Pool, out.Node = found.pool, found.node
 	}
-	for _, p := range group.Pools {
-		out.Pinned = out.Pinned || p.Type == capacity.Spot && !w.pool(p.Name).config.takes(r.load.config)
-	}
+	spot := func(p capacity.Pool) bool { return p.Type == capacity.Spot }
+	out.Pinned = slices.ContainsFunc(group.Pools, spot) && !slices.ContainsFunc(group.Pools, func(p capacity.Pool) bool {
+		return spot(p) && w.pool(p.Name).config.takes(r.load.config)
+	})
 	return out
 }
 
