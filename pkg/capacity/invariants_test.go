@@ -46,7 +46,8 @@ func (c *cluster) invariants(o *Observation) {
 func (c *cluster) watchFallback(o *Observation) {
 	c.t.Helper()
 	s := &c.s.Spot
-	if s.Phase != Fallback || s.Since != stamp(c.now) || s.Cause != CauseRefused && s.Cause != CauseLost {
+	before := len(c.phases) > 0 && c.phases[len(c.phases)-1] == Fallback
+	if before || s.Phase != Fallback || s.Since != stamp(c.now) || s.Cause != CauseRefused && s.Cause != CauseLost {
 		return
 	}
 	for i, p := range c.pools {
