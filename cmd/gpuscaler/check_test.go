@@ -251,7 +251,7 @@ func TestCheckEndsAtItsTimeLimit(t *testing.T) {
 	write(t, kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
   users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL))
 	code, out, problem := runLine(t, "check", "--kubeconfig", kubeconfig, "--timeout", "200ms", "--prometheus", server.URL)
-	if code != 1 || !strings.Contains(out, "✗ the API server does not answer") {
+	if code != 1 || !strings.Contains(out, "✗ the API server does not answer") || problem != "" {
 		t.Errorf("exit code %d\n%s%s", code, out, problem)
 	}
 }

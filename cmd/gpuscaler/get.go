@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,8 +19,9 @@ import (
 // getOptions are the flags of `gpuscaler get`.
 type getOptions struct {
 	leader            leaderFlags
-	all               bool
+	all, watch        bool
 	namespace, output string
+	interval          time.Duration
 }
 
 func getCommand() *cobra.Command {
@@ -28,14 +31,18 @@ func getCommand() *cobra.Command {
 		Short: "List the targets of workloads",
 		Long: `List the policies of a namespace with the target of each workload, its replicas and the rule that decided. The
 namespace is -n, or the one of the kubeconfig's context; -A lists all namespaces. With --server it lists all
-namespaces unless -n names one.
+namespaces unless -n names one. -w prints the table, and then a row each time the target, the replicas, the mode or the
+rule of a workload changes, until Ctrl-C.
 
 The command needs permission to list gpuscaler-explain.external.metrics.k8s.io in the namespace, which the role view
 has, or to forward a port to the leader's page.`,
 		Example: `  gpuscaler get -n team-chat
   gpuscaler get -A -o wide
+  gpuscaler get -n team-chat -w
   gpuscaler get -A -o json | jq -r '.[] | select(.degraded) | .policy'`,
-		RunE:              func(c *cobra.Command, names []string) error { return o.run(c.Context(), names, c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, names []string) error {
+			return o.run(c.Context(), names, c.OutOrStdout(), c.ErrOrStderr())
+		},
 		ValidArgsFunction: o.complete,
 	}
 	o.leader.registerConnection(c)
@@ -44,24 +51,21 @@ has, or to forward a port to the leader's page.`,
 	f.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the workloads; empty: the one of the kubeconfig's context")
 	f.BoolVarP(&o.all, "all-namespaces", "A", false, "workloads of all namespaces")
 	f.StringVarP(&o.output, "output", "o", "text", "text, wide, json or yaml")
+	f.BoolVarP(&o.watch, "watch", "w", false, "after the list, print each change until Ctrl-C; with -o json one line for each object")
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "with -w: time between two reads")
 	return c
 }
 
-func (o *getOptions) run(ctx context.Context, names []string, out io.Writer) error {
+func (o *getOptions) run(ctx context.Context, names []string, out, problems io.Writer) error {
+	if err := o.validate(names); err != nil {
+		return err
+	}
+	found, err := o.chosen(ctx, names)
 	switch {
-	case o.output != "text" && o.output != "wide" && o.output != "json" && o.output != "yaml":
-		return fmt.Errorf("-o %q: use text, wide, json or yaml", o.output)
-	case o.all && o.namespace != "":
-		return fmt.Errorf("-A and -n %s contradict each other: use one of them", o.namespace)
-	case o.all && len(names) > 0:
-		return fmt.Errorf("-A lists all workloads: name %q with -n NAMESPACE", names[0])
-	}
-	found, err := o.list(ctx)
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if found, err = choose(found, names); err != nil {
-		return err
+	case o.watch:
+		return o.follow(ctx, names, found, &watchOutput{rows: out, problems: problems, form: o.output})
 	}
 	switch o.output {
 	case "json":
@@ -74,6 +78,32 @@ func (o *getOptions) run(ctx context.Context, names []string, out io.Writer) err
 		return err
 	}
 	return o.table(found, out)
+}
+
+// validate returns an error for arguments and flags that contradict each other.
+func (o *getOptions) validate(names []string) error {
+	switch {
+	case o.output != "text" && o.output != "wide" && o.output != "json" && o.output != "yaml":
+		return fmt.Errorf("-o %q: use text, wide, json or yaml", o.output)
+	case o.all && o.namespace != "":
+		return fmt.Errorf("-A and -n %s contradict each other: use one of them", o.namespace)
+	case o.all && len(names) > 0:
+		return fmt.Errorf("-A lists all workloads: name %q with -n NAMESPACE", names[0])
+	case o.watch && o.output == "yaml":
+		return errors.New("-w -o yaml: use text, wide or json")
+	case o.watch && o.interval <= 0:
+		return fmt.Errorf("--interval %s: use a duration above 0", o.interval)
+	}
+	return nil
+}
+
+// chosen returns the explanations with the given names of the chosen namespace, or all of them without names.
+func (o *getOptions) chosen(ctx context.Context, names []string) ([]explain.Explanation, error) {
+	found, err := o.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return choose(found, names)
 }
 
 // list returns the explanations of the selected namespace, or of all namespaces.
@@ -130,33 +160,44 @@ next:
 
 func (o *getOptions) table(all []explain.Explanation, out io.Writer) error {
 	if len(all) == 0 {
-		where := "in namespace " + o.namespace + ": use -A for all namespaces"
-		if o.namespace == "" {
-			where = "in any namespace"
-		}
-		_, err := fmt.Fprintf(out, "no policies %s\n", where)
+		_, err := fmt.Fprintln(out, o.none())
 		return err
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "POLICY\tTARGET\tCURRENT\tREADY\tMODE\tRULE\tSINCE")
-	if o.output == "wide" {
-		fmt.Fprint(t, "\tSCALED BY\tREASON")
-	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(t, strings.Join(header(o.output), "\t"))
 	for i := range all {
-		e := &all[i]
-		if e.At.IsZero() {
-			fmt.Fprintf(t, "%s\t?\t?\t?\t%s\t-\t-", e.Policy, e.Mode)
-		} else {
-			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\t%s", e.Policy, e.Target, e.Current, e.Ready, e.Mode, e.Binding,
-				e.Since.Local().Format(time.DateTime))
-		}
-		if o.output == "wide" {
-			fmt.Fprintf(t, "\t%s\t%s", scaledBy(e), reason(e))
-		}
-		fmt.Fprintln(t)
+		fmt.Fprintln(t, strings.Join(cells(&all[i], o.output), "\t"))
 	}
 	return t.Flush()
+}
+
+// none returns the message for a list without policies.
+func (o *getOptions) none() string {
+	if o.namespace == "" {
+		return "no policies in any namespace"
+	}
+	return "no policies in namespace " + o.namespace + ": use -A for all namespaces"
+}
+
+func header(form string) []string {
+	columns := []string{"POLICY", "TARGET", "CURRENT", "READY", "MODE", "RULE", "SINCE"}
+	if form == "wide" {
+		columns = append(columns, "SCALED BY", "REASON")
+	}
+	return columns
+}
+
+// cells returns the cells of one row.
+func cells(e *explain.Explanation, form string) []string {
+	row := []string{e.Policy, "?", "?", "?", e.Mode, "-", "-"}
+	if !e.At.IsZero() {
+		number := func(n int32) string { return strconv.Itoa(int(n)) }
+		row = []string{e.Policy, number(e.Target), number(e.Current), number(e.Ready), e.Mode, e.Binding, e.Since.Local().Format(time.DateTime)}
+	}
+	if form == "wide" {
+		row = append(row, scaledBy(e), reason(e))
+	}
+	return row
 }
 
 func scaledBy(e *explain.Explanation) string {

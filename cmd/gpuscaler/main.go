@@ -33,18 +33,26 @@ func main() {
 	os.Exit(code)
 }
 
+// exitInterrupted is the exit code of a command that Ctrl-C ended: 128 plus the number of SIGINT, as in shells.
+const exitInterrupted = 130
+
 // runCommandLine runs a command line and returns the exit code.
 func runCommandLine(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := rootCommand()
 	root.SetArgs(args)
 	out := &resultWriter{to: stdout}
 	root.SetOut(printable.NewWriter(out))
+	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("write the result: %w", out.err)
 	}
 	if err == nil {
 		return 0
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // Ctrl-C, not an error of a request
+		fmt.Fprintln(stderr, "cancelled")
+		return exitInterrupted
 	}
 	if !errors.Is(err, errReported) {
 		fmt.Fprintln(stderr, "gpuscaler:", err)
@@ -85,7 +93,7 @@ explains every target.`,
 	root.AddCommand(checkCommand(), validateCommand(), lintCommand(), importCommand(), manifestsCommand())
 	root.AddCommand(traceCommand(), replayCommand(), adviseCommand(), tuneCommand())
 	root.AddCommand(getCommand(), explainCommand(), pageCommand(), reportCommand(), auditCommand())
-	root.AddCommand(capacityCommand(), restoreCommand())
+	root.AddCommand(capacityCommand(), restoreCommand(), versionCommand())
 	hideEmptyDefaults(root)
 	return root
 }
