@@ -147,3 +147,23 @@ func testSources(t *testing.T) string {
 	}
 	return all.String()
 }
+
+// A workflow in a guide runs commands that the test of the guides runs, because they are also in a block of commands of the same page.
+func TestWorkflowsInGuidesRunTestedCommands(t *testing.T) {
+	run := regexp.MustCompile(`(?m)^ *- run: (gpuscaler .*)$`)
+	found := 0
+	for _, page := range guides(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range run.FindAllStringSubmatch(string(text), -1) {
+			if found++; !strings.Contains(string(text), "\n"+m[1]+"\n") {
+				t.Errorf("%s: no block of commands has the line %s", page, m[1])
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no workflow runs gpuscaler: the pattern of this test does not match the guides")
+	}
+}
