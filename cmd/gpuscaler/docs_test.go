@@ -69,6 +69,8 @@ var (
 	heading      = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
 	testName     = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+	// testInPackage matches a package and one of its tests.
+	testInPackage = regexp.MustCompile("`((?:pkg|e2e)/[a-z/]+)` `(Test[A-Za-z0-9]+)`")
 )
 
 func TestLinksAndTestNamesInGuidesResolve(t *testing.T) {
@@ -95,6 +97,11 @@ func TestLinksAndTestNamesInGuidesResolve(t *testing.T) {
 		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
 			if !strings.Contains(tests, "func "+m[1]+"(") {
 				t.Errorf("%s: the test %s does not exist", page, m[1])
+			}
+		}
+		for _, m := range testInPackage.FindAllStringSubmatch(string(text), -1) {
+			if !hasTest(t, m[1], m[2]) {
+				t.Errorf("%s: the package %s has no test %s", page, m[1], m[2])
 			}
 		}
 	}
@@ -126,6 +133,23 @@ func TestEveryGuideIsLinkedFromTheReadmeAndExists(t *testing.T) {
 			t.Errorf("README.md does not link to config/guides/%s", name)
 		}
 	}
+}
+
+// hasTest reports whether a package, which is named by its directory, has a test.
+func hasTest(t *testing.T, dir, test string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		} else if strings.Contains(string(text), "func "+test+"(") {
+			return true
+		}
+	}
+	return false
 }
 
 // testSources returns the text of all test files below e2e and pkg.

@@ -22,7 +22,7 @@ import (
 )
 
 // The chart's resource requests must be sufficient for a large cluster: a thousand workloads with one pod each, whose targets are computed
-// every second from a queue length in Prometheus. The README lists the measured values.
+// every second from a queue length in Prometheus. config/guides/operation.md lists the measured values.
 func TestResourceRequestsAreEnoughForAThousandWorkloads(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_COST") == "" {
 		t.Skip("set GPUSCALER_E2E_COST=1: a thousand Deployments take two minutes")

@@ -139,14 +139,14 @@ func (c *Cluster) gpuNodes(ctx context.Context) Result {
 
 // addGPUs adds the GPUs that a node offers to the sums of all nodes, by resource. It returns false if the node offers none.
 func addGPUs(total map[string]int64, node *corev1.Node) bool {
-	any := false
+	found := false
 	for name, quantity := range node.Status.Allocatable {
 		if n := quantity.Value(); gpupods.IsGPU(name) && n > 0 {
 			total[string(name)] += min(n, gpupods.MaxGPUs)
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 func karpenterAPI(s *snapshot.Snapshot, findings []objects.ObjectFinding, served map[string][]string) Result {
