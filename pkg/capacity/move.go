@@ -85,8 +85,8 @@ var moveTransitions = [numMoveSteps][numMoveEvents]moveStep{
 
 // successors counts the new pods of a batch, by where they run and whether they are ready.
 type successors struct {
-	ready    int32 // on spot
-	loading  int32 // on spot, not ready yet
+	ready    int32 // ready on spot nodes
+	loading  int32 // on spot nodes, not ready yet
 	refused  int32 // on a new on-demand node, because spot had no capacity
 	existing int32 // ready on an older on-demand node: the pod replaces a lost pod and does not show whether spot has capacity
 	spare    int32 // number of ready replicas that demand does not need

@@ -90,13 +90,13 @@ type Source struct {
 	Quantile float64
 	Window   time.Duration
 
-	// redis
+	// for type redis
 	ListName, Stream, ConsumerGroup string
-	// kueue: a LocalQueue in the namespace of the workload, or a ClusterQueue
+	// for type kueue: a LocalQueue in the namespace of the workload, or a ClusterQueue
 	LocalQueue, ClusterQueue string
-	// external: label selector of the metric, for example "queue=embed"
+	// for type external: label selector of the metric, for example "queue=embed"
 	Selector string
-	// keda: name of the trigger in the ScaledObject of the workload
+	// for type keda: name of the trigger in the ScaledObject of the workload
 	Trigger string
 
 	// Denied is the reason why the PlatformConfig no longer lets this workload read the source. It is set only in a last valid version, and

@@ -43,7 +43,7 @@ const MaxAhead = 2 * time.Second
 // Advice is what a capacity group computed for one workload. Decide uses the Advice of the previous tick.
 type Advice struct {
 	Cap      int32 // replicas beyond which no node can be launched; -1: no cap
-	Rejected bool  // the API server rejects further pods, and Cap is for that reason
+	Rejected bool  // the API server rejects further pods, and this is the reason for Cap
 	AtRisk   int32 // ready replicas on nodes that are about to be interrupted
 	Surge    int32 // replicas to add for a move between NodePools
 }

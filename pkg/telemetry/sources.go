@@ -126,7 +126,7 @@ func (d *dataSource) close() {
 	}
 }
 
-// fetcher returns the fetcher of a group.
+// fetcher creates the Fetcher that reads the signals of a group, by the kind of its poll.
 func (s *dataSources) fetcher(g *group) (source.Fetcher, error) {
 	guard := fetch.Guard{Loopback: s.options.LoopbackPods}
 	switch g.key.kind {

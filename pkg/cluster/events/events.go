@@ -52,7 +52,7 @@ const (
 	// another release overrides a NodePool of this release, so this release does not lead
 	AnotherRelease     = "AnotherRelease"
 	APIServiceConflict = "APIServiceConflict"   // another service replaced this one in the APIService of external metrics
-	APIServiceOccupied = "APIServiceOccupied"   // mode owner, and the APIService names another service
+	APIServiceOccupied = "APIServiceOccupied"   // the mode is owner, but the APIService names another service
 	APIServiceTaken    = "APIServiceRegistered" // the API server reads external metrics from this release
 )
 

@@ -94,7 +94,7 @@ func (c *Cluster) registration(s *snapshot.Snapshot, findings []objects.ObjectFi
 		"if it is a release of gpuscaler, name its namespace with -n; install one release in each cluster")
 }
 
-const nodePage = 500 // nodes of one answer of the API server
+const nodePage = 500 // nodes in one response of the API server
 
 // gpuLabels are labels that only nodes with GPUs have. They are set by NVIDIA's GPU feature discovery, Karpenter and cloud providers.
 var gpuLabels = []string{"nvidia.com/gpu.present", "karpenter.k8s.aws/instance-gpu-name", "cloud.google.com/gke-accelerator",

@@ -31,10 +31,10 @@ const (
 	GPUNodes        = "GPUNodes"
 	Karpenter       = "Karpenter"
 	KEDA            = "KEDA"
-	Permissions     = "Permissions" // of the user
+	Permissions     = "Permissions" // what the user is allowed to do
 	Deployment      = "Deployment"
 	Lease           = "Lease"
-	APIService      = "APIService" // it refers to this release and is available
+	APIService      = "APIService" // the APIService refers to this release and is available
 	Policies        = "Policies"   // the documents are accepted
 	Targets         = "Targets"    // the targets are served
 	Autoscalers     = "Autoscalers"

@@ -22,7 +22,7 @@ const (
 
 	maxConfigMaps         = 100 // in a namespace
 	maxConfigMapDocuments = 100 // in a ConfigMap
-	maxConfigMapProblems  = 20  // that are reported of a ConfigMap
+	maxConfigMapProblems  = 20  // in the report of a ConfigMap
 )
 
 // ConfigMap is a ConfigMap with policies of its own namespace, which a team applies. Its policies are accepted only if the PlatformConfig
@@ -51,7 +51,7 @@ func (k configMapKey) String() string { return "ConfigMap " + k.namespace + "/" 
 type configMap struct {
 	namespace, name, uid string
 	created              time.Time
-	files                []file // one for each key, or one with an error
+	files                []file // one for each key, or a single one with err set
 	problems             []policy.Problem
 }
 
@@ -203,7 +203,7 @@ func (s *Store) ConfigMapStatuses() (out []ConfigMapStatus) {
 		for _, f := range c.files {
 			loaded := s.files[f.name]
 			if found = found || loaded == nil || len(loaded.docs) > 0; loaded == nil {
-				continue // it is not accepted, or not decoded yet
+				continue // the file is not accepted, or not decoded yet
 			}
 			for _, d := range loaded.docs {
 				if s.statusOf(d).State == InForce {

@@ -23,7 +23,7 @@ type file struct {
 	name string // the path that was given to Load; for a directory followed by the name of the file
 	text []byte
 	hash [sha256.Size]byte
-	err  error // why the file could not be read; its documents then stay in force
+	err  error // why the file could not be read; the documents read from it before then stay in force
 	// content is the text of a key of a ConfigMap. It is copied to text when it is decoded.
 	content string
 	// withdrawn is true if err means that no document of the ConfigMap is accepted, so that its documents do not stay in force.

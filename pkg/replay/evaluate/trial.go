@@ -92,7 +92,7 @@ func (c *Case) sameCluster(o *Case) bool {
 // alone returns a trial that contains only this case, on the same nodes.
 func (c *Case) alone() trial { return trial{*c} }
 
-// actuatorFactories has a factory for the actuator of each case. If a factory is nil, the policy of the case scales its workload.
+// actuatorFactories contains a factory for the actuator of each case. If a factory is nil, the policy of the case scales its workload.
 type actuatorFactories []simulator.ActuatorFactory
 
 // ours returns factories that are all nil, so that the policies scale their workloads.

@@ -22,7 +22,7 @@ type Scenario struct {
 	Hourly      float64              // price of a GPU per hour in $, if there are no NodePools
 }
 
-// Workload is one workload of a scenario.
+// Workload is one workload of a scenario: its policy, its traffic and how it serves requests.
 type Workload struct {
 	Policy   *policy.Compiled
 	Traffic  *trace.Trace

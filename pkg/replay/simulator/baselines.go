@@ -20,7 +20,7 @@ func (n static) Act(*Scene) Move {
 	return Move{Replicas: int32(n), Again: time.Hour, Idle: Minimum}
 }
 
-// Step is one change in a plan.
+// Step is one change of the number of replicas in a plan.
 type Step struct {
 	At       time.Duration // time since the start
 	Replicas int32

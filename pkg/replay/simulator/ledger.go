@@ -67,7 +67,8 @@ type account struct {
 	parts [numCauses]int64
 	since time.Duration
 
-	// These integrals are for the metrics, in microseconds.
+	// Number of ready replicas, running requests and busy replicas, integrated over time in microseconds. The simulated metrics are computed
+	// from them.
 	readyTime, runningTime, busyTime int64
 }
 

@@ -22,7 +22,7 @@ type bank struct {
 	Actual  expert
 	// index in Target of the part of the cold start to which the present slot belongs
 	At      uint8
-	Filled  uint32 // slots in that part so far
+	Filled  uint32 // number of slots that belong to this part so far
 	Work    float64
 	NewWork float64 // work in the present block
 	Block   int32   // slots in the present block

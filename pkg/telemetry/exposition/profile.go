@@ -29,11 +29,11 @@ const (
 // Series is a name under which a metric is served. If several metrics share the name, a label selects the series of this metric.
 type Series struct {
 	Name         string
-	Label, Value string // empty: every series of that name
+	Label, Value string // empty: the metric uses every series of that name
 	// Term groups names. Names of one term are alternatives; the values of several terms add up. Without a series of term 0 the value is
 	// missing; the other terms are optional.
 	Term uint8
-	Per  string // Quotient: the counter that divides
+	Per  string // for Quotient: name of the counter by which the other one is divided
 }
 
 // Metric is a value for each pod that is computed from the series of an engine.

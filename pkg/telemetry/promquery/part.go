@@ -11,7 +11,7 @@ import (
 
 // sharedQuery is a query that serves the requests of several namespaces.
 type sharedQuery interface {
-	// run sends the query for a part of the requests and sets p.out. Where it returns an error, p.out is not valid.
+	// run sends the query for a part of the requests and sets p.out. If it returns an error, p.out is not valid.
 	run(ctx context.Context, p *part) (bytes int64, err error)
 	// divisible reports whether the query returns the same value for a namespace when it is restricted to some namespaces.
 	divisible() bool
@@ -23,8 +23,8 @@ type part struct {
 	out        []scaling.Reading
 	namespaces []string // the query is restricted to these namespaces; nil: it is not restricted
 	limits     promapi.Limits
-	series     map[string]int // of the answer, by namespace, also where the answer was cut; nil: not counted by namespace
-	total      int            // series of the answer
+	series     map[string]int // number of series in the response by namespace, even if it was cut off; nil: not counted
+	total      int            // number of series in the response
 }
 
 // count counts a series of the response. For the undivided query it does not count by namespace, because a map access for each series would

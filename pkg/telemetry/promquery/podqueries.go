@@ -21,7 +21,7 @@ type gaugeQuery struct {
 	attribution *attribution
 
 	totals  pods.Totals
-	updates *pods.TotalsRound // of the round; nil between two rounds
+	updates *pods.TotalsRound // totals of the current round; nil between two rounds
 }
 
 func (q *gaugeQuery) divisible() bool { return true }
