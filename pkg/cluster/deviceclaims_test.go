@@ -26,22 +26,40 @@ const (
 	oneNIC    = `[{name: nic, exactly: {deviceClassName: rdma.example.com}}]`
 )
 
+// gpusAndNICs returns a DeviceClass and a claim template of GPUs, and the same of network cards, followed by more objects.
+func gpusAndNICs(more ...string) []string {
+	return append([]string{
+		deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
+		claimTemplate("gpu", oneGPU), claimTemplate("nic", oneNIC),
+	}, more...)
+}
+
+// claimsDeployment returns the Deployment of the workload chat, whose pods claim devices by a template.
+func claimsDeployment(template string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: team, name: chat}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: chat}}
+  template:
+    metadata: {labels: {app: chat}}
+    spec: {containers: [{name: c, image: i}], resourceClaims: [{name: d, resourceClaimTemplateName: %s}]}`, template)
+}
+
 // claimsPod returns a pending pod that claims devices.
-func claimsPod(name, more, ref string) string {
+func claimsPod(name, ref string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {namespace: team, name: %s, labels: {app: train}%s}
-spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i}], resourceClaims: [{name: devices, %s}]}`, name, more, ref)
+metadata: {namespace: team, name: %s, labels: {app: train}}
+spec: {tolerations: [{operator: Exists}], containers: [{name: c, image: i}], resourceClaims: [{name: devices, %s}]}`, name, ref)
 }
 
 func TestPodWithAClaimForGPUsMakesDemandUnknown(t *testing.T) {
-	classes := []string{
-		deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
-		claimTemplate("gpu", oneGPU), claimTemplate("nic", oneNIC),
-		`{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: shared}, spec: {devices: {requests: ` +
-			oneGPU + `}}}`,
-	}
+	shared := `{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {namespace: team, name: shared}, spec: {devices: {requests: ` +
+		oneGPU + `}}}`
 	for name, c := range map[string]struct {
 		ref  string
 		want bool
@@ -51,16 +69,8 @@ func TestPodWithAClaimForGPUsMakesDemandUnknown(t *testing.T) {
 		"a claim that is not read yet": {"resourceClaimTemplateName: later", true},
 		"a network card":               {"resourceClaimTemplateName: nic", false},
 	} {
-		cluster := clusterWithPools(t, append(classes, claimsPod("job", "", c.ref))...)
-		g, err := capacity.NewGroup(capacity.Group{Name: "chat", Resource: "nvidia.com/gpu", ZeroLimit: true,
-			Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var o capacity.Observation
-		cluster.nodes.Observe(g, nil, &o)
-		o.Lost = false // no informer runs here
-		d, _ := capacity.Decide(g, o, capacity.State{}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+		cluster := clusterWithPools(t, gpusAndNICs(shared, claimsPod("job", c.ref))...)
+		o, d := observeClaims(t, cluster, "nvidia.com/gpu")
 		if d.Demand.Unknown != c.want {
 			t.Errorf("%s: demand unknown %v, want %v; other pods %+v", name, d.Demand.Unknown, c.want, o.UnmanagedPods)
 		}
@@ -68,20 +78,8 @@ func TestPodWithAClaimForGPUsMakesDemandUnknown(t *testing.T) {
 }
 
 func TestWorkloadWhoseTemplateClaimsGPUs(t *testing.T) {
-	deployment := `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: team, name: chat}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: chat}}
-  template:
-    metadata: {labels: {app: chat}}
-    spec: {containers: [{name: c, image: i}], resourceClaims: [{name: d, resourceClaimTemplateName: %s}]}`
 	for template, want := range map[string]bool{"gpu": true, "nic": false} {
-		c := clusterWithPools(t, deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`),
-			deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),
-			claimTemplate("gpu", oneGPU), claimTemplate("nic", oneNIC), fmt.Sprintf(deployment, template))
+		c := clusterWithPools(t, gpusAndNICs(claimsDeployment(template))...)
 		chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}
 		o := capacity.Observation{Workloads: make([]capacity.Workload, 1)}
 		c.nodes.Observe(spotAndOnDemand(t), []*scaling.Workload{chat}, &o)
@@ -135,7 +133,7 @@ func twoGPUs(name string) string {
 // shared claim once. The pod that waits makes the demand unknown until it has a node.
 func TestClaimsWithAKnownCountAreDemand(t *testing.T) {
 	running := func(name string) string {
-		return claimsPod(name, "", "resourceClaimName: shared") + "\n" + `status: {phase: Running}`
+		return claimsPod(name, "resourceClaimName: shared") + "\n" + `status: {phase: Running}`
 	}
 	onNode := func(pod string) string {
 		return strings.Replace(pod, "spec: {", "spec: {nodeName: node-1, ", 1)
@@ -166,24 +164,14 @@ spec:
 
 // The GPUs of a workload are those of its claim template. After the template is deleted, they are unknown.
 func TestWorkloadWithCountedClaims(t *testing.T) {
-	deployment := `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {namespace: team, name: chat}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: chat}}
-  template:
-    metadata: {labels: {app: chat}}
-    spec: {containers: [{name: c, image: i}], resourceClaims: [{name: d, resourceClaimTemplateName: gpus}]}`
 	template := claimTemplate("gpus", `[{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, allocationMode: ExactCount, count: 4}}]`)
 	chat := &scaling.Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Target: scaling.Target{Name: "chat"}}
-	c := clusterWithPools(t, countedClass, template, deployment)
+	c := clusterWithPools(t, countedClass, template, claimsDeployment("gpus"))
 	o, d := observeClaims(t, c, "nvidia.com/gpu", chat)
 	if w := o.Workloads[0]; w.GPUs != 4 || !w.Claimed || w.Claims || d.Demand.Policies != 4 {
 		t.Errorf("workload %+v, demand %+v, want 4 GPUs", w, d.Demand)
 	}
-	c = clusterWithPools(t, countedClass, deployment)
+	c = clusterWithPools(t, countedClass, claimsDeployment("gpus"))
 	if o, d = observeClaims(t, c, "nvidia.com/gpu", chat); o.Workloads[0].GPUs != 0 || !o.Workloads[0].Claims || !d.Demand.Unknown {
 		t.Errorf("without the template: workload %+v, demand %+v", o.Workloads[0], d.Demand)
 	}
