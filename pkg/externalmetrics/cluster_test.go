@@ -208,6 +208,27 @@ func TestReviewsAreCachedForAMinute(t *testing.T) {
 	}
 }
 
+// Each HPA reads with the selector of its own policy. With one review for each selector, 10,000 HPAs would cause 10,000 reviews a minute,
+// and more than the 8,192 that the library can cache.
+func TestPoliciesOfANamespaceShareAReview(t *testing.T) {
+	f := newFront(t)
+	close(f.listable)
+	server, address := guarded(t, f)
+	until(t, "it is ready", func() bool { return server.Ready() == nil })
+	get := reader(t, address, f.proxy.client(t, "front-proxy-client"))
+	for i := range 20 {
+		for _, path := range []string{metricPath(MetricName, fmt.Sprintf("%s=policy-%d", PolicyLabel, i)),
+			metricPath(MetricName, fmt.Sprintf("%s=policy-%d,x=y", PolicyLabel, i))} {
+			if code, body := get(path, as("anna")); code != http.StatusNotFound && code != http.StatusBadRequest {
+				t.Fatalf("%s: %d %s, want that anna is authorized and there is no such policy", path, code, body)
+			}
+		}
+	}
+	if n := f.reviews.Load(); n != 1 {
+		t.Errorf("the API server was asked %d times for 40 selectors in one namespace, want 1", n)
+	}
+}
+
 // Explanations are served through the API server, as JSON, to authorized users.
 func TestExplanationsAreServedThroughTheAPIServer(t *testing.T) {
 	f := newFront(t)

@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	genericfeatures "k8s.io/apiserver/pkg/features"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
@@ -50,22 +48,25 @@ func plain(name, others string) bool {
 	return true
 }
 
-// quickInfo resolves the request info of a read for authentication and authorization. The result is the same as that of the library.
+// quickInfo resolves the request info of a read for authentication and authorization. The result is the same as that of the library, but
+// without selectors: a caller is authorized for all policies of a namespace. RBAC ignores selectors. With them in the SubjectAccessReview,
+// each policy would need a review of its own once a minute, and more than 8,192 policies would exceed the library's cache, so that each
+// read would cause a review.
 type quickInfo struct{ library request.RequestInfoResolver }
 
 func (q quickInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error) {
-	namespace, policy, ok := parseRead(r.URL)
+	namespace, _, ok := parseRead(r.URL)
 	if !ok || r.Method != http.MethodGet {
-		return q.library.NewRequestInfo(r)
+		info, err := q.library.NewRequestInfo(r)
+		if info != nil {
+			info.LabelSelector, info.FieldSelector = "", ""
+		}
+		return info, err
 	}
-	info := &request.RequestInfo{
+	return &request.RequestInfo{
 		IsResourceRequest: true, Path: r.URL.Path, Verb: "list", APIPrefix: "apis", APIGroup: external.GroupName, APIVersion: "v1beta1",
 		Namespace: namespace, Resource: MetricName, Parts: []string{MetricName},
-	}
-	if utilfeature.DefaultFeatureGate.Enabled(genericfeatures.AuthorizeWithSelectors) {
-		info.LabelSelector = PolicyLabel + "=" + policy
-	}
-	return info, nil
+	}, nil
 }
 
 // quick is a handler that serves a read if a target is available, and passes other requests to the library. The caller must have been

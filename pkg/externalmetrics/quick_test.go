@@ -119,13 +119,16 @@ func TestFastPathAnswersLikeTheLibrary(t *testing.T) {
 }
 
 // The fast path and the library must pass the same attributes to the authorizer, because a difference could grant access to another
-// namespace.
+// namespace. Only selectors are left out, with which an authorizer could grant access to a part of a namespace.
 func TestFastPathAuthorizesLikeTheLibrary(t *testing.T) {
 	library := genericapiserver.NewRequestInfoResolver(&genericapiserver.Config{LegacyAPIGroupPrefixes: sets.NewString("/api")})
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRead(t)
 		got, gotErr := quickInfo{library}.NewRequestInfo(r)
 		want, wantErr := library.NewRequestInfo(r)
+		if want != nil {
+			want.LabelSelector, want.FieldSelector = "", ""
+		}
 		if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
 			t.Fatalf("%+v, %v\nwant %+v, %v", got, gotErr, want, wantErr)
 		}
