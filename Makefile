@@ -9,7 +9,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate simulate simulate-mutants commits verify
+.PHONY: help build demo pictures unit explore test test-long hpacheck bench bench-compare bench-replay bench-spot bench-decisions fuzz defences lint fmt cover race generate simulate simulate-mutants commits verify
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,24 @@ test-long: ## tests that take an hour in total: every time zone from 1970 to 204
 
 bench: ## benchmarks of ticks, reads and queries
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy/...
+
+# Packages and benchmarks that bench-compare runs: a tick, a read, a poll, an hour of the replay, and the lower bound of a day.
+COMPARED   = engine externalmetrics telemetry replay/simulator replay/lowerbound
+COMPARE    = ^Benchmark(QuietTick10000|Read|ReadThroughTheFrontProxy|Match10000Series|AzureHour|Day)$$/^(ours|cold=)
+BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+ROUNDS    ?= 3
+BENCHTIME ?= 1s
+bench-compare: ## run the main benchmarks of commit BASE and of HEAD in turn (base, head, head, base) and compare them; BASE=COMMIT ROUNDS=3, 5 minutes
+	@[ -n "$(BASE)" ] || { echo "set BASE to a commit: make bench-compare BASE=HEAD~1"; exit 2; }
+	@dir=$$(mktemp -d); trap 'for c in base head; do git worktree remove --force $$dir/$$c; done; rm -rf $$dir' EXIT; trap 'exit 1' INT TERM; \
+	git worktree add -q --detach $$dir/base $(BASE) && git worktree add -q --detach $$dir/head HEAD || exit; \
+	[ ! -d ../shared ] || ln -s "$$(cd ../shared && pwd)" $$dir/shared; \
+	for c in base head; do for p in $(COMPARED); do echo "building $$c $$p" >&2; \
+	  (cd $$dir/$$c && $(GO) test -c -o $$dir/$$c.$${p##*/} ./pkg/$$p) || exit; done; done; \
+	for round in $$(seq $(ROUNDS)); do for c in base head head base; do echo "round $$round of $(ROUNDS): $$c" >&2; for p in $(COMPARED); do \
+	  (cd $$dir/$$c/pkg/$$p && $$dir/$$c.$${p##*/} -test.run '^$$' -test.bench '$(COMPARE)' -test.benchmem -test.benchtime $(BENCHTIME) \
+	    >>$$dir/$$c.txt 2>$$dir/log) || { cat $$dir/log; exit 1; }; done; done; done; \
+	uptime; $(BENCHSTAT) base=$$dir/base.txt head=$$dir/head.txt
 
 bench-replay: build ## cost relative to the lower bound, SLO and speed on every shared trace, compared with all baselines; several minutes
 	@./bin/gpuscaler replay bench $(BENCH_REPLAY_FLAGS)

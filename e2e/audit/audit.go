@@ -125,6 +125,28 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 	return used, forbidden, lines.Err()
 }
 
+// Requests returns how often each verb was used on each resource so far, such as "update leases".
+func (l Log) Requests() (map[string]int, error) {
+	f, err := os.Open(l.path())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	counts := map[string]int{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r request
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("audit: %w", err)
+		}
+		if r.ObjectRef != nil {
+			counts[r.Verb+" "+strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")]++
+		}
+	}
+	return counts, lines.Err()
+}
+
 // rights returns the permissions in a release's roles.
 func rights(release chart.Release) (all []right, err error) {
 	objects, err := chart.Render(release, "rbac.yaml")

@@ -93,7 +93,7 @@ func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	if err := stack.Poll(ctx, b.limit, b.settled); err != nil {
 		return r, fmt.Errorf("not settled after %s: %w", b.limit, err)
 	}
-	before, err := b.used(ctx)
+	before, err := b.usage(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -101,7 +101,7 @@ func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	after, err := b.used(ctx)
+	after, err := b.usage(ctx)
 	if err != nil {
 		return r, err
 	}

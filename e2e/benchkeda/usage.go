@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,10 +16,11 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/usage"
 )
 
-// usage contains the cumulative resource usage of the processes at a time.
-type usage struct {
+// used contains the cumulative resource usage of the processes at a time.
+type used struct {
 	at       time.Time
 	cpu      time.Duration // of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus
 	resident int64         // memory of KEDA and gpuscaler, in bytes
@@ -28,13 +28,13 @@ type usage struct {
 	syncs    float64       // syncs of the HPA controller, each of which reads one metric
 }
 
-func (b *bench) used(ctx context.Context) (u usage, err error) {
+func (b *bench) usage(ctx context.Context) (u used, err error) {
 	var hpas *stack.Process
 	for _, p := range b.stack.Processes() {
 		if ended, _ := p.Exited(); ended {
 			continue
 		}
-		cpu, err := cpuOf(p.Pid())
+		cpu, err := usage.CPU(p.Pid())
 		if err != nil {
 			return u, err
 		}
@@ -51,33 +51,12 @@ func (b *bench) used(ctx context.Context) (u usage, err error) {
 		}
 	}
 	u.at = time.Now()
-	if u.queries, err = sumOf(ctx, http.DefaultClient, b.stack.Prometheus.URL+"/metrics", `prometheus_http_requests_total{`,
+	if u.queries, err = usage.Sum(ctx, http.DefaultClient, b.stack.Prometheus.URL+"/metrics", `prometheus_http_requests_total{`,
 		`handler="/api/v1/query`); err != nil {
 		return u, err
 	}
 	u.syncs, err = b.hpaSyncs(ctx, hpas)
 	return u, err
-}
-
-// ticks is the unit of /proc/PID/stat: 100 a second on every Linux that Go supports.
-const ticks = time.Second / 100
-
-func cpuOf(pid int) (time.Duration, error) {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(text), ") ") // a process name can contain spaces
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, text)
-	}
-	user, err := strconv.ParseInt(fields[11], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[12], 10, 64)
-	return time.Duration(user+system) * ticks, err
 }
 
 func residentOf(pid int) (int64, error) {
@@ -111,38 +90,7 @@ func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error)
 	if err != nil {
 		return 0, err
 	}
-	return sumOf(ctx, client, "https://127.0.0.1:"+port+"/metrics", `horizontal_pod_autoscaler_controller_reconciliations_total{`, "")
-}
-
-// sumOf returns the sum of the samples with a metric name and a label on the metrics page at url.
-func sumOf(ctx context.Context, c *http.Client, url, name, label string) (sum float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := c.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s: %s", url, response.Status)
-	}
-	for _, line := range strings.Split(string(text), "\n") {
-		if !strings.HasPrefix(line, name) || !strings.Contains(line, label) {
-			continue
-		}
-		n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
-	}
-	return sum, nil
+	return usage.Sum(ctx, client, "https://127.0.0.1:"+port+"/metrics", `horizontal_pod_autoscaler_controller_reconciliations_total{`, "")
 }
 
 // connect creates the client that reads metrics, without a client-side rate limit.

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/gpuscaler/gpuscaler/e2e/audit"
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+	"github.com/gpuscaler/gpuscaler/e2e/workload"
+)
+
+const (
+	perNamespace = 100
+	perFile      = 100
+	templates    = 3
+	readerName   = "scale-reader" // the user who reads; a ClusterRole lets it read all external metrics
+	scrape       = 5 * time.Second
+	requestRate  = 200 // requests a second of the API server's clients
+)
+
+func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
+func nameOf(i int) string      { return fmt.Sprintf("model-%05d", i) }
+
+// cluster is a control plane with n Deployments without pods, and a gateway whose metrics are the signals of n policies.
+type cluster struct {
+	n        int
+	stack    *stack.Stack
+	requests audit.Log
+	reading  *rest.Config // of the reader
+}
+
+func newCluster(ctx context.Context, n int, requests audit.Log) (*cluster, error) {
+	limits := []string{fmt.Sprintf("--kube-api-qps=%d", requestRate), fmt.Sprintf("--kube-api-burst=%d", 2*requestRate)}
+	k8s, err := stack.Up(ctx, stack.Options{HPASync: hpaPeriod, ScrapeInterval: scrape, Out: io.Discard, ControllerManager: limits,
+		APIServer: requests.Flags()})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{n: n, stack: k8s, requests: requests}
+	if err := errors.Join(c.nodesAndReader(ctx), c.gateway(ctx), c.deployments(ctx)); err != nil {
+		k8s.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) nodesAndReader(ctx context.Context) error {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: readerName}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"external.metrics.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: readerName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: readerName},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: readerName}},
+	}
+	if err := errors.Join(c.stack.Nodes(ctx, "node", 2, 8), c.stack.Client.Create(ctx, role),
+		c.stack.Client.Create(ctx, binding)); err != nil {
+		return err
+	}
+	path, err := c.stack.UserKubeconfig(readerName)
+	if err != nil {
+		return err
+	}
+	c.reading, err = clientcmd.BuildConfigFromFlags("", path)
+	return err
+}
+
+// deployments creates the scale targets. They are paused, so that they have no pods.
+func (c *cluster) deployments(ctx context.Context) error {
+	for i := 0; i < c.n; i += perNamespace {
+		if err := c.stack.Namespace(ctx, namespaceOf(i)); err != nil {
+			return err
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i := range c.n {
+		g.Go(func() error {
+			d := workload.Deployment(namespaceOf(i), nameOf(i), 1)
+			d.Spec.Paused = true
+			return c.stack.Client.Create(ctx, d)
+		})
+	}
+	return g.Wait()
+}
+
+// gateway serves the queue of each workload as one of three metrics, and lets Prometheus scrape them.
+func (c *cluster) gateway(ctx context.Context) error {
+	var page strings.Builder
+	for k := range templates {
+		fmt.Fprintf(&page, "# TYPE waiting_%d gauge\n", k)
+		for i := k; i < c.n; i += templates {
+			fmt.Fprintf(&page, "waiting_%d{namespace=%q,app=%q} 5\n", k, namespaceOf(i), nameOf(i))
+		}
+	}
+	port, err := c.stack.Port()
+	if err != nil {
+		return err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, page.String()) // Prometheus scrapes again after an error
+	})}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	return c.stack.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: address, Labels: map[string]string{"job": "gateway"}})
+}
+
+// platform returns the PlatformConfig.
+func (c *cluster) platform() string {
+	text := fmt.Sprintf("\ndataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\nqueries:\n",
+		c.stack.Prometheus.URL, scrape)
+	for k := range templates {
+		text += fmt.Sprintf("- {name: waiting-%d, source: prom, query: \"sum by (namespace, app) (waiting_%d)\", workloadLabel: app}\n", k, k)
+	}
+	return controller.Platform(text)
+}
+
+// writePolicies writes all policies, a hundred in each file, with the given minimum, which is their target.
+func (c *cluster) writePolicies(to controller.Policies, minReplicas int) error {
+	for first := 0; first < c.n; first += perFile {
+		var text []string
+		for i := first; i < min(first+perFile, c.n); i++ {
+			text = append(text, controller.Policy(namespaceOf(i), nameOf(i), fmt.Sprintf("\nminReplicas: %d\nmaxReplicas: 4\nsignals:\n"+
+				"- {name: waiting, type: prometheus, queryRef: waiting-%d, target: 10}\n", minReplicas, i%templates)))
+		}
+		if err := to.Put(fmt.Sprintf("policies-%05d", first), strings.Join(text, "---\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frontProxy returns the paths of the certificate and the key with which the API server connects to adapters.
+func (c *cluster) frontProxy() (certificate, key string) {
+	base := filepath.Join(c.stack.Dir, "certificates", "front-proxy-client")
+	return base + ".crt", base + ".key"
+}
+
+// nullAdapter is a running null adapter.
+type nullAdapter struct {
+	*target
+	process *stack.Process
+	proxy   net.Listener
+}
+
+// startNull runs the null adapter and registers it. As with gpuscaler, the API server reaches it through a TCP proxy in this process.
+func (c *cluster) startNull(ctx context.Context) (*nullAdapter, error) {
+	port, err := c.stack.Port()
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.stack.Run(stack.Command{Name: nullCommand, Path: self, Args: []string{
+		nullCommand, "--secure-port=" + strconv.Itoa(port), "--bind-address=127.0.0.1", "--cert-dir=" + filepath.Join(c.stack.Dir, nullCommand),
+		"--authentication-kubeconfig=" + c.stack.Kubeconfig, "--authorization-kubeconfig=" + c.stack.Kubeconfig,
+		"--lister-kubeconfig=" + c.stack.Kubeconfig,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	a := &nullAdapter{process: p}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	if a.proxy, err = forward(ctx, address); err != nil {
+		return nil, err
+	}
+	if err := c.stack.APIService(ctx, stack.AggregatedAPI{Group: "external.metrics.k8s.io", Version: "v1beta1", Namespace: "default",
+		Service: nullCommand, Port: a.proxy.Addr().(*net.TCPAddr).Port}); err != nil {
+		return nil, err
+	}
+	a.target, err = c.target("null adapter", address, p)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.through.until(ctx, c.n, "1", time.Now())
+	return a, err
+}
+
+// stop ends the adapter and removes its registration.
+func (c *cluster) stop(ctx context.Context, a *nullAdapter) error {
+	a.process.Kill()
+	a.proxy.Close()
+	return c.unregister(ctx)
+}
+
+// unregister removes the registration of the external metrics API.
+func (c *cluster) unregister(ctx context.Context) error {
+	registration := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: controller.ExternalMetrics}}
+	registration.SetGroupVersionKind(apiServiceKind)
+	return client.IgnoreNotFound(c.stack.Client.Delete(ctx, registration))
+}
+
+// forward accepts connections until ctx ends and forwards them to address.
+func forward(ctx context.Context, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { l.Close() })
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			go func() {
+				defer from.Close()
+				var dialer net.Dialer
+				to, err := dialer.DialContext(ctx, "tcp", address)
+				if err != nil {
+					return // the client sees a closed connection
+				}
+				defer to.Close()
+				go io.Copy(to, from) //nolint:errcheck // it ends when one of the connections is closed
+				_, _ = io.Copy(from, to)
+			}()
+		}
+	}()
+	return l, nil
+}

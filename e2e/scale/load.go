@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+)
+
+const (
+	metric = "gpuscaler-desired-replicas"
+	// hpaPeriod is the sync period of the HPA controller, and so the interval between two reads of one policy.
+	hpaPeriod = 15 * time.Second
+)
+
+// reader reads external metrics as the HPA controller does, on connections that stay open.
+type reader struct {
+	client *http.Client
+	base   string
+	header http.Header
+}
+
+// throughAPIServer returns a reader that reads through the aggregation layer, with the credentials of config.
+func throughAPIServer(config *rest.Config) (*reader, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{&http.Client{Transport: transport, Timeout: 5 * time.Second}, config.Host, http.Header{}}, nil
+}
+
+// atPort returns a reader that reads at the port of an adapter, with the certificate of the API server's front proxy.
+func atPort(address, certificate, key string) (*reader, error) {
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
+		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // the adapters have self-signed certificates
+	}}
+	return &reader{&http.Client{Transport: transport, Timeout: 5 * time.Second}, "https://" + address,
+		http.Header{"X-Remote-User": {readerName}, "X-Remote-Group": {"system:authenticated"}}}, nil
+}
+
+func (r *reader) get(ctx context.Context, i int, accept string) ([]byte, error) {
+	url := r.base + "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + namespaceOf(i) + "/" + metric +
+		"?labelSelector=gpuscaler.io%2Fpolicy%3D" + nameOf(i)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = r.header.Clone()
+	request.Header.Set("Accept", accept)
+	response, err := r.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %.200s", url, response.Status, body)
+	}
+	return body, err
+}
+
+// value returns the target of policy i.
+func (r *reader) value(ctx context.Context, i int) (string, error) {
+	body, err := r.get(ctx, i, "application/json")
+	if err != nil {
+		return "", err
+	}
+	var list external.ExternalMetricValueList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return "", err
+	}
+	if len(list.Items) != 1 {
+		return "", fmt.Errorf("%s has %d values", nameOf(i), len(list.Items))
+	}
+	return list.Items[0].Value.String(), nil
+}
+
+// latencies are the durations of the reads of one load.
+type latencies struct {
+	p50, p99 time.Duration
+	reads    int
+}
+
+// load reads each of n policies every hpaPeriod for the given time. It returns an error if more than 1% of the reads fail. The latency of
+// a read begins when it is due, so that a slow adapter cannot reduce the load.
+func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, error) {
+	var mu sync.Mutex
+	var reads sync.WaitGroup
+	var took []time.Duration
+	var failed []error
+	began := time.Now()
+	for i := 0; ; i++ {
+		due := began.Add(hpaPeriod * time.Duration(i) / time.Duration(n))
+		if due.Sub(began) > d || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(time.Until(due))
+		reads.Go(func() {
+			_, err := r.get(ctx, i%n, "application/vnd.kubernetes.protobuf,application/json")
+			mu.Lock()
+			defer mu.Unlock()
+			if took = append(took, time.Since(due)); err != nil {
+				failed = append(failed, err)
+			}
+		})
+	}
+	reads.Wait()
+	if err := ctx.Err(); err != nil {
+		return latencies{}, err
+	}
+	if len(failed) > len(took)/100 {
+		return latencies{}, fmt.Errorf("%d of %d reads failed, one of them with: %w", len(failed), len(took), failed[0])
+	}
+	slices.Sort(took)
+	return latencies{took[len(took)/2], took[len(took)*99/100], len(took)}, nil
+}
+
+// served is how long it took until the first and the last of n policies had the expected value.
+type served struct{ first, last time.Duration }
+
+func (s served) String() string {
+	return fmt.Sprintf("first %s, last %s", s.first.Round(100*time.Millisecond), s.last.Round(100*time.Millisecond))
+}
+
+// until reads the policies until each has returned the value once.
+func (r *reader) until(ctx context.Context, n int, value string, began time.Time) (s served, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	missing := make([]int, n)
+	for i := range missing {
+		missing[i] = i
+	}
+	for len(missing) > 0 {
+		var mu sync.Mutex
+		var still []int
+		var last error
+		var g errgroup.Group
+		g.SetLimit(8)
+		for _, i := range missing {
+			g.Go(func() error {
+				got, err := r.value(ctx, i)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || got != value {
+					still, last = append(still, i), cmp.Or(err, fmt.Errorf("%s is %s, not %s", nameOf(i), got, value))
+				} else if s.first == 0 {
+					s.first = time.Since(began)
+				}
+				return nil
+			})
+			if mu.Lock(); len(still) > 20 && s.first == 0 { // nothing is served yet
+				mu.Unlock()
+				break
+			}
+			mu.Unlock()
+		}
+		if err := g.Wait(); err != nil {
+			return s, err
+		}
+		if s.first == 0 {
+			still = missing
+		}
+		if missing = still; len(missing) > 0 && ctx.Err() != nil {
+			return s, errors.Join(ctx.Err(), last)
+		}
+		if len(missing) > 0 {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	s.last = time.Since(began)
+	return s, nil
+}
