@@ -59,9 +59,9 @@ test-long: ## tests that take an hour in total: every time zone from 1970 to 204
 bench: ## benchmarks of ticks, reads and queries
 	@$(GO) test -run '^$$' -bench . -benchmem ./pkg/engine ./pkg/scaling ./pkg/calendar ./pkg/telemetry/... ./pkg/externalmetrics ./pkg/policy/...
 
-# Packages and benchmarks that bench-compare runs: a tick, a read, a poll, an hour of the replay, and the lower bound of a day.
+# Packages and benchmarks that bench-compare runs: a tick, a read, a poll, an hour of the replay, and the lower bound of an hour.
 COMPARED   = engine externalmetrics telemetry replay/simulator replay/lowerbound
-COMPARE    = ^Benchmark(QuietTick10000|Read|ReadThroughTheFrontProxy|Match10000Series|AzureHour|Day)$$/^(ours|cold=)
+COMPARE    = ^Benchmark(QuietTick10000|Read|ReadThroughTheFrontProxy|Match10000Series|AzureHour|Hour)$$
 BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 ROUNDS    ?= 3
 BENCHTIME ?= 1s

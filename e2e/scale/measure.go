@@ -175,10 +175,10 @@ func (r *report) print(out io.Writer) {
 	load, _ := os.ReadFile("/proc/loadavg") // only for the reader of the report
 	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the end: %s", r.n, hpaPeriod, load)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tCPU per 1,000 reads\tthe whole chain's\tPSS")
+	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tfailed\tCPU per 1,000 reads\tthe whole chain's\tPSS")
 	for _, w := range r.rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%d MiB\n", w.adapter, w.where, w.p50.Round(10*time.Microsecond),
-			w.p99.Round(10*time.Microsecond), w.reads, w.own.Round(time.Millisecond), w.chain.Round(time.Millisecond), w.pss>>20)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d MiB\n", w.adapter, w.where, w.p50.Round(10*time.Microsecond),
+			w.p99.Round(10*time.Microsecond), w.reads, w.failed, w.own.Round(time.Millisecond), w.chain.Round(time.Millisecond), w.pss>>20)
 	}
 	_ = table.Flush() // a closed pipe ends the command
 	for _, where := range []string{"at its port", "through the API server"} {

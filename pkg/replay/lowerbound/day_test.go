@@ -41,3 +41,14 @@ func BenchmarkDay(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHour solves one hour of the day, for `make bench-compare`: the whole day takes minutes on a busy machine.
+func BenchmarkHour(b *testing.B) {
+	p := deepseekDay(b, 6)
+	p.Arrivals = p.Arrivals[14*360 : 15*360]
+	for b.Loop() {
+		if _, err := Solve(p, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
