@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +79,7 @@ func (o *checkOptions) run(ctx context.Context, out io.Writer) error {
 	defer cancel()
 	r := &checked{}
 	before, found := cluster.Before(limited)
-	r.Before = append(before, o.gpuMetrics(limited, before)...)
+	r.Before = slices.Concat(before, o.gpuMetrics(limited, before))
 	if !o.pre && found != nil {
 		r.After = o.after(limited, cluster, found)
 	}
