@@ -14,7 +14,7 @@ const (
 	Continued StateOrigin = iota // the state after the previous tick, or the zero state
 	Restarted                    // the observed replicas, with the trends and forecasts of the signals
 	Seeded                       // the observed replicas, with what was learned for the objective
-	Replaced                     // the observed replicas, with nothing from the time before
+	Replaced                     // the observed replicas, without any earlier state
 )
 
 // From replaces the state s by the state from which a decision of this origin starts. A Continued decision keeps s.

@@ -34,7 +34,7 @@ type load struct {
 	cached                            int64 // tokens in the KV caches
 	account
 	asked int32 // replicas that the signals requested at the last tick
-	idle  Cause // cause for the ledger of the replicas beyond that number
+	idle  Cause // cause in the ledger for replicas beyond asked
 
 	waits    waits.Histogram
 	arrived  int64
