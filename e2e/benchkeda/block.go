@@ -36,11 +36,11 @@ const (
 
 // result contains the measurements of one block. A block is one run of the benchmark with one mode in a new cluster.
 type result struct {
-	p50, p99         time.Duration // of an external-metric GET through the API server
-	reads, refused   int           // requests of the benchmark
-	cpuPerThousand   time.Duration // of all processes for each thousand reads, including the reads of HPAs
+	p50, p99         time.Duration // duration of a GET of an external metric through the API server
+	reads, refused   int           // number of requests of the benchmark, and how many of them failed
+	cpuPerThousand   time.Duration // CPU time of all processes for each thousand reads, including the reads of HPAs
 	queriesPerMinute float64
-	resident         int64         // bytes, of KEDA and gpuscaler together
+	resident         int64         // memory of KEDA and gpuscaler together, in bytes
 	hpaEvery         time.Duration // measured interval between two syncs of an HPA
 	signal           signal
 	failed           error
@@ -64,8 +64,8 @@ type bench struct {
 	// metric returns the metric name and the label selector with which the HPA of the ith policy reads its target.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// The method settled is called until all workloads are ready. running and answered store its progress between two calls, so that a call
-	// does not check every workload again.
+	// settled is called until all workloads are ready. running and answered store its progress between two calls, so that a call does not
+	// check every workload again.
 	running  bool
 	answered int
 }

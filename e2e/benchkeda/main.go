@@ -59,7 +59,7 @@ type settings struct {
 type mode struct {
 	name            string
 	keda, gpuscaler bool
-	trigger         string // trigger of each ScaledObject
+	trigger         string // the trigger of each ScaledObject
 }
 
 var modes = []mode{
@@ -112,7 +112,7 @@ func show(s settings, results map[string][]result) {
 				r.signal.number, r.signal.look, r.signal.total)
 		}
 	}
-	_ = table.Flush() // a closed pipe ends the command
+	_ = table.Flush() // an error means that the reader closed the pipe, and the command ends
 }
 
 func firstLine(err error) string {

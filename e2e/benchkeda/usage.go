@@ -22,10 +22,10 @@ import (
 // used contains the cumulative resource usage of the processes at a time.
 type used struct {
 	at       time.Time
-	cpu      time.Duration // of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus
+	cpu      time.Duration // CPU time of KEDA, gpuscaler, the API server, etcd, the HPA controller and Prometheus
 	resident int64         // memory of KEDA and gpuscaler, in bytes
-	queries  float64       // queries that Prometheus answered
-	syncs    float64       // syncs of the HPA controller, each of which reads one metric
+	queries  float64       // number of queries that Prometheus answered
+	syncs    float64       // number of syncs of the HPA controller, each of which reads one metric
 }
 
 func (b *bench) usage(ctx context.Context) (u used, err error) {
@@ -85,7 +85,7 @@ func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error)
 	_, after, _ := strings.Cut(string(line), "--secure-port=")
 	port, _, _ := strings.Cut(after, "\x00")
 	config := rest.CopyConfig(b.stack.Config)
-	config.Insecure, config.CAData, config.CAFile = true, nil, "" // it has a self-signed certificate
+	config.Insecure, config.CAData, config.CAFile = true, nil, "" // the HPA controller has a self-signed certificate
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return 0, err

@@ -67,7 +67,7 @@ func (r recipe) ensure(ctx context.Context, out io.Writer, cache string) error {
 		return err
 	}
 	defer unlock()
-	if r.cached(cache) { // another process has built it meanwhile
+	if r.cached(cache) { // another process has built the component in the meantime
 		return nil
 	}
 

@@ -56,7 +56,7 @@ type progress struct {
 	downloaded int
 	compiled   int
 	total      int      // number of packages; 0 until it is known
-	failure    []string // all other lines, which are compiler errors
+	failure    []string // all other lines of the output, which are compiler errors
 }
 
 func (p *progress) read(r io.Reader) {

@@ -41,7 +41,7 @@ func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close() // also releases the lock, as the end of the process does
+	defer lock.Close() // closing the file also releases the lock
 	began := time.Now()
 	defer report(out, "gpuscaler: building the working tree's", began)()
 	if err := flock(ctx, lock); err != nil {

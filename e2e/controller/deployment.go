@@ -17,7 +17,7 @@ import (
 var podLabels = map[string]string{"app.kubernetes.io/name": "gpuscaler"}
 
 func port(p *leaderproxy.Proxy) string {
-	_, port, _ := net.SplitHostPort(p.Address) // the address of a listener is valid
+	_, port, _ := net.SplitHostPort(p.Address) // no error, because the address of a listener is valid
 	return port
 }
 

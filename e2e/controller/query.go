@@ -69,7 +69,7 @@ func (c *Controller) Logs() string {
 
 // Log returns the logs of all pods of gpuscaler, one after the other.
 func (c *Controller) Log() string {
-	files, _ := filepath.Glob(c.Logs()) // the pattern is valid
+	files, _ := filepath.Glob(c.Logs()) // no error, because the pattern is valid
 	var text strings.Builder
 	for _, file := range files {
 		content, err := os.ReadFile(file)

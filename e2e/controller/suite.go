@@ -51,7 +51,7 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	}
 	defer k8s.Stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // clients of the API server stop before the API server
+	defer cancel() // ends the clients of the API server before the API server itself is stopped
 	if err := s.set(ctx, k8s, setup); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		k8s.Keep()
@@ -75,14 +75,14 @@ func (s *Suite) Run(m *testing.M, setup Setup) (code int) {
 	return code
 }
 
-// SideBySide sets the maximum number of tests that run in parallel. It can exceed the number of cores, because the tests mostly wait. The
-// flag -parallel takes precedence.
+// SideBySide sets the maximum number of tests that run in parallel. It can exceed the number of cores, because the tests spend most of
+// their time waiting. The flag -parallel takes precedence.
 func SideBySide(tests int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // the flag of package testing exists
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // no error, because package testing defines the flag
 	}
 }
 

@@ -25,8 +25,8 @@ const mostReplicas = 32
 // Workload is a Deployment under test with the HPA and the policy of the same name, and the recorded changes of their replicas.
 type Workload struct {
 	Namespace, Name string
-	HPA             *record.Watched // status.desiredReplicas
-	Replicas        *record.Watched // spec.replicas of the Deployment
+	HPA             *record.Watched // recorded values of the HPA's status.desiredReplicas
+	Replicas        *record.Watched // recorded values of the Deployment's spec.replicas
 
 	suite *Suite
 }
@@ -38,7 +38,7 @@ func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Worklo
 	u := Workload{Namespace: d.Namespace, Name: d.Name, suite: s}
 	hpa := workload.HPA(d.Namespace, d.Name, mostReplicas)
 	workload.Create(t, s.Stack.Client, d, hpa)
-	t.Cleanup(func() { // releases the GPUs for the next test
+	t.Cleanup(func() { // deletes the objects, so that the next test can use the GPUs
 		for _, o := range []client.Object{hpa, d} {
 			if err := s.Stack.Client.Delete(context.Background(), o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 				t.Error(err)

@@ -80,10 +80,10 @@ type Queue struct {
 
 	mu      sync.Mutex
 	at      time.Duration  // current position in the trace
-	next    *trace.Request // the next request to arrive; nil before the start and after the end
+	next    *trace.Request // next request that will arrive; nil before the start and after the end
 	started bool
 	backlog float64 // requests in the system
-	served  float64 // per replica, cumulative
+	served  float64 // number of requests that each replica has served since the start
 }
 
 // At implements Load. It advances the simulation to now and returns its state.
@@ -145,6 +145,6 @@ func (q *Queue) report(ready int) Values {
 	busy := running / float64(q.Slots)
 	return Values{
 		Running: running, Waiting: waiting, KVCache: busy, GPUBusy: busy, Served: q.served,
-		TTFT: 0.05 + waiting/float64(q.Slots)*q.Hold.Seconds(), // the wait, then the prefill
+		TTFT: 0.05 + waiting/float64(q.Slots)*q.Hold.Seconds(), // time of the wait plus time of the prefill
 	}
 }

@@ -38,11 +38,11 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 		for {
 			select {
 			case <-ctx.Done():
-				_ = s.Prometheus.Targets(e.set) // the stack may have been stopped already
+				_ = s.Prometheus.Targets(e.set) // an error is ignored, because the stack may have been stopped already
 				return
 			case <-time.After(followEvery):
 			}
-			// After a failed read keep the last known pods, as a scrape configuration does when discovery fails.
+			// After a failed read, the last known pods stay in use, as with a scrape configuration whose discovery fails.
 			if err := e.follow(ctx, s); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "exporter:", err)
 			}

@@ -69,9 +69,9 @@ var ttftBounds = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25
 
 // histogram is vllm:time_to_first_token_seconds of one server.
 type histogram struct {
-	counts []float64 // by bucket, not cumulative; the last is +Inf
+	counts []float64 // counts by bucket, not cumulative; the last bucket is +Inf
 	sum    float64
-	seen   float64 // requests already counted
+	seen   float64 // number of requests that are already counted
 }
 
 // observe adds the requests that were served since the last call, all with the same time to first token. served is the cumulative number of

@@ -15,7 +15,7 @@ import (
 
 // Workload is a set of pods whose metrics an Exporter serves.
 type Workload struct {
-	Namespace, Name string            // Name is also the inference_pool of the gateway
+	Namespace, Name string            // Name is also the value of the label inference_pool in the gateway's metrics
 	Selector        map[string]string // selector of its pods
 	Container       string
 	Model           string // vLLM's model_name
@@ -25,7 +25,7 @@ type Workload struct {
 
 	mu   sync.Mutex
 	pods map[string]Pod
-	came int // number of pods so far
+	came int // number of pods that have existed so far
 }
 
 // Pod is a scheduled pod of a workload.
@@ -33,7 +33,7 @@ type Pod struct {
 	Name, Node, IP string
 	Ready          bool
 
-	odd bool // every second pod; faults.HalfPods hides these
+	odd bool // true for every second pod; the fault HalfPods hides these pods
 }
 
 // Pods returns the scheduled pods, by name.

@@ -9,10 +9,10 @@ type Fault int32
 // These are the kinds of failures. Each applies to a metrics page or to Prometheus' response to a query.
 const (
 	None      Fault = iota
-	Empty           // a page without a series; a result without one
+	Empty           // a page without series, or a result without series
 	NaN             // every value is NaN
 	Inf             // every value is +Inf
-	Truncated       // half of the body, then the connection ends
+	Truncated       // the first half of the body, and then the end of the connection
 	Huge            // a body of HugeBytes, filled with plausible lines
 	HalfPods        // every second pod is missing
 	Error           // status 500

@@ -28,10 +28,11 @@ func (p Page) Write(w http.ResponseWriter, r *http.Request, f Fault) {
 	w.Header().Set("Content-Type", p.ContentType)
 	switch f {
 	case Truncated:
-		// Content-Length is that of the whole body, so a reader gets an unexpected EOF, as from a server that crashed while writing.
+		// Content-Length is the length of the whole body, so a reader gets an unexpected EOF, as from a server that crashed while it wrote the
+		// body.
 		w.Header().Set("Content-Length", strconv.Itoa(len(p.Body)))
 		_, _ = w.Write(p.Body[:len(p.Body)/2])
-		_ = http.NewResponseController(w).Flush() // otherwise a short body stays in the buffer
+		_ = http.NewResponseController(w).Flush() // without a flush, a short body would stay in the buffer
 		panic(http.ErrAbortHandler)
 	case Huge:
 		p.writeHuge(w)
@@ -47,7 +48,7 @@ func (p Page) writeHuge(w http.ResponseWriter) {
 	chunk := bytes.Repeat([]byte(p.Filler), 1+(64<<10)/len(p.Filler))
 	for written := len(p.Body); written < HugeBytes; written += len(chunk) {
 		if _, err := w.Write(chunk); err != nil {
-			return // a reader with a limit disconnects, as intended
+			return // a reader with a limit has disconnected, as intended
 		}
 	}
 }

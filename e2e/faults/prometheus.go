@@ -48,7 +48,7 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.proxy.ServeHTTP(w, r)
 		return
 	case Hang:
-		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client disconnected
+		_, _ = io.Copy(io.Discard, r.Body) // if the body is not read, the server does not notice that the client disconnected
 		<-r.Context().Done()
 		return
 	}
@@ -109,7 +109,7 @@ func replaceValues(sample json.RawMessage, f Fault) json.RawMessage {
 	if word == "" {
 		return sample
 	}
-	parts := bytes.Split(sample, []byte(`"`)) // odd parts are quoted
+	parts := bytes.Split(sample, []byte(`"`)) // the parts with an odd index are quoted
 	for i := 1; i < len(parts); i += 2 {
 		parts[i] = []byte(word)
 	}

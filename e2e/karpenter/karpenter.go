@@ -35,9 +35,10 @@ const NodeClass = "default"
 
 // InstanceType is an instance type of the cloud, with the same price in each zone.
 type InstanceType struct {
-	Name   string
-	GPUs   int                // a node's capacity equals its claim's requests, so use 1; 0 means an instance without GPUs
-	Prices map[string]float64 // dollars an hour by capacity type: spot, on-demand
+	Name string
+	// number of GPUs, at most 1, because the capacity of a simulated node equals the requests of its claim; 0: no GPUs
+	GPUs   int
+	Prices map[string]float64 // price in dollars per hour by capacity type: spot, on-demand
 	Zones  []string           // default: zone-a
 }
 
@@ -132,7 +133,7 @@ func install(ctx context.Context, s *stack.Stack, o Options) error {
 	}
 	class := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: NodeClass}}
 	class.Spec.NodeRegistrationDelay.Duration = o.RegistrationDelay
-	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // until the CRD is served
+	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // waits until the API server serves the CRD
 		return client.IgnoreAlreadyExists(s.Client.Create(ctx, class.DeepCopy()))
 	})
 }

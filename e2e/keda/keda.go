@@ -171,7 +171,7 @@ func (k *Keda) installCRDs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
 	}
-	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // until the last CRD is served
+	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // waits until the API server serves the last CRD
 		return k.stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList"))
 	})
 }
@@ -190,7 +190,7 @@ func (k *Keda) register(ctx context.Context) error {
 		w := &webhooks.Webhooks[i]
 		fail, url := admissionv1.Fail, "https://"+k.at("webhooks")+*w.ClientConfig.Service.Path
 		w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: k.stack.CA.PEM}
-		// KEDA's manifest has Ignore. With Fail the test fails if the webhook does not respond.
+		// In KEDA's manifest, the failure policy is Ignore. With Fail, the test fails if the webhook does not respond.
 		w.FailurePolicy = &fail
 	}
 	if err := client.IgnoreAlreadyExists(k.stack.Client.Create(ctx, &webhooks)); err != nil {

@@ -30,7 +30,7 @@ type Kubelet struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*running
-	last int // number of assigned addresses
+	last int // number of addresses that were assigned so far
 }
 
 // Run runs labeled pods of all namespaces until ctx ends. Then it kills their processes.
@@ -92,7 +92,7 @@ func (k *Kubelet) sync(ctx context.Context) error {
 	}
 	for uid, r := range k.pods {
 		if !seen[uid] {
-			r.end(0) // force-deleted
+			r.end(0) // the pod object no longer exists, because the pod was force-deleted
 			delete(k.pods, uid)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // running is one pod whose first container runs as a process.
 type running struct {
 	stack           *stack.Stack
-	pod             *corev1.Pod // the pod at its creation, apart from its status
+	pod             *corev1.Pod // the pod as it was created, without later changes of its status
 	namespace, name string
 	address         string
 
@@ -219,7 +219,7 @@ func (r *running) over(ctx context.Context) {
 	}
 }
 
-// report writes the pod's status.
+// report writes whether the pod is ready to its status.
 func (r *running) report(ctx context.Context, ready bool) {
 	truth := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[ready]
 	now := metav1.Now()

@@ -25,14 +25,14 @@ const lookEvery = 200 * time.Millisecond
 // Service describes the Kubernetes Service that a proxy replaces: the namespace and labels of its pods, and the name of their port.
 type Service struct {
 	Namespace string
-	Selector  map[string]string // in addition to the leader label; may be empty
+	Selector  map[string]string // labels of the pods, in addition to the leader label; may be empty
 	Port      string            // name of the container port
 }
 
 // Proxy forwards TCP connections. As with kube-proxy, an open connection stays with its pod when the label moves. New connections are
 // forwarded to the new leader.
 type Proxy struct {
-	Address string // where the proxy listens
+	Address string // address at which the proxy listens
 
 	mu      sync.Mutex
 	targets []string // addresses of the leaders; there can be two for a short time
@@ -53,7 +53,7 @@ func Run(ctx context.Context, c client.Reader, s Service, address string) (*Prox
 		for {
 			connection, err := l.Accept()
 			if err != nil {
-				return // the listener is closed
+				return // Accept returned an error because the listener is closed
 			}
 			go p.forward(ctx, connection)
 		}
@@ -167,7 +167,7 @@ func pipe(to, from net.Conn) {
 // reset closes a connection with a TCP reset, so that the client observes a refused or broken connection.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // fails only for a closed connection
+		_ = tcp.SetLinger(0) // an error is returned only for a closed connection
 	}
 	c.Close()
 }

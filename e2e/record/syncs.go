@@ -19,9 +19,9 @@ const LogsSyncs = "--vmodule=horizontal=4"
 
 // Sync is one sync of the real HPA controller, read from its log.
 type Sync struct {
-	At       time.Time // time after reading the metrics
-	End      time.Time // time after the write, or after the decision not to write
-	Proposed int32     // proposal of the metrics
+	At       time.Time // time of the first log line of the sync, after the metrics were read
+	End      time.Time // time of the second log line, after the write or the decision not to write
+	Proposed int32     // replicas that the metrics propose
 	Known    bool      // the metrics could be read; they are not read while the scale target has zero replicas
 	Failed   bool      // the metrics could not be read
 	Replicas int32     // spec.replicas after the sync
@@ -127,7 +127,7 @@ const (
 	// reach is longer than every stabilization window and rate period in the tests. A sync that is older than this has no effect on the
 	// current one.
 	reach = 15 * time.Second
-	// unclear is the number of syncs before a difference for which Fits also tries the other possible time.
+	// unclear is the number of syncs before a difference for which Fits also tries the second possible time.
 	unclear = 8
 )
 

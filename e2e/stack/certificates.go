@@ -25,8 +25,8 @@ type Authority struct {
 
 // Identity describes the holder of a certificate.
 type Identity struct {
-	User   string   // the common name
-	Groups []string // the organizations
+	User   string   // common name of the certificate
+	Groups []string // organizations in the certificate
 	DNS    []string // DNS names of a server; 127.0.0.1 and localhost are added
 }
 
@@ -60,7 +60,7 @@ func (a *Authority) Issue(id Identity) (certPEM, keyPEM []byte, err error) {
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	template.DNSNames = append([]string{"localhost"}, id.DNS...)
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)} // 10.0.0.1 is the kubernetes Service
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 0, 0, 1)} // 10.0.0.1 is the address of the Service kubernetes
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return nil, nil, err

@@ -24,8 +24,8 @@ func init() { utilruntime.Must(apiregistrationv1.AddToScheme(Scheme)) }
 // serverFiles are the paths of the API server's certificates and keys.
 type serverFiles struct {
 	ca, cert, key            string
-	frontCA, front, frontKey string // identity of the aggregation layer for aggregated servers
-	signing, verifying       string // keys of ServiceAccount tokens
+	frontCA, front, frontKey string // CA, certificate and key with which the API server identifies itself to aggregated servers
+	signing, verifying       string // keys that sign and verify the tokens of ServiceAccounts
 }
 
 func (s *Stack) startControlPlane(ctx context.Context) error {
@@ -91,7 +91,7 @@ func (s *Stack) startEtcd(ctx context.Context) (url string, err error) {
 		"--listen-client-urls=" + url, "--advertise-client-urls=" + url,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // the data need not survive a crash
+		"--unsafe-no-fsync", // faster; the data is not needed after a crash
 		"--log-level=warn",
 	}})
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Stack) startAPIServer(ctx context.Context, etcd string, f serverFiles) 
 	if s.Config, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig); err != nil {
 		return err
 	}
-	s.Config.QPS, s.Config.Burst = 200, 400 // the client rate limit must not delay a test
+	s.Config.QPS, s.Config.Burst = 200, 400 // high limits, because the client's rate limit must not delay a test
 	if err := awaitReady(ctx, p, healthy(s.server+"/readyz")); err != nil {
 		return err
 	}

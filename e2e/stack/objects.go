@@ -61,8 +61,8 @@ func node(name string, gpus int) *corev1.Node {
 	}
 }
 
-// nodeReady requires that the not-ready taint is removed too: until the controller manager removes it, the scheduler places no pods on a
-// Ready node.
+// nodeReady reports whether a node is Ready and has no not-ready taint any more. Until the controller manager removes that taint, the
+// scheduler places no pods on the node.
 func nodeReady(n *corev1.Node) bool {
 	for _, taint := range n.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady {
@@ -91,7 +91,7 @@ func (s *Stack) Namespace(ctx context.Context, name string) error {
 // AggregatedAPI describes a server on this host that serves an API group.
 type AggregatedAPI struct {
 	Group, Version     string
-	Namespace, Service string // the certificate's name is <service>.<namespace>.svc
+	Namespace, Service string // namespace and name of the Service; the server's certificate must be for <service>.<namespace>.svc
 	Port               int    // port on localhost
 	CABundle           []byte // nil means that the certificate is not verified
 }

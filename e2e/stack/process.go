@@ -18,7 +18,7 @@ type Command struct {
 	Name string // name of the process and of its log file
 	Path string
 	Args []string
-	Env  []string // added to the environment of this process
+	Env  []string // variables that are added to the environment of this process
 }
 
 // Process is a child process that writes to a log file. Kill ends its complete process group. On Linux, the kernel also kills the process
@@ -57,7 +57,7 @@ func startProcess(c Command, logPath string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own file descriptor
+	defer log.Close() // the child process has its own file descriptor of the log
 	fmt.Fprintf(log, "# %s %s\n", c.Path, strings.Join(c.Args, " "))
 
 	cmd := exec.Command(c.Path, c.Args...)
@@ -97,16 +97,16 @@ func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal
 // Kill sends SIGKILL to the process and its group, and waits.
 func (p *Process) Kill() {
 	if ended, _ := p.Exited(); ended {
-		return // another process may have the same ID now
+		return // the process has ended, and another process may have the same ID now
 	}
-	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // the process may have ended meanwhile
+	_ = syscall.Kill(-p.Pid(), syscall.SIGKILL) // an error is ignored, because the process may have ended in the meantime
 	<-p.done
 }
 
 // Terminate sends SIGTERM, waits for the given time, and then kills the process. It returns the error of the process, or an error if the
 // process had to be killed.
 func (p *Process) Terminate(within time.Duration) error {
-	_ = p.Signal(syscall.SIGTERM) // the process may have ended
+	_ = p.Signal(syscall.SIGTERM) // an error is ignored, because the process may have ended
 	select {
 	case <-p.done:
 		return p.err

@@ -122,7 +122,7 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 		Targets []string          `json:"targets"`
 		Labels  map[string]string `json:"labels,omitempty"`
 	}
-	groups := []group{} // not nil, because Prometheus accepts an empty list and no null
+	groups := []group{} // not nil, because Prometheus accepts an empty JSON list but not null
 	for _, t := range targets {
 		groups = append(groups, group{Targets: []string{t.Address}, Labels: t.Labels})
 	}

@@ -65,7 +65,8 @@ type Stack struct {
 	keep      bool
 }
 
-// startWithin bounds the start of a stack. It takes about 10 s on two idle cores, and several times as long while the machine compiles.
+// startWithin is the maximum time for the start of a stack. The start takes about 10 s on two idle cores, and several times as long while
+// the machine compiles.
 const startWithin = 3 * time.Minute
 
 // Start runs a stack for one test. The tests of a package can share a stack by calling Up in TestMain.
@@ -137,7 +138,7 @@ func (s *Stack) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].Kill() // no data is kept, so no graceful termination is needed
+		s.processes[i].Kill() // Kill and not Terminate, because the data is not kept
 	}
 	for _, end := range s.closers {
 		end()

@@ -60,7 +60,7 @@ func AwaitReady(ctx context.Context, p *Process, url string) error {
 	return awaitReady(ctx, p, healthy(url))
 }
 
-// Poll calls check until it returns nil or the time is over. Then it returns the last error of check.
+// Poll calls check until it returns nil or the time has passed. If the time has passed, Poll returns the last error of check.
 func Poll(ctx context.Context, within time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -85,7 +85,7 @@ func healthy(url string) func(context.Context) error {
 		}
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			body, _ := io.ReadAll(io.LimitReader(response.Body, 2048)) // part of the error message
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 2048)) // the body is part of the error message
 			return fmt.Errorf("%s: %s: %s", url, response.Status, body)
 		}
 		return nil
