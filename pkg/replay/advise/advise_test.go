@@ -268,6 +268,10 @@ func TestSparseTrafficNeedsAWarmReplicaIfTheColdStartIsLongerThanTheWait(t *test
 	if best := r.Recommended; best == nil || best.MinReplicas < 1 || len(r.Warnings) < 2 {
 		t.Fatalf("%+v\n%s", r.Recommended, text(t, r))
 	}
+	if f := r.Answers[0].Fleet; f == nil || f.MinReplicas != 1 || f.OnTime < 0.99 || f.CostPerDay >= r.Recommended.CostPerDay ||
+		!strings.Contains(text(t, r), "a fixed number of 1 replica also attains it, for $") {
+		t.Errorf("one fixed replica serves each of these requests, and costs less: %+v\n%s", f, text(t, r))
+	}
 	in.SLOs = []evaluate.SLO{{Share: 0.99, Wait: 5 * time.Minute}}
 	if patient := searched(t, in); patient.Recommended == nil || patient.Recommended.CostPerDay > r.Recommended.CostPerDay {
 		t.Errorf("a wait of 5m costs more than one of 10s:\n%s", text(t, patient))

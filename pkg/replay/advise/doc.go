@@ -12,6 +12,9 @@
 // time. This bound does not apply if replicas can be fewer than minReplicas (spot, NodePools, schedules, modes other than auto). Then all
 // candidates are replayed.
 //
+// A fixed number of replicas (minReplicas equal to maxReplicas) is reported if it attains the SLO for less than every candidate. It is not
+// recommended, because it cannot follow traffic that differs from the recorded one.
+//
 // # Certificate
 //
 // Each answer has the request-level lower bound of package lowerbound for its SLO. No first-in-first-out policy can attain the SLO for

@@ -45,6 +45,14 @@ func TestSearchAgreesWithAllCandidates(t *testing.T) {
 				if best := r.Answers[i].Cheapest; best != nil {
 					got, attained = best.CostPerDay, attained+1
 				}
+				fleet, fixed := cheapestFleet(t, in, slo), math.Inf(1)
+				if f := r.Answers[i].Fleet; f != nil {
+					fixed = f.CostPerDay
+				}
+				if cheaper := fleet < got; cheaper && fixed != fleet || !cheaper && !math.IsInf(fixed, 1) || fixed < least.CostPerDay {
+					t.Errorf("%s %d, SLO %d: the answer has a fixed fleet for %v, the cheapest costs %v, the answer %v", preset, seed, i, fixed,
+						fleet, got)
+				}
 				if got != want {
 					t.Errorf("%s %d, SLO %d: the answer costs %v a day, the cheapest of all candidates %v", preset, seed, i, got, want)
 				}
@@ -59,26 +67,42 @@ func TestSearchAgreesWithAllCandidates(t *testing.T) {
 
 type replayed struct{ onTime, cost, price float64 }
 
+// cheapestFleet returns the cost of the smallest fixed number of replicas that attains the SLO.
+func cheapestFleet(t *testing.T, in Input, slo evaluate.SLO) float64 {
+	t.Helper()
+	for n := int32(1); n <= in.MaxReplicas; n++ {
+		percentile := math.Round(1e4*slo.Share) / 100
+		if r := replay(t, in, slo, Setting{MinReplicas: n, MaxReplicas: n, Wait: slo.Wait, Percentile: percentile}); r.onTime >= slo.Share {
+			return r.cost
+		}
+	}
+	return math.Inf(1)
+}
+
 func everyCandidate(t *testing.T, in Input, slo evaluate.SLO) (out []replayed) {
 	t.Helper()
 	for least := range in.MaxReplicas + 1 {
 		for _, late := range []float64{1, 0.5} {
-			set := Setting{MinReplicas: least, MaxReplicas: in.MaxReplicas, Wait: slo.Wait,
-				Percentile: math.Round(100*(100-100*late*(1-slo.Share))) / 100}
-			c := in.Case
-			c.SLO = slo
-			var err error
-			if c.Policy, err = in.Compile(set); err != nil {
-				t.Fatal(err)
-			}
-			r, err := evaluate.Workload(context.Background(), c, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			days := c.Horizon().Hours() / 24
-			out = append(out, replayed{r.Runs[0].OnTime, 24 * r.Runs[0].Cost / c.Horizon().Hours(),
-				c.Hourly * 24 * float64(least) * (1 - startSlack.Hours()/24/days)})
+			out = append(out, replay(t, in, slo, Setting{MinReplicas: least, MaxReplicas: in.MaxReplicas, Wait: slo.Wait,
+				Percentile: math.Round(100*(100-100*late*(1-slo.Share))) / 100}))
 		}
 	}
 	return out
+}
+
+func replay(t *testing.T, in Input, slo evaluate.SLO, set Setting) replayed {
+	t.Helper()
+	c := in.Case
+	c.SLO = slo
+	var err error
+	if c.Policy, err = in.Compile(set); err != nil {
+		t.Fatal(err)
+	}
+	r, err := evaluate.Workload(context.Background(), c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := c.Horizon().Hours() / 24
+	return replayed{r.Runs[0].OnTime, 24 * r.Runs[0].Cost / c.Horizon().Hours(),
+		c.Hourly * 24 * float64(set.MinReplicas) * (1 - startSlack.Hours()/24/days)}
 }

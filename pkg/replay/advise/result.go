@@ -33,9 +33,10 @@ type Result struct {
 type Answer struct {
 	SLO         evaluate.Objective `json:"slo"`
 	Certificate Certificate        `json:"certificate"`
-	Cheapest    *Candidate         `json:"cheapest"`         // that attains the SLO, at any cost; null: none does
-	Why         *Reason            `json:"reason,omitempty"` // why the SLO is not attained within the budget
-	Candidates  []Candidate        `json:"candidates"`       // in the order of minReplicas and percentile
+	Cheapest    *Candidate         `json:"cheapest"`             // that attains the SLO, at any cost; null: none does
+	Fleet       *Candidate         `json:"fixedFleet,omitempty"` // smallest fixed number of replicas that attains it, if it costs less
+	Why         *Reason            `json:"reason,omitempty"`     // why the SLO is not attained within the budget
+	Candidates  []Candidate        `json:"candidates"`           // in the order of minReplicas and percentile
 }
 
 // Certificate is the least cost at which any policy can attain an SLO.

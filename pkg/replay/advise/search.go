@@ -175,15 +175,7 @@ func (s *search) floor(p *policy.Compiled) float64 {
 
 // settled reports whether no candidate with at least the given minReplicas can be cheaper than the best of each SLO.
 func (s *search) settled(least int32) bool {
-	perReplica := math.Inf(1)
-	for i := range s.candidates {
-		if c := &s.candidates[i]; c.Refused == "" && c.MinReplicas > 0 {
-			perReplica = min(perReplica, c.floor/float64(c.MinReplicas))
-		}
-	}
-	if math.IsInf(perReplica, 1) {
-		return false
-	}
+	perReplica := s.perReplica()
 	for _, slo := range s.in.SLOs {
 		best := cheapest(s.of(slo), slo)
 		if best == nil || perReplica*float64(least) < best.CostPerDay {
@@ -191,6 +183,46 @@ func (s *search) settled(least int32) bool {
 		}
 	}
 	return true
+}
+
+// perReplica returns the least that one of minReplicas costs, in $ per day; 0 if this is not known.
+func (s *search) perReplica() float64 {
+	least := math.Inf(1)
+	for i := range s.candidates {
+		if c := &s.candidates[i]; c.Refused == "" && c.MinReplicas > 0 {
+			least = min(least, c.floor/float64(c.MinReplicas))
+		}
+	}
+	if math.IsInf(least, 1) {
+		return 0
+	}
+	return least
+}
+
+// fleet returns the smallest fixed number of replicas that attains the SLO, if it costs less than the best candidate, or nil. More replicas
+// never make a request later, so the numbers are searched by halving.
+func (s *search) fleet(ctx context.Context, slo evaluate.SLO, best *Candidate) (found *Candidate, err error) {
+	perReplica := s.perReplica()
+	if best == nil || perReplica == 0 {
+		return nil, nil
+	}
+	low, high := int32(1), int32(min(float64(s.in.MaxReplicas), best.CostPerDay/perReplica))
+	for n := high; low <= high; n = (low + high) / 2 {
+		c, p, err := s.play(ctx, Setting{MinReplicas: n, MaxReplicas: n, Wait: slo.Wait, Percentile: percentiles(slo.Share)[0]})
+		if err != nil || p == nil {
+			return nil, err
+		}
+		s.initial = max(s.initial, c.Initial)
+		if c.OnTime < slo.Share {
+			low = n + 1
+			continue
+		}
+		high = n - 1
+		if c.CostPerDay < best.CostPerDay {
+			found = &c
+		}
+	}
+	return found, nil
 }
 
 // of returns the candidates for an SLO: those with its wait, and with its percentile or the stricter one.
@@ -242,6 +274,13 @@ func (s *search) result(ctx context.Context) (*Result, error) {
 		a := &out.Answers[i]
 		a.SLO, a.Candidates = evaluate.Objective{Share: slo.Share, Wait: slo.Wait.Seconds()}, s.of(slo)
 		a.Cheapest = cheapest(a.Candidates, slo)
+		var err error
+		if a.Fleet, err = s.fleet(ctx, slo, a.Cheapest); err != nil {
+			return nil, err
+		}
+	}
+	for i, slo := range s.in.SLOs {
+		a := &out.Answers[i]
 		all.Go(func() (err error) {
 			a.Certificate, err = s.certify(inner, slo)
 			return err

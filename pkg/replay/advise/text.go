@@ -110,6 +110,10 @@ func (a *Answer) write(out *strings.Builder, r *Result) {
 	} else if a.Cheapest != nil {
 		fmt.Fprintf(out, "There is no lower bound: %s.\n", a.Certificate.Problem)
 	}
+	if f := a.Fleet; f != nil {
+		fmt.Fprintf(out, "On this traffic a fixed number of %s also attains it, for %s a day: minReplicas %d and maxReplicas %d.\n",
+			counted(int64(f.MinReplicas), "replica"), dollars(f.CostPerDay), f.MinReplicas, f.MinReplicas)
+	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "MIN REPLICAS\tPERCENTILE\tSLO\tON TIME\tCOST/DAY\tMEAN REPLICAS\tWAIT P99\tLONGEST WAIT\tNOTE")
 	var refusals []string

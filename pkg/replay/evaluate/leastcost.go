@@ -7,7 +7,8 @@ import (
 )
 
 // LeastCost returns the request-level bound of a case: no first-in-first-out run that meets the SLO costs less, with
-// any autoscaler. Of the policy it uses only maxReplicas and, with AutoInitial, minReplicas. If no schedule meets the SLO, the bound has a Problem.
+// any autoscaler. Of the policy it uses only maxReplicas and, with AutoInitial, minReplicas. If no schedule meets the SLO, the bound
+// has a Problem.
 func LeastCost(ctx context.Context, c Case, progress Progress) (Bound, error) {
 	if progress == nil {
 		progress = func(string, float64) {}
