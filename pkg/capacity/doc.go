@@ -53,6 +53,18 @@
 //   - A change of an override that does not allow more nodes is written at most every two minutes. Every other change is written at once.
 //   - When no rule requests a field any more, its owner's value is restored.
 //
+// # Several NodePools of one capacity type
+//
+// A group may have several NodePools of a capacity type, such as one for each zone or instance family. They form a side, see the type side:
+//
+//   - Demand, units, room and replicas at risk are sums over the NodePools. Overrides, records, refused launches, losses and freezes belong
+//     to one NodePool each, and each NodePool is restored from its own record.
+//   - Spot fails only if each spot NodePool has failed or cannot launch a node. One that refuses launches does not close the others.
+//   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side stays that of its owner.
+//   - A probe lets each spot NodePool launch one node, and succeeds as soon as one of them keeps a new node.
+//   - On-demand is limited only if the limits of all on-demand NodePools may be overridden.
+//   - A NodePool that does not exist, is not ready, or whose owner does not allow overrides provides no room, and a finding names it.
+//
 // # Contract of the caller
 //
 //   - A patch carries the resourceVersion of the observation that it is based on, so that it cannot overwrite a newer edit.

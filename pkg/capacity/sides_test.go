@@ -294,6 +294,33 @@ func TestZeroLimitOfEveryNodePool(t *testing.T) {
 	c.untouched(before)
 }
 
+// The state of a group with few NodePools has the same JSON form as before groups could have more than four. The state of a group with the
+// most NodePools is not shortened.
+func TestSnapshotOmitsUnusedNodePools(t *testing.T) {
+	for used, saved := range map[int]int{1: 4, 4: 4, 6: 6, MaxPools: MaxPools} {
+		g := Group{Name: "chat", Resource: "nvidia.com/gpu"}
+		for i := range used {
+			g.Pools = append(g.Pools, Pool{Name: string(rune('a' + i)), Type: Spot})
+		}
+		group, err := NewGroup(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := State{}
+		s.begin(group, midnight)
+		for i := range used {
+			s.Pools[i].Record = group.Pools[i].Name
+		}
+		text, err := s.Snapshot()
+		if err != nil || strings.Count(string(text), `"adopted"`) != saved {
+			t.Errorf("%d NodePools: %d in the snapshot, want %d (%v)", used, strings.Count(string(text), `"adopted"`), saved, err)
+		}
+		if read, err := DecodeState(group, text); err != nil || read.Pools != s.Pools {
+			t.Errorf("%d NodePools: the snapshot is read as %+v, %v", used, read.Pools, err)
+		}
+	}
+}
+
 // The evidence of two spot NodePools: spot fails only if each of them has failed or cannot launch a node.
 func TestEvidenceOfSeveralNodePools(t *testing.T) {
 	now := midnight.Add(time.Hour)

@@ -98,6 +98,47 @@ func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 	t.Logf("8 hours, one without spot: $%.2f with the group, $%.2f without", with.Cost, alone.Cost)
 }
 
+// A group has spot NodePools in two zones with their own markets. Zone a, which Karpenter prefers, has no capacity during the second hour:
+// the replicas move to zone b, and none runs on demand. In the fourth hour neither zone has capacity: the replicas run on demand. Only zone
+// b recovers, and all replicas return there.
+func TestGroupWithSpotInTwoZones(t *testing.T) {
+	c := grouped(t, func(g *capacity.Group) {
+		g.Pools = []capacity.Pool{{Name: "spot-a", Type: capacity.Spot}, {Name: "spot-b", Type: capacity.Spot},
+			{Name: "on-demand", Type: capacity.OnDemand}}
+	})
+	a, b := c.NodePools[0], c.NodePools[0]
+	a.Name, b.Name, a.Weight, b.Weight = "spot-a", "spot-b", 90, 80
+	a.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10},
+		{At: 2 * time.Hour, Added: 10}, {At: 3 * time.Hour, Lost: 10}}}
+	b.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 30, Events: []trace.SpotEvent{{At: 3 * time.Hour, Lost: 30},
+		{At: 4 * time.Hour, Added: 30}}}
+	c.NodePools = []NodePool{a, b, c.NodePools[1]}
+	most := 0 // on-demand nodes while one of the zones has capacity
+	watch(t, c, 8*time.Hour, func(w *Simulator, s int) {
+		onDemand := w.nodesOf("on-demand")
+		switch {
+		case s < 3*3600:
+			most = max(most, onDemand)
+		case s == 4*3600:
+			if onDemand < 4 {
+				t.Errorf("%d on-demand nodes, want 4: neither zone has capacity", onDemand)
+			}
+		case s == 8*3600:
+			if spot := w.nodesOf("spot-b"); spot < 4 || onDemand != 0 {
+				t.Errorf("%d nodes in zone b and %d on demand, want all replicas in zone b", spot, onDemand)
+			}
+			for name, f := range w.pool("on-demand").overridable.fields {
+				if f.Ours {
+					t.Errorf("%s is still overridden: %+v", name, f)
+				}
+			}
+		}
+	})
+	if most > 0 {
+		t.Errorf("%d on-demand nodes although a zone had capacity", most)
+	}
+}
+
 func TestPodDeletionCostDecidesTheOrder(t *testing.T) {
 	c := grouped(t, nil)
 	watch(t, c, 10*time.Minute, func(w *Simulator, s int) {
