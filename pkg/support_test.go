@@ -32,11 +32,14 @@ type support struct {
 	note  string // how to use it, or what is missing
 }
 
-// supportTables are the tables of config/guides/support.md, except for the versions.
-var supportTables = []struct {
+// supportTable is a table of config/guides/support.md.
+type supportTable struct {
 	title, intro string
 	rows         []support
-}{
+}
+
+// supportTables are the tables of config/guides/support.md, except for the versions.
+var supportTables = []supportTable{
 	{"Workloads", "", []support{
 		{"Deployment", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
 		{"StatefulSet", works, "e2e/line TestStatefulSetIsActivatedAndReturnsToZero", ""},
@@ -126,25 +129,25 @@ func TestSupportMatrix(t *testing.T) {
 		"none. Tests in `e2e`\nrun the real components as local processes.\n")
 	tests := testsByDirectory{}
 	for _, table := range supportTables {
-		writeSupport(t, &b, table.title, table.intro, table.rows, tests)
+		table.write(t, &b, tests)
 	}
 	var versions []support
 	for _, v := range testedVersions {
 		versions = append(versions, support{v.what + " " + versionIn(t, v.component, v.module), works, v.test, ""})
 	}
 	versions = append(versions, support{"other versions", untested, "", "Kubernetes before 1.35 has no `tolerance` of an HPA"})
-	writeSupport(t, &b, "Versions", "", versions, tests)
+	supportTable{"Versions", "", versions}.write(t, &b, tests)
 	golden.Compare(t, "../config/guides/support.md", b.String())
 }
 
-func writeSupport(t *testing.T, b *strings.Builder, title, intro string, rows []support, tests testsByDirectory) {
+func (table supportTable) write(t *testing.T, b *strings.Builder, tests testsByDirectory) {
 	t.Helper()
-	fmt.Fprintf(b, "\n## %s\n\n", title)
-	if intro != "" {
-		b.WriteString(intro + "\n\n")
+	fmt.Fprintf(b, "\n## %s\n\n", table.title)
+	if table.intro != "" {
+		b.WriteString(table.intro + "\n\n")
 	}
 	b.WriteString("| what | state | test | notes |\n|---|---|---|---|\n")
-	for _, r := range rows {
+	for _, r := range table.rows {
 		if (r.test == "") != (r.state == untested) {
 			t.Errorf("%s: %s with the test %q", r.what, r.state, r.test)
 		}

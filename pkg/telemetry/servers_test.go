@@ -12,21 +12,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// putPage stores the gauges of a sample page as Prometheus does: with the labels of the scrape target.
-func putPage(t *testing.T, server *testPrometheus, page, target string, at time.Time, names ...string) {
+// sampled is a gauge of a sample page that is scraped from a target with a label.
+type sampled struct{ page, gauge, target string }
+
+// put stores the series of the gauge as Prometheus does: with the label of the target.
+func (g sampled) put(t *testing.T, server *testPrometheus, at time.Time) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("exposition", "testdata", "servers", page))
+	f, err := os.Open(filepath.Join("exposition", "testdata", "servers", g.page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	wanted := map[string]bool{}
-	for _, n := range names {
-		wanted[n] = true
-	}
 	count := 0
-	err = exposition.Parse(f, wanted, exposition.DefaultLimits, at, func(s *exposition.Sample) {
-		labels := []string{target}
+	err = exposition.Parse(f, map[string]bool{g.gauge: true}, exposition.DefaultLimits, at, func(s *exposition.Sample) {
+		labels := []string{g.target}
 		for _, l := range s.Labels {
 			labels = append(labels, l.Name+`="`+l.Value+`"`)
 		}
@@ -34,12 +33,12 @@ func putPage(t *testing.T, server *testPrometheus, page, target string, at time.
 		count++
 	})
 	if err != nil || count == 0 {
-		t.Fatalf("%s: %d samples: %v", page, count, err)
+		t.Fatalf("%s: %d samples of %s: %v", g.page, count, g.gauge, err)
 	}
 }
 
-// llm-d and Dynamo count the requests of a pool or a model in a component in front of the model servers. A query of the PlatformConfig reads
-// them for the workload that serves the pool or the model. config/guides/support.md has the queries of the queues.
+// llm-d and Dynamo count the requests of a pool or a model in a component in front of the model servers. A query of the PlatformConfig
+// reads them for the workload that serves the pool or the model. config/guides/support.md has the queries of the queues.
 func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 	const target = `namespace="chat",pod="router-0"`
 	for _, c := range []struct {
@@ -57,7 +56,7 @@ func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 	} {
 		server := newTestPrometheus(t)
 		at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
-		putPage(t, server, c.page, target, at, c.metric)
+		sampled{c.page, c.metric, target}.put(t, server, at)
 		source := querySource()
 		source.Query, source.WorkloadLabel, source.LabelValue = c.query, c.label, c.value
 		w := compiled("chat", "llama", source)
@@ -75,7 +74,7 @@ func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 func TestQueryReadsTheActivityOfAMDGPUs(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
-	putPage(t, server, "amd.prom", `instance="10.0.0.1:5000"`, at, "gpu_gfx_activity")
+	sampled{"amd.prom", "gpu_gfx_activity", `instance="10.0.0.1:5000"`}.put(t, server, at)
 	for name, want := range map[string]float64{"llama": (80 + 60) / 2, "llama-large": 10} {
 		source := querySource()
 		source.Query = `avg by (namespace, workload) (label_replace(gpu_gfx_activity{pod!=""}, "workload", "$1", "pod", ` +
