@@ -193,6 +193,7 @@ func (s *simulation) filesChange(e event) {
 			s.boundsChange(o, e.which%3, e.value)
 		case groupRemoved, groupAdded:
 			o.groups[e.which%2] = e.kind == groupAdded
+			s.forgetEdits(groupNames[e.which%2])
 			if e.value%2 == 0 { // in the same edition
 				s.boundsChange(o, e.value%3, e.value)
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,10 +119,20 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 
 // ownerChanged records the owner's new value of a field.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
-	if before != p.owner[field] && len(s.faults.races) == 0 && s.check.canWrite() { // an override was in force, and is not being restored
+	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
+	if before != p.owner[field] && grouped && len(s.faults.races) == 0 && s.check.canWrite() { // an override that is not being restored
 		p.edited[field] = s.now
 	}
 	p.owner[field] = value
+}
+
+// forgetEdits forgets the edits of the NodePools of a group, as gpuscaler does when the group is removed.
+func (s *simulation) forgetEdits(group string) {
+	for _, p := range s.pools {
+		if p.group == group {
+			clear(p.edited)
+		}
+	}
 }
 
 // jsonOf returns the text of a field with a value, empty for nil.

@@ -43,8 +43,8 @@ func (w *workload) needs(o *workloadSettings) int32 {
 	return int32(math.Ceil(w.load / float64(o.queueTarget)))
 }
 
-// utilization returns the mean utilization of the ready pods of a workload in percent: its load in relation to the load of
-// utilizationTarget. ok is false if no pod is ready.
+// utilization returns the mean utilization of the ready pods of a workload in percent. It needs fewer replicas than the queue does. ok is
+// false if no pod is ready.
 func (s *simulation) utilization(w *workload, o *workloadSettings) (percent float64, ok bool) {
 	ready := 0
 	for _, p := range s.podsOf(w) {
@@ -55,7 +55,7 @@ func (s *simulation) utilization(w *workload, o *workloadSettings) (percent floa
 	if ready == 0 {
 		return 0, false
 	}
-	return min(100, utilizationTarget*w.load/float64(o.queueTarget)/float64(ready)), true
+	return min(100, 0.6*utilizationTarget*w.load/float64(o.queueTarget)/float64(ready)), true
 }
 
 func (s *simulation) addWorkload(w *workload) {
