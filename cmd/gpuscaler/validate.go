@@ -20,8 +20,9 @@ func validateCommand() *cobra.Command {
 		Short: "Check policy files and print file, line, field, the found value and the allowed values",
 		Long: `Check files and directories of policies and the PlatformConfig as the controller reads them, without a cluster.
 Each problem names its file, line and field, the found value and the allowed values. Every document is accepted from
-PATH; --policies restricts a path as it does for run. The PATH - is standard input. The exit code is 1 if a document is
-refused, and 0 with only warnings.`,
+PATH; --policies restricts a path as it does for run. The PATH - is standard input. In the manifest of a ConfigMap, each
+key is checked; from a ConfigMap with the label gpuscaler.io/policy only policies of its namespace are accepted. The exit
+code is 1 if a document is refused, and 0 with only warnings.`,
 		Example: `  gpuscaler validate policies/ platform.yaml
   gpuscaler validate platform.yaml --policies team-chat=chat/ --policies team-embed,team-search=embed/
   kustomize build policies/ | gpuscaler validate - platform.yaml

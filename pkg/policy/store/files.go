@@ -24,6 +24,9 @@ type file struct {
 	text []byte
 	hash [sha256.Size]byte
 	err  error // why the file could not be read; the documents read from it before then stay in force
+	// shown is the name in problems, and above the number of lines of that file before text, if text is a part of another file.
+	shown string
+	above int
 	// content is the text of a key of a ConfigMap. It is copied to text when it is decoded.
 	content string
 	// withdrawn is true if err means that no document of the ConfigMap is accepted, so that its documents do not stay in force.

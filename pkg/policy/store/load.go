@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,7 +114,8 @@ func read(f file, old *loadedFile) *loadedFile {
 	}
 	out := &loadedFile{file: f}
 	for _, p := range decode.Split(bytes.TrimPrefix(f.text, []byte("\ufeff"))) {
-		d := newDocument(f.name, p)
+		p.LineOffset += f.above
+		d := newDocument(cmp.Or(f.shown, f.name), p)
 		d.path = f.path
 		if same := known[d.hash]; same != nil {
 			delete(known, d.hash)

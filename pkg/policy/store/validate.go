@@ -23,11 +23,13 @@ func ValidatePaths(paths ...Path) []policy.Problem {
 
 // ValidateWith is like ValidatePaths, and also returns the number of documents. A path named "-" has the content of text.
 func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
-	files := readPaths(text, paths)
+	files, regions := expandManifests(readPaths(text, paths))
 	for _, f := range files {
 		documents += len(parts(f.text))
 	}
-	return validate(paths, files), documents
+	problems = validate(paths, files)
+	shift(problems, regions)
+	return problems, documents
 }
 
 // readPaths is like readAll, and reads text instead of the path "-".
