@@ -150,11 +150,11 @@ func (t *tick) settleOverrides() {
 func (t *tick) settle(pool int, f Field) {
 	p, view := &t.s.Pools[pool], t.view(pool, f)
 	o, value := &p.Overrides[f], view.Value
+	if !t.writable(pool, f) {
+		p.settleWithoutConsent(f, value)
+		return
+	}
 	switch {
-	case !t.writable(pool, f) && value.same(o.To):
-		o.Seen, o.Releasing = true, false // the override stays until the owner lists the field again
-	case !t.writable(pool, f):
-		*o, p.Stale = override{}, true // the owner changed the value; gpuscaler could not have written it without consent
 	case o.Releasing && value.same(o.Original) && !view.Ours:
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.same(o.Original):
@@ -176,6 +176,16 @@ func (t *tick) settle(pool int, f Field) {
 	default:
 		*o, p.Stale = o.overwritten(t.at), true
 	}
+}
+
+// settleWithoutConsent is settle for a field that the owner does not list any more. gpuscaler cannot have written another value since then.
+func (p *poolState) settleWithoutConsent(f Field, value Value) {
+	o := &p.Overrides[f]
+	if value.same(o.To) {
+		o.Seen, o.Releasing = true, false // the override stays until the owner lists the field again
+		return
+	}
+	*o, p.Stale = override{}, true // the owner changed the value
 }
 
 // giveUp ends an override whose value another manager has applied too. Server-side apply makes that manager an owner of the field beside
