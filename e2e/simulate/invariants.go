@@ -19,7 +19,7 @@ const (
 	holderWrites        = "only the holder of the Lease writes"
 	consentedFields     = "gpuscaler changes only the fields that the NodePool's annotation lists at that time, and its own annotations"
 	overridesRecorded   = "a NodePool whose field gpuscaler changed has a record that contains the owner's present value"
-	editsStay           = "a field that its owner edited during an override is not changed for ten minutes"
+	editsStay           = "a field to which its owner gave a new value during an override is not changed for ten minutes"
 	noStarvation        = "no limit of gpuscaler blocks a pending pod of a group for more than three minutes while a healthy replica leads"
 	standbyTakesOver    = "a healthy replica leads and ticks within 20 seconds after the last leader ended"
 	explained           = "each change of a target has a reason of its binding rule"
