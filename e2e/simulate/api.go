@@ -48,6 +48,8 @@ type apiServer struct {
 	latest  map[string]int // index into log by kind and name; deleted objects have none
 	serial  int64
 	managed *fieldManagers
+
+	podsChanged bool // since the pods were listed
 }
 
 func newAPIServer(s *simulation) *apiServer {
@@ -71,6 +73,7 @@ func (a *apiServer) put(kind string, o object) {
 		o.SetCreationTimestamp(metav1.NewTime(a.sim.now))
 		o.SetGeneration(1)
 	}
+	a.podsChanged = a.podsChanged || kind == kindPod
 	name := nameOf(o)
 	a.latest[kind+" "+name] = len(a.log)
 	a.log = append(a.log, version{at: a.sim.now, kind: kind, name: name, object: o})
@@ -83,6 +86,7 @@ func (a *apiServer) remove(kind, name string) {
 		return
 	}
 	a.serial++
+	a.podsChanged = a.podsChanged || kind == kindPod
 	delete(a.latest, kind+" "+name)
 	a.log = append(a.log, version{at: a.sim.now, kind: kind, name: name, deleted: true, object: o})
 }

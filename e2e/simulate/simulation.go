@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -25,6 +26,7 @@ type simulation struct {
 	workloads []*workload
 	pools     []*pool
 	machines  map[string]*machine
+	podList   []*corev1.Pod
 	claims    int
 	people    *people
 	faults    faults

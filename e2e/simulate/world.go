@@ -150,8 +150,13 @@ func (s *simulation) podsOf(w *workload) (all []*corev1.Pod) {
 	return all
 }
 
-// pods returns all pods, in the order of their names.
-func (s *simulation) pods() []*corev1.Pod { return objectsOf[*corev1.Pod](s.api, kindPod) }
+// pods returns all pods, oldest first. The slice is valid until the next change of a pod, and the caller must not change it.
+func (s *simulation) pods() []*corev1.Pod {
+	if s.api.podsChanged {
+		s.podList, s.api.podsChanged = objectsOf[*corev1.Pod](s.api, kindPod), false
+	}
+	return s.podList
+}
 
 // objectsOf returns the objects of a kind by name.
 func objectsOf[T object](a *apiServer, kind string) (all []T) {
