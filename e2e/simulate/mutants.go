@@ -52,8 +52,6 @@ var mutants = []mutant{
 		old: "	case t.isBehind(pool, f):\n", new: "	case t.isBehind(pool, f), !o.Releasing && o.Seen:\n"},
 	{what: "a new scale target continues the targets of the deleted one", file: "pkg/engine/origin.go",
 		old: "case v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge", new: "case now.Sub(s.at) > DefaultMaxAge"},
-	{what: "a value that the owner applied is restored over", file: "pkg/capacity/override.go",
-		old: "		t.giveUp(pool, f)\n", new: "		o.Seen = true\n"},
 	{what: "a restore overwrites a newer edit", file: "pkg/cluster/nodepoolwriter/patch.go",
 		old: "encode(append([]operation{version}, operations...))", new: "encode(append([]operation{version}[1:], operations...))"},
 	{what: "an annotation of a pod is written without the Lease", file: "pkg/cluster/nodepoolwriter/annotations.go",

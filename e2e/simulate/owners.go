@@ -158,8 +158,8 @@ func setField(u *unstructured.Unstructured, value any, path ...string) {
 	}
 }
 
-// ownerApplies sets the limit by server-side apply, as a GitOps controller does. Every third time it applies the value in force, which may
-// be an override. The applied value is the owner's value from then on.
+// ownerApplies sets the limit by server-side apply, as a GitOps controller does. Otherwise it applies the value in force, as Argo CD does
+// with a field that it ignores. If that is an override, the owner's value does not change.
 func (s *simulation) ownerApplies(p *pool, value int) {
 	live := s.nodePool(p)
 	path := []string{"spec", "limits", gpuResource}
@@ -178,7 +178,9 @@ func (s *simulation) ownerApplies(p *pool, value int) {
 	s.trace("the owner of NodePool %s applies %s = %s", p.name, joined(path), jsonOf(limit))
 	before := fieldText(live, path...)
 	s.api.store(kindNodePool, live, next)
-	s.ownerChanged(p, joined(path), before, jsonOf(limit))
+	if before != jsonOf(limit) {
+		s.ownerChanged(p, joined(path), before, jsonOf(limit))
+	}
 }
 
 // ownerConsents sets the annotation that lists the fields which gpuscaler may override.

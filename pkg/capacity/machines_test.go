@@ -391,11 +391,11 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 		ours, theirs   [4]settled // by value
 		withoutConsent [4]settled
 	}{
-		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{yields, stays, yields, yields},
+		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{confirmed, stays, yields, yields},
 			[4]settled{kept, forgotten, forgotten, forgotten}},
-		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{yields, yields, yields, yields},
+		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields},
 			[4]settled{kept, forgotten, forgotten, forgotten}},
-		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{freed, stays, freed, freed},
+		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{confirmed, stays, freed, freed},
 			[4]settled{kept, forgotten, forgotten, forgotten}},
 	} {
 		for i, value := range values {

@@ -15,9 +15,6 @@ import (
 //	confirmed  To                        confirmed  nothing
 //	confirmed  Before or another         yielded    the edit stays, and is the owner's value from then on
 //	written    another                   yielded    the same
-//	any        To, of another manager    yielded    an edit to the same value
-//	any        To, ours and of another   releasing  another manager applied the same value, which is the owner's value from then on: counts
-//	                                                as an edit, keeps the value and gives up the ownership
 //	releasing  Original, ours            releasing  repeats the restore until the ownership ends
 //	releasing  Original                  free       nothing
 //	releasing  Before                    releasing  repeats the restore after repeatInterval
@@ -159,12 +156,8 @@ func (t *tick) settle(pool int, f Field) {
 		*o, p.Stale = o.yield(), true
 	case o.Releasing && value.same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
-	case value.same(o.To) && view.Owner != "" && view.Ours:
-		t.giveUp(pool, f)
-	case value.same(o.To) && view.Owner != "":
-		*o, p.Stale = o.overwritten(t.at), true // another manager set the same value
 	case value.same(o.To):
-		o.Seen = true
+		o.Seen = true // also if another manager owns it too: Argo CD applies the values of fields that it ignores as they are
 	case t.isBehind(pool, f):
 	case f == FieldBudgets && !o.Releasing && hasFreeze(value):
 		o.Original, _ = withoutFreeze(value)
@@ -186,17 +179,6 @@ func (p *poolState) settleWithoutConsent(f Field, value Value) {
 		return
 	}
 	*o, p.Stale = override{}, true // the owner changed the value
-}
-
-// giveUp ends an override whose value another manager has applied too. Server-side apply makes that manager an owner of the field beside
-// gpuscaler. The value is therefore the owner's, and the restore only ends gpuscaler's ownership of the field.
-func (t *tick) giveUp(pool int, f Field) {
-	p, view := &t.s.Pools[pool], t.view(pool, f)
-	o := &p.Overrides[f]
-	next := o.overwritten(t.at)
-	next.On, next.Releasing, next.Seen, next.Rule, next.Since = true, true, true, RuleRelease, o.Since
-	next.To, next.Before, next.Original, next.Owner = view.Value, view.Value, view.Value, view.Owner
-	*o, p.Stale = next, true
 }
 
 // isBehind reports whether the observation still shows the value from before the last write. Either the write is not complete, or the cache
