@@ -73,8 +73,8 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 	}
 }
 
-// Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field beside gpuscaler. This
-// is not an edit: the override stays, and its restore returns the value in git.
+// Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field beside gpuscaler.
+// This is not an edit: the override stays, and its restore returns the value in git.
 func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {
 	const limit = "limits[nvidia.com/gpu]"
 	for name, restarts := range map[string]bool{"seen by the leader that wrote it": false, "seen first by a new leader": true} {
