@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/advise"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
@@ -97,9 +98,9 @@ func (o *adviseOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if in.MaxReplicas == 0 {
 		in.MaxReplicas = advise.MaxReplicasFor(&in.Case)
 	}
-	bar := newProgress(notes)
-	r, err := advise.Search(ctx, in, bar.report)
-	bar.end()
+	bar := commandline.NewProgress(notes)
+	r, err := advise.Search(ctx, in, bar.Report)
+	bar.End()
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (o *adviseOptions) write(out io.Writer, r *advise.Result, source *candidate
 	var err error
 	switch o.output {
 	case "json":
-		err = writeJSON(out, r)
+		err = commandline.WriteJSON(out, r)
 	case "yaml":
 		if r.Recommended == nil {
 			return errors.New(strings.Join(r.Reasons(), "\n"))
@@ -161,7 +162,7 @@ func (o *adviseOptions) write(out io.Writer, r *advise.Result, source *candidate
 		err = r.WriteText(out)
 	}
 	if err == nil && r.Recommended == nil {
-		return errReported
+		return commandline.ErrReported
 	}
 	return err
 }

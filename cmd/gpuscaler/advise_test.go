@@ -4,12 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/advise"
@@ -134,7 +133,7 @@ spec:
 	}
 	text, err = advised(t, "--policy", file, "--policy-name", "team/chat", "--max-replicas", "9")
 	const refused = "the controller would refuse every candidate: the PlatformConfig allows minReplicas "
-	if !errors.Is(err, errReported) || !strings.Contains(text, refused) {
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, refused) {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -142,37 +141,12 @@ spec:
 // The exit code is 1 if no SLO is attained, and the output says why.
 func TestAdviseFailsIfNothingIsAttained(t *testing.T) {
 	text, err := advised(t, "--budget", "0.5")
-	if !errors.Is(err, errReported) || !strings.Contains(text, "not within the budget") || strings.Count(text, "Next: ") != len(budgetSLOs) {
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "not within the budget") ||
+		strings.Count(text, "Next: ") != len(budgetSLOs) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	text, err = advised(t, "--budget", "0.5", "--slo", "99%:10s", "-o", "yaml")
 	if err == nil || text != "" || !strings.Contains(err.Error(), "above the budget of $0.50") {
 		t.Errorf("%v\n%s", err, text)
-	}
-}
-
-// The commands of the guide run as written, and the policy of the last one is valid.
-func TestAdviceOfTheObjectiveGuideRunsAsWritten(t *testing.T) {
-	guide, err := os.ReadFile("../../config/guides/objectives.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(guide), 2)
-	if len(blocks) < 2 || !strings.Contains(blocks[1][1], "gpuscaler advise") {
-		t.Fatalf("the second block of the guide is not that of gpuscaler advise: %q", blocks)
-	}
-	t.Chdir("../..")
-	dir, text := t.TempDir(), ""
-	for line := range strings.Lines(strings.SplitN(blocks[0][1], "\n", 2)[0] + "\n" + blocks[1][1]) {
-		line = strings.ReplaceAll(strings.ReplaceAll(line, "day.csv", dir+"/day.csv"), "advised.yaml", dir+"/advised.yaml")
-		last, err := executed(strings.Fields(line)[1:]...)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, last)
-		}
-		text += last
-	}
-	if !strings.Contains(text, "99% within 10s ") || !strings.Contains(text, "No policy can attain it for less than $") ||
-		!strings.Contains(text, "ok: 2 documents") {
-		t.Error(text)
 	}
 }

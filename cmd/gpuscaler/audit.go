@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
 	"github.com/gpuscaler/gpuscaler/pkg/audit/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
@@ -73,15 +74,15 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--slo %w", err)
 	}
-	bar := newProgress(progress)
-	defer bar.clear()
-	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit, Progress: bar.report}
+	bar := commandline.NewProgress(progress)
+	defer bar.Clear()
+	options := audit.Options{SLO: slo, Replay: o.replay, ColdStart: o.coldStart, Budget: o.limit, Progress: bar.Report}
 	snapshot, err := o.snapshot(ctx, &options)
 	if err != nil {
 		return err
 	}
 	if o.export != "" {
-		if err := toFile(o.export, nil, func(w io.Writer) error { return audit.WriteSnapshot(w, snapshot) }); err != nil {
+		if err := commandline.ToFile(o.export, nil, func(w io.Writer) error { return audit.WriteSnapshot(w, snapshot) }); err != nil {
 			return err
 		}
 	}
@@ -89,7 +90,7 @@ func (o *auditOptions) run(ctx context.Context, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return toFile(o.file, out, func(w io.Writer) error { return write(w, r) })
+	return commandline.ToFile(o.file, out, func(w io.Writer) error { return write(w, r) })
 }
 
 // snapshot returns the data of the audit: from a file, or from the cluster and a Prometheus server.
@@ -97,11 +98,11 @@ func (o *auditOptions) snapshot(ctx context.Context, options *audit.Options) (*a
 	switch {
 	case o.sample && o.offline != "":
 		return nil, errors.New("--sample and --offline both name a snapshot: use one of them")
-	case (o.sample || o.offline != "") && o.prometheus.address != "":
+	case (o.sample || o.offline != "") && o.prometheus.Address != "":
 		return nil, errors.New("--prometheus and a snapshot: use one of them")
 	case o.sample:
 		return audit.Sample()
-	case o.offline == "" && o.prometheus.address == "":
+	case o.offline == "" && o.prometheus.Address == "":
 		return nil, errors.New("use --prometheus URL, --offline FILE or --sample")
 	case o.offline == "":
 		return o.read(ctx, options.SLO.Wait, options.Progress)
@@ -114,14 +115,4 @@ func (o *auditOptions) snapshot(ctx context.Context, options *audit.Options) (*a
 	}
 	defer f.Close()
 	return audit.ReadSnapshot(o.offline, f)
-}
-
-// isTerminal reports whether a writer is a terminal, on which a line can be overwritten.
-func isTerminal(w io.Writer) bool {
-	f, is := w.(*os.File)
-	if !is {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

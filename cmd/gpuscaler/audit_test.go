@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 )
 
 func auditOf(t *testing.T, args ...string) (code int, out, errors string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = runCommandLine(context.Background(), append([]string{"audit"}, args...), &stdout, &stderr)
+	code = commandline.Run(context.Background(), rootCommand(), append([]string{"audit"}, args...), &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/audit"
 	"github.com/gpuscaler/gpuscaler/pkg/audit/collect"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
@@ -29,8 +30,8 @@ const (
 
 // auditCluster contains the flags of `gpuscaler audit` for reading a cluster.
 type auditCluster struct {
-	prometheus prometheusFlags
-	kube       kubeFlags
+	prometheus commandline.Prometheus
+	kube       commandline.Kube
 	since      string
 	step       time.Duration
 	prices     string
@@ -40,8 +41,8 @@ type auditCluster struct {
 }
 
 func (o *auditCluster) register(f *pflag.FlagSet) {
-	o.prometheus.register(f)
-	o.kube.register(f)
+	o.prometheus.Register(f)
+	o.kube.Register(f)
 	f.StringVar(&o.since, "since", "7d", "length of the period: 12h, 7d, 4w")
 	f.DurationVar(&o.step, "step", 0, "resolution; 0: depends on the length of the period, 5m for a week")
 	f.StringVar(&o.prices, "prices", "", "price book (kind PriceBook); empty: the built-in one")
@@ -59,11 +60,11 @@ func (o *auditCluster) read(ctx context.Context, wait time.Duration, progress fu
 	if err != nil {
 		return nil, err
 	}
-	server, err := o.prometheus.open()
+	server, err := o.prometheus.Open()
 	if err != nil {
 		return nil, err
 	}
-	if read.Book, err = priceBook(o.prices, &policy.Platform{}); err != nil {
+	if read.Book, err = commandline.OpenPriceBook(o.prices, &policy.Platform{}); err != nil {
 		return nil, err
 	}
 	read.Progress = progress
@@ -99,12 +100,12 @@ func (o *auditCluster) options(now time.Time, wait time.Duration) (collect.Optio
 	}
 	to := now.UTC().Truncate(step)
 	return collect.Options{Cluster: o.cluster, From: to.Add(-time.Duration(since).Truncate(step)), To: to, Step: step, Wait: wait,
-		Matchers: o.prometheus.matchers, Region: o.region, Hourly: o.hourly}, nil
+		Matchers: o.prometheus.Matchers, Region: o.region, Hourly: o.hourly}, nil
 }
 
 // workloads lists the objects of the cluster, and adds the instance types of its nodes to the options.
 func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]audit.Workload, []audit.Gap, error) {
-	rest, err := o.kube.config().ClientConfig()
+	rest, err := o.kube.Loader().ClientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: %w; use --kubeconfig, --sample or --offline FILE", err)
 	}

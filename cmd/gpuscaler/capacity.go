@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,9 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -83,7 +81,7 @@ func (o *planOptions) run(ctx context.Context, out io.Writer) error {
 	store := store.New(store.Options{})
 	report := store.Load(o.config...)
 	if policy.Errors(report.Problems) > 0 {
-		fmt.Fprint(stderr, policy.Render(report.Problems))
+		fmt.Fprint(commandline.Stderr, policy.Render(report.Problems))
 		return errors.New("fix the errors above first")
 	}
 	if len(store.Groups()) == 0 {
@@ -113,14 +111,14 @@ func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *clust
 		Hourly: func(o cost.Offer) float64 { return store.Platform().Hourly(o.InstanceType, o.CapacityType) },
 	}
 	if len(o.from) > 0 {
-		objects, err := objectsIn(o.from)
+		objects, err := commandline.ReadObjects(o.from)
 		if err != nil {
 			return nil, nil, err
 		}
 		seen, err = cluster.Offline(objects, options)
 		return seen, func() {}, err
 	}
-	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).clientConfig()
+	kube, err := (&commandline.Kube{Kubeconfig: o.kubeconfig}).ClientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cluster: %w; give --kubeconfig, or --from with files", err)
 	}
@@ -150,39 +148,6 @@ func (o *planOptions) load(ctx context.Context, store *store.Store) (seen *clust
 }
 
 const readTimeout = time.Minute
-
-// objectsIn returns the objects in the files. It replaces a List by its items.
-func objectsIn(files []string) (all []*unstructured.Unstructured, err error) {
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			u := &unstructured.Unstructured{}
-			if err := d.Decode(&u.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			switch {
-			case len(u.Object) == 0:
-			case u.IsList():
-				list, err := u.ToList()
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", name, err)
-				}
-				for i := range list.Items {
-					all = append(all, &list.Items[i])
-				}
-			default:
-				all = append(all, u)
-			}
-		}
-	}
-	return all, nil
-}
 
 // text returns the plan as text.
 func (p *capacityPlan) text() string {

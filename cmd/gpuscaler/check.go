@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
@@ -19,8 +20,8 @@ import (
 
 // checkOptions are the flags of `gpuscaler check`.
 type checkOptions struct {
-	kube       kubeFlags
-	prometheus prometheusFlags
+	kube       commandline.Kube
+	prometheus commandline.Prometheus
 	namespace  string
 	output     string
 	pre        bool
@@ -47,8 +48,8 @@ the next step and a guide. The exit code is 1 if a line has a cross. The command
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	o.kube.register(f)
-	o.prometheus.register(f)
+	o.kube.Register(f)
+	o.prometheus.Register(f)
 	f.StringVarP(&o.namespace, "namespace", "n", "gpuscaler-system", "namespace of gpuscaler")
 	f.BoolVar(&o.pre, "pre", false, "only the checks before the installation")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "maximum time of the whole command; a check that did not finish is a warning")
@@ -66,11 +67,11 @@ func (o *checkOptions) run(ctx context.Context, out io.Writer) error {
 	case o.timeout <= 0:
 		return fmt.Errorf("--timeout %s: use a duration above 0", o.timeout)
 	}
-	config, err := o.kube.clientConfig()
+	config, err := o.kube.ClientConfig()
 	if err != nil {
 		return err
 	}
-	config.UserAgent, config.Timeout = "gpuscaler/"+version, min(checkRequestTimeout, o.timeout)
+	config.UserAgent, config.Timeout = "gpuscaler/"+commandline.Version, min(checkRequestTimeout, o.timeout)
 	cluster, err := o.cluster(config)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (o *checkOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if r.count(installation.Failed) > 0 {
-		return errReported
+		return commandline.ErrReported
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func (o *checkOptions) cluster(config *rest.Config) (*installation.Cluster, erro
 	if err != nil {
 		return nil, err
 	}
-	namespace, _, err := o.kube.config().Namespace()
+	namespace, _, err := o.kube.Loader().Namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -115,16 +116,16 @@ func (o *checkOptions) cluster(config *rest.Config) (*installation.Cluster, erro
 // only a warning.
 func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Result) (results []installation.Result) {
 	const check = installation.GPUMetrics
-	if o.prometheus.address == "" {
+	if o.prometheus.Address == "" {
 		return []installation.Result{installation.Warn(check, "the GPU metrics are not checked: no Prometheus server is given",
 			"repeat the command with --prometheus http://127.0.0.1:9090 and a port-forward to your server")}
 	}
-	server, err := o.prometheus.open()
+	server, err := o.prometheus.Open()
 	if err != nil {
 		return []installation.Result{installation.Fail(check, err.Error(), "correct --prometheus or --http-config")}
 	}
 	l := linted{}
-	if err := l.server(ctx, asked{Server: server, address: o.prometheus.address, matchers: o.prometheus.matchers}, nil); err != nil {
+	if err := l.server(ctx, asked{Server: server, address: o.prometheus.Address, matchers: o.prometheus.Matchers}, nil); err != nil {
 		return []installation.Result{installation.Warn(check, "not checked: "+err.Error(), "use a longer --timeout")}
 	}
 	for _, r := range before {
@@ -144,7 +145,7 @@ func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Res
 		results = append(results, installation.Bad(check, status, f.About+": "+f.What, f.Fix))
 	}
 	if len(results) == 0 {
-		results = append(results, installation.Good(check, "Prometheus at %s has GPU metrics with the names of pods", o.prometheus.address))
+		results = append(results, installation.Good(check, "Prometheus at %s has GPU metrics with the names of pods", o.prometheus.Address))
 	}
 	return results
 }
@@ -155,7 +156,7 @@ func (o *checkOptions) after(ctx context.Context, cluster *installation.Cluster,
 	if !installed {
 		return results
 	}
-	f := leaderFlags{kubeconfig: o.kube.kubeconfig, context: o.kube.context, namespace: o.namespace}
+	f := leaderFlags{kubeconfig: o.kube.Kubeconfig, context: o.kube.Context, namespace: o.namespace}
 	results = append(results, documentsOf(ctx, &f))
 	all, err := (&explainOptions{leader: f}).ask(ctx, "")
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -253,19 +252,6 @@ func TestCheckEndsAtItsTimeLimit(t *testing.T) {
 	code, out, problem := runLine(t, "check", "--kubeconfig", kubeconfig, "--timeout", "200ms", "--prometheus", server.URL)
 	if code != 1 || !strings.Contains(out, "✗ the API server does not answer") || problem != "" {
 		t.Errorf("exit code %d\n%s%s", code, out, problem)
-	}
-}
-
-// Each check has a guide that exists, with its anchor.
-func TestGuidesOfChecksExist(t *testing.T) {
-	for _, check := range slices.Sorted(maps.Keys(installation.Guides)) {
-		path, anchor, has := strings.Cut(installation.Guides[check], "#")
-		page := filepath.Join("../..", path)
-		if _, err := os.Stat(page); err != nil {
-			t.Errorf("%s: %v", check, err)
-		} else if has && !anchors(t, page)["#"+anchor] {
-			t.Errorf("%s: %s has no heading #%s", check, path, anchor)
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 )
 
@@ -30,7 +31,7 @@ var statusMarks = map[installation.Status]string{installation.OK: "✓", install
 // write prints the results as text or JSON.
 func (r *checked) write(out io.Writer, form string) error {
 	if form == "json" {
-		return writeJSON(out, r)
+		return commandline.WriteJSON(out, r)
 	}
 	b := &strings.Builder{}
 	for _, section := range []struct {
@@ -49,8 +50,8 @@ func (r *checked) write(out io.Writer, form string) error {
 		}
 		fmt.Fprintln(b)
 	}
-	fmt.Fprintf(b, "%s ok, %s, %s failed\n", counted(r.count(installation.OK), "check"), counted(r.count(installation.Warning), "warning"),
-		counted(r.count(installation.Failed), "check"))
+	fmt.Fprintf(b, "%s ok, %s, %s failed\n", commandline.Count(r.count(installation.OK), "check"),
+		commandline.Count(r.count(installation.Warning), "warning"), commandline.Count(r.count(installation.Failed), "check"))
 	_, err := io.WriteString(out, b.String())
 	return err
 }

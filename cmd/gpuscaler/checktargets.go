@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
@@ -43,13 +44,13 @@ func documentsOf(ctx context.Context, f *leaderFlags) installation.Result {
 	switch {
 	case len(refused) > 0:
 		return installation.Fail(check, fmt.Sprintf("the leader refuses %d of %s: %s", len(refused),
-			counted(total, "document"), limited(refused)),
+			commandline.Count(total, "document"), limited(refused)),
 			"`gpuscaler validate` prints each problem with its line, and the log of the leader does, too")
 	case total == 0:
 		return installation.Warn(check, "the leader has no policies",
 			"write a policy and install it with the chart, or annotate an HPA or a ScaledObject")
 	}
-	return installation.Good(check, "the leader accepted %s", counted(total, "document"))
+	return installation.Good(check, "the leader accepted %s", commandline.Count(total, "document"))
 }
 
 // readDocumentStates returns the names of the documents by their state, from the metrics of the leader.
@@ -58,7 +59,7 @@ func readDocumentStates(ctx context.Context, f *leaderFlags) (map[string][]strin
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commandline.ConnectTimeout)
 	defer cancel()
 	pod, err := f.leader(ctx, config)
 	if err != nil {
@@ -156,7 +157,7 @@ func servedTargets(all []explain.Explanation) []installation.Result {
 	}
 	text := verbed(served, "target is served", "targets are served")
 	if byIntent > 0 {
-		text += fmt.Sprintf("; %s in mode hold or advisory", counted(byIntent, "other"))
+		text += fmt.Sprintf("; %s in mode hold or advisory", commandline.Count(byIntent, "other"))
 	}
 	return []installation.Result{installation.Good(check, "%s", text)}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/apiservice"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/findings"
@@ -65,7 +66,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w; outside a cluster use --kubeconfig", err)
 	}
-	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+version, 50, 100
+	kube.UserAgent, kube.QPS, kube.Burst = "gpuscaler/"+commandline.Version, 50, 100
 	c := &controller{options: o, log: log, kube: kube, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.closed, c.refusedCalls = newClosedConnections(c.registry), newRefusedCalls(c.registry)
@@ -76,7 +77,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.paths, err = o.policies.with(o.platform); err != nil {
+	if c.paths, err = o.policies.With(o.platform); err != nil {
 		return nil, err
 	}
 	c.spending = c.newSpending()
@@ -183,7 +184,7 @@ func (c *controller) run(ctx context.Context) error {
 	all.Go(func() error { return c.options.metrics.serve(ctx, c) })
 	all.Go(func() error { return c.serveProbes(ctx) })
 	all.Go(func() error { return c.servePages(ctx) })
-	c.log.Info("started", "version", version, "pod", c.options.pod, "policies", len(c.policies.Current()))
+	c.log.Info("started", "version", commandline.Version, "pod", c.options.pod, "policies", len(c.policies.Current()))
 	err = all.Wait()
 	c.log.Info("stopped")
 	return err

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
@@ -94,7 +95,7 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 		return err
 	}
 	if o.output == "json" {
-		return writeJSON(out, summary)
+		return commandline.WriteJSON(out, summary)
 	}
 	return summary.WriteText(out)
 }
@@ -121,7 +122,7 @@ func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress i
 
 // live runs the simulation and its servers until the simulation ends or ctx is canceled.
 func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer) error {
-	if _, err := newLogger("error"); err != nil { // log lines of libraries are not printed, so that the decisions stay readable
+	if _, err := commandline.NewLogger("error"); err != nil { // log lines of libraries are not printed, so that the decisions stay readable
 		return err
 	}
 	page, err := listenLoopback(o.pageAddress)

@@ -2,11 +2,15 @@ package main
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 )
 
 var commandLine = regexp.MustCompile(`(?m)(?:^|[|&(` + "`" + `] ?)gpuscaler ([a-z]+)(?:[ ` + "`" + `\n])`)
@@ -189,5 +193,18 @@ func TestWorkflowsInGuidesRunTestedCommands(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no workflow runs gpuscaler: the pattern of this test does not match the guides")
+	}
+}
+
+// Each check has a guide that exists, with its anchor.
+func TestGuidesOfChecksExist(t *testing.T) {
+	for _, check := range slices.Sorted(maps.Keys(installation.Guides)) {
+		path, anchor, has := strings.Cut(installation.Guides[check], "#")
+		page := filepath.Join("../..", path)
+		if _, err := os.Stat(page); err != nil {
+			t.Errorf("%s: %v", check, err)
+		} else if has && !anchors(t, page)["#"+anchor] {
+			t.Errorf("%s: %s has no heading #%s", check, path, anchor)
+		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
@@ -82,7 +83,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 		case err != nil:
 			return err
 		case o.output == "json":
-			return writeJSON(out, event)
+			return commandline.WriteJSON(out, event)
 		}
 		return event.WriteText(out, time.Local)
 	}
@@ -90,7 +91,7 @@ func (o *explainOptions) run(ctx context.Context, args []string, out io.Writer) 
 		return err
 	}
 	if o.output == "json" {
-		return writeJSON(out, found[0])
+		return commandline.WriteJSON(out, found[0])
 	}
 	return found[0].WriteText(out, time.Local)
 }
@@ -188,7 +189,7 @@ func (o *explainOptions) read(_ context.Context, name string) ([]explain.Explana
 
 func (o *explainOptions) list(all []explain.Explanation, out io.Writer) error {
 	if o.output == "json" {
-		return writeJSON(out, all)
+		return commandline.WriteJSON(out, all)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "POLICY\tTARGET\tREADY\tLOADING\tPENDING\tCRASHING\tMODE\tBINDING\tSINCE")
@@ -201,12 +202,6 @@ func (o *explainOptions) list(all []explain.Explanation, out io.Writer) error {
 			e.Binding, e.Since.Local().Format("01-02 15:04:05"))
 	}
 	return table.Flush()
-}
-
-func writeJSON(out io.Writer, v any) error {
-	e := json.NewEncoder(out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }
 
 // zoneName returns the local time zone in a form that another machine can parse: the IANA name, or the UTC offset at now if the name is

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
@@ -69,7 +70,7 @@ func (o *getOptions) run(ctx context.Context, names []string, out, problems io.W
 	}
 	switch o.output {
 	case "json":
-		return writeJSON(out, found)
+		return commandline.WriteJSON(out, found)
 	case "yaml":
 		text, err := yaml.Marshal(found)
 		if err == nil {
@@ -111,11 +112,11 @@ func (o *getOptions) list(ctx context.Context) ([]explain.Explanation, error) {
 	namespace := o.namespace
 	if namespace == "" && !o.all && o.leader.server == "" {
 		var err error
-		flags := kubeFlags{o.leader.kubeconfig, o.leader.context}
-		if _, err = flags.clientConfig(); err != nil {
+		flags := commandline.Kube{Kubeconfig: o.leader.kubeconfig, Context: o.leader.context}
+		if _, err = flags.ClientConfig(); err != nil {
 			return nil, err
 		}
-		if namespace, _, err = flags.config().Namespace(); err != nil {
+		if namespace, _, err = flags.Loader().Namespace(); err != nil {
 			return nil, err
 		}
 		o.namespace = namespace

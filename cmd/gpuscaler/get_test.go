@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +30,6 @@ func leaderPage(t *testing.T) (address string) {
 	}))
 	t.Cleanup(page.Close)
 	return page.URL
-}
-
-// runLine runs a command line, and returns the exit code and both outputs.
-func runLine(t *testing.T, args ...string) (code int, out, problem string) {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	code = runCommandLine(t.Context(), args, &stdout, &stderr)
-	return code, stdout.String(), stderr.String()
 }
 
 func TestGetListsTheTargetsOfWorkloads(t *testing.T) {
@@ -91,64 +80,5 @@ func TestNamesOfPoliciesAreCompleted(t *testing.T) {
 		if _, out, _ := runLine(t, "__complete", c.command, "--server", page, ""); !strings.HasPrefix(out, c.want) {
 			t.Errorf("%s: %q", c.command, out)
 		}
-	}
-}
-
-// A user without a kubeconfig, or with a wrong context, must see which file was read and what it contains.
-func TestMissingKubeconfigIsExplained(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config")
-	t.Setenv("KUBECONFIG", file)
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	for _, args := range [][]string{{"explain"}, {"lint"}, {"restore"}, {"import", "--all"}, {"get"}, {"page"}, {"check"}} {
-		code, _, problem := runLine(t, args...)
-		if code != 1 || !strings.Contains(problem, "no kubeconfig: "+file+" has no context") || strings.Contains(problem, "KUBERNETES_MASTER") {
-			t.Errorf("%v: exit code %d: %s", args, code, problem)
-		}
-	}
-	write(t, file, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
-contexts: [{name: prod, context: {cluster: a}}, {name: dev, context: {cluster: a}}]}`))
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"get", "--context", "staging"}, `has no context "staging"; it has dev, prod`},
-		{[]string{"get"}, "has no current context: use --context"},
-	} {
-		if code, _, problem := runLine(t, c.args...); code != 1 || !strings.Contains(problem, c.want) {
-			t.Errorf("%v: exit code %d: %s", c.args, code, problem)
-		}
-	}
-}
-
-func TestValidateReadsStandardInputAndCountsDocuments(t *testing.T) {
-	examples := "../../config/examples"
-	text, err := os.ReadFile(examples + "/chat.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct{ input, want string }{
-		{string(text), "ok: 2 documents\n"},
-		{strings.Replace(string(text), "maxReplicas: 12", "maxReplicas: none", 1), "-:9:16: spec.maxReplicas"},
-	} {
-		var out bytes.Buffer
-		root := rootCommand()
-		root.SetArgs([]string{"validate", "-", examples + "/platform.yaml"})
-		root.SetIn(strings.NewReader(c.input))
-		root.SetOut(&out)
-		_ = root.Execute() // the output says whether it is valid
-		if !strings.Contains(out.String(), c.want) {
-			t.Errorf("no %q in %s", c.want, out.String())
-		}
-	}
-}
-
-// A log must not contain the control characters of a status line.
-func TestProgressIsShownOnlyOnATerminal(t *testing.T) {
-	var log bytes.Buffer
-	p := newProgress(&log)
-	p.report("replay", 0.5)
-	p.end()
-	if text := log.String(); strings.ContainsAny(text, "\r\x1b") || !strings.HasSuffix(text, "cores\n") {
-		t.Errorf("%q", text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
@@ -63,13 +64,13 @@ func watch(t *testing.T, until string, args ...string) (code int, out, problems 
 	defer cancel()
 	stdout, stderr := &untilText{text: until, cancel: cancel}, &bytes.Buffer{}
 	line := append([]string{"get", "-A", "-w", "--interval", "1ms", "--server", changingPage(t)}, args...)
-	code = runCommandLine(ctx, line, stdout, stderr)
+	code = commandline.Run(ctx, rootCommand(), line, stdout, stderr)
 	return code, stdout.all.String(), stderr.String()
 }
 
 func TestWatchPrintsARowWhenItChanges(t *testing.T) {
 	code, out, problems := watch(t, "removed\n")
-	if code != exitInterrupted || problems != "gpuscaler: no leader; trying again\ncancelled\n" {
+	if code != commandline.ExitInterrupted || problems != "gpuscaler: no leader; trying again\ncancelled\n" {
 		t.Errorf("exit code %d, standard error %q", code, problems)
 	}
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -90,7 +91,7 @@ func TestWatchPrintsARowWhenItChanges(t *testing.T) {
 func TestWatchWithJSONPrintsOneLineForEachObject(t *testing.T) {
 	code, out, _ := watch(t, `"target":6`, "-o", "json")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if code != exitInterrupted || len(lines) != 3 {
+	if code != commandline.ExitInterrupted || len(lines) != 3 {
 		t.Fatalf("exit code %d, %d lines:\n%s", code, len(lines), out)
 	}
 	for _, l := range lines {
@@ -114,20 +115,8 @@ func TestAnInterruptIsReportedAsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	code := runCommandLine(ctx, []string{"get", "--server", leaderPage(t)}, &stdout, &stderr)
-	if code != exitInterrupted || stderr.String() != "cancelled\n" {
+	code := commandline.Run(ctx, rootCommand(), []string{"get", "--server", leaderPage(t)}, &stdout, &stderr)
+	if code != commandline.ExitInterrupted || stderr.String() != "cancelled\n" {
 		t.Errorf("exit code %d: %s", code, stderr.String())
-	}
-}
-
-func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
-	if code, _, problem := runLine(t, "explian"); code != 1 || !strings.Contains(problem, "Did you mean this?\n\texplain") {
-		t.Errorf("exit code %d: %s", code, problem)
-	}
-	if code, out, _ := runLine(t, "version"); code != 0 || !strings.HasPrefix(out, "gpuscaler "+version+" (go1.") {
-		t.Errorf("exit code %d: %s", code, out)
-	}
-	if code, out, _ := runLine(t, "version", "-o", "json"); code != 0 || !strings.Contains(out, `"version": "`+version+`"`) {
-		t.Errorf("exit code %d: %s", code, out)
 	}
 }

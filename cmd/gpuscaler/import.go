@@ -19,6 +19,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
 
@@ -85,7 +86,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 		}
 	}
 	if o.output == "json" {
-		err = writeJSON(out, plans)
+		err = commandline.WriteJSON(out, plans)
 	} else {
 		for _, p := range plans {
 			o.print(out, p)
@@ -93,7 +94,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 	}
 	// not an error with --all, because a cluster usually contains objects that cannot be converted
 	if o.all && len(plans) > 0 && failed != nil {
-		fmt.Fprintln(stderr, "not imported:\n"+failed.Error())
+		fmt.Fprintln(commandline.Stderr, "not imported:\n"+failed.Error())
 		return err
 	}
 	return errors.Join(err, failed)
@@ -113,7 +114,7 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 	if len(o.files) > 0 {
 		return readObjects(o.files)
 	}
-	config, err := (&kubeFlags{kubeconfig: o.kubeconfig}).clientConfig()
+	config, err := (&commandline.Kube{Kubeconfig: o.kubeconfig}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w; use --kubeconfig or -f FILE", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
@@ -30,9 +30,6 @@ var defaultPorts = map[string]int32{"page": 8081, "metrics": 8080}
 
 // maxAnswer is the maximum size of a response in bytes. It is enough for ten thousand explanations of 6 KB.
 const maxAnswer = 64 << 20
-
-// connectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade.
-const connectTimeout = 15 * time.Second
 
 // leaderFlags configure how a command connects to the leader. There are three ways:
 //   - With --server it connects to that address.
@@ -83,7 +80,7 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 	if err != nil {
 		return "", nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commandline.ConnectTimeout)
 	defer cancel()
 	pod, err := f.leader(ctx, config)
 	if err != nil {
@@ -93,11 +90,11 @@ func (f *leaderFlags) reach(ctx context.Context) (address string, done func(), e
 }
 
 func (f *leaderFlags) config() (*rest.Config, error) {
-	config, err := (&kubeFlags{f.kubeconfig, f.context}).clientConfig()
+	config, err := (&commandline.Kube{Kubeconfig: f.kubeconfig, Context: f.context}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("%w\nuse --kubeconfig, or --server with the address of the page", err)
 	}
-	config.UserAgent = "gpuscaler/" + version
+	config.UserAgent = "gpuscaler/" + commandline.Version
 	return config, nil
 }
 
@@ -128,7 +125,7 @@ func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query u
 		address = address.JoinPath(externalmetrics.ExplainResource)
 	}
 	address.RawQuery = query.Encode()
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commandline.ConnectTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {

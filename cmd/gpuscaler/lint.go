@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
@@ -26,13 +27,13 @@ import (
 
 // lintOptions are the flags of `gpuscaler lint`.
 type lintOptions struct {
-	prometheus prometheusFlags
-	kube       kubeFlags
+	prometheus commandline.Prometheus
+	kube       commandline.Kube
 	offline    bool
 	sources    bool
 	fresh      bool
 	output     string
-	policies   policyPaths
+	policies   commandline.PolicyPaths
 	objects    []string
 }
 
@@ -60,9 +61,9 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 		RunE: func(c *cobra.Command, paths []string) error { return o.run(c.Context(), paths, c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	o.prometheus.register(f)
-	o.kube.register(f)
-	o.policies.register(f)
+	o.prometheus.Register(f)
+	o.kube.Register(f)
+	o.policies.Register(f)
 	f.BoolVar(&o.sources, "sources", false, "query the Prometheus server that the PlatformConfig at PATH declares, with its credentials; "+
 		"use it where its address is reachable, such as in the cluster")
 	f.BoolVar(&o.fresh, "fresh", false, "after an installation: report a metric without series as a warning instead of an error")
@@ -101,7 +102,7 @@ func (o *lintOptions) run(ctx context.Context, names []string, out io.Writer) er
 		return err
 	}
 	if lint.Errors(l.Findings) > 0 {
-		return errReported
+		return commandline.ErrReported
 	}
 	return nil
 }
@@ -113,10 +114,10 @@ func (o *lintOptions) validate() error {
 		return fmt.Errorf("-o %q: use text or json", o.output)
 	case !o.offline && len(o.objects) > 0:
 		return errors.New("--objects needs --offline: without it the objects of the cluster are checked")
-	case o.offline && o.prometheus.address == "" && !o.sources && len(o.objects) == 0:
+	case o.offline && o.prometheus.Address == "" && !o.sources && len(o.objects) == 0:
 		return errors.New("--offline needs --prometheus or --objects: otherwise there is nothing to check policies against; to check only " +
 			"files use `gpuscaler validate`")
-	case o.sources && o.prometheus.address != "":
+	case o.sources && o.prometheus.Address != "":
 		return errors.New("--sources and --prometheus name two servers: use one of them")
 	}
 	return nil
@@ -125,7 +126,7 @@ func (o *lintOptions) validate() error {
 // collect returns the findings about the policies at the named paths, about the cluster or the objects in files, and about the Prometheus
 // server.
 func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, error) {
-	paths, err := o.policies.with(names)
+	paths, err := o.policies.With(names)
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +192,11 @@ func (l *linted) policies(problems []policy.Problem) {
 
 func (o *lintOptions) snapshot(ctx context.Context) (*snapshot.Snapshot, dynamic.Interface, error) {
 	const next = "use --kubeconfig, or --offline with --prometheus to skip the cluster; to check only files use `gpuscaler validate`"
-	config, err := o.kube.clientConfig()
+	config, err := o.kube.ClientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w\n%s", err, next)
 	}
-	config.UserAgent, config.Timeout = "gpuscaler/"+version, connectTimeout
+	config.UserAgent, config.Timeout = "gpuscaler/"+commandline.Version, commandline.ConnectTimeout
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err
@@ -225,7 +226,7 @@ func (l *linted) cluster(s *snapshot.Snapshot, store *store.Store, known bool) {
 
 // files adds the findings about the objects in files.
 func (l *linted) files(names []string, store *store.Store, known bool) error {
-	objects, err := objectsIn(names)
+	objects, err := commandline.ReadObjects(names)
 	if err != nil {
 		return err
 	}
@@ -298,11 +299,11 @@ type asked struct {
 // ask returns the server of --prometheus, or with --sources the server of the PlatformConfig.
 func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 	if !o.sources {
-		if o.prometheus.address == "" {
+		if o.prometheus.Address == "" {
 			return asked{why: "not checked: --prometheus URL checks metrics and labels"}, nil
 		}
-		a = asked{address: o.prometheus.address, matchers: o.prometheus.matchers}
-		a.Server, err = o.prometheus.open()
+		a = asked{address: o.prometheus.Address, matchers: o.prometheus.Matchers}
+		a.Server, err = o.prometheus.Open()
 		return a, err
 	}
 	source := prometheusOf(platform)

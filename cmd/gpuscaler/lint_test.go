@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
@@ -65,7 +66,7 @@ func TestPreflightOfAServer(t *testing.T) {
 func TestLintErrorReturnsAnErrorAndJSON(t *testing.T) {
 	text, err := runLint(t, written(t, "chat.yaml", lintedChat), "--offline", "-o", "json", "--prometheus", served(t,
 		`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`))
-	if !errors.Is(err, errReported) {
+	if !errors.Is(err, commandline.ErrReported) {
 		t.Errorf("%v", err)
 	}
 	var l linted
@@ -110,7 +111,7 @@ vllm:gpu_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`)
 // warning, but other mistakes, such as a metric that has another name, still as an error.
 func TestFreshWarnsOfMetricsWithoutSeriesAndFailsForMistakes(t *testing.T) {
 	path, empty := written(t, "chat.yaml", lintedChat), served(t, "up 1x60")
-	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, errReported) || !strings.Contains(text,
+	if text, err := runLint(t, path, "--offline", "--prometheus", empty); !errors.Is(err, commandline.ErrReported) || !strings.Contains(text,
 		"ERROR MetricMissing") {
 		t.Errorf("without --fresh: %v\n%s", err, text)
 	}
@@ -120,13 +121,13 @@ func TestFreshWarnsOfMetricsWithoutSeriesAndFailsForMistakes(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if text, err := runLint(t, path, "--offline", "--fresh", "--prometheus", "http://127.0.0.1:1"); !errors.Is(err,
-		errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") {
+		commandline.ErrReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") {
 		t.Errorf("a wrong address: %v\n%s", err, text)
 	}
 	text, err = runLint(t, path, "--offline", "--fresh", "--prometheus", served(t, `
 DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60
 ray_vllm:kv_cache_usage_perc{namespace="team-chat",pod="llama-0"} 0.5x60`))
-	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR RenamedMetric") {
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR RenamedMetric") {
 		t.Errorf("another name: %v\n%s", err, text)
 	}
 }
@@ -141,7 +142,8 @@ func TestServerThatDoesNotRespondIsAFinding(t *testing.T) {
 	defer login.Close()
 	for name, address := range map[string]string{"connection refused": gone.URL, "a login page": login.URL} {
 		text, err := runLint(t, "--offline", "--prometheus", address)
-		if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") || !strings.Contains(text, "--http-config") {
+		if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR PrometheusUnreachable") ||
+			!strings.Contains(text, "--http-config") {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
@@ -150,7 +152,7 @@ func TestServerThatDoesNotRespondIsAFinding(t *testing.T) {
 func TestRefusedPolicyIsAFinding(t *testing.T) {
 	bad := written(t, "chat.yaml", strings.Replace(lintedChat, "maxReplicas: 8", "maxReplica: 8", 1))
 	text, err := runLint(t, bad, "--offline", "--prometheus", served(t, `up 1x60`))
-	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR PolicyRefused") || !strings.Contains(text,
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR PolicyRefused") || !strings.Contains(text,
 		`did you mean "maxReplicas"`) {
 		t.Errorf("%v\n%s", err, text)
 	}
@@ -193,7 +195,7 @@ items:
 `+metric)
 	}
 	text, err := runLint(t, "--offline", "--objects", hpa("        fallback: {replicas: 3}\n"))
-	if !errors.Is(err, errReported) || !strings.Contains(text, "ERROR FallbackScalesDown") || !strings.Contains(text,
+	if !errors.Is(err, commandline.ErrReported) || !strings.Contains(text, "ERROR FallbackScalesDown") || !strings.Contains(text,
 		"fallback.replicas: 12") {
 		t.Errorf("%v\n%s", err, text)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/lint"
 )
 
@@ -14,7 +15,7 @@ func (l *linted) write(out io.Writer, form string) error {
 		if l.Findings == nil {
 			l.Findings = []lint.Finding{}
 		}
-		return writeJSON(out, l)
+		return commandline.WriteJSON(out, l)
 	}
 	b := &strings.Builder{}
 	for _, f := range l.Facts {
@@ -33,16 +34,9 @@ func (l *linted) write(out io.Writer, form string) error {
 	if len(l.Findings) == 0 {
 		fmt.Fprintln(b, "\nnothing found")
 	} else {
-		fmt.Fprintf(b, "\n%s, %s, %s\n", counted(count[lint.Error], "error"), counted(count[lint.Warning], "warning"),
-			counted(count[lint.Info], "hint"))
+		fmt.Fprintf(b, "\n%s, %s, %s\n", commandline.Count(count[lint.Error], "error"), commandline.Count(count[lint.Warning], "warning"),
+			commandline.Count(count[lint.Info], "hint"))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

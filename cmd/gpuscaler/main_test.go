@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 )
 
 // A command must fail if it cannot write its result, even if its own check succeeds.
@@ -33,13 +35,60 @@ func TestCommandsFailIfTheirResultCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			if code := runCommandLine(t.Context(), args, &stdout, &stderr); code != 0 || stdout.Len() == 0 {
+			if code := commandline.Run(t.Context(), rootCommand(), args, &stdout, &stderr); code != 0 || stdout.Len() == 0 {
 				t.Fatalf("exit code %d to a writable output: %s", code, stderr.String())
 			}
 			stderr.Reset()
-			if code := runCommandLine(t.Context(), args, full, &stderr); code == 0 || !strings.Contains(stderr.String(), "no space left") {
+			code := commandline.Run(t.Context(), rootCommand(), args, full, &stderr)
+			if code == 0 || !strings.Contains(stderr.String(), "no space left") {
 				t.Errorf("exit code %d to a full disk: %s", code, stderr.String())
 			}
 		})
 	}
+}
+
+// A user without a kubeconfig, or with a wrong context, must see which file was read and what it contains.
+func TestMissingKubeconfigIsExplained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", file)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for _, args := range [][]string{{"explain"}, {"lint"}, {"restore"}, {"import", "--all"}, {"get"}, {"page"}, {"check"}} {
+		code, _, problem := runLine(t, args...)
+		if code != 1 || !strings.Contains(problem, "no kubeconfig: "+file+" has no context") || strings.Contains(problem, "KUBERNETES_MASTER") {
+			t.Errorf("%v: exit code %d: %s", args, code, problem)
+		}
+	}
+	write(t, file, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}],
+contexts: [{name: prod, context: {cluster: a}}, {name: dev, context: {cluster: a}}]}`))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", "--context", "staging"}, `has no context "staging"; it has dev, prod`},
+		{[]string{"get"}, "has no current context: use --context"},
+	} {
+		if code, _, problem := runLine(t, c.args...); code != 1 || !strings.Contains(problem, c.want) {
+			t.Errorf("%v: exit code %d: %s", c.args, code, problem)
+		}
+	}
+}
+
+func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
+	if code, _, problem := runLine(t, "explian"); code != 1 || !strings.Contains(problem, "Did you mean this?\n\texplain") {
+		t.Errorf("exit code %d: %s", code, problem)
+	}
+	if code, out, _ := runLine(t, "version"); code != 0 || !strings.HasPrefix(out, "gpuscaler "+commandline.Version+" (go1.") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if code, out, _ := runLine(t, "version", "-o", "json"); code != 0 || !strings.Contains(out, `"version": "`+commandline.Version+`"`) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// runLine runs a command line, and returns the exit code and both outputs.
+func runLine(t *testing.T, args ...string) (code int, out, problem string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = commandline.Run(t.Context(), rootCommand(), args, &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
@@ -140,7 +141,7 @@ func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Plat
 	all := store.New(store.Options{})
 	report := all.Load(paths...)
 	if policy.Errors(report.Problems) > 0 {
-		fmt.Fprint(stderr, policy.Render(report.Problems))
+		fmt.Fprint(commandline.Stderr, policy.Render(report.Problems))
 		return nil, nil, errors.New("fix the errors above first; if a policy names queries or data sources of the PlatformConfig, add it " +
 			"with --config")
 	}

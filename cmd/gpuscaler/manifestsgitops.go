@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
@@ -48,7 +49,7 @@ func poolsIn(config []string) (names []string, err error) {
 	store := store.New(store.Options{})
 	report := store.Load(config...)
 	if policy.Errors(report.Problems) > 0 {
-		fmt.Fprint(stderr, policy.Render(report.Problems))
+		fmt.Fprint(commandline.Stderr, policy.Render(report.Problems))
 		return nil, errors.New("fix the errors above first")
 	}
 	for _, g := range store.Groups() {

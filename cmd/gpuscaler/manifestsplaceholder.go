@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
@@ -63,7 +64,7 @@ func (o *placeholderOptions) run(out io.Writer) error {
 	if o.replicas < 1 {
 		return errors.New("--replicas: use 1 or more")
 	}
-	objects, err := objectsIn([]string{o.from})
+	objects, err := commandline.ReadObjects([]string{o.from})
 	if err != nil {
 		return err
 	}

@@ -41,3 +41,29 @@ func TestObjectiveGuideRunsAsWritten(t *testing.T) {
 		t.Errorf("the replay of the guide:\n%s", out.String())
 	}
 }
+
+// The commands of the guide run as written, and the policy of the last one is valid.
+func TestAdviceOfTheObjectiveGuideRunsAsWritten(t *testing.T) {
+	guide, err := os.ReadFile("../../config/guides/objectives.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(guide), 2)
+	if len(blocks) < 2 || !strings.Contains(blocks[1][1], "gpuscaler advise") {
+		t.Fatalf("the second block of the guide is not that of gpuscaler advise: %q", blocks)
+	}
+	t.Chdir("../..")
+	dir, text := t.TempDir(), ""
+	for line := range strings.Lines(strings.SplitN(blocks[0][1], "\n", 2)[0] + "\n" + blocks[1][1]) {
+		line = strings.ReplaceAll(strings.ReplaceAll(line, "day.csv", dir+"/day.csv"), "advised.yaml", dir+"/advised.yaml")
+		last, err := executed(strings.Fields(line)[1:]...)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, last)
+		}
+		text += last
+	}
+	if !strings.Contains(text, "99% within 10s ") || !strings.Contains(text, "No policy can attain it for less than $") ||
+		!strings.Contains(text, "ok: 2 documents") {
+		t.Error(text)
+	}
+}

@@ -1,36 +1,13 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
 
-	files "github.com/gpuscaler/gpuscaler/config"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/policy/pricebook"
 )
-
-// priceBook returns the price book at path. If path is empty, it returns the one that the PlatformConfig names, or the built-in one. The
-// result does not contain the prices in the PlatformConfig itself.
-func priceBook(path string, platform *policy.Platform) (*cost.Book, error) {
-	name, text := "the built-in price book", files.Prices
-	if path := cmp.Or(path, platform.Prices.Book); path != "" {
-		var err error
-		if text, err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("price book: %w", err)
-		}
-		name = path
-	}
-	book, problems := pricebook.Read(name, text)
-	if book == nil {
-		return nil, fmt.Errorf("the price book is invalid:\n%s", strings.TrimSpace(policy.Render(problems)))
-	}
-	return book, nil
-}
 
 // prices holds the price book of the running controller. current and reread may be called concurrently. reread reads the file outside of
 // the lock, because a tick may wait for the lock.
@@ -66,7 +43,7 @@ func (p *prices) current() *cost.Book {
 // reread reads the file again. If the file is invalid, the last valid prices stay in force.
 func (p *prices) reread() {
 	platform := p.platform()
-	listed, err := priceBook(p.path, platform)
+	listed, err := commandline.OpenPriceBook(p.path, platform)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/spf13/pflag"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // rangeFlags are the flags that select the recorded rates to fetch from a Prometheus server.
 type rangeFlags struct {
-	prometheusFlags
+	commandline.Prometheus
 	query, start, end string
 	step              time.Duration
 	save              string
@@ -36,8 +37,9 @@ type rangeFlags struct {
 }
 
 func (r *rangeFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&r.address, "prometheus", "", "fetch the traffic from a Prometheus-compatible server instead, e.g. http://127.0.0.1:9090")
-	f.StringVar(&r.http, "http-config", "", "file with an http_config of Prometheus for the server: TLS, bearer token file, basic auth, proxy")
+	f.StringVar(&r.Address, "prometheus", "", "fetch the traffic from a Prometheus-compatible server instead, e.g. http://127.0.0.1:9090")
+	f.StringVar(&r.HTTPConfig, "http-config", "",
+		"file with an http_config of Prometheus for the server: TLS, bearer token file, basic auth, proxy")
 	f.StringVar(&r.query, "query", "", "requests per second in PromQL, for --prometheus: sum(rate(gateway_requests_total[1m]))")
 	f.StringVar(&r.start, "start", "-7d", "start of the range: 2026-11-14T00:00:00Z, seconds since 1970, or -7d before its end")
 	f.StringVar(&r.end, "end", "now", "end of the range: a time, seconds since 1970, -1h before now, or now")
@@ -46,7 +48,7 @@ func (r *rangeFlags) register(f *pflag.FlagSet) {
 }
 
 // enabled reports whether the trace is fetched from a server.
-func (r *rangeFlags) enabled() bool { return r.address != "" }
+func (r *rangeFlags) enabled() bool { return r.Address != "" }
 
 // open returns the trace. On the first call it fetches the series; later calls decode the same response again. The format of the response
 // is the one that --save writes.
@@ -116,7 +118,7 @@ func instantOf(flag, text string, before time.Time) (time.Time, error) {
 
 // fetch splits the time range into several queries, and joins the results of each series, which is identified by its labels.
 func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
-	server, err := r.prometheusFlags.open()
+	server, err := r.Prometheus.Open()
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (r *rangeFlags) fetch(ctx context.Context, whole v1.Range) error {
 		}
 		answer, err := server.Range(ctx, r.query, piece)
 		if err != nil {
-			return fmt.Errorf("--prometheus %s: %w", r.address, err)
+			return fmt.Errorf("--prometheus %s: %w", r.Address, err)
 		}
 		for _, s := range answer {
 			if points += len(s.Values); points > mostPoints {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
@@ -339,9 +340,9 @@ func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	bar := newProgress(progress)
-	r, err := evaluate.Workloads(ctx, o.asked(cases), bar.report)
-	bar.end()
+	bar := commandline.NewProgress(progress)
+	r, err := evaluate.Workloads(ctx, o.asked(cases), bar.Report)
+	bar.End()
 	if err != nil {
 		return err
 	}

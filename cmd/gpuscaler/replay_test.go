@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -37,7 +38,8 @@ func TestReplayFailsOnAGate(t *testing.T) {
 	if text, err := replayed(t, "--fail-if", "slo<0.5"); err != nil || !strings.Contains(text, "gpuscaler meets the SLO") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, err := replayed(t, "--fail-if", "cost>0"); !errors.Is(err, errReported) || !strings.Contains(text, "gate failed: cost>0") {
+	if text, err := replayed(t, "--fail-if", "cost>0"); !errors.Is(err, commandline.ErrReported) ||
+		!strings.Contains(text, "gate failed: cost>0") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
@@ -114,9 +115,9 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 		return err
 	}
 	c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound = simulator.Baselines(), true, true, true
-	bar := newProgress(notes)
-	r, err := evaluate.Workload(ctx, c, bar.report)
-	bar.end()
+	bar := commandline.NewProgress(notes)
+	r, err := evaluate.Workload(ctx, c, bar.Report)
+	bar.End()
 	if err != nil {
 		return err
 	}

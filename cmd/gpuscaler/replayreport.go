@@ -3,13 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
@@ -73,7 +71,7 @@ func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 // write renders the report and checks the gates. It returns errReported if a gate failed.
 func (o *reportFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 	failed := r.Check(o.gates)
-	if err := toFile(o.file, out, func(w io.Writer) error { return o.render(w, r) }); err != nil {
+	if err := commandline.ToFile(o.file, out, func(w io.Writer) error { return o.render(w, r) }); err != nil {
 		return err
 	}
 	for _, g := range r.Gates {
@@ -82,7 +80,7 @@ func (o *reportFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 		}
 	}
 	if failed > 0 {
-		return errReported
+		return commandline.ErrReported
 	}
 	return nil
 }
@@ -115,38 +113,4 @@ next:
 		return nil, fmt.Errorf("--baselines: unknown baseline %q; use all or one of %s", name, strings.Join(baselineNames(), ", "))
 	}
 	return out, nil
-}
-
-// progress is a status line on standard error. It is shown only on a terminal, because in a log its control characters would be visible.
-type progress struct {
-	mu    sync.Mutex
-	out   io.Writer
-	show  bool
-	begun time.Time
-	shown time.Time
-}
-
-func newProgress(out io.Writer) *progress {
-	return &progress{out: out, show: isTerminal(out), begun: time.Now()}
-}
-
-func (p *progress) report(what string, done float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); p.show && now.Sub(p.shown) >= 100*time.Millisecond {
-		p.shown = now
-		fmt.Fprintf(p.out, "\r\x1b[K%4.0fs  %-40s %3.0f%%", now.Sub(p.begun).Seconds(), what, 100*done)
-	}
-}
-
-// clear removes the status line.
-func (p *progress) clear() {
-	if p.show {
-		fmt.Fprint(p.out, "\r\x1b[K")
-	}
-}
-
-func (p *progress) end() {
-	p.clear()
-	fmt.Fprintf(p.out, "%.1fs on %d cores\n", time.Since(p.begun).Seconds(), runtime.GOMAXPROCS(0))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
 )
 
@@ -61,9 +62,9 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 		for i := range cases {
 			cases[i].ColdStart = o.cold
 		}
-		bar := newProgress(o.notes)
-		r, err := s.Evaluate(ctx, cases, bar.report)
-		bar.end()
+		bar := commandline.NewProgress(o.notes)
+		r, err := s.Evaluate(ctx, cases, bar.Report)
+		bar.End()
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -71,14 +72,14 @@ func runScenarios(ctx context.Context, o *scenarioRun) error {
 			fmt.Fprintln(o.out)
 		}
 		switch err := o.write(o.out, o.notes, r); {
-		case errors.Is(err, errReported):
+		case errors.Is(err, commandline.ErrReported):
 			failed = true // the remaining scenarios still run
 		case err != nil:
 			return err
 		}
 	}
 	if failed {
-		return errReported
+		return commandline.ErrReported
 	}
 	return nil
 }

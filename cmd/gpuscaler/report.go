@@ -3,20 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	files "github.com/gpuscaler/gpuscaler/config"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -28,40 +25,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
-// prometheusFlags configure the connection to a Prometheus server. report and lint share them.
-type prometheusFlags struct {
-	address, http string
-	matchers      map[string]string
-}
-
-func (f *prometheusFlags) register(s *pflag.FlagSet) {
-	s.StringVar(&f.address, "prometheus", "", "address of a Prometheus-compatible server, e.g. http://127.0.0.1:9090")
-	s.StringVar(&f.http, "http-config", "", "file with an http_config of Prometheus for the server: TLS, bearer token file, basic auth, proxy")
-	s.StringToStringVar(&f.matchers, "matcher", nil, "`LABEL=VALUE` that is added to every query, for a server with data of several "+
-		"clusters: cluster=prod")
-}
-
-func (f *prometheusFlags) open() (*history.Server, error) {
-	if f.address == "" {
-		return nil, errors.New("--prometheus is required, e.g. http://127.0.0.1:9090 (kubectl port-forward reaches a server in the cluster)")
-	}
-	h := &config.DefaultHTTPClientConfig
-	if f.http != "" {
-		text, err := os.ReadFile(f.http)
-		if err != nil {
-			return nil, err
-		}
-		if h, err = config.LoadHTTPConfig(string(text)); err != nil {
-			return nil, fmt.Errorf("%s: %w", f.http, err)
-		}
-	}
-	return history.Open(f.address, *h, history.Limits{})
-}
-
 // reportOptions are the flags of `gpuscaler report`.
 type reportOptions struct {
-	prometheus   prometheusFlags
-	kube         kubeFlags
+	prometheus   commandline.Prometheus
+	kube         commandline.Kube
 	since, until string
 	step         time.Duration
 	exporters    []string
@@ -97,8 +64,8 @@ of the present NodeClaims and nodes.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
 	}
 	f := c.Flags()
-	o.prometheus.register(f)
-	o.kube.register(f)
+	o.prometheus.Register(f)
+	o.kube.Register(f)
 	f.StringVar(&o.since, "since", "7d", "length of the period: 12h, 7d, 4w")
 	f.StringVar(&o.until, "until", "", "end of the period: a time (2026-11-21T00:00:00Z) or a day (2026-11-21, its start in UTC); empty: now")
 	f.DurationVar(&o.step, "step", 0, "resolution; 0: depends on the length of the period, 5m for a week")
@@ -138,7 +105,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	server, err := o.prometheus.open()
+	server, err := o.prometheus.Open()
 	if err != nil {
 		return err
 	}
@@ -146,7 +113,7 @@ func (o *reportOptions) run(ctx context.Context, out, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	return toFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
+	return commandline.ToFile(o.file, out, func(w io.Writer) error { return write(w, bill) })
 }
 
 // billed contains the inputs of the cost report for a period.
@@ -160,21 +127,21 @@ type billed struct {
 // bill reads the usage of the period from Prometheus and prices it.
 func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer) (*cost.Bill, error) {
 	platform, period := in.platform, in.period
-	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.matchers,
+	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.Matchers,
 		Region: cmp.Or(o.region, platform.Prices.Region), NoPrices: platform.Prices.Source == "book"}
 	o.exporter(platform, &read)
-	if o.kube.kubeconfig != "" || o.kube.context != "" {
+	if o.kube.Kubeconfig != "" || o.kube.Context != "" {
 		var err error
 		if read.Nodes, err = o.offers(ctx); err != nil {
 			return nil, err
 		}
 	}
-	bar := newProgress(progress)
-	read.Progress = func(done float64) { bar.report("querying Prometheus", done) }
+	bar := commandline.NewProgress(progress)
+	read.Progress = func(done float64) { bar.Report("querying Prometheus", done) }
 	ledger := cost.NewLedger(cost.Options{Book: in.book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform),
 		Resolution: resolution(period)})
 	notes, err := usage.Read(ctx, in.server, read, ledger)
-	bar.clear()
+	bar.Clear()
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +233,7 @@ func openPlatform(paths []string) (*policy.Platform, error) {
 
 // book returns the price book, with the PlatformConfig's own prices taking precedence.
 func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
-	book, err := priceBook(o.prices, platform)
+	book, err := commandline.OpenPriceBook(o.prices, platform)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +241,7 @@ func (o *reportOptions) book(platform *policy.Platform) (*cost.Book, error) {
 }
 
 func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, error) {
-	rest, err := o.kube.clientConfig()
+	rest, err := o.kube.ClientConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +249,7 @@ func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, erro
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commandline.ConnectTimeout)
 	defer cancel()
 	offers, err := karpenter.Offers(ctx, client)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/restore"
 )
@@ -61,7 +62,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	if o.output != "text" && o.output != "json" {
 		return fmt.Errorf("-o %q: use text or json", o.output)
 	}
-	kube, err := (&kubeFlags{kubeconfig: o.kubeconfig}).clientConfig()
+	kube, err := (&commandline.Kube{Kubeconfig: o.kubeconfig}).ClientConfig()
 	if err != nil {
 		return fmt.Errorf("cluster: %w; outside a cluster use --kubeconfig", err)
 	}

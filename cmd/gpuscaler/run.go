@@ -3,18 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
@@ -22,7 +19,7 @@ import (
 // runOptions are the flags of `gpuscaler run`.
 type runOptions struct {
 	platform   []string
-	policies   policyPaths
+	policies   commandline.PolicyPaths
 	kubeconfig string
 	kinds      []string
 	activateIn []string
@@ -73,7 +70,7 @@ namespace, or a PlatformConfig, from these files.`,
   gpuscaler run --platform ./policies --kubeconfig ~/.kube/config --external-metrics off`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			log, err := newLogger(o.logLevel)
+			log, err := commandline.NewLogger(o.logLevel)
 			if err != nil {
 				return err
 			}
@@ -95,7 +92,7 @@ func (o *runOptions) register(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&o.platform, "platform", nil, "file or directory with the PlatformConfig and policies of any namespace, which only "+
 		"the platform team may write; may be repeated")
-	o.policies.register(f)
+	o.policies.Register(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster of this pod")
 	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "additional kinds with a scale subresource that a policy may target, as "+
 		"Kind.version.group; each needs RBAC rules")
@@ -183,7 +180,7 @@ func (o *runOptions) check() error {
 	if q := o.quota; q.Selectors < 1 || q.SelectorBytes < 1 {
 		return fmt.Errorf("--max-selectors-per-namespace %d, --max-selector-bytes-per-namespace %d: use at least 1", q.Selectors, q.SelectorBytes)
 	}
-	if _, err := o.policies.with(o.platform); err != nil {
+	if _, err := o.policies.With(o.platform); err != nil {
 		return err
 	}
 	for _, namespace := range o.configMapsIn {
@@ -204,19 +201,6 @@ func (o *runOptions) scaleKinds() (kinds []schema.GroupVersionKind, err error) {
 		kinds = append(kinds, *kind)
 	}
 	return kinds, nil
-}
-
-// newLogger returns a logger that writes JSON lines to standard error. Libraries log to it too.
-func newLogger(level string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: use debug, info, warn or error", level)
-	}
-	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l})
-	klog.SetSlogLogger(slog.New(handler).With("library", "kubernetes"))
-	// controller-runtime, which watches the certificates, prints a stack trace if it has no logger.
-	log.SetLogger(logr.FromSlogHandler(slog.New(handler).With("library", "controller-runtime").Handler()))
-	return slog.New(handler), nil
 }
 
 func env(name, otherwise string) string {

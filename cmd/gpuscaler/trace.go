@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
@@ -114,7 +114,7 @@ func describeTrace(t *trace.Trace, output string, out io.Writer) error {
 	case "text":
 		return s.WriteText(out)
 	case "json":
-		return writeJSON(out, s)
+		return commandline.WriteJSON(out, s)
 	case "svg":
 		return s.WriteSVG(out)
 	}
@@ -130,7 +130,7 @@ func describeSpot(path, output string, out io.Writer) error {
 	case "text":
 		return s.Summarize().WriteText(out)
 	case "json":
-		return writeJSON(out, s.Summarize())
+		return commandline.WriteJSON(out, s.Summarize())
 	}
 	return fmt.Errorf("-o %q: use text or json for a spot trace", output)
 }
@@ -165,7 +165,7 @@ on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + 
 			if err != nil {
 				return err
 			}
-			return toFile(file, c.OutOrStdout(), t.WriteCSV)
+			return commandline.ToFile(file, c.OutOrStdout(), t.WriteCSV)
 		},
 	}
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of all random numbers")
@@ -173,20 +173,4 @@ on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + 
 	c.Flags().DurationVar(&duration, "for", 0, "duration of the workload; 0: the default of the preset")
 	c.Flags().StringVar(&file, "file", "", "output file; empty: standard output")
 	return c
-}
-
-// toFile writes to the file at path, or to out if path is empty.
-func toFile(path string, out io.Writer, write func(io.Writer) error) error {
-	if path == "" {
-		return write(out)
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

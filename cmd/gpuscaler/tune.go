@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tune"
 )
@@ -63,12 +64,12 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(notes)
+	bar := commandline.NewProgress(notes)
 	r, err := tune.Search(ctx, parts, func(runs, of int, best evaluate.Run) {
-		bar.report(fmt.Sprintf("%d settings tried; best: %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1,
+		bar.Report(fmt.Sprintf("%d settings tried; best: %.2f%% on time at $%.2f", runs, 100*best.OnTime, best.Cost), min(1,
 			float64(runs)/float64(of)))
 	})
-	bar.end()
+	bar.End()
 	if err != nil {
 		return err
 	}
@@ -76,12 +77,12 @@ func (o *tuneOptions) run(ctx context.Context, out, notes io.Writer) error {
 		return err
 	}
 	if o.output == "json" {
-		err = writeJSON(out, r)
+		err = commandline.WriteJSON(out, r)
 	} else {
 		err = r.WriteText(out)
 	}
 	if err == nil && !r.Found {
-		return errReported
+		return commandline.ErrReported
 	}
 	return err
 }

@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
 func validateCommand() *cobra.Command {
-	output, policies := "text", policyPaths{}
+	output, policies := "text", commandline.PolicyPaths{}
 	c := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check policy files and print file, line, field, the found value and the allowed values",
@@ -29,7 +30,7 @@ code is 1 if a document is refused, and 0 with only warnings.`,
   gpuscaler validate -o json policies/ | jq -r '.problems[].field'`,
 		RunE: func(c *cobra.Command, names []string) error {
 			out := c.OutOrStdout()
-			paths, err := policies.with(names)
+			paths, err := policies.With(names)
 			if err != nil {
 				return err
 			}
@@ -59,15 +60,15 @@ code is 1 if a document is refused, and 0 with only warnings.`,
 				if output == "text" {
 					fmt.Fprintf(out, "refused: %d to fix; the last valid version of a refused document stays in force\n", n)
 				}
-				return errReported
+				return commandline.ErrReported
 			}
 			if output == "text" {
-				fmt.Fprintf(out, "ok: %s\n", counted(documents, "document"))
+				fmt.Fprintf(out, "ok: %s\n", commandline.Count(documents, "document"))
 			}
 			return nil
 		},
 	}
-	policies.register(c.Flags())
+	policies.Register(c.Flags())
 	c.Flags().StringVarP(&output, "output", "o", output, "text or json")
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 )
 
 func versionCommand() *cobra.Command {
@@ -21,9 +23,10 @@ release is the tag of its image: kubectl -n gpuscaler-system get deploy gpuscale
 			platform := runtime.GOOS + "/" + runtime.GOARCH
 			switch output {
 			case "json":
-				return writeJSON(c.OutOrStdout(), map[string]string{"version": version, "go": runtime.Version(), "platform": platform})
+				return commandline.WriteJSON(c.OutOrStdout(), map[string]string{
+					"version": commandline.Version, "go": runtime.Version(), "platform": platform})
 			case "text":
-				_, err := fmt.Fprintf(c.OutOrStdout(), "gpuscaler %s (%s, %s)\n", version, runtime.Version(), platform)
+				_, err := fmt.Fprintf(c.OutOrStdout(), "gpuscaler %s (%s, %s)\n", commandline.Version, runtime.Version(), platform)
 				return err
 			}
 			return fmt.Errorf("-o %q: use text or json", output)

@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"github.com/spf13/pflag"
@@ -6,17 +6,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// policyPaths is the flag --policies. Its values are paths of documents. The documents of a path may define policies of certain namespaces
+// PolicyPaths is the flag --policies. Its values are paths of documents. The documents of a path may define policies of certain namespaces
 // only, and no PlatformConfig.
-type policyPaths struct{ texts []string }
+type PolicyPaths struct{ texts []string }
 
-func (p *policyPaths) register(f *pflag.FlagSet) {
+// Register registers the flag.
+func (p *PolicyPaths) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.texts, "policies", nil, "NAMESPACE[,NAMESPACE...]=PATH: file or directory with policies of these namespaces only, "+
 		"without a PlatformConfig; *=PATH: policies of every namespace; may be repeated")
 }
 
-// with returns the trusted paths, in which every document is accepted, followed by the paths of the flag.
-func (p *policyPaths) with(trusted []string) ([]store.Path, error) {
+// With returns the trusted paths, in which every document is accepted, followed by the paths of the flag.
+func (p *PolicyPaths) With(trusted []string) ([]store.Path, error) {
 	paths := store.Trusted(trusted...)
 	for _, text := range p.texts {
 		path, err := store.ParsePath(text)

@@ -1,0 +1,66 @@
+package commandline
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Kube has the flags for the connection to a cluster.
+type Kube struct{ Kubeconfig, Context string }
+
+// Register registers the flags.
+func (f *Kube) Register(s *pflag.FlagSet) {
+	s.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
+	s.StringVar(&f.Context, "context", "", "context of the kubeconfig; empty: the current one")
+}
+
+// ClientConfig returns the connection to the cluster of the kubeconfig, or to the cluster of this pod.
+func (f *Kube) ClientConfig() (*rest.Config, error) {
+	loader := f.Loader()
+	config, err := loader.ClientConfig()
+	if err == nil {
+		return config, nil
+	}
+	raw, rawErr := loader.RawConfig()
+	switch {
+	case rawErr != nil:
+		return nil, fmt.Errorf("read the kubeconfig: %w", rawErr)
+	case len(raw.Contexts) == 0:
+		return nil, fmt.Errorf("no kubeconfig: %s has no context", f.source())
+	case f.Context != "" && raw.Contexts[f.Context] == nil:
+		return nil, fmt.Errorf("%s has no context %q; it has %s", f.source(), f.Context,
+			strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	case f.Context == "" && raw.CurrentContext == "":
+		return nil, fmt.Errorf("%s has no current context: use --context, or `kubectl config use-context`; it has %s", f.source(),
+			strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	}
+	return nil, fmt.Errorf("%s: %w", f.source(), err)
+}
+
+// source returns the names of the kubeconfig files, for messages.
+func (f *Kube) source() string {
+	if f.Kubeconfig != "" {
+		return f.Kubeconfig
+	}
+	return cmp.Or(os.Getenv(clientcmd.RecommendedConfigPathEnvVar), "~/.kube/config")
+}
+
+// Loader returns the kubeconfig of the flags, for its contexts and its namespace.
+func (f *Kube) Loader() clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.Kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context})
+}
+
+// ConnectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade, and
+// for the few requests of a command that reads a cluster.
+const ConnectTimeout = 15 * time.Second
