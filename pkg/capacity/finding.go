@@ -83,7 +83,7 @@ func (f Finding) Text(g *Group) string {
 			pool, f.Count, plural(float64(f.Count), "node"), f.price())
 	case FindWeights:
 		return fmt.Sprintf("%s has precedence over spot NodePool %s by weight: no replica returns to spot; give the spot NodePool more weight",
-			pool, cmp.Or(f.Name, g.names(Spot), g.Name))
+			pool, cmp.Or(f.Name, enumerate(g.namesOf(Spot)), g.Name))
 	case FindNoRoom:
 		return fmt.Sprintf("%s %s: gpuscaler counts no room in it and uses the other NodePools of group %s; %s", pool, f.Problem.text(), g.Name,
 			f.Problem.remedy())

@@ -80,18 +80,22 @@ func (g *Group) pool(i int8) string {
 	return g.Pools[i].Name
 }
 
-// names returns the names of the group's NodePools of a capacity type, as in "a, b and c".
-func (g *Group) names(kind CapacityType) string {
-	var all []string
+// namesOf returns the names of the group's NodePools of a capacity type, in the order of the group.
+func (g *Group) namesOf(kind CapacityType) (names []string) {
 	for i := range g.Pools {
 		if g.Pools[i].Type == kind {
-			all = append(all, g.Pools[i].Name)
+			names = append(names, g.Pools[i].Name)
 		}
 	}
-	if n := len(all); n > 1 {
-		return strings.Join(all[:n-1], ", ") + " and " + all[n-1]
+	return names
+}
+
+// enumerate joins names for a message, as in "a, b and c".
+func enumerate(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
-	return strings.Join(all, "")
+	return strings.Join(names, "")
 }
 
 // phrase names one or several NodePools in a message: "NodePool a", or "NodePools a and b".
@@ -121,14 +125,14 @@ func (g *Group) side(i int8) phrase {
 
 // ofType returns the phrase of all NodePools of a capacity type. If the group has none, it returns the phrase of NodePool i.
 func (g *Group) ofType(kind CapacityType, i int8) phrase {
-	names := g.names(kind)
-	switch {
-	case names == "":
+	names := g.namesOf(kind)
+	switch len(names) {
+	case 0:
 		return g.one(i)
-	case strings.Contains(names, " "):
-		return phrase{"NodePools " + names, true}
+	case 1:
+		return phrase{text: "NodePool " + names[0]}
 	}
-	return phrase{text: "NodePool " + names}
+	return phrase{text: "NodePools " + enumerate(names), several: true}
 }
 
 // limitName returns the name of the limit of the group's resource below spec.
