@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -16,7 +15,7 @@ func teamConfigMaps() entrance {
 	// applied applies a ConfigMap, loads the files of the platform team, and returns which policies are in force and the first problem.
 	applied := func(o store.ConfigMap, files string) func(*testing.T) string {
 		return func(t *testing.T) string {
-			return within(t, 5*time.Second, func() string {
+			return cheaply(t, func() string {
 				s := store.New(store.Options{})
 				s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)}})
 				o.Name = "evil"

@@ -68,7 +68,7 @@ func metricsAPI(t *testing.T) entrance {
 	const group = "/apis/external.metrics.k8s.io/v1beta1"
 	ask := func(path string, edit ...func(*http.Request)) func(*testing.T) string {
 		return func(t *testing.T) string {
-			return within(t, 8*time.Second, func() string {
+			return cheaply(t, func() string {
 				r, err := http.NewRequest(http.MethodGet, "https://"+address+"/", nil)
 				if err != nil {
 					t.Fatal(err)
@@ -213,7 +213,7 @@ func scaler(t *testing.T) entrance {
 	ask := func(address string, c credentials.TransportCredentials, r *externalscaler.GetMetricsRequest,
 		options ...grpc.CallOption) func(*testing.T) string {
 		return func(t *testing.T) string {
-			return within(t, 8*time.Second, func() string {
+			return cheaply(t, func() string {
 				connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(c))
 				if err != nil {
 					t.Fatal(err)

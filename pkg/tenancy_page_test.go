@@ -96,7 +96,7 @@ func explainAndPage(t *testing.T) entrance {
 	local, tenants := visitor.Trusted(page), door.Authenticate(page)
 	ask := func(h http.Handler, path string, edit ...func(*http.Request)) func(*testing.T) string {
 		return func(t *testing.T) string {
-			return within(t, 5*time.Second, func() string {
+			return cheaply(t, func() string {
 				r := httptest.NewRequest(http.MethodGet, "/", nil)
 				r.Host = "127.0.0.1:8081"
 				u, err := r.URL.Parse(path)

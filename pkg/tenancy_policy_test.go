@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -62,7 +61,7 @@ const signalLine = "  - {name: queue, type: prometheus, metric: http_requests, m
 // loaded loads the platform's file and a tenant's file. It returns a description of the policy in force, or of the first problem.
 func loaded(t *testing.T, text string) string {
 	t.Helper()
-	return within(t, 5*time.Second, func() string {
+	return cheaply(t, func() string {
 		s, r := bound(t, text)
 		if c := s.Find(llama); c != nil {
 			return inForce(t, c)
@@ -299,7 +298,7 @@ func reaches(t *testing.T, text string) string {
 func annotationEntrance(t *testing.T) entrance {
 	object := func(kind string, edit func(o *store.Object)) func(*testing.T) string {
 		return func(t *testing.T) string {
-			return within(t, 5*time.Second, func() string {
+			return cheaply(t, func() string {
 				s := store.New(store.Options{})
 				s.LoadFS(fstest.MapFS{"platform.yaml": {Data: []byte(hostilePlatform)},
 					"other.yaml": {Data: []byte(strings.NewReplacer("team-chat", "team-code", "llama", "codestral").Replace(tenantPolicy))}})
@@ -334,7 +333,7 @@ func annotationEntrance(t *testing.T) entrance {
 			text += fmt.Sprintf(line, i)
 		}
 		return func(t *testing.T) string {
-			return within(t, 5*time.Second, func() string {
+			return cheaply(t, func() string {
 				s := store.New(store.Options{})
 				problems := s.SetObject(store.Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "llama", MinReplicas: 1,
 					MaxReplicas: 12, Target: scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "llama"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
@@ -134,13 +135,23 @@ func TestGroupsOfATickShareOneDeadline(t *testing.T) {
 	for key := range w.backlog {
 		w.backlog[key] = 25
 	}
-	for range 2 {
-		origin := time.Now()
-		w.after(e, 11*time.Second) // the writes are repeated
-		if took := time.Since(origin); took < deadline || took > 5*deadline {
-			t.Errorf("a tick with 6 groups that wait took %v, the deadline is %v", took, deadline)
+	synctest.Test(t, func(t *testing.T) {
+		waited := 0
+		for range 22 { // the writes are repeated every ten seconds
+			origin := time.Now()
+			w.after(e, time.Second)
+			switch took := time.Since(origin); took {
+			case deadline:
+				waited++
+			case 0:
+			default:
+				t.Errorf("a tick with 6 groups that wait took %v, the deadline is %v", took, deadline)
+			}
 		}
-	}
+		if waited < 2 {
+			t.Errorf("%d ticks waited for writes, want at least 2", waited)
+		}
+	})
 	for _, x := range w.workloads {
 		if got, err := e.Decisions().Lookup(x.Key, w.now); err != nil || got.Replicas != 3 {
 			t.Errorf("%s: %+v, %v", x.Key, got, err)

@@ -42,8 +42,8 @@ func TestOnlyTheLeaderPollsDataSources(t *testing.T) {
 	leading.Store(true)
 	began := time.Now()
 	for r := read(p, w); !r[0].Known || !r[1].Known; r = read(p, w) {
-		if time.Since(began) > 5*time.Second {
-			t.Fatalf("5 s after it became the leader: %+v", r)
+		if time.Since(began) > time.Minute {
+			t.Fatalf("a minute after it became the leader: %+v", r)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -42,8 +42,8 @@ func TestAnnotationWithThousandsOfMistakesHasFewProblems(t *testing.T) {
 		s := New(Options{})
 		began := time.Now()
 		problems := s.SetObject(o)
-		if n, took := len(problems), time.Since(began); n < 1 || n > 101 || took > 5*time.Second {
-			t.Errorf("%s: %d problems in %s, want 1 to 101 in less than 5s", name, n, took)
+		if n, took := len(problems), time.Since(began); n < 1 || n > 101 || took > time.Minute {
+			t.Errorf("%s: %d problems in %s, want 1 to 101 in less than a minute", name, n, took)
 		}
 		if policy.Errors(problems) == 0 || s.Find(scaling.Key{Namespace: "team", Name: "chat"}) != nil {
 			t.Errorf("%s: the policy is in force", name)
