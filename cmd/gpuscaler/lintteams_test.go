@@ -5,6 +5,17 @@ import (
 	"testing"
 )
 
+// llamaPolicy is a policy in the capacity group chat.
+const llamaPolicy = `apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: llama, namespace: team-chat}
+spec:
+  scaleTargetRef: {name: llama}
+  capacityGroup: chat
+  maxReplicas: 9
+  signals: [{name: queue, type: vllm, target: 10}]
+`
+
 // The test's team has a limit below the sum of its workloads' minReplicas times the requests of their pod templates. The pod templates are
 // read from the files of --objects.
 func TestLintReportsMinReplicasAboveTheLimitOfATeam(t *testing.T) {
@@ -54,15 +65,7 @@ spec:
   teams: [{name: chat, namespaces: [team-chat], capacityGroups: [chat]}]
   capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot}}]
 `)
-	policies := written(t, "policies.yaml", `apiVersion: gpuscaler.io/v1alpha1
-kind: ScalingPolicy
-metadata: {name: llama, namespace: team-chat}
-spec:
-  scaleTargetRef: {name: llama}
-  capacityGroup: chat
-  maxReplicas: 9
-  signals: [{name: queue, type: vllm, target: 10}]
-`)
+	policies := written(t, "policies.yaml", llamaPolicy)
 	objects := func(more string) string {
 		return written(t, "objects.yaml", `apiVersion: apps/v1
 kind: Deployment
@@ -89,15 +92,7 @@ spec:
   capacityGroups: [{name: chat, resource: `+resource+`, nodePools: {on-demand: a100}}]
 `)
 	}
-	policies := written(t, "policies.yaml", `apiVersion: gpuscaler.io/v1alpha1
-kind: ScalingPolicy
-metadata: {name: llama, namespace: team-chat}
-spec:
-  scaleTargetRef: {name: llama}
-  capacityGroup: chat
-  maxReplicas: 9
-  signals: [{name: queue, type: vllm, target: 10}]
-`)
+	policies := written(t, "policies.yaml", llamaPolicy)
 	const mig = "nvidia.com/mig-1g.10gb"
 	overlay := `---
 apiVersion: karpenter.sh/v1alpha1

@@ -84,7 +84,7 @@ func block(ctx context.Context, m mode, s settings) (r result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := &bench{mode: m, settings: s, stack: k8s, queues: &queues{waiting: slices.Repeat([]int{5}, s.policies)}}
-	if err := errors.Join(b.connect(), b.queues.serve(ctx, k8s)); err != nil {
+	if err := errors.Join(b.connect(), k8s.ServeMetrics(ctx, "gateway", b.queues)); err != nil {
 		return r, err
 	}
 	if err := b.prepare(ctx); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,19 +117,24 @@ func (u Workload) Followed(replicas int32) func(context.Context) error {
 	}
 }
 
-// Event returns a check that an Event with that reason exists for an object.
-func (s *Suite) Event(namespace, kind, name, reason string) func(context.Context) error {
+// Event returns a check that an Event with that reason exists for an object, and that its message contains all texts.
+func (s *Suite) Event(namespace, kind, name, reason string, texts ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var events corev1.EventList
 		if err := s.Stack.Client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
 			return err
 		}
+		var found []string
 		for _, e := range events.Items {
-			if e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name && e.Reason == reason {
+			if e.InvolvedObject.Kind != kind || e.InvolvedObject.Name != name || e.Reason != reason {
+				continue
+			}
+			if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(e.Message, text) }) {
 				return nil
 			}
+			found = append(found, e.Message)
 		}
-		return fmt.Errorf("no Event %s about %s %s", reason, kind, name)
+		return fmt.Errorf("no Event %s about %s %s with %q; found %q", reason, kind, name, texts, found)
 	}
 }
 

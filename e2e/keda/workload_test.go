@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -220,27 +218,7 @@ func (s *scaledWorkload) course(t *testing.T) record.Steps {
 
 // noted returns a check that an Event about the ScaledObject contains all those words.
 func (s *scaledWorkload) noted(reason string, words ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var events corev1.EventList
-		if err := suite.Stack.Client.List(ctx, &events, client.InNamespace(s.ns)); err != nil {
-			return err
-		}
-		var notes []string
-		for _, e := range events.Items {
-			if e.InvolvedObject.Kind != "ScaledObject" || e.Reason != reason {
-				continue
-			}
-			missing := false
-			for _, w := range words {
-				missing = missing || !strings.Contains(e.Message, w)
-			}
-			if !missing {
-				return nil
-			}
-			notes = append(notes, e.Message)
-		}
-		return fmt.Errorf("no Event %s with %q; found %q", reason, words, notes)
-	}
+	return suite.Event(s.ns, "ScaledObject", name, reason, words...)
 }
 
 func write(t *testing.T, file, text string) string {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
@@ -29,29 +28,9 @@ func teamConfigMap(namespace, name string, documents ...string) *corev1.ConfigMa
 	}
 }
 
-// eventNote returns a check that an Event about a ConfigMap contains all texts.
-func eventNote(namespace, name, reason string, texts ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var all corev1.EventList
-		if err := suite.Stack.Client.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		var found []string
-		for _, e := range all.Items {
-			if e.InvolvedObject.Kind != "ConfigMap" || e.InvolvedObject.Name != name || e.InvolvedObject.UID == "" || e.Reason != reason {
-				continue
-			}
-			missing := false
-			for _, text := range texts {
-				missing = missing || !strings.Contains(e.Message, text)
-			}
-			if !missing {
-				return nil
-			}
-			found = append(found, e.Message)
-		}
-		return fmt.Errorf("no Event %s about ConfigMap %s with %q; found %q", reason, name, texts, found)
-	}
+// reported returns a check that an Event about a ConfigMap contains all texts.
+func reported(namespace, name, reason string, texts ...string) func(context.Context) error {
+	return suite.Event(namespace, "ConfigMap", name, reason, texts...)
 }
 
 // notServed returns a check that no policy of that name is in force.
@@ -81,7 +60,7 @@ func TestATeamAppliesItsPolicyAsAConfigMap(t *testing.T) {
 	policies := teamConfigMap(ns, "policies", controller.Policy(ns, "chat", spec))
 	workload.Create(t, suite.Stack.Client, policies)
 	stack.Eventually(t, 30*time.Second, "four replicas for 38 requests", has(4))
-	stack.Eventually(t, 30*time.Second, "an Event names the policy in force", eventNote(ns, "policies", "PolicyAccepted", "in force: chat@"))
+	stack.Eventually(t, 30*time.Second, "an Event names the policy in force", reported(ns, "policies", "PolicyAccepted", "in force: chat@"))
 	load.Set(99)
 	stack.Eventually(t, 30*time.Second, "five replicas, the maximum of the team", has(5))
 
@@ -90,16 +69,16 @@ func TestATeamAppliesItsPolicyAsAConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 30*time.Second, "an Event names the line, the field and the found value of the mistake",
-		eventNote(ns, "policies", "PolicyInvalid", "ConfigMap selfservice/policies/chat.yaml:8:", "spec.signals[0].target", `found "ten"`))
+		reported(ns, "policies", "PolicyInvalid", "ConfigMap selfservice/policies/chat.yaml:8:", "spec.signals[0].target", `found "ten"`))
 	load.Set(17)
 	stack.Eventually(t, 30*time.Second, "two replicas by the last valid version", has(2))
 
 	workload.Create(t, suite.Stack.Client,
 		teamConfigMap(ns, "foreign", controller.Policy(other, "chat", spec), controller.Platform("mode: hold\n")),
 		teamConfigMap(other, "policies", controller.Policy(other, "chat", spec)))
-	stack.Eventually(t, 30*time.Second, "a policy of another namespace is refused", eventNote(ns, "foreign", "PolicyInvalid",
+	stack.Eventually(t, 30*time.Second, "a policy of another namespace is refused", reported(ns, "foreign", "PolicyInvalid",
 		"policies of this namespace are not accepted from a ConfigMap of namespace selfservice", `found "selfservice-other"`))
-	stack.Eventually(t, 30*time.Second, "a PlatformConfig is refused", eventNote(ns, "foreign", "PolicyInvalid",
+	stack.Eventually(t, 30*time.Second, "a PlatformConfig is refused", reported(ns, "foreign", "PolicyInvalid",
 		"a PlatformConfig is not accepted from a ConfigMap of namespace selfservice"))
 	stack.Always(t, 3*time.Second, "no policy is in force in a namespace that is not listed", notServed(other, "chat"))
 	load.Set(29)

@@ -46,7 +46,7 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	queue(73)
 	stack.Eventually(t, time.Minute, "explain names the quota", s.Explained(rejected(5, "ResourceQuota", "gpus",
 		"used: requests.nvidia.com/gpu=3", "limited: requests.nvidia.com/gpu=3")))
-	stack.Eventually(t, 30*time.Second, "an Event names the quota, its limit and its use", hasEvent(ns, "chat", "PodsRejected",
+	stack.Eventually(t, 30*time.Second, "an Event names the quota, its limit and its use", suite.Event(ns, "Deployment", "chat", "PodsRejected",
 		"ResourceQuota gpus rejects pods of Deployment chat", "used: requests.nvidia.com/gpu=3, limited: requests.nvidia.com/gpu=3",
 		"kubectl -n quota describe resourcequota gpus"))
 	stack.Eventually(t, 30*time.Second, "the metric of the alert names the quota", hasMetric(5,
@@ -133,7 +133,7 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	large(10)
 	stack.Eventually(t, time.Minute, "explain names the LimitRange", b.Explained(rejected(1, "LimitRange", "",
 		"maximum cpu usage per Container is 2, but limit is 3")))
-	stack.Eventually(t, 30*time.Second, "an Event names the LimitRange", hasEvent(ns, "big", "PodsRejected",
+	stack.Eventually(t, 30*time.Second, "an Event names the LimitRange", suite.Event(ns, "Deployment", "big", "PodsRejected",
 		"a LimitRange rejects pods of Deployment big", "kubectl -n limitrange describe limitrange"))
 	if err := nodesOfAnyType(2)(t.Context()); err != nil {
 		t.Errorf("a node for a pod that does not exist: %v", err)
@@ -151,25 +151,6 @@ func rejected(n int32, kind, name string, parts ...string) func(explain.Explanat
 			return fmt.Errorf("%d rejected by %+v", e.Rejected, r)
 		}
 		return contains(e.Rejection.Text, parts)
-	}
-}
-
-// hasEvent returns a check that an Event with the reason and a message with the parts exists for a Deployment.
-func hasEvent(namespace, name, reason string, parts ...string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var events corev1.EventList
-		if err := suite.Stack.Client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		err := fmt.Errorf("no Event %s about %s", reason, name)
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name == name && e.InvolvedObject.Kind == "Deployment" && e.Reason == reason {
-				if err = contains(e.Message, parts); err == nil {
-					return nil
-				}
-			}
-		}
-		return err
 	}
 }
 

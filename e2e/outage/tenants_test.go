@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
@@ -188,18 +185,5 @@ func attack(t *testing.T, scrape func(path, namespace, interval string)) {
 
 // limitEvent returns a check that an Event reports that a namespace exceeds a limit of a data source.
 func limitEvent(namespace, limit string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var events corev1.EventList
-		if err := suite.Stack.Client.List(ctx, &events, client.InNamespace(namespace)); err != nil {
-			return err
-		}
-		seen := map[string]int{}
-		for _, e := range events.Items {
-			if e.Reason == "SourceLimitExceeded" && e.InvolvedObject.Name == namespace && strings.Contains(e.Message, limit) {
-				return nil
-			}
-			seen[e.Reason]++
-		}
-		return fmt.Errorf("no such Event; there are %v", seen)
-	}
+	return suite.Event(namespace, "Namespace", namespace, "SourceLimitExceeded", limit)
 }

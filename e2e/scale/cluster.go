@@ -110,22 +110,9 @@ func (c *cluster) gateway(ctx context.Context) error {
 			fmt.Fprintf(&page, "waiting_%d{namespace=%q,app=%q} 5\n", k, namespaceOf(i), nameOf(i))
 		}
 	}
-	port, err := c.stack.Port()
-	if err != nil {
-		return err
-	}
-	address := "127.0.0.1:" + strconv.Itoa(port)
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", address)
-	if err != nil {
-		return err
-	}
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return c.stack.ServeMetrics(ctx, "gateway", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, page.String()) // Prometheus scrapes again after an error
-	})}
-	context.AfterFunc(ctx, func() { server.Close() })
-	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
-	return c.stack.Prometheus.Targets("gateway", stack.ScrapeTarget{Address: address, Labels: map[string]string{"job": "gateway"}})
+	}))
 }
 
 // platform returns the PlatformConfig.

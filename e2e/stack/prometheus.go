@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -137,6 +138,24 @@ func (p *Prometheus) Targets(name string, targets ...ScrapeTarget) error {
 		return err
 	}
 	return os.Rename(path+".new", path)
+}
+
+// ServeMetrics makes Prometheus scrape a page of metrics as the job with the given name, until ctx ends.
+func (s *Stack) ServeMetrics(ctx context.Context, job string, page http.Handler) error {
+	port, err := s.Port()
+	if err != nil {
+		return err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	return s.Prometheus.Targets(job, ScrapeTarget{Address: address, Labels: map[string]string{"job": job}})
 }
 
 // Value returns the value of a PromQL query. It returns an error unless the result is exactly one series.
