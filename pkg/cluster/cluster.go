@@ -214,7 +214,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	running.Go(func() { c.crds.Run(ctx) })
 	running.Go(func() { c.scales.Run(ctx) })
 	running.Go(func() { c.recorder.Run(ctx) })
-	running.Go(func() { c.transitions.Run(ctx) })
+	running.Go(func() { c.transitions.Run(ctx, c.leading) })
 	if c.configMaps != nil {
 		running.Go(func() { c.configMaps.Run(ctx) })
 	}

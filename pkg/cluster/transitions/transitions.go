@@ -1,4 +1,5 @@
-// Package transitions sends an Event about a workload's scaled object when the workload's target changes.
+// Package transitions sends an Event about a workload's scaled object when the workload's target changes, and when its signals have been
+// missing for some time.
 //
 // A Reporter receives the changes of each tick with Add, and sends at most one Event about a workload in half a minute.
 package transitions
@@ -24,6 +25,10 @@ const (
 	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and the Events of
 	// a workload whose target changes often must not displace the others. Changes within the interval are reported as one.
 	eventInterval = 30 * time.Second
+	// missingAfter is how long inputs must be missing before an Event says so. Shorter gaps are normal: a new leader has no readings before
+	// its first polls, a new pod has no series before its first scrape, and a scrape can fail. With an Event for each gap and one for its
+	// end, every start of a leader would write two Events for each workload.
+	missingAfter = 30 * time.Second
 )
 
 // Reporter collects changed targets and sends Events about them.
@@ -46,6 +51,8 @@ type transition struct {
 	// cause, for example a signal that has been missing since then.
 	changed scaling.Decision
 	policy  *scaling.Policy
+	// missing is the time since which inputs are missing without an Event; zero if none are, or if that was reported.
+	missing time.Time
 }
 
 // New returns a Reporter. reference returns the scaled object of a workload, false if it does not exist.
@@ -73,12 +80,16 @@ func (r *Reporter) Add(changes []engine.Change) {
 		if p.policy == nil || c.Before != c.After.Replicas {
 			p.changed, p.policy = c.After, c.Workload.Policy
 		}
+		if !c.After.Degraded {
+			p.missing = time.Time{}
+		}
 		p.workload, p.after = c.Workload, c.After
 	}
 }
 
-// Run sends the Events that are due, once a second until ctx ends.
-func (r *Reporter) Run(ctx context.Context) {
+// Run sends the Events that are due, once a second until ctx ends. While this process does not lead, it sends none and forgets everything,
+// because another process decides.
+func (r *Reporter) Run(ctx context.Context, leading func() bool) {
 	ticker := time.NewTicker(sendInterval) // I/O edge: paces Events
 	defer ticker.Stop()
 	for {
@@ -86,9 +97,21 @@ func (r *Reporter) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			r.SendDue(now)
+			if leading() {
+				r.SendDue(now)
+			} else {
+				r.reset()
+			}
 		}
 	}
+}
+
+func (r *Reporter) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.pending)
+	clear(r.sent)
+	clear(r.degraded)
 }
 
 // SendDue sends the Events that are due at the given time.
@@ -101,26 +124,31 @@ func (r *Reporter) SendDue(now time.Time) {
 		}
 	}
 	for key, p := range r.pending {
+		if _, reported := r.degraded[key]; p.after.Degraded && !reported && p.missing.IsZero() {
+			p.missing = now
+		}
 		if _, recently := r.sent[key]; recently {
 			continue
 		}
-		delete(r.pending, key)
-		if r.send(p) {
+		if r.send(p, now) {
 			r.sent[key] = now
+		}
+		if p.before = p.after.Replicas; p.missing.IsZero() {
+			delete(r.pending, key)
 		}
 	}
 }
 
-// send sends the Events about one transition: one about the target if it changed, and one about the signals if they are missing or
-// available since the last Event. Both have the same text. It returns false if no Event was sent, because nothing changed or the scaled
-// object does not exist.
-func (r *Reporter) send(p *transition) bool {
+// send sends the Events about one transition: one about the target if it changed, and one about the signals if they have been missing for
+// missingAfter, or are available after that was reported. Both have the same text. It returns false if no Event was sent, because nothing
+// changed or the scaled object does not exist.
+func (r *Reporter) send(p *transition, now time.Time) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
 	var signals string // the reason of the Event about the signals; empty if none is sent
 	switch {
-	case p.after.Degraded && !wasDegraded:
-		signals = events.SignalsMissing
+	case !p.missing.IsZero() && now.Sub(p.missing) >= missingAfter:
+		signals, p.missing = events.SignalsMissing, time.Time{}
 		r.degraded[key] = struct{}{}
 	case wasDegraded && !p.after.Degraded:
 		signals = events.SignalsRecovered

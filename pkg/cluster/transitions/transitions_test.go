@@ -76,17 +76,23 @@ func TestRevertedChangeHasNoEvent(t *testing.T) {
 func TestMissingSignalsAreAWarningAndTheirReturnIsReported(t *testing.T) {
 	r, s := newReporter(true)
 	r.Add(change(3, 3, true))
-	r.SendDue(night)
+	for after := time.Duration(0); after < missingAfter; after += time.Second {
+		r.SendDue(night.Add(after))
+	}
+	if got := s.take(); len(got) != 0 {
+		t.Errorf("Events %q before signals have been missing for %s", got, missingAfter)
+	}
+	r.SendDue(night.Add(missingAfter))
 	r.Add(change(3, 3, false))
-	r.SendDue(night.Add(time.Minute))
+	r.SendDue(night.Add(missingAfter + eventInterval))
 	want := []string{"llama SignalsMissing: 3: combine (policy team/chat)", "llama SignalsRecovered: 3: combine (policy team/chat)"}
 	if got := s.take(); !slices.Equal(got, want) {
 		t.Errorf("Events %q, want %q", got, want)
 	}
 }
 
-// The queue raises the target while another signal is missing. Then the queue is missing as well, before the Event is due. Both Events lead
-// with the cause of the change.
+// The queue raises the target while another signal is missing. Then the queue is missing as well, before the Event is due. The Event about
+// the target leads with the cause of the change.
 func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testing.T) {
 	policy := &scaling.Policy{
 		Signals: []scaling.Signal{
@@ -110,9 +116,13 @@ func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testin
 	r.Add([]engine.Change{decide(night, missing, scaling.Reading{Known: true, Value: 87, At: night, Coverage: 1, Reported: -1})})
 	r.Add([]engine.Change{decide(night.Add(2*time.Minute), missing, missing)})
 	r.SendDue(night.Add(2 * time.Minute))
-	const note = "3 -> 9: queue 87 needs 9 replicas (target 10 per replica); gpu is missing, 1 more cannot be used: no scale-down " +
-		"(policy team/chat)"
-	if got, want := s.take(), []string{"llama TargetChanged: " + note, "llama SignalsMissing: " + note}; !slices.Equal(got, want) {
+	const both = "gpu is missing, 1 more cannot be used: no scale-down (policy team/chat)"
+	want := []string{"llama TargetChanged: 3 -> 9: queue 87 needs 9 replicas (target 10 per replica); " + both}
+	if got := s.take(); !slices.Equal(got, want) {
+		t.Errorf("Events\n%q, want\n%q", got, want)
+	}
+	r.SendDue(night.Add(2*time.Minute + missingAfter))
+	if got, want := s.take(), []string{"llama SignalsMissing: 9: " + both}; !slices.Equal(got, want) {
 		t.Errorf("Events\n%q, want\n%q", got, want)
 	}
 	// While the signals are still missing, another change does not repeat the warning.
