@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
@@ -127,6 +130,7 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	began := time.Now()
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
@@ -150,6 +154,10 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 			requests = append(requests, fmt.Sprintf("%d %s", made, name))
 		}
 	}
+	sent, err := c.events(ctx, began)
+	if err != nil {
+		return "", err
+	}
 	perHour := func(match string) (spent float64) {
 		for name := range cpuAfter {
 			if strings.Contains(name, match) {
@@ -158,9 +166,29 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 		}
 		return spent
 	}
-	return fmt.Sprintf("%s without reads and changes: %.0f Prometheus queries a minute; requests to the API server: %s; CPU seconds per "+
+	return fmt.Sprintf("%s without reads and changes: %.0f Prometheus queries a minute; requests to the API server: %s; %s; CPU seconds per "+
 		"policy and hour: gpuscaler %.3f, Prometheus %.3f", d, (queriesAfter-queriesBefore)/d.Minutes(), strings.Join(requests, ", "),
-		perHour(controller.Namespace), perHour("prometheus")), nil
+		sent, perHour(controller.Namespace), perHour("prometheus")), nil
+}
+
+// events describes the Events that gpuscaler sent since the given time: how many with each reason, and the oldest note of each.
+func (c *cluster) events(ctx context.Context, since time.Time) (string, error) {
+	var list eventsv1.EventList
+	if err := c.stack.Client.List(ctx, &list); err != nil {
+		return "", err
+	}
+	count, note := map[string]int{}, map[string]string{}
+	for _, e := range list.Items {
+		if e.ReportingController == "gpuscaler.io/gpuscaler" && e.EventTime.After(since) {
+			count[e.Reason]++
+			note[e.Reason] = cmp.Or(note[e.Reason], e.Note)
+		}
+	}
+	text := "no Events"
+	for _, reason := range slices.Sorted(maps.Keys(count)) {
+		text += fmt.Sprintf(", %d Events %s (%s)", count[reason], reason, note[reason])
+	}
+	return strings.TrimPrefix(text, "no Events, "), nil
 }
 
 // report is what the benchmark prints.
