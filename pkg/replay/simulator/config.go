@@ -30,6 +30,10 @@ type Config struct {
 	// whose owner consents to all of these overrides. The field Group of a policy's workload names its group.
 	Groups []*capacity.Group
 
+	// ReportFrom is the virtual time at which the report part begins. From then on, the results are those of this part only; the time before
+	// is for learning. Requests belong to the part in which they arrive. GPU time, cost and starts belong to the part in which they occur.
+	ReportFrom time.Duration
+
 	Resolution time.Duration // time between two points of the series; 0 means a minute, a negative value no series
 	Engine     engine.Options
 }
@@ -140,6 +144,9 @@ func (c *Config) withDefaults() {
 
 func (c *Config) check() error {
 	var errs []error
+	if c.ReportFrom < 0 {
+		errs = append(errs, fmt.Errorf("the report part begins at %s, before the start", c.ReportFrom))
+	}
 	seen := map[scaling.Key]bool{}
 	for i := range c.Workloads {
 		w := &c.Workloads[i]

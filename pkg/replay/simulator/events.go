@@ -6,21 +6,22 @@ import "time"
 type kind uint8
 
 const (
-	arrive   kind = iota // the next request of a load arrives
-	finish               // a request of a replica finishes
-	phase                // a phase of a replica's cold start ends
-	graceEnd             // the grace period of a terminating replica ends
-	scrape               // a load's metrics are sampled
-	poll                 // the newest sample becomes a reading
-	act                  // an actuator runs
-	boot                 // a phase of a node's start ends
-	spotTurn             // the spot market of a pool changes
-	lose                 // a spot node is lost
-	provide              // the provisioner processes pending replicas
-	disrupt              // the disruption loop searches for nodes to remove
-	validate             // a planned removal of nodes is checked again, and carried out if it is still valid
-	retire               // the termination of a node ends
-	sample               // the series record a point
+	arrive       kind = iota // the next request of a load arrives
+	finish                   // a request of a replica finishes
+	phase                    // a phase of a replica's cold start ends
+	graceEnd                 // the grace period of a terminating replica ends
+	scrape                   // a load's metrics are sampled
+	poll                     // the newest sample becomes a reading
+	act                      // an actuator runs
+	boot                     // a phase of a node's start ends
+	spotTurn                 // the spot market of a pool changes
+	lose                     // a spot node is lost
+	provide                  // the provisioner processes pending replicas
+	disrupt                  // the disruption loop searches for nodes to remove
+	validate                 // a planned removal of nodes is checked again, and carried out if it is still valid
+	retire                   // the termination of a node ends
+	sample                   // the series record a point
+	reportBegins             // the report part begins
 )
 
 // event is one entry of the queue. a and b identify the object, and gen is compared with the object's generation to skip events

@@ -65,7 +65,6 @@ func (l *Ledger) Idle() time.Duration { return l.Sum() - l[Serving] }
 // is lost by rounding.
 type account struct {
 	parts [numCauses]int64
-	since time.Duration
 
 	// Number of ready replicas, running requests and busy replicas, integrated over time in microseconds. The simulated metrics are computed
 	// from them.
@@ -74,11 +73,11 @@ type account struct {
 
 // touch adds the time since the last change to the account. It must be called before each change of the load's counters.
 func (l *load) touch() {
-	dt := (l.w.now - l.since).Microseconds()
+	dt := (l.w.now - l.touched).Microseconds()
 	if dt == 0 {
 		return
 	}
-	l.since = l.w.now
+	l.touched = l.w.now
 	ready, slots := int64(l.ready), int64(l.service.Slots)
 	running := int64(l.running)
 	l.readyTime += ready * dt
@@ -99,10 +98,9 @@ func (l *load) touch() {
 }
 
 // ledger returns the account in GPU time. The remainder of the divisions is added to Headroom, so that the sum is exact.
-func (l *load) ledger() (out Ledger) {
-	slots := int64(l.service.Slots)
+func (a *account) ledger(slots int64) (out Ledger) {
 	var whole, left int64
-	for c, part := range l.parts {
+	for c, part := range a.parts {
 		out[c] = time.Duration(part/slots) * time.Microsecond
 		whole += part
 		left += part / slots

@@ -32,19 +32,14 @@ type load struct {
 	running, drainRunning             int32 // used slots of ready and of terminating replicas
 	busy                              int32 // ready replicas with a request
 	cached                            int64 // tokens in the KV caches
-	account
+	tally
 	asked int32 // replicas that the signals requested at the last tick
 	idle  Cause // cause in the ledger for replicas beyond asked
 
-	waits    waits.Histogram
-	arrived  int64
-	served   int64
-	requeued int64
-	starts   int64         // replicas created after the start
-	lost     int64         // replicas that ended with their node
-	moves    [2]int64      // number of increases and of decreases of spec.replicas
-	zeroAt   time.Duration // time since which the target is zero
-	zeroTime time.Duration
+	touched time.Duration   // time until which the account is complete
+	zeroAt  time.Duration   // time since which the target is zero
+	waits   waits.Histogram // waits of the requests that count
+	train   train
 
 	actuator Actuator
 	loadTime Spread
@@ -116,9 +111,11 @@ func (l *load) dispatch() {
 		}
 		q := l.queue.popFront()
 		waited := q.waited + l.w.now - q.queued
-		if q.again {
+		switch {
+		case !l.counts(&q):
+		case q.again:
 			l.waits.Move(q.waited, waited)
-		} else {
+		default:
 			l.waits.Add(waited)
 		}
 		l.meter.waits(waited)
@@ -190,8 +187,10 @@ func (l *load) requeue(cut []request) {
 	for _, q := range cut {
 		q.queued, q.again = l.w.now, true
 		l.queue.pushFront(q)
+		if l.counts(&q) {
+			l.requeued++
+		}
 	}
-	l.requeued += int64(len(cut))
 }
 
 // follow reads the decision of the last tick and sets the causes for the ledger.

@@ -157,10 +157,9 @@ func (w *Simulator) initialNode(l *load) *node {
 	return nil
 }
 
-// cost returns the cost of the pool's nodes so far, in $.
-func (p *pool) cost() float64 {
-	p.touch()
-	return float64(float64(p.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs)))
+// cost returns the cost of a bill in $.
+func (p *pool) cost(b *bill) float64 {
+	return float64(float64(b.paid) / float64(time.Hour.Microseconds()) * (p.config.Hourly / float64(p.config.GPUs)))
 }
 
 // If there are no NodePools, GPUs are billed per second. Every replica has its own node with exactly its number of GPUs, and the node is

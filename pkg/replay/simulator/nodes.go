@@ -27,21 +27,19 @@ type pool struct {
 	nodes  []*node // nodes of the pool, oldest first, including terminating ones
 	gpus   int64   // GPUs of the nodes, without terminating ones
 
-	launching int64            // GPUs of starting nodes
-	empty     int64            // free GPUs on nodes without replicas
-	loose     int64            // free GPUs on nodes with replicas
-	ending    int64            // GPUs of terminating nodes
-	parts     [numCauses]int64 // GPU time by cause, in microseconds
-	paid      int64            // GPU time of all nodes, in microseconds
-	since     time.Duration
+	launching int64         // GPUs of starting nodes
+	empty     int64         // free GPUs on nodes without replicas
+	loose     int64         // free GPUs on nodes with replicas
+	ending    int64         // GPUs of terminating nodes
+	touched   time.Duration // time until which the bill is complete
+	bill
+	before bill // the bill at the start of the report part
 
-	started, lost int64
-	refusedUntil  time.Duration // until then, launches are refused because of the last failure for lack of capacity
-	refusals      int64
-	boots         boots
-	luck          *reproducible.Draws // random numbers that choose the lost spot nodes
-	market        *market             // nil: unlimited nodes
-	overridable   *overridable        // set if the pool belongs to a capacity group
+	refusedUntil time.Duration // until then, launches are refused because of the last failure for lack of capacity
+	boots        boots
+	luck         *reproducible.Draws // random numbers that choose the lost spot nodes
+	market       *market             // nil: unlimited nodes
+	overridable  *overridable        // set if the pool belongs to a capacity group
 }
 
 // boots draws the durations of the phases of a node's start.
@@ -83,11 +81,11 @@ type node struct {
 
 // touch adds the time since the last change to the pool's account.
 func (p *pool) touch() {
-	dt := (p.w.now - p.since).Microseconds()
+	dt := (p.w.now - p.touched).Microseconds()
 	if dt == 0 {
 		return
 	}
-	p.since = p.w.now
+	p.touched = p.w.now
 	p.parts[Launching] += p.launching * dt
 	p.parts[Empty] += p.empty * dt
 	p.parts[Fragmentation] += p.loose * dt

@@ -132,7 +132,11 @@ func (r *replica) serve(q request) {
 func (r *replica) finishes(slot int32) {
 	l := r.load
 	l.touch()
-	l.served++
+	if l.counts(&r.slots[slot]) {
+		l.served++
+	} else {
+		l.train.left--
+	}
 	l.cached -= int64(r.slots[slot].tokens)
 	r.slots[slot].takes = 0
 	r.free = append(r.free, slot)

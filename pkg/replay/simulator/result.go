@@ -7,10 +7,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Result contains the results of a run until the present virtual time.
+// Result contains the results of a run until the present virtual time, of the report part if it has begun (Config.ReportFrom).
 type Result struct {
-	Duration time.Duration
-	Loads    []LoadResult // sorted by key
+	Duration time.Duration // length of the part that the results are of
+	Loads    []LoadResult  // sorted by key
 	Pools    []PoolResult
 	Ledger   Ledger             // sum over all loads and pools; its total is Paid
 	Paid     time.Duration      // GPU time of all nodes, from launch to removal
@@ -22,10 +22,10 @@ type Result struct {
 // LoadResult is the result of one workload.
 type LoadResult struct {
 	Key      scaling.Key
-	Arrived  int64
+	Arrived  int64 // requests that arrived in the report part; the next four counts are of these requests
 	Served   int64
-	Running  int64 // running requests at the end
-	Queued   int64 // waiting requests at the end
+	Running  int64 // arrived requests that run at the end
+	Queued   int64 // arrived requests that wait at the end
 	Requeued int64 // requests that lost their replica and waited again
 
 	OnTime              float64 // share of requests that waited at most Limit; requests that still wait at the end count if they are late
@@ -54,9 +54,9 @@ type PoolResult struct {
 	Ledger             Ledger        // GPU time in which no replica held the GPU
 }
 
-// Result returns the totals of the run so far.
+// Result returns the totals of the run so far: those of the report part if it has begun, and those since the start otherwise.
 func (w *Simulator) Result() *Result {
-	out := &Result{Duration: w.now, CostBy: map[string]float64{}, Series: w.series.copy()}
+	out := &Result{Duration: w.now - w.reportedFrom(), CostBy: map[string]float64{}, Series: w.series.copy()}
 	for _, l := range w.loads {
 		out.Loads = append(out.Loads, l.result())
 	}
@@ -83,10 +83,13 @@ func (l *Ledger) add(o *Ledger) {
 }
 
 func (l *load) result() LoadResult {
-	l.touch()
-	waits := l.waits
+	n, waits, queued := l.reported(), l.waits, int64(0)
 	for i := range l.queue.n {
 		q := l.queue.at(i)
+		if !l.counts(q) {
+			continue
+		}
+		queued++
 		waited := q.waited + l.w.now - q.queued
 		if q.again {
 			waits.Move(q.waited, waited)
@@ -95,27 +98,25 @@ func (l *load) result() LoadResult {
 		}
 	}
 	r := LoadResult{
-		Key: l.key, Arrived: l.arrived, Served: l.served, Running: int64(l.running + l.drainRunning), Queued: int64(l.queue.n),
-		Requeued: l.requeued, OnTime: waits.OnTime(), Limit: waits.Limit, Mean: waits.Mean(),
+		Key: l.key, Arrived: n.arrived, Served: n.served, Running: l.inSystem() - l.train.left - queued, Queued: queued,
+		Requeued: n.requeued, OnTime: waits.OnTime(), Limit: waits.Limit, Mean: waits.Mean(),
 		P50: waits.Quantile(0.5), P95: waits.Quantile(0.95), P99: waits.Quantile(0.99), Max: waits.Max, Waits: &waits,
-		ReplicaStarts: l.starts, ScaleUps: l.moves[0], ScaleDowns: l.moves[1], Lost: l.lost, AtZero: l.zeroTime, Ledger: l.ledger(),
+		ReplicaStarts: n.starts, ScaleUps: n.moves[0], ScaleDowns: n.moves[1], Lost: n.lost, AtZero: n.zeroTime,
+		Ledger: n.ledger(int64(l.service.Slots)),
 	}
-	if l.target == 0 {
-		r.AtZero += l.w.now - l.zeroAt
-	}
-	if l.readyTime > 0 {
-		r.Utilization = float64(l.runningTime) / float64(l.readyTime*int64(l.service.Slots))
+	if n.readyTime > 0 {
+		r.Utilization = float64(n.runningTime) / float64(n.readyTime*int64(l.service.Slots))
 	}
 	return r
 }
 
 func (p *pool) result() PoolResult {
-	p.touch()
+	b := p.reported()
 	r := PoolResult{
-		Name: p.config.Name, CapacityType: p.config.CapacityType, NodeStarts: p.started, SpotLosses: p.lost, Refusals: p.refusals,
-		Paid: time.Duration(p.paid) * time.Microsecond, Cost: p.cost(),
+		Name: p.config.Name, CapacityType: p.config.CapacityType, NodeStarts: b.started, SpotLosses: b.lost, Refusals: b.refusals,
+		Paid: time.Duration(b.paid) * time.Microsecond, Cost: p.cost(&b),
 	}
-	for c, part := range p.parts {
+	for c, part := range b.parts {
 		r.Ledger[c] = time.Duration(part) * time.Microsecond
 	}
 	return r

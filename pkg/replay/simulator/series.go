@@ -12,7 +12,7 @@ type Series struct {
 	Resolution time.Duration
 	Loads      []LoadSeries // sorted by key
 	Pools      []PoolSeries
-	Cost       []float64 // cost in $ since the start
+	Cost       []float64 // cost in $ since the start of the report part
 }
 
 // LoadSeries contains values of one workload over time. All columns have the same length.
@@ -70,7 +70,10 @@ func (s *series) take(w *Simulator) {
 			}
 		}
 		out.Nodes, out.Usable = append(out.Nodes, int32(len(p.nodes))), append(out.Usable, int32(usables))
-		cost += p.cost()
+		if w.now >= w.config.ReportFrom {
+			reported := p.reported()
+			cost += p.cost(&reported)
+		}
 	}
 	s.Cost = append(s.Cost, cost)
 }

@@ -72,6 +72,9 @@ func New(c Config) (*Simulator, error) {
 
 // begin adds the first events and creates the initial replicas.
 func (w *Simulator) begin() {
+	if w.config.ReportFrom > 0 {
+		w.queue.add(event{at: w.config.ReportFrom, kind: reportBegins}) // before all other events of that time
+	}
 	w.beginNodes()
 	for _, l := range w.loads {
 		l.begin()
@@ -166,6 +169,8 @@ func (w *Simulator) happen(e *event) {
 	case sample:
 		w.series.take(w)
 		w.queue.add(event{at: w.now + w.config.Resolution, kind: sample})
+	case reportBegins:
+		w.beginReport()
 	default:
 		w.nodes.happen(w, e)
 	}

@@ -1,0 +1,107 @@
+package simulator
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
+)
+
+// tally has the totals of a load since the start.
+type tally struct {
+	arrived  int64
+	served   int64
+	requeued int64
+	starts   int64         // replicas created after the start
+	lost     int64         // replicas that ended with their node
+	moves    [2]int64      // number of increases and of decreases of spec.replicas
+	zeroTime time.Duration // time with a target of zero, up to the last change of the target
+	account
+}
+
+// bill has the totals of a pool since the start.
+type bill struct {
+	parts                   [numCauses]int64 // GPU time by cause, in microseconds
+	paid                    int64            // GPU time of all nodes, in microseconds
+	started, lost, refusals int64
+}
+
+// train has the totals of a load at the start of the report part.
+type train struct {
+	tally
+	left int64 // requests of the train part that are still in the system
+}
+
+// reportedFrom returns the start of the part that the results are of: Config.ReportFrom if that time has passed, or else 0.
+func (w *Simulator) reportedFrom() time.Duration {
+	if w.now < w.config.ReportFrom {
+		return 0
+	}
+	return w.config.ReportFrom
+}
+
+// beginReport stores the totals of the train part. Later results do not contain them.
+func (w *Simulator) beginReport() {
+	for i, l := range w.loads {
+		l.train = train{l.total(), l.inSystem()}
+		if w.series.before != nil {
+			b := &w.series.before[i]
+			b.started, b.late = b.started-l.waits.Count, b.late-l.waits.Late
+		}
+		l.waits = waits.Histogram{Limit: l.waits.Limit}
+	}
+	for _, p := range w.nodes.pools {
+		p.touch()
+		p.before = p.bill
+	}
+}
+
+// counts reports whether a request belongs to the part that the results are of. A request belongs to the part in which it arrived.
+func (l *load) counts(q *request) bool { return q.arrived >= l.w.reportedFrom() }
+
+// inSystem returns the number of requests that wait or run.
+func (l *load) inSystem() int64 { return int64(l.queue.n) + int64(l.running) + int64(l.drainRunning) }
+
+// total returns the totals until now.
+func (l *load) total() tally {
+	l.touch()
+	out := l.tally
+	if l.target == 0 {
+		out.zeroTime += l.w.now - l.zeroAt
+	}
+	return out
+}
+
+// reported returns the totals of the part that the results are of.
+func (l *load) reported() tally {
+	n, o := l.total(), &l.train
+	n.arrived -= o.arrived
+	n.served -= o.served
+	n.requeued -= o.requeued
+	n.starts -= o.starts
+	n.lost -= o.lost
+	n.zeroTime -= o.zeroTime
+	n.readyTime -= o.readyTime
+	n.runningTime -= o.runningTime
+	n.busyTime -= o.busyTime
+	for i := range n.moves {
+		n.moves[i] -= o.moves[i]
+	}
+	for c := range n.parts {
+		n.parts[c] -= o.parts[c]
+	}
+	return n
+}
+
+// reported returns the totals of the part that the results are of.
+func (p *pool) reported() bill {
+	p.touch()
+	b, o := p.bill, &p.before
+	b.paid -= o.paid
+	b.started -= o.started
+	b.lost -= o.lost
+	b.refusals -= o.refusals
+	for c := range b.parts {
+		b.parts[c] -= o.parts[c]
+	}
+	return b
+}
