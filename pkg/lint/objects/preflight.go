@@ -9,7 +9,7 @@ import (
 // Checks of the cluster itself.
 const (
 	ExternalMetricsTaken       = "ExternalMetricsTaken"       // another service serves external metrics
-	ExternalMetricsUnavailable = "ExternalMetricsUnavailable" // the registered service does not answer
+	ExternalMetricsUnavailable = "ExternalMetricsUnavailable" // the registered service does not respond
 	OldKubernetes              = "KubernetesTolerance"        // an HPA cannot be configured to follow the target exactly
 	OldKEDA                    = "KEDAVersion"
 	OldKarpenter               = "KarpenterVersion"
@@ -37,8 +37,8 @@ func Cluster(f ClusterFacts) (found []ObjectFinding) {
 	if f.Service != "" {
 		object := "APIService " + f.APIService
 		if f.Available != "True" {
-			add(object, ExternalMetricsUnavailable, fmt.Sprintf("%s is registered for external metrics and does not answer (%s %s): every HPA "+
-				"with an external metric holds, and namespaces cannot be deleted", f.Service, f.Available, f.Detail),
+			add(object, ExternalMetricsUnavailable, fmt.Sprintf("%s is registered for external metrics and does not respond (%s %s): every HPA "+
+				"with an external metric keeps its replicas, and namespaces cannot be deleted", f.Service, f.Available, f.Detail),
 				fmt.Sprintf("repair %s, or delete the APIService if it was left behind", f.Service))
 		}
 		if !strings.Contains(f.Service, ownServicePart) && !strings.Contains(f.Service, "keda") {
@@ -49,7 +49,7 @@ func Cluster(f ClusterFacts) (found []ObjectFinding) {
 	if f.Minor > 0 && f.Minor < toleranceMinor {
 		fix := "enable the feature gate HPAConfigurableTolerance of the API server and kube-controller-manager"
 		if f.Minor < gateMinor {
-			fix = "start kube-controller-manager with --horizontal-pod-autoscaler-tolerance=0.001, or use KEDA from 2.21 on"
+			fix = "start kube-controller-manager with --horizontal-pod-autoscaler-tolerance=0.001"
 		}
 		add("Kubernetes "+f.Version, OldKubernetes,
 			"an HPA ignores changes below a tenth, and this version has no tolerance per HPA by default", fix)

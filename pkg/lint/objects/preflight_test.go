@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -13,6 +14,21 @@ func TestVersionsAreParsed(t *testing.T) {
 	for _, text := range []string{"", "latest", "main-abc", "sha"} {
 		if _, _, ok := majorMinor(text); ok {
 			t.Errorf("%q was parsed as a version", text)
+		}
+	}
+}
+
+// Kubernetes before 1.33 has no field for the tolerance of an HPA. KEDA creates an HPA of the same version, so KEDA does not help.
+func TestOldKubernetesNeedsTheToleranceOfTheController(t *testing.T) {
+	for minor, want := range map[int]string{31: "--horizontal-pod-autoscaler-tolerance=0.001", 34: "feature gate HPAConfigurableTolerance"} {
+		var fixes []string
+		for _, f := range Cluster(ClusterFacts{Version: "v1", Minor: minor}) {
+			if f.Check == OldKubernetes {
+				fixes = append(fixes, f.Fix)
+			}
+		}
+		if len(fixes) != 1 || !strings.Contains(fixes[0], want) || strings.Contains(fixes[0], "KEDA") {
+			t.Errorf("1.%d: fixes %q, want one with %q", minor, fixes, want)
 		}
 	}
 }
