@@ -57,7 +57,7 @@ program.`,
 	f.DurationVar(&o.replay, "replay", 6*time.Hour, "length of the replayed time at the end of the period; 0: all of it, negative: no replay")
 	f.DurationVar(&o.limit, "replay-limit", time.Minute, "time limit of all replays; workloads that are left are reported as missing")
 	f.DurationVar(&o.coldStart, "cold-start", 5*time.Minute,
-		"cold start of a replica in the replay; 0: drawn from its assumptions")
+		"cold start of a replica in the replay; 0: the sum of randomly drawn phases")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "output file; empty: standard output")
 	return c

@@ -38,21 +38,22 @@ func (w *Workload) explain(c Cause, s *Snapshot) (text, next string) {
 		return "GPUs of pods that were scheduled but not ready: image pull and model load",
 			"cache the image and the model on the node, or start replicas before the demand with a schedule"
 	case Headroom:
-		return "idle slots of replicas that the requests needed", "a higher target per replica, as far as the SLO allows"
+		return "idle slots of replicas that the requests needed", "raise the target per replica, as long as the SLO is met"
 	case Floor:
 		return fmt.Sprintf("minReplicas is %d, and the requests needed at most %s replicas at any time", a.Min, whole(peak(s.timeline(w), w))),
-			"a lower minReplicas, or a schedule for the hours that need it"
+			"lower minReplicas, or set it with a schedule for the hours that need it"
 	case Schedules:
 		var parts []string
 		for _, c := range a.Schedules {
 			parts = append(parts, fmt.Sprintf("%d replicas from %q to %q %s", c.Replicas, c.Start, c.End, c.Timezone))
 		}
-		return "the schedule kept replicas without requests: " + strings.Join(parts, "; "), "fewer replicas or a shorter window"
+		return "the schedule kept replicas without requests: " + strings.Join(parts, "; "),
+			"lower the replicas of the schedule, or shorten its window"
 	case Cooldown:
 		return fmt.Sprintf("replicas were kept after the demand was gone; the cooldown or scale-down window is %gs", a.Cooldown),
-			"a shorter cooldown, as far as the cold start allows"
+			"shorten it, but not below the cold start of a replica"
 	case WrongMetric:
-		return "replicas were kept that no limit, schedule or cooldown explains; the metrics are: " + w.metrics(),
+		return "no limit, schedule or cooldown explains these replicas, so a metric kept them: " + w.metrics(),
 			"scale on requests in flight or queue depth; GPU utilization is high with a single request"
 	}
 	return "", ""
@@ -69,9 +70,9 @@ func (w *Workload) metrics() string {
 func (r *Report) freeNodes(p *Pool, a *poolAccount) {
 	texts := map[Cause][2]string{
 		StuckNode: {fmt.Sprintf("whole nodes without a GPU pod for at least %s", StuckAfter),
-			"check what keeps them: blocking pods, consolidationPolicy, disruption budgets, a static minimum of nodes"},
+			"find what keeps them: blocking pods, consolidationPolicy, disruption budgets or a static minimum of nodes"},
 		NodeChange: {"free GPUs of nodes that start, end, or are partly used",
-			"nodes whose GPUs fit the replicas, and fewer changes of the replicas"},
+			"use nodes whose GPUs fit the replicas, and change the replicas less often"},
 	}
 	for _, c := range []Cause{StuckNode, NodeChange} {
 		if hours := a.ledger[c]; hours > 0 && hours >= leastWaste*a.paid {

@@ -41,7 +41,7 @@ func WriteText(w io.Writer, r *audit.Report) error {
 	section(workloads(r))
 	waste := wastes(r)
 	if n := len(waste.Rows); n > shownWaste {
-		waste.Rows, waste.Foot = waste.Rows[:shownWaste], fmt.Sprintf("%d smaller ones are in the JSON and HTML reports.", n-shownWaste)
+		waste.Rows, waste.Foot = waste.Rows[:shownWaste], fmt.Sprintf("The JSON and HTML reports list %d more.", n-shownWaste)
 	}
 	section(waste)
 	for i, c := range r.Waste[:min(3, len(r.Waste))] {
@@ -80,7 +80,7 @@ func summary(r *audit.Report) (out [][2]string) {
 	add("SLO", "%s of the requests waited at most %s (objective: %s of each workload): %s", share(t.OnTime), span(r.SLO.Wait),
 		share(&r.SLO.Share), verdict(t.MeetsSLO))
 	if t.Replayed > 0 {
-		add("with gpuscaler", "%s per month instead of %s for the pods of %d replayed workloads (simulated)", money(t.Gpuscaler),
+		add("with gpuscaler", "%s per month instead of %s for the pods of %d workloads in the replayed time (simulated)", money(t.Gpuscaler),
 			money(t.Measured), t.Replayed)
 	}
 	if t.Bounded > 0 {
@@ -92,7 +92,7 @@ func summary(r *audit.Report) (out [][2]string) {
 // workloads returns the table of workloads.
 func workloads(r *audit.Report) picture.Table {
 	t := picture.Table{Title: "Workloads", Heads: []string{"-workload", "-autoscaler", "$ per month", "served", "on time", "gpuscaler",
-		"its on time", "least", "-largest waste"}}
+		"gpuscaler on time", "least", "-largest waste"}}
 	for i := range r.Workloads {
 		l := &r.Workloads[i]
 		row := []any{l.Workload, l.Autoscaler, money(l.Cost), share(l.Served), judged(share(l.OnTime), l.MeetsSLO)}
