@@ -93,7 +93,7 @@ func (p *Plan) podsMetric(m *autoscalingv2.PodsMetricSource, out *spec.Policy) {
 			s.Name = signalName(m.Metric.Name, out)
 			out.Signals = append(out.Signals, *s)
 			if s.Type == "dcgm" {
-				p.lost("%s: the dcgm signal needs a data source in the PlatformConfig: prometheus, or scrape with profile dcgm", from)
+				p.lost("%s: the dcgm signal needs a data source of type prometheus in the PlatformConfig, or of type scrape with profile dcgm", from)
 			}
 			return
 		}

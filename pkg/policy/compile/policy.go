@@ -196,7 +196,7 @@ func (c *compiler) formula() {
 // group checks that the namespace's team may use the capacity group.
 func (c *compiler) group() {
 	name := c.Spec.CapacityGroup
-	if name == "" {
+	if name == "" || c.Key.Namespace == "" { // a missing namespace is a problem of its own
 		return
 	}
 	p := decode.Spec.Key("capacityGroup")
@@ -206,7 +206,7 @@ func (c *compiler) group() {
 			allowed = append(allowed, g.Name)
 		}
 	}
-	mine := cmp.Or(wording.List(allowed), "none for this namespace")
+	mine := "a capacity group" + c.orNone(allowed)
 	switch {
 	case c.Platform.Group(name) == nil:
 		c.undeclared(p, "the PlatformConfig has no such capacity group"+wording.DidYouMean(name, allowed), mine)

@@ -142,7 +142,7 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
 		// The exporter runs on the node and not in the pod, so it cannot be found without a data source.
-		c.undeclared(p.Key("source"), "is missing", "a data source of the PlatformConfig, prometheus or scrape with profile dcgm"+
+		c.undeclared(p.Key("source"), "is missing", "a data source of type prometheus, or of type scrape with profile dcgm"+
 			c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}
 	c.latency(s, p, source, metric)

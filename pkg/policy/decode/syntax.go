@@ -145,7 +145,7 @@ func advice(message, line string, before [][]byte) string {
 	case strings.Contains(message, "expected ','") && closing(before) != "":
 		return "a comma between two items in brackets, and the bracket that closes them"
 	case strings.Contains(message, "expected ','"):
-		return "a closing bracket for each that is opened"
+		return "a closing bracket for each opening bracket"
 	case strings.Contains(message, "expected '-' indicator"):
 		return `"- " before every item of a list, and before nothing else`
 	case strings.Contains(message, "end of stream"), strings.Count(line, `"`)%2 == 1:

@@ -190,7 +190,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 			`allowed: auto, advisory or hold`,
 			func(c *policy.Compiled) bool { return c.Workload.Mode == scaling.Advisory }},
 		{"capacity-group", "chat", "chta", `metadata.annotations[gpuscaler.io/capacity-group]: ` +
-			`the PlatformConfig has no such capacity group, did you mean "chat"?; found "chta"; allowed: chat`,
+			`the PlatformConfig has no such capacity group, did you mean "chat"?; found "chta"; allowed: a capacity group: chat`,
 			func(c *policy.Compiled) bool { return c.Workload.Group == "chat" }},
 		{"gpu-utilization-target", "70", "0.7",
 			`metadata.annotations[gpuscaler.io/gpu-utilization-target]: is a fraction: write 70%; found "0.7"; allowed: 70 or 70%`,

@@ -6,6 +6,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/wording"
 )
 
+// A field whose name is a part of one allowed name is suggested, even if many letters are missing.
+func ExampleDidYouMean() {
+	fields := []string{"queryRef", "scaleTargetRef", "minReplicas", "maxReplicas", "type"}
+	for _, found := range []string{"query", "targetRef", "replicas", "ref"} {
+		fmt.Printf("%s%s\n", found, wording.DidYouMean(found, fields))
+	}
+	// Output:
+	// query, did you mean "queryRef"?
+	// targetRef, did you mean "scaleTargetRef"?
+	// replicas
+	// ref
+}
+
 func Example() {
 	fields := []string{"minReplicas", "maxReplicas", "mode"}
 	fmt.Printf("there is no such field%s allowed: %s\n", wording.DidYouMean("maxReplica", fields), wording.List(fields))

@@ -33,10 +33,30 @@ func nearest(s string, words []string) string {
 			best, least = w, d
 		}
 	}
-	if len(s) > 64 || best == "" || least >= len(best) {
+	if len(s) <= 64 && best != "" && least < len(best) {
+		return best
+	}
+	return containing(s, words)
+}
+
+// leastPart is the minimum length of a word that counts as a part of another word.
+const leastPart = 4
+
+// containing returns the only word that begins or ends with s, such as queryRef for query. It returns "" if there is none, or several.
+func containing(s string, words []string) string {
+	if len(s) < leastPart {
 		return ""
 	}
-	return best
+	found, part := "", strings.ToLower(s)
+	for _, w := range words {
+		if low := strings.ToLower(w); strings.HasPrefix(low, part) || strings.HasSuffix(low, part) {
+			if found != "" {
+				return ""
+			}
+			found = w
+		}
+	}
+	return found
 }
 
 // distance returns the number of insertions, deletions, replacements and swaps of adjacent letters between two words (optimal string
