@@ -33,14 +33,15 @@ func checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the cluster before the installation, and an installed release",
-		Long: `Before the installation: does the API server respond with a supported version, which server is registered for
-external metrics, does Prometheus have the metrics of the DCGM exporter, which nodes offer GPUs, which versions of
-Karpenter and KEDA are installed, and what may the user do. After the installation: is the Deployment available, is
-the Lease held and renewed, is the APIService available, are the policies accepted, are the targets served, and do the
-HPAs follow them.
+		Long: `Check the cluster and, without --pre, the installed release. The command changes nothing in the cluster.
 
-Each line has a tick (✓), an exclamation mark for a warning (!) or a cross (✗), and a sentence. A warning or a cross has
-the next step and a guide. The exit code is 1 if a line has a cross. The command changes nothing in the cluster.`,
+Before the installation it checks the version of the API server, the server that is registered for external metrics,
+the metrics of the DCGM exporter in Prometheus, the nodes with GPUs, the versions of Karpenter and KEDA, and the
+permissions of the user. After the installation it also checks the Deployment, the Lease, the APIService, the policies,
+the targets, and the HPAs that read them.
+
+Each line begins with a tick (✓), an exclamation mark for a warning (!) or a cross (✗). A warning or a cross has the
+next step and a guide. The exit code is 1 if a line has a cross.`,
 		Example: `  gpuscaler check --pre --prometheus http://127.0.0.1:9090    # before the installation
   gpuscaler check
   gpuscaler check -o json | jq -r '.after[] | select(.status != "ok") | .found'`,

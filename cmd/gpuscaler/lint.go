@@ -43,12 +43,12 @@ func lintCommand() *cobra.Command {
 		Use:   "lint [PATH...]",
 		Short: "Find what does not work as written: metrics, labels, HPAs, NodePools, versions",
 		Long: `Check policies (files and directories at PATH) against the cluster and the Prometheus server that they use.
-Metrics: does each one exist, do its labels join pods, was it renamed, is it absent at zero replicas, is a
-counter read as a gauge, does GPU_UTIL decide alone. Objects: do two autoscalers scale one workload, which HPA
-fields change the target, which NodePools cannot scale to zero or have no fallback. ScaledObjects of other
-teams are checked too.
+A metric is reported if it does not exist, was renamed, is absent at zero replicas, is a counter that is read as a
+gauge, or has labels that do not name pods, and GPU_UTIL if no other signal decides. A workload is reported if two
+autoscalers scale it, an HPA if its fields change the target, and a NodePool if it cannot scale to zero or has no
+fallback. ScaledObjects of other teams are checked too.
 
-Without policies it is a preflight check: which server answers for external metrics, the versions of Kubernetes,
+Without policies the command checks the server that is registered for external metrics, the versions of Kubernetes,
 KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.
 
 The cluster is the one of the kubeconfig. --prometheus adds a server, --offline skips the cluster, and

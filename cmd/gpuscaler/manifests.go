@@ -109,7 +109,7 @@ func scalerFlags(c *cobra.Command, o *migrate.Options) {
 	c.Flags().Var(&o.KEDA, "keda", "version of KEDA that reads the manifest: fields that it does not know are omitted, and a comment says "+
 		"what that causes")
 	c.Flags().StringVar(&o.Authentication, "authentication", "gpuscaler",
-		"ClusterTriggerAuthentication with KEDA's client certificate, see `gpuscaler manifests triggerauthentication`; empty: no TLS")
+		"ClusterTriggerAuthentication with KEDA's client certificate, which manifests triggerauthentication prints; empty: no TLS")
 }
 
 // manifests prints one document for each requested policy.

@@ -274,7 +274,8 @@ assumptions are printed.
 Several workloads run in one cluster, and each has its own SLO: give all policies with --policy, and the traffic
 of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added.
 
---fail-if makes the command a gate for CI: NAME<NUMBER with <, <=, > or >=. The exit code is 1 if a gate fails. Names:
+With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline fails. A condition is NAME<NUMBER, with
+<, <=, > or >=. Names:
   ` + strings.Join(evaluate.GateNames(), "\n  "),
 		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines all --bound
   gpuscaler replay --policy chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html

@@ -157,7 +157,7 @@ func (o *runOptions) register(c *cobra.Command) {
 		"names, else the built-in one")
 	f.StringVar(&o.learned, "learned-configmap", "", "ConfigMap in the namespace of this pod that stores what was learned for objectives, so "+
 		"that a new leader continues with it; it must exist; empty: a new leader learns again")
-	f.StringVar(&o.record, "record", "", "file for the inputs and decisions of each tick, for `gpuscaler replay --verify`; rotated, at "+
+	f.StringVar(&o.record, "record", "", "file for the inputs and decisions of each tick, for replay --verify; rotated, at "+
 		"most 512 MiB in total")
 	c.MarkFlagsOneRequired("platform", "policies")
 }
