@@ -265,7 +265,7 @@ func scaler(t *testing.T) entrance {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
 			fmt.Fprint(c, strings.Repeat("\x00\xff", 1000))
 			if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
 				return err.Error()

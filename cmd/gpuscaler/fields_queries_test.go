@@ -222,7 +222,7 @@ func (s *sources) poll(t *testing.T, d docSet) []string {
 	for i := range store.Compiled() {
 		w := &store.Compiled()[i].Workload
 		readings := make([]scaling.Reading, len(w.Policy.Signals))
-		for end := time.Now().Add(6 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 			p.Read(w, readings)
 			if !slices.ContainsFunc(readings, func(r scaling.Reading) bool { return !r.Known && r.Cause == scaling.CauseNever }) {
 				break

@@ -96,9 +96,9 @@ func apiWrites(t *testing.T, d docSet) []string {
 	go func() { ended <- c.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 	wait := func(what string, until func() bool) {
-		for end := time.Now().Add(15 * time.Second); !until(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !until(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("no %s within 15 s; written: %v", what, j.all())
+				t.Fatalf("no %s within a minute; written: %v", what, j.all())
 			}
 		}
 	}

@@ -70,9 +70,9 @@ func TestRunningLoopIsHealthyAndEndedLoopIsAStandby(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { c.loop.run(ctx); close(ended) }()
-	for end := time.Now().Add(5 * time.Second); c.engine.Decisions().LastTick().IsZero(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); c.engine.Decisions().LastTick().IsZero(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("no tick in five seconds")
+			t.Fatal("no tick within a minute")
 		}
 	}
 	last := c.engine.Decisions().LastTick()

@@ -15,7 +15,7 @@ import (
 // answers sends a GET request to a URL and returns the response. It retries while the server starts.
 func answers(t *testing.T, url string) (code int, body string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		answer, err := http.Get(url)
 		if err == nil {
 			text, err := io.ReadAll(answer.Body)

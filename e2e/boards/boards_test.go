@@ -64,7 +64,7 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 		if err := documents.Decode(pool); err != nil {
 			return err
 		}
-		if err := stack.Poll(ctx, 20*time.Second, func(ctx context.Context) error { // until the CRD is served
+		if err := stack.Poll(ctx, time.Minute, func(ctx context.Context) error { // until the CRD is served
 			return client.IgnoreAlreadyExists(s.Client.Create(ctx, pool.DeepCopy()))
 		}); err != nil {
 			return err
@@ -98,7 +98,7 @@ signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}
 - {name: gpu, type: dcgm, target: 90%}
 `)
-	stack.Eventually(t, 30*time.Second, "three replicas for 27 requests", s.HasTarget(3))
+	stack.Eventually(t, time.Minute, "three replicas for 27 requests", s.HasTarget(3))
 	scrapeOurselves(t)
 	loadRules(t)
 	variables := strings.NewReplacer("$namespace", ns, "$policy", "chat", "$group", ".*")
@@ -109,7 +109,7 @@ signals:
 				continue
 			}
 			panels++
-			stack.Eventually(t, 90*time.Second, p.title+" has data: "+q, answered(variables.Replace(q)))
+			stack.Eventually(t, 2*time.Minute, p.title+" has data: "+q, answered(variables.Replace(q)))
 		}
 	}
 	if panels < 35 {

@@ -60,11 +60,11 @@ func labeled(want ...string) func(context.Context) error {
 func TestLeadershipMovesWhenTheLeaderReleasesTheLease(t *testing.T) {
 	// The lease expires after ten minutes, so b can lead within this test only if a releases it.
 	_, stopA := campaign(t, "a", 10*time.Minute)
-	stack.Eventually(t, 20*time.Second, "a has the label", labeled("a"))
+	stack.Eventually(t, time.Minute, "a has the label", labeled("a"))
 	campaignB(t)
 	stack.Always(t, 2*time.Second, "b does not lead", labeled("a"))
 	stopA()
-	stack.Eventually(t, 90*time.Second, "b leads, and only b has the label", labeled("b"))
+	stack.Eventually(t, 2*time.Minute, "b leads, and only b has the label", labeled("b"))
 
 	var lease coordinationv1.Lease
 	if err := shared.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "gpuscaler"}, &lease); err != nil {
@@ -77,7 +77,7 @@ func TestLeadershipMovesWhenTheLeaderReleasesTheLease(t *testing.T) {
 	if err := shared.Client.Patch(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a"}}, stale); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the label of another pod is removed", labeled("b"))
+	stack.Eventually(t, time.Minute, "the label of another pod is removed", labeled("b"))
 }
 
 // campaignB starts the candidate b with a lease duration of 15 s. It therefore retries often enough to become the leader within seconds.
@@ -106,7 +106,7 @@ func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {
 			return nil
 		}
 	}
-	stack.Eventually(t, 20*time.Second, "it registers if no server is registered", named(home, "gpuscaler"))
+	stack.Eventually(t, time.Minute, "it registers if no server is registered", named(home, "gpuscaler"))
 
 	stolen := &apiregistration.APIService{}
 	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // the API server writes the status concurrently
@@ -119,13 +119,13 @@ func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "an Event reports the other server",
+	stack.Eventually(t, time.Minute, "an Event reports the other server",
 		reported("default", "APIService", key.Name, events.APIServiceConflict))
 	stack.Always(t, 12*time.Second, "the other registration is not replaced", named("keda", "keda-metrics-apiserver"))
 	if err := shared.Client.Delete(t.Context(), stolen); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "it registers again after the other registration is deleted", named(home, "gpuscaler"))
+	stack.Eventually(t, time.Minute, "it registers again after the other registration is deleted", named(home, "gpuscaler"))
 	if err := shared.Client.Delete(t.Context(), stolen); err != nil {
 		t.Log("the registration was not deleted:", err)
 	}

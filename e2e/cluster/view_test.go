@@ -37,7 +37,7 @@ func start(t *testing.T, o cluster.Options, numbers activation.Served) *cluster.
 		c.Activate(numbers)
 	}
 	background(t, c.Run)
-	stack.Eventually(t, 20*time.Second, "the caches are synced", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "the caches are synced", func(context.Context) error {
 		if !c.Synced() {
 			return fmt.Errorf("not yet")
 		}
@@ -49,7 +49,7 @@ func start(t *testing.T, o cluster.Options, numbers activation.Served) *cluster.
 // seen waits until the observed state of a workload satisfies a condition.
 func seen(t *testing.T, c *cluster.Cluster, w scaling.Workload, what string, want func(v engine.View) bool) {
 	t.Helper()
-	stack.Eventually(t, 20*time.Second, what, func(context.Context) error {
+	stack.Eventually(t, time.Minute, what, func(context.Context) error {
 		if v, ok := c.View(&w); !ok || !want(v) {
 			return fmt.Errorf("view %+v, %v", v, ok)
 		}
@@ -86,7 +86,7 @@ func TestPodsAreCountedAndAPauseHasItsAuthor(t *testing.T) {
 	if err := shared.Client.Delete(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the workload is deleted", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "the workload is deleted", func(context.Context) error {
 		if _, ok := c.View(&chat); ok {
 			return fmt.Errorf("still seen")
 		}
@@ -119,7 +119,7 @@ func TestActivatorScalesFromZeroAndToZero(t *testing.T) {
 	numbers.set(0)
 	seen(t, c, chat, "scaled to zero", func(v engine.View) bool { return v.Replicas == 0 && v.Ready == 0 })
 	for _, reason := range []string{events.Activated, events.Deactivated} {
-		stack.Eventually(t, 10*time.Second, "an Event "+reason+" on the Deployment", reported(ns, "Deployment", "chat", reason))
+		stack.Eventually(t, time.Minute, "an Event "+reason+" on the Deployment", reported(ns, "Deployment", "chat", reason))
 	}
 }
 
@@ -164,7 +164,7 @@ func TestScaleKindIsReadThroughItsScaleSubresourceAlsoIfInstalledLater(t *testin
 		"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": map[string]any{"namespace": ns, "name": "f"},
 		"spec": map[string]any{"size": int64(2)},
 	}}
-	stack.Eventually(t, 20*time.Second, "the kind is served", func(ctx context.Context) error { return shared.Client.Create(ctx, fleet) })
+	stack.Eventually(t, time.Minute, "the kind is served", func(ctx context.Context) error { return shared.Client.Create(ctx, fleet) })
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "f-0", Labels: map[string]string{"fleet": "f"}}, Spec: gpuPod()}
 	create(t, pod)
 	w := workload(ns, "f")
@@ -195,7 +195,7 @@ func TestLeaderWorkerSetIsReadOnceItsCRDIsInstalledAndIsActivated(t *testing.T) 
 				"resources": map[string]any{"limits": map[string]any{"nvidia.com/gpu": int64(4)}}}}},
 		}}},
 	}}
-	stack.Eventually(t, 20*time.Second, "the kind is served", func(ctx context.Context) error { return shared.Client.Create(ctx, set) })
+	stack.Eventually(t, time.Minute, "the kind is served", func(ctx context.Context) error { return shared.Client.Create(ctx, set) })
 	seen(t, c, w, "activated through its scale subresource", func(v engine.View) bool { return v.Replicas == 1 && v.GPUs == 8 })
 	for worker := range 2 {
 		create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("big-0-%d", worker), Labels: map[string]string{

@@ -102,7 +102,7 @@ schedules:
 		"FEATURE_GATES=CapacityBuffer=true") {
 		t.Error("the log does not report that the gate is off and how to enable it")
 	}
-	stack.Eventually(t, 30*time.Second, "the group reports that buffers are unavailable", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the group reports that buffers are unavailable", func(ctx context.Context) error {
 		n, err := suite.Metric(ctx, "gpuscaler_group_finding", "group", "gpu", "finding", "unsupported")
 		if err == nil && n != 1 {
 			err = errors.New("no such finding")

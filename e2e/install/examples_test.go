@@ -60,7 +60,7 @@ func guarded(t *testing.T) {
 	pod.GenerateName, pod.Namespace = "llama-", "team-chat"
 	bad := pod.DeepCopy()
 	bad.Spec.PriorityClassName = ""
-	stack.Eventually(t, 30*time.Second, "the guard-rails are in force", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the guard-rails are in force", func(ctx context.Context) error {
 		if refusal(ctx, bad.DeepCopy()) == nil {
 			return context.DeadlineExceeded
 		}
@@ -80,7 +80,7 @@ func quota(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpu"] = *resource.NewQuantity(n, resource.DecimalSI)
 		return pod
 	}
-	stack.Eventually(t, 20*time.Second, "the quota is in force", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the quota is in force", func(ctx context.Context) error {
 		if refusal(ctx, gpus(17, "gpu-serving")) == nil {
 			return context.DeadlineExceeded
 		}

@@ -61,7 +61,7 @@ func TestGitOpsRulesMatchTheSchemasOfArgoCDAndFlux(t *testing.T) {
 				for field, value := range rule["spec"].(map[string]any) {
 					spec[field] = value
 				}
-				stack.Eventually(t, 20*time.Second, "the API server accepts it",
+				stack.Eventually(t, time.Minute, "the API server accepts it",
 					func(context.Context) error { return create(t, whole) }) // discovery is delayed
 				for field := range rule["spec"].(map[string]any) { // a misspelled field must be rejected
 					spec[field+"s"] = spec[field]

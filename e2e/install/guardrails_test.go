@@ -115,7 +115,7 @@ func TestGuardRailsRejectOnlyInvalidPods(t *testing.T) {
 
 	h.upgrade("guard", map[string]any{"mode": "hpa", "guardrails": map[string]any{"enabled": true, "actions": []any{"Deny"}}})
 	defer h.uninstall("guard", false)
-	stack.Eventually(t, 30*time.Second, "the guard-rails are in force", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the guard-rails are in force", func(ctx context.Context) error {
 		for _, c := range badPods { // each policy takes effect at a different time
 			pod := goodPod(production)
 			c.spoil(&pod.Spec)
@@ -192,7 +192,7 @@ func warned(t *testing.T, h *helm, namespace string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "an invalid pod is accepted with a warning", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "an invalid pod is accepted with a warning", func(ctx context.Context) error {
 		pod := goodPod(namespace)
 		pod.Spec.Tolerations = nil
 		if err := c.Create(ctx, pod, client.DryRunAll); err != nil {

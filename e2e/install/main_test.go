@@ -114,7 +114,7 @@ func serve(t *testing.T, group, resource string) {
 			t.Fatalf("%s: %v", crd.Name, err)
 		}
 	}
-	stack.Eventually(t, 20*time.Second, resource+"."+group+" is served", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, resource+"."+group+" is served", func(ctx context.Context) error {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := cluster.Client.Get(ctx, client.ObjectKey{Name: resource + "." + group}, &crd); err != nil {
 			return err

@@ -62,11 +62,11 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 			}
 			// Two ready pods show that Pod Security accepts them and that every object to which they refer exists.
 			if step.name != "all-certified" { // cert-manager does not run, so the Secret is missing; kwok does not need it
-				stack.Eventually(t, 30*time.Second, "two pods", available(h.namespace, 2))
+				stack.Eventually(t, time.Minute, "two pods", available(h.namespace, 2))
 			}
 			checkTypes(t, objects)
 			h.uninstall(step.name, false) // the hook is a pod; another test runs it as a process
-			stack.Eventually(t, 30*time.Second, "no object is left", func(context.Context) error {
+			stack.Eventually(t, time.Minute, "no object is left", func(context.Context) error {
 				if left := existing(t, objects); len(left) > 0 {
 					return fmt.Errorf("left: %v", left)
 				}
@@ -141,7 +141,7 @@ func checkTypes(t *testing.T, objects []*unstructured.Unstructured) {
 		if o.GetKind() != "ValidatingAdmissionPolicy" {
 			continue
 		}
-		stack.Eventually(t, 20*time.Second, o.GetName()+" is checked", func(ctx context.Context) error {
+		stack.Eventually(t, time.Minute, o.GetName()+" is checked", func(ctx context.Context) error {
 			var policy admissionv1.ValidatingAdmissionPolicy
 			if err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(o), &policy); err != nil {
 				return err

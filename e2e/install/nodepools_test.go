@@ -83,7 +83,7 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	ours := as(t, h.namespace, "gpuscaler")
 	exists(t, pool("kept", ""))
 	weight := 10
-	stack.Eventually(t, 30*time.Second, "the admission policy is in force", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the admission policy is in force", func(ctx context.Context) error {
 		weight++ // use another value each time, because a write without a change is accepted
 		if patch(ctx, ours, "kept", fmt.Sprintf(`{"spec":{"weight":%d}}`, weight%100)) == nil {
 			return fmt.Errorf("gpuscaler can change the weight of a NodePool without consent")

@@ -112,7 +112,7 @@ func TestManifestsOfTheReadmeScaleAWorkload(t *testing.T) {
 		t.Errorf("no request waits, and there are %d replicas after %d: %v", n, before, err)
 	}
 	h.uninstall("gpuscaler", true)
-	stack.Eventually(t, 30*time.Second, "no object is left", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "no object is left", func(context.Context) error {
 		if left := existing(t, objects); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)
 		}

@@ -292,7 +292,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	scalerKnows(t, h.namespace, issued)
 	h.rollback("gpuscaler")
 	stack.Eventually(t, time.Minute, "rolled back", rolled(h.namespace, "--log-level=info"))
-	stack.Eventually(t, 30*time.Second, "reached again", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "reached again", func(ctx context.Context) error {
 		return cluster.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 
@@ -314,7 +314,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 		t.Error(err)
 	}
 	h.uninstall("gpuscaler", true)
-	stack.Eventually(t, 30*time.Second, "no object is left", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "no object is left", func(ctx context.Context) error {
 		if left := existing(t, objects); len(left) > 0 {
 			return fmt.Errorf("left: %v", left)
 		}

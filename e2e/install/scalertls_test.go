@@ -47,7 +47,7 @@ func scalerKnows(t *testing.T, namespace string, issued map[string][]byte) {
 		}
 		return errors.New("no leader")
 	}
-	stack.Eventually(t, 30*time.Second, "KEDA's certificate is accepted", func(context.Context) error { return ask(pair) })
+	stack.Eventually(t, time.Minute, "KEDA's certificate is accepted", func(context.Context) error { return ask(pair) })
 	if err := ask(); err == nil {
 		t.Error("a client without a certificate is accepted")
 	}

@@ -74,7 +74,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 			s := place(t, "key-"+c.key, 1)
 			apply(t, s.annotated())
 			s.backlog(t, 35)
-			stack.Eventually(t, 60*time.Second, "a target of four for 35 jobs", s.target(4))
+			stack.Eventually(t, time.Minute, "a target of four for 35 jobs", s.target(4))
 			key, policy := "gpuscaler.io/"+c.key, s.ns+"/"+name
 			before := s.scaledObject(t).GetAnnotations()[key]
 			s.annotate(t, key, c.good)
@@ -92,11 +92,11 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 				}
 				return nil
 			}
-			stack.Eventually(t, 30*time.Second, c.good, shows)
+			stack.Eventually(t, time.Minute, c.good, shows)
 			t.Logf("it took effect within %s", time.Since(began).Round(100*time.Millisecond))
 
 			s.annotate(t, key, c.bad)
-			stack.Eventually(t, 30*time.Second, c.bad+" is reported", func(ctx context.Context) error {
+			stack.Eventually(t, time.Minute, c.bad+" is reported", func(ctx context.Context) error {
 				if s.noted("AnnotationInvalid", c.key, c.allowed)(ctx) == nil {
 					return nil
 				}
@@ -113,7 +113,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 				restore = before
 			}
 			s.annotate(t, key, restore)
-			stack.Eventually(t, 30*time.Second, "the previous state after the removal", s.explained(func(e explain.Explanation) error {
+			stack.Eventually(t, time.Minute, "the previous state after the removal", s.explained(func(e explain.Explanation) error {
 				if e.Mode != "auto" || len(e.Signals) != 1 || e.Signals[0].Target != 10 || e.Operator != nil {
 					return fmt.Errorf("mode %s, signals %+v, operator %+v", e.Mode, e.Signals, e.Operator)
 				}
@@ -142,15 +142,15 @@ maxReplicas: 8
 signals:
 - {name: queue, type: redis, source: jobs, listName: %s, target: 12}`, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
-	stack.Eventually(t, 30*time.Second, "the file alone", s.explained(targets(12)))
+	stack.Eventually(t, time.Minute, "the file alone", s.explained(targets(12)))
 	s.annotate(t, "gpuscaler.io/queue-depth-per-replica", "6")
-	stack.Eventually(t, 30*time.Second, "the annotation over it", s.explained(targets(6)))
+	stack.Eventually(t, time.Minute, "the annotation over it", s.explained(targets(6)))
 	so := s.scaledObject(t)
 	triggers := so.Object["spec"].(map[string]any)["triggers"].([]any)
 	triggers[0].(map[string]any)["metadata"].(map[string]any)["queueDepthPerReplica"] = "4"
 	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{"triggers": triggers}})
-	stack.Eventually(t, 30*time.Second, "the trigger's metadata over that", s.explained(targets(4)))
-	stack.Eventually(t, 30*time.Second, "three for 12 at 4", s.has(3))
+	stack.Eventually(t, time.Minute, "the trigger's metadata over that", s.explained(targets(4)))
+	stack.Eventually(t, time.Minute, "three for 12 at 4", s.has(3))
 }
 
 // gpuscaler must compute and explain the target of an advisory policy, but must not change the replicas. The ScaledObject must not contain
@@ -162,8 +162,8 @@ func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 	s.annotate(t, "gpuscaler.io/mode", "advisory", "gpuscaler.io/queue-source", "jobs/"+s.queue(), "gpuscaler.io/queue-depth-per-replica",
 		"10")
 	s.backlog(t, 35)
-	stack.Eventually(t, 60*time.Second, "seven replicas by KEDA's trigger", s.has(7))
-	stack.Eventually(t, 30*time.Second, "the explanation has a target of four", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "seven replicas by KEDA's trigger", s.has(7))
+	stack.Eventually(t, time.Minute, "the explanation has a target of four", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 7 || e.ScaledBy != nil {
 			return fmt.Errorf("%s: target %d, current %d, scaled by %+v", e.Mode, e.Target, e.Current, e.ScaledBy)
 		}
@@ -173,7 +173,7 @@ func TestAdvisoryPolicyHasNoEffect(t *testing.T) {
 
 	apply(t, s.annotated())
 	s.annotate(t, "gpuscaler.io/mode", "advisory")
-	stack.Eventually(t, 30*time.Second, "an Event reports gpuscaler's trigger",
+	stack.Eventually(t, time.Minute, "an Event reports gpuscaler's trigger",
 		s.noted("ScaledObjectMisconfigured", "advisory", "remove the trigger"))
 	stack.Always(t, 4*time.Second, "the replicas do not change", s.spec(7))
 }
@@ -200,7 +200,7 @@ spec:
   maxReplicas: 8
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
 `, name, s.ns, s.queue()))
-	stack.Eventually(t, 20*time.Second, "the explanation has a target of four and two replicas",
+	stack.Eventually(t, time.Minute, "the explanation has a target of four and two replicas",
 		s.explained(func(e explain.Explanation) error {
 			if e.Mode != "advisory" || e.Target != 4 || e.Current != 2 || e.ScaledBy != nil {
 				return fmt.Errorf("%s: target %d, current %d, scaled by %+v", e.Mode, e.Target, e.Current, e.ScaledBy)
@@ -219,7 +219,7 @@ func TestDoubledIdleDelayIsReported(t *testing.T) {
 	patch(t, ScaledObject(s.ns, name), map[string]any{"spec": map[string]any{
 		"cooldownPeriod": nil, "fallback": map[string]any{"failureThreshold": int64(3), "replicas": int64(0)},
 	}})
-	stack.Eventually(t, 30*time.Second, "KEDA's 300 s after the policy's five minutes",
+	stack.Eventually(t, time.Minute, "KEDA's 300 s after the policy's five minutes",
 		s.noted("ScaledObjectMisconfigured", "5m0s", "spec.cooldownPeriod: 60"))
-	stack.Eventually(t, 30*time.Second, "a fallback to zero", s.noted("ScaledObjectMisconfigured", "fallback.replicas"))
+	stack.Eventually(t, time.Minute, "a fallback to zero", s.noted("ScaledObjectMisconfigured", "fallback.replicas"))
 }

@@ -44,7 +44,7 @@ func TestManifestOfTheGuideWorks(t *testing.T) {
 	manifest = strings.NewReplacer(here...).Replace(manifest)
 	apply(t, manifest)
 	s.backlog(t, 700)
-	stack.Eventually(t, 60*time.Second, "four for 700 jobs at 200 a replica", s.has(4))
+	stack.Eventually(t, time.Minute, "four for 700 jobs at 200 a replica", s.has(4))
 }
 
 // Each row of the guide's conformance table names a test. Package cmd/gpuscaler checks that the tests exist.

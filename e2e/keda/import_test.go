@@ -26,7 +26,7 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	s := place(t, "import", 1)
 	apply(t, s.kedasOwn(10, `  advanced: {horizontalPodAutoscalerConfig: {behavior: {scaleDown: {stabilizationWindowSeconds: 5}}}}`))
 	s.backlog(t, 37)
-	stack.Eventually(t, 60*time.Second, "KEDA alone: four replicas for 37 jobs", s.has(4))
+	stack.Eventually(t, time.Minute, "KEDA alone: four replicas for 37 jobs", s.has(4))
 	settled := time.Now()
 
 	text, err := suite.CLI(t.Context(), "import", s.ns+"/"+name, "-o", "json", "--kubeconfig", suite.Stack.Kubeconfig,
@@ -46,7 +46,7 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	}
 	put(plan.Policy)
 	t.Cleanup(func() { _ = suite.Policies.Remove(s.ns) })
-	stack.Eventually(t, 20*time.Second, "the advisory policy has a target", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "the advisory policy has a target", s.explained(func(e explain.Explanation) error {
 		if e.Mode != "advisory" || e.Target != 4 || e.Current != 4 || e.Degraded || !strings.Contains(e.Served, "advisory") {
 			return fmt.Errorf("%+v", e)
 		}
@@ -54,14 +54,14 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	}))
 
 	put(strings.Replace(plan.Policy, "  mode: advisory\n", "", 1))
-	stack.Eventually(t, 20*time.Second, "served", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "served", s.explained(func(e explain.Explanation) error {
 		if e.Served != "served" || e.Target != 4 {
 			return fmt.Errorf("%s, %d", e.Served, e.Target)
 		}
 		return nil
 	}))
 	s.replace(t, plan.Replacement)
-	stack.Eventually(t, 30*time.Second, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
 		if e.ScaledBy == nil || !e.ScaledBy.Exact || e.Target != 4 || e.Degraded {
 			return fmt.Errorf("%d, degraded %t, scaled by %+v", e.Target, e.Degraded, e.ScaledBy)
 		}
@@ -72,12 +72,12 @@ func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 		t.Errorf("the switch changed the replicas: %v", moved)
 	}
 	s.backlog(t, 61)
-	stack.Eventually(t, 30*time.Second, "it follows", s.has(7))
+	stack.Eventually(t, time.Minute, "it follows", s.has(7))
 
 	settled = time.Now()
 	s.replace(t, plan.Rollback)
 	put(plan.Policy)
-	stack.Eventually(t, 20*time.Second, "the old metric is read again", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "the old metric is read again", s.explained(func(e explain.Explanation) error {
 		if e.ScaledBy != nil {
 			return fmt.Errorf("scaled by %+v", e.ScaledBy)
 		}
@@ -96,7 +96,7 @@ func (s *scaledWorkload) replace(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "replaced", func(ctx context.Context) error { // KEDA may write the object concurrently
+	stack.Eventually(t, time.Minute, "replaced", func(ctx context.Context) error { // KEDA may write the object concurrently
 		objects[0].SetResourceVersion(s.scaledObject(t).GetResourceVersion())
 		return suite.Stack.Client.Update(ctx, objects[0])
 	})
@@ -111,7 +111,7 @@ func TestImportAllOfACluster(t *testing.T) {
 	hpa := workload.HPA(s.ns, "bare", 5)
 	hpa.Spec.Metrics[0].External.Metric.Name = "orders_waiting" // another adapter serves it
 	workload.Create(t, suite.Stack.Client, bare, hpa)
-	stack.Eventually(t, 60*time.Second, "KEDA has created its HPA", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "KEDA has created its HPA", func(ctx context.Context) error {
 		return suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &autoscalingv2.HorizontalPodAutoscaler{})
 	})
 	all := func(flags ...string) (plans []migrate.Plan) {

@@ -171,7 +171,7 @@ func (k *Keda) installCRDs(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", filepath.Base(file), err)
 		}
 	}
-	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error { // waits until the API server serves the last CRD
+	return stack.Poll(ctx, time.Minute, func(ctx context.Context) error { // waits until the API server serves the last CRD
 		return k.stack.Client.List(ctx, objects("keda.sh/v1alpha1", "ScaledObjectList"))
 	})
 }
@@ -202,7 +202,7 @@ func (k *Keda) register(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return stack.Poll(ctx, 30*time.Second, func(ctx context.Context) error {
+	return stack.Poll(ctx, time.Minute, func(ctx context.Context) error {
 		return k.stack.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 }

@@ -40,7 +40,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	}
 	old := suite.Kubelet.Process(leader.Namespace, leader.Name)
 	old.Kill()
-	stack.Eventually(t, 60*time.Second, "a new gpuscaler leads, without ScaledObjects", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "a new gpuscaler leads, without ScaledObjects", func(ctx context.Context) error {
 		leader, err := suite.Leader(ctx)
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 		return nil
 	})
 	s.backlog(t, 25)
-	stack.Eventually(t, 30*time.Second, "it computes a target without an HPA", s.target(3))
+	stack.Eventually(t, time.Minute, "it computes a target without an HPA", s.target(3))
 
 	if err := install(t.Context()); err != nil {
 		t.Fatal(err)
@@ -60,13 +60,13 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	began := time.Now()
 	s.follow(t, manifest)
 	t.Logf("observed %s after the ScaledObject was created", time.Since(began).Round(100*time.Millisecond))
-	stack.Eventually(t, 60*time.Second, "three replicas by KEDA", s.has(3))
+	stack.Eventually(t, time.Minute, "three replicas by KEDA", s.has(3))
 }
 
 // uninstall stops KEDA and deletes the ScaledObject CRD when no objects of the tests before are left.
 func uninstall(t *testing.T) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "no ScaledObject is left", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "no ScaledObject is left", func(ctx context.Context) error {
 		list := objects("keda.sh/v1alpha1", "ScaledObjectList")
 		if err := suite.Stack.Client.List(ctx, list); err != nil || len(list.Items) > 0 {
 			return fmt.Errorf("%d are there, %w", len(list.Items), err)
@@ -81,7 +81,7 @@ func uninstall(t *testing.T) {
 	if err := suite.Stack.Client.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the kind is deleted", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the kind is deleted", func(ctx context.Context) error {
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the CRD still exists: %v", err)
 		}

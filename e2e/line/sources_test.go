@@ -37,12 +37,12 @@ signals:
 	if err := list.RPush(t.Context(), "embed-jobs", jobs...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "four replicas for 37 jobs", s.HasReplicas(4))
+	stack.Eventually(t, time.Minute, "four replicas for 37 jobs", s.HasReplicas(4))
 
 	if err := list.Del(t.Context(), "embed-jobs").Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "no replicas for no jobs", s.HasReplicas(0))
+	stack.Eventually(t, time.Minute, "no replicas for no jobs", s.HasReplicas(0))
 	course, err := s.Replicas.Steps()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ signals:
 		t.Errorf("the Deployment had %v, want 0, 1 (activator), 4 (HPA), 1 (HPA), 0 (activator)", course)
 	}
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
-		stack.Eventually(t, 30*time.Second, "an Event "+reason, suite.Event(ns, "Deployment", "embed", reason))
+		stack.Eventually(t, time.Minute, "an Event "+reason, suite.Event(ns, "Deployment", "embed", reason))
 	}
 }
 
@@ -67,15 +67,15 @@ maxReplicas: 8
 signals:
 - {name: queue, type: vllm, source: engines, metric: requestsWaiting, target: 10}`+promptly)
 	load.Set(38)
-	stack.Eventually(t, 30*time.Second, "four replicas", s.HasReplicas(4))
-	stack.Eventually(t, 30*time.Second, "all four replicas were scraped", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "four replicas", s.HasReplicas(4))
+	stack.Eventually(t, time.Minute, "all four replicas were scraped", s.Explained(func(e explain.Explanation) error {
 		if e.Signals[0].Reported != 4 {
 			return fmt.Errorf("%d pods reported", e.Signals[0].Reported)
 		}
 		return nil
 	}))
 	load.Set(6)
-	stack.Eventually(t, 30*time.Second, "one replica", s.HasReplicas(1))
+	stack.Eventually(t, time.Minute, "one replica", s.HasReplicas(1))
 }
 
 // As in most clusters, the labels pod and namespace of a series are those of the exporter, and exported_pod and exported_namespace are
@@ -89,10 +89,10 @@ func TestBusyGPUsAreReadFromPrometheusWithExportedLabels(t *testing.T) {
 maxReplicas: 12
 signals:
 - {name: gpu, type: dcgm, target: 70%}`+promptly)
-	stack.Eventually(t, 30*time.Second, "six replicas for 3.6 GPUs of work at 70%", s.HasReplicas(6))
+	stack.Eventually(t, time.Minute, "six replicas for 3.6 GPUs of work at 70%", s.HasReplicas(6))
 	load.Set(1.9)
-	stack.Eventually(t, 30*time.Second, "three replicas for 1.9", s.HasReplicas(3))
-	stack.Eventually(t, 30*time.Second, "explain shows the activity of the three replicas", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "three replicas for 1.9", s.HasReplicas(3))
+	stack.Eventually(t, time.Minute, "explain shows the activity of the three replicas", s.Explained(func(e explain.Explanation) error {
 		if g := e.Signals[0]; g.Value == nil || math.Abs(*g.Value-1.9/3) > 0.01 || g.Reported != 3 {
 			return fmt.Errorf("%+v", g)
 		}

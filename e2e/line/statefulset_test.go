@@ -54,12 +54,12 @@ spec:
 	if err := list.RPush(t.Context(), "shard-jobs", "one", "two").Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "one replica for two jobs", has(1))
+	stack.Eventually(t, time.Minute, "one replica for two jobs", has(1))
 	if err := list.Del(t.Context(), "shard-jobs").Err(); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "no replicas for no jobs", has(0))
+	stack.Eventually(t, time.Minute, "no replicas for no jobs", has(0))
 	for _, reason := range []string{"ActivatedFromZero", "DeactivatedToZero"} {
-		stack.Eventually(t, 30*time.Second, "an Event "+reason, suite.Event(ns, "StatefulSet", "shards", reason))
+		stack.Eventually(t, time.Minute, "an Event "+reason, suite.Event(ns, "StatefulSet", "shards", reason))
 	}
 }

@@ -59,35 +59,35 @@ func TestATeamAppliesItsPolicyAsAConfigMap(t *testing.T) {
 
 	policies := teamConfigMap(ns, "policies", controller.Policy(ns, "chat", spec))
 	workload.Create(t, suite.Stack.Client, policies)
-	stack.Eventually(t, 30*time.Second, "four replicas for 38 requests", has(4))
-	stack.Eventually(t, 30*time.Second, "an Event names the policy in force", reported(ns, "policies", "PolicyAccepted", "in force: chat@"))
+	stack.Eventually(t, time.Minute, "four replicas for 38 requests", has(4))
+	stack.Eventually(t, time.Minute, "an Event names the policy in force", reported(ns, "policies", "PolicyAccepted", "in force: chat@"))
 	load.Set(99)
-	stack.Eventually(t, 30*time.Second, "five replicas, the maximum of the team", has(5))
+	stack.Eventually(t, time.Minute, "five replicas, the maximum of the team", has(5))
 
 	policies.Data["chat.yaml"] = controller.Policy(ns, "chat", strings.Replace(spec, "target: 10", "target: ten", 1))
 	if err := suite.Stack.Client.Update(t.Context(), policies); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "an Event names the line, the field and the found value of the mistake",
+	stack.Eventually(t, time.Minute, "an Event names the line, the field and the found value of the mistake",
 		reported(ns, "policies", "PolicyInvalid", "ConfigMap selfservice/policies/chat.yaml:8:", "spec.signals[0].target", `found "ten"`))
 	load.Set(17)
-	stack.Eventually(t, 30*time.Second, "two replicas by the last valid version", has(2))
+	stack.Eventually(t, time.Minute, "two replicas by the last valid version", has(2))
 
 	workload.Create(t, suite.Stack.Client,
 		teamConfigMap(ns, "foreign", controller.Policy(other, "chat", spec), controller.Platform("mode: hold\n")),
 		teamConfigMap(other, "policies", controller.Policy(other, "chat", spec)))
-	stack.Eventually(t, 30*time.Second, "a policy of another namespace is refused", reported(ns, "foreign", "PolicyInvalid",
+	stack.Eventually(t, time.Minute, "a policy of another namespace is refused", reported(ns, "foreign", "PolicyInvalid",
 		"policies of this namespace are not accepted from a ConfigMap of namespace selfservice", `found "selfservice-other"`))
-	stack.Eventually(t, 30*time.Second, "a PlatformConfig is refused", reported(ns, "foreign", "PolicyInvalid",
+	stack.Eventually(t, time.Minute, "a PlatformConfig is refused", reported(ns, "foreign", "PolicyInvalid",
 		"a PlatformConfig is not accepted from a ConfigMap of namespace selfservice"))
 	stack.Always(t, 3*time.Second, "no policy is in force in a namespace that is not listed", notServed(other, "chat"))
 	load.Set(29)
-	stack.Eventually(t, 30*time.Second, "three replicas: the mode of the platform did not change", has(3))
+	stack.Eventually(t, time.Minute, "three replicas: the mode of the platform did not change", has(3))
 
 	if err := suite.Stack.Client.Delete(t.Context(), policies); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the policy ends with the ConfigMap", notServed(ns, "chat"))
+	stack.Eventually(t, time.Minute, "the policy ends with the ConfigMap", notServed(ns, "chat"))
 	load.Set(5)
 	stack.Always(t, 3*hpaSync, "the replicas do not change", has(3))
 }

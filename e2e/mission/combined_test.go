@@ -37,19 +37,19 @@ behavior:
   scaleUp: {tolerance: 0, policies: [{type: Pods, value: 100, periodSeconds: 15}]}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `, opens.Minute(), opens.Hour(), closes.Minute(), closes.Hour()))
-	stack.Eventually(t, 20*time.Second, "night: the target is 0", s.HasTarget(0))
+	stack.Eventually(t, time.Minute, "night: the target is 0", s.HasTarget(0))
 
 	gpus.Set(1)
 	queue(27)
 	stack.Eventually(t, time.Minute, "27 jobs need three replicas", s.HasReplicas(3))
-	stack.Eventually(t, 30*time.Second, "the queue determines the target", determinedBy(s, "queue", 3))
-	stack.Eventually(t, 30*time.Second, "three spot nodes", nodes(3, 0))
+	stack.Eventually(t, time.Minute, "the queue determines the target", determinedBy(s, "queue", 3))
+	stack.Eventually(t, time.Minute, "three spot nodes", nodes(3, 0))
 
 	queue(4)
 	gpus.Set(2.7)
 	stack.Eventually(t, time.Minute, "2.7 GPUs of work at 70% need four replicas", s.HasReplicas(4))
-	stack.Eventually(t, 30*time.Second, "the GPU activity determines the target", determinedBy(s, "gpu", 4))
-	stack.Eventually(t, 30*time.Second, "four spot nodes", nodes(4, 0))
+	stack.Eventually(t, time.Minute, "the GPU activity determines the target", determinedBy(s, "gpu", 4))
+	stack.Eventually(t, time.Minute, "four spot nodes", nodes(4, 0))
 	if !time.Now().Before(opens) {
 		t.Fatalf("the window opened at %s before the GPU activity was tested", opens.Format("15:04"))
 	}
@@ -62,11 +62,11 @@ behavior:
 	if !scheduled {
 		t.Error("no transition to 5 replicas names the schedule")
 	}
-	stack.Eventually(t, 30*time.Second, "five spot nodes", nodes(5, 0))
+	stack.Eventually(t, time.Minute, "five spot nodes", nodes(5, 0))
 
 	queue(0)
 	gpus.Set(0)
-	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "no replicas after the window", s.HasReplicas(0))
+	stack.Eventually(t, max(time.Until(closes), 0)+2*time.Minute, "no replicas after the window", s.HasReplicas(0))
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 

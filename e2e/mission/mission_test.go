@@ -52,14 +52,14 @@ behavior:
   scaleUp: {tolerance: 0, policies: [{type: Pods, value: 100, periodSeconds: 15}]}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `, opens.Minute(), opens.Hour(), closes.Minute(), closes.Hour()))
-	stack.Eventually(t, 20*time.Second, "night: the policy is in force and its target is 0", s.HasTarget(0))
+	stack.Eventually(t, time.Minute, "night: the policy is in force and its target is 0", s.HasTarget(0))
 	if err := nodes(0, 0)(t.Context()); err != nil {
 		t.Errorf("night: %v", err)
 	}
 	stack.Eventually(t, time.Until(opens), "a replica is ready before the window opens", s.HasReplicas(1))
 	t.Logf("the replica is ready %s before the window opens", time.Until(opens).Round(time.Second))
 	because(t, "consolidation freeze: known demand arrives: Karpenter keeps the empty nodes of NodePool gpu-spot until")
-	stack.Eventually(t, 30*time.Second, "explain names the window", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "explain names the window", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--server", suite.PageURL())
 		if want := "at least 1 replica ahead of schedule office, which begins at " + opens.Format("15:04"); err == nil &&
 			!strings.Contains(text, want) {
@@ -67,22 +67,22 @@ behavior:
 		}
 		return err
 	})
-	stack.Eventually(t, 30*time.Second, "one node for the window", nodes(1, 0)) // Karpenter may report the node as ready after its pod
+	stack.Eventually(t, time.Minute, "one node for the window", nodes(1, 0)) // Karpenter may report the node as ready after its pod
 
 	queue(27)
 	stack.Eventually(t, time.Minute, "spot nodes for a burst", s.HasReplicas(3))
-	stack.Eventually(t, 30*time.Second, "only spot nodes", nodes(3, 0))
+	stack.Eventually(t, time.Minute, "only spot nodes", nodes(3, 0))
 	job := train(t, ns)
-	stack.Eventually(t, 30*time.Second, "a Job without a policy runs too", nodes(4, 0))
+	stack.Eventually(t, time.Minute, "a Job without a policy runs too", nodes(4, 0))
 
 	if err := cloud.Scarce(karpenter.Shortage{CapacityType: "spot"}); err != nil {
 		t.Fatal(err)
 	}
 	queue(85)
-	stack.Eventually(t, 90*time.Second, "on-demand replaces rejected spot", s.HasReplicas(9))
-	stack.Eventually(t, 30*time.Second, "spot nodes stay", nodes(4, 6))
+	stack.Eventually(t, 2*time.Minute, "on-demand replaces rejected spot", s.HasReplicas(9))
+	stack.Eventually(t, time.Minute, "spot nodes stay", nodes(4, 6))
 	because(t, "spot fallback: launches in NodePool gpu-spot failed for lack of capacity")
-	stack.Eventually(t, 20*time.Second, "on-demand has the higher weight", weight("gpu-on-demand", 81))
+	stack.Eventually(t, time.Minute, "on-demand has the higher weight", weight("gpu-on-demand", 81))
 
 	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
 		least := fewest(t, ns)
@@ -99,7 +99,7 @@ behavior:
 
 	undrifted(t)
 	queue(0)
-	stack.Eventually(t, max(time.Until(closes), 0)+90*time.Second, "evening: no replicas", s.HasReplicas(0))
+	stack.Eventually(t, max(time.Until(closes), 0)+2*time.Minute, "evening: no replicas", s.HasReplicas(0))
 	stack.Eventually(t, 2*time.Minute, "only the node of the Job is left", nodes(1, 0))
 	var now corev1.Pod
 	if err := suite.Stack.Client.Get(t.Context(), client.ObjectKeyFromObject(job),
@@ -151,7 +151,7 @@ var pools = []string{"gpu-spot", "gpu-on-demand"}
 // because waits until gpuscaler's log contains the given reasons in this order, and fails the test after 30 seconds.
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, fmt.Sprintf("the log has the reasons %q", reasons), func(context.Context) error {
+	stack.Eventually(t, time.Minute, fmt.Sprintf("the log has the reasons %q", reasons), func(context.Context) error {
 		text := suite.Log()
 		for _, reason := range reasons {
 			_, after, found := strings.Cut(text, reason)

@@ -42,19 +42,19 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	}}
 	workload.Create(t, suite.Stack.Client, quota)
 	s := suite.Workload(t, workload.Deployment(ns, "chat", 0), fmt.Sprintf(rejectedPolicy, "quota"))
-	stack.Eventually(t, 30*time.Second, "the target is 0", s.HasTarget(0))
+	stack.Eventually(t, time.Minute, "the target is 0", s.HasTarget(0))
 	queue(73)
 	stack.Eventually(t, time.Minute, "explain names the quota", s.Explained(rejected(5, "ResourceQuota", "gpus",
 		"used: requests.nvidia.com/gpu=3", "limited: requests.nvidia.com/gpu=3")))
-	stack.Eventually(t, 30*time.Second, "an Event names the quota, its limit and its use", suite.Event(ns, "Deployment", "chat", "PodsRejected",
+	stack.Eventually(t, time.Minute, "an Event names the quota, its limit and its use", suite.Event(ns, "Deployment", "chat", "PodsRejected",
 		"ResourceQuota gpus rejects pods of Deployment chat", "used: requests.nvidia.com/gpu=3, limited: requests.nvidia.com/gpu=3",
 		"kubectl -n quota describe resourcequota gpus"))
-	stack.Eventually(t, 30*time.Second, "the metric of the alert names the quota", hasMetric(5,
+	stack.Eventually(t, time.Minute, "the metric of the alert names the quota", hasMetric(5,
 		"gpuscaler_rejected_replicas", "kind", "ResourceQuota", "name", "gpus", "namespace", "quota", "policy", "chat"))
 	stack.Eventually(t, time.Minute, "a node for each pod that exists", nodesOfAnyType(3))
 
 	queue(110)
-	stack.Eventually(t, 20*time.Second, "the queue needs eleven replicas", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "the queue needs eleven replicas", s.Explained(func(e explain.Explanation) error {
 		if len(e.Signals) != 1 || e.Signals[0].Recommends == nil || *e.Signals[0].Recommends != 11 {
 			return fmt.Errorf("signals %+v", e.Signals)
 		}
@@ -83,14 +83,14 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack.Eventually(t, 2*time.Minute, "eleven replicas are ready", s.HasReplicas(11))
-	stack.Eventually(t, 20*time.Second, "nothing is rejected", s.Explained(func(e explain.Explanation) error {
+	stack.Eventually(t, time.Minute, "nothing is rejected", s.Explained(func(e explain.Explanation) error {
 		if e.Rejected != 0 || strings.Contains(e.Why, "rejects") {
 			return fmt.Errorf("%d rejected: %s", e.Rejected, e.Why)
 		}
 		return nil
 	}))
 	queue(0)
-	stack.Eventually(t, 90*time.Second, "no replicas", s.HasReplicas(0))
+	stack.Eventually(t, 2*time.Minute, "no replicas", s.HasReplicas(0))
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
@@ -116,8 +116,8 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 
 	queue(20)
 	stack.Eventually(t, time.Minute, "two replicas", s.HasReplicas(2))
-	stack.Eventually(t, 30*time.Second, "a node for each", nodesOfAnyType(2))
-	stack.Eventually(t, 30*time.Second, "the request of a replica is that of its pods", hasMetric(1,
+	stack.Eventually(t, time.Minute, "a node for each", nodesOfAnyType(2))
+	stack.Eventually(t, time.Minute, "the request of a replica is that of its pods", hasMetric(1,
 		"gpuscaler_gpus_per_replica", "namespace", "limitrange", "policy", "chat"))
 	var pods corev1.PodList
 	if err := suite.Stack.Client.List(t.Context(), &pods, client.InNamespace(ns), client.MatchingLabels{"app": "chat"}); err != nil {
@@ -133,14 +133,14 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	large(10)
 	stack.Eventually(t, time.Minute, "explain names the LimitRange", b.Explained(rejected(1, "LimitRange", "",
 		"maximum cpu usage per Container is 2, but limit is 3")))
-	stack.Eventually(t, 30*time.Second, "an Event names the LimitRange", suite.Event(ns, "Deployment", "big", "PodsRejected",
+	stack.Eventually(t, time.Minute, "an Event names the LimitRange", suite.Event(ns, "Deployment", "big", "PodsRejected",
 		"a LimitRange rejects pods of Deployment big", "kubectl -n limitrange describe limitrange"))
 	if err := nodesOfAnyType(2)(t.Context()); err != nil {
 		t.Errorf("a node for a pod that does not exist: %v", err)
 	}
 	queue(0)
 	large(0)
-	stack.Eventually(t, 90*time.Second, "no replicas", s.HasReplicas(0))
+	stack.Eventually(t, 2*time.Minute, "no replicas", s.HasReplicas(0))
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 

@@ -49,7 +49,7 @@ func TestTheNextLeaderKnowsWhatTheKilledLeaderLearned(t *testing.T) {
 	load.Set(20)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
 	s := suite.Workload(t, workload.Deployment(ns, "chat", 2), promise)
-	stack.Eventually(t, 90*time.Second, "the capacity is learned: 20/s by 2 replicas", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "the capacity is learned: 20/s by 2 replicas", func(ctx context.Context) error {
 		if c, err := learnedCapacity(ctx, s, time.Time{}); err != nil || c < 9.9 || c > 10.1 {
 			return fmt.Errorf("capacity %v: %w", c, err)
 		}
@@ -57,7 +57,7 @@ func TestTheNextLeaderKnowsWhatTheKilledLeaderLearned(t *testing.T) {
 	})
 	load.Set(2)
 	store := types.NamespacedName{Namespace: controller.Namespace, Name: controller.Name + "-learned"}
-	stack.Eventually(t, 90*time.Second, "what was learned is stored", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "what was learned is stored", func(ctx context.Context) error {
 		var found corev1.ConfigMap
 		if err := suite.Stack.Client.Get(ctx, store, &found); err != nil {
 			return err
@@ -72,12 +72,12 @@ func TestTheNextLeaderKnowsWhatTheKilledLeaderLearned(t *testing.T) {
 	if err := suite.Stack.Client.Delete(t.Context(), old, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, lease+afterLease+20*time.Second, "the next leader explains the learned capacity", func(ctx context.Context) error {
+	stack.Eventually(t, lease+afterLease, "the next leader explains the learned capacity", func(ctx context.Context) error {
 		c, err := learnedCapacity(ctx, s, killed)
 		if err == nil && (c < 9.9 || c > 10.1) {
 			err = fmt.Errorf("capacity %v, want 10", c)
 		}
 		return errors.Join(ledByAnother(ctx, old.UID), err)
 	})
-	stack.Eventually(t, 20*time.Second, "two replicas again", suite.Ready(2))
+	stack.Eventually(t, time.Minute, "two replicas again", suite.Ready(2))
 }

@@ -6,8 +6,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/exporter"
@@ -15,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// lease is the lease duration of these tests. It is longer than afterLease; the default of 15 s would only make the tests longer.
+// lease is the lease duration of these tests. The default of 15 s would only make the tests longer.
 const lease = 8 * time.Second
 
 var suite controller.Suite
@@ -49,8 +54,8 @@ func busy(t *testing.T, namespace string, replicas int32) (controller.Workload, 
 	load.Set(float64(replicas)*10 - 3)
 	suite.Export(t, workload.Metrics(ns, "chat", load))
 	s := suite.Workload(t, workload.Deployment(ns, "chat", replicas), nervous)
-	stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", replicas), s.HasTarget(replicas))
-	stack.Eventually(t, 30*time.Second, "the HPA follows", s.Followed(replicas))
+	stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas", replicas), s.HasTarget(replicas))
+	stack.Eventually(t, time.Minute, "the HPA follows", s.Followed(replicas))
 	return s, load
 }
 
@@ -89,7 +94,7 @@ type outages struct {
 // watchServing reads a policy's target repeatedly and requires that it does not change. It returns after the first successful read.
 func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "the target is served", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the target is served", func(ctx context.Context) error {
 		_, err := suite.ServedTarget(ctx, s.Namespace, s.Name)
 		return err
 	})
@@ -129,5 +134,53 @@ func (o *outages) end(t *testing.T, most time.Duration) {
 		t.Errorf("the target could not be read for %s (%d successful reads), want at most %s: %v", o.longest, o.answers, most, o.last)
 	} else {
 		t.Logf("the target could not be read for %s", o.longest.Round(100*time.Millisecond))
+	}
+}
+
+// holders records the holders of the Lease. An empty one means that the previous leader released it.
+type holders struct {
+	mu    sync.Mutex
+	names []string
+}
+
+// watchLease records the holders of the Lease until the test ends.
+func watchLease(t *testing.T) *holders {
+	t.Helper()
+	w, err := suite.Stack.Client.Watch(t.Context(), &coordinationv1.LeaseList{}, client.InNamespace(controller.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	h := &holders{}
+	go func() {
+		for e := range w.ResultChan() {
+			l, ok := e.Object.(*coordinationv1.Lease)
+			if !ok || l.Name != controller.Name {
+				continue
+			}
+			holder := ptr.Deref(l.Spec.HolderIdentity, "")
+			h.mu.Lock()
+			if n := len(h.names); n == 0 || h.names[n-1] != holder {
+				h.names = append(h.names, holder)
+			}
+			h.mu.Unlock()
+		}
+	}()
+	return h
+}
+
+// released fails the test unless the Lease had several holders and each of them released it, so that the next one did not wait for the
+// Lease to expire.
+func (h *holders) released(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := 1; i < len(h.names); i++ {
+		if h.names[i-1] != "" && h.names[i] != "" {
+			t.Errorf("%q led after %q, which did not release the Lease: %q", h.names[i], h.names[i-1], h.names)
+		}
+	}
+	if len(h.names) < 3 {
+		t.Errorf("the Lease was not handed over: %q", h.names)
 	}
 }

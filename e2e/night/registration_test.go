@@ -19,7 +19,7 @@ import (
 // A cluster has only one APIService for external metrics. Another adapter registers itself there after gpuscaler. gpuscaler reports the
 // conflict and does not replace the registration, even after a restart.
 func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
-	stack.Eventually(t, 20*time.Second, "two replicas", suite.Ready(2))
+	stack.Eventually(t, time.Minute, "two replicas", suite.Ready(2))
 	taken := `{"spec":{"service":{"namespace":"keda","name":"keda-metrics-apiserver","port":443},` +
 		`"caBundle":null,"insecureSkipTLSVerify":true}}`
 	registration := &apiregistrationv1.APIService{}
@@ -28,15 +28,15 @@ func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
 		client.FieldOwner("helm")); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the alarm", gauge("gpuscaler_apiservice_conflict", 1))
-	stack.Eventually(t, 30*time.Second, "an Event", suite.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics,
+	stack.Eventually(t, time.Minute, "the alarm", gauge("gpuscaler_apiservice_conflict", 1))
+	stack.Eventually(t, time.Minute, "an Event", suite.Event(corev1.NamespaceDefault, "APIService", controller.ExternalMetrics,
 		"APIServiceConflict"))
 	if !strings.Contains(suite.Log(), "ALARM: external metrics are served by keda/keda-metrics-apiserver") {
 		t.Error("no log line names the other server")
 	}
 
 	roll(t)
-	stack.Eventually(t, 40*time.Second, "new replicas do not replace it and name its owner", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "new replicas do not replace it and name its owner", func(ctx context.Context) error {
 		if !strings.Contains(suite.Log(), "not replaced in mode auto") {
 			return fmt.Errorf("no such log line")
 		}
@@ -47,7 +47,7 @@ func TestRegistrationOfAnotherServerIsReportedAndNotReplaced(t *testing.T) {
 	if err := suite.Stack.Client.Delete(t.Context(), registration); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 20*time.Second, "gpuscaler registers after the other registration is deleted", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "gpuscaler registers after the other registration is deleted", func(ctx context.Context) error {
 		if err := owned(controller.Namespace)(ctx); err != nil {
 			return err
 		}

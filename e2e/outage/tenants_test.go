@@ -51,7 +51,7 @@ func overloads() []overload {
 
 // freshFor is the greatest age of a reading of the other namespace: a scrape, two polls of the data source shared, and a stall of this
 // machine.
-const freshFor = 2*sharedInterval + 1*time.Second + 5*time.Second
+const freshFor = 2*sharedInterval + 1*time.Second + 30*time.Second
 
 // pairs is the number of policies with a queue and a kind. Their namespace exports a series for each queue with each kind: 90,000.
 const pairs = 300
@@ -119,7 +119,7 @@ behavior:
   scaleUp: {tolerance: 0}
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 2}
 `)
-	stack.Eventually(t, 30*time.Second, "three replicas for 27 requests", s.HasTarget(3))
+	stack.Eventually(t, time.Minute, "three replicas for 27 requests", s.HasTarget(3))
 
 	attack(t, scrape)
 	attacked := time.Now()
@@ -134,7 +134,7 @@ behavior:
 					t.Fatalf("%s after the attack the policy has no fresh reading: %+v", time.Since(attacked).Round(time.Second), signal)
 				}
 			}
-			if reached = reached || e.Target == target; !reached && time.Since(began) > freshFor+15*time.Second {
+			if reached = reached || e.Target == target; !reached && time.Since(began) > freshFor+time.Minute {
 				t.Fatalf("the target is %d, want %d: %+v", e.Target, target, e.Signals)
 			}
 		}
@@ -155,7 +155,7 @@ behavior:
 	if limitEvent(ns, "")(t.Context()) == nil {
 		t.Error("an Event says that the namespace within its limits exceeds one")
 	}
-	stack.Eventually(t, 30*time.Second, "the readings of a namespace over its limit are missing", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the readings of a namespace over its limit are missing", func(ctx context.Context) error {
 		e, err := suite.Explain(ctx, "evil-series/w0")
 		if err == nil && (e.Signals[0].Value != nil || e.Signals[0].Note == "") {
 			err = fmt.Errorf("%+v", e.Signals[0])

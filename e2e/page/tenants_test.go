@@ -143,7 +143,7 @@ func TestTenantSeesOnlyNamespacesWithPermissionToGetHPAs(t *testing.T) {
 		}
 		return text
 	}
-	stack.Eventually(t, 30*time.Second, "the page on loopback has both policies", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the page on loopback has both policies", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", "--server", suite.PageURL())
 		if err == nil && !(strings.Contains(text, llama.Policy()) && strings.Contains(text, codestral.Policy())) {
 			err = fmt.Errorf("it shows\n%s", text)
@@ -183,7 +183,7 @@ func TestUserWithTheViewRoleMayUseExplain(t *testing.T) {
 	kubeconfig := account(t, ns, "viewer", &rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
 		Name: "gpuscaler:" + controller.Name + ":explain"})
 
-	stack.Eventually(t, 30*time.Second, "explain answers through the API server", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "explain answers through the API server", func(ctx context.Context) error {
 		text, err := suite.CLI(ctx, "explain", s.Policy(), "--kubeconfig", kubeconfig)
 		if err == nil && !strings.HasPrefix(text, s.Policy()+"  ") {
 			err = fmt.Errorf("it prints\n%s", text)

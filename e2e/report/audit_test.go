@@ -18,7 +18,7 @@ import (
 // The server has the metrics of vLLM, and none of kube-state-metrics. The audit finds the HPA, reads the running requests, and reports the
 // cost as unknown with the missing series. The exported file gives the same report.
 func TestAuditOfARealClusterSaysWhatIsMissing(t *testing.T) {
-	stack.Eventually(t, 100*time.Second, "forty seconds of samples of both replicas", func(ctx context.Context) error {
+	stack.Eventually(t, 2*time.Minute, "forty seconds of samples of both replicas", func(ctx context.Context) error {
 		n, err := shared.Prometheus.Value(ctx, `count(count_over_time(vllm:num_requests_running{namespace="team-chat"}[2m]) >= 40)`)
 		if err == nil && n != 2 {
 			err = fmt.Errorf("%g replicas have them", n)

@@ -103,7 +103,7 @@ func lint(t *testing.T, policy string) (checks []string, code int) {
 
 func eventually(t *testing.T, promql string, want float64) {
 	t.Helper()
-	stack.Eventually(t, 60*time.Second, promql, func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, promql, func(ctx context.Context) error {
 		got, err := shared.Prometheus.Value(ctx, promql)
 		if err == nil && got != want {
 			err = fmt.Errorf("it is %g", got)

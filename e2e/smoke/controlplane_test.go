@@ -34,8 +34,8 @@ func TestPodsUseFreeGPUsAndLoadForTheirStartupTime(t *testing.T) {
 	slow.Spec.Template.Annotations = map[string]string{stack.StartupAnnotation: "6s"}
 	create(t, big, slow, deployment(ns, "small", 2))
 
-	stack.Eventually(t, 20*time.Second, "two pods of one GPU are ready", replicas(ns, "small", 2, 2))
-	stack.Eventually(t, 30*time.Second, "the slow pod is ready", replicas(ns, "slow", 1, 1))
+	stack.Eventually(t, time.Minute, "two pods of one GPU are ready", replicas(ns, "small", 2, 2))
+	stack.Eventually(t, time.Minute, "the slow pod is ready", replicas(ns, "slow", 1, 1))
 	var pods corev1.PodList
 	if err := shared.Client.List(t.Context(), &pods, client.InNamespace(ns),
 		client.MatchingLabels{"app": "slow"}); err != nil || len(pods.Items) != 1 {
@@ -57,7 +57,7 @@ func TestPodsUseFreeGPUsAndLoadForTheirStartupTime(t *testing.T) {
 
 func TestServiceAccountNeedsARole(t *testing.T) {
 	ns := namespace(t, "accounts")
-	stack.Eventually(t, 30*time.Second, "a token", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "a token", func(ctx context.Context) error {
 		_, err := shared.ServiceAccountKubeconfig(ctx, ns, "default")
 		return err
 	})
@@ -110,7 +110,7 @@ func TestRealHPAFollowsAnAggregatedMetricByOneReplica(t *testing.T) {
 
 	for _, wanted := range []int32{10, 11, 10} {
 		metric.value.Store(int64(wanted))
-		stack.Eventually(t, 30*time.Second, fmt.Sprintf("%d replicas", wanted), replicas(ns, "chat", wanted, wanted))
+		stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas", wanted), replicas(ns, "chat", wanted, wanted))
 	}
 }
 
@@ -145,7 +145,7 @@ func serveAggregated(t *testing.T, ns string, handler http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 30*time.Second, "the aggregated API", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the aggregated API", func(ctx context.Context) error {
 		return shared.APIServiceAvailable(ctx, "external.metrics.k8s.io", "v1beta1")
 	})
 }

@@ -70,7 +70,7 @@ func TestPodsRunAsProcessesAndTheProxyFollowsTheLeader(t *testing.T) {
 	ns := namespace(t, "hosts")
 	k := kubelet.Run(t.Context(), shared)
 	create(t, hostDeployment(t, ns))
-	stack.Eventually(t, 20*time.Second, "two processes", replicas(ns, "who", 2, 2))
+	stack.Eventually(t, time.Minute, "two processes", replicas(ns, "who", 2, 2))
 
 	port, err := shared.Port()
 	if err != nil {
@@ -106,7 +106,7 @@ func TestPodsRunAsProcessesAndTheProxyFollowsTheLeader(t *testing.T) {
 	if err := shared.Client.Update(t.Context(), rolled); err != nil {
 		t.Fatal(err)
 	}
-	stack.Eventually(t, 40*time.Second, "two new processes and no old one", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "two new processes and no old one", func(ctx context.Context) error {
 		for _, p := range hostPods(t, ns) {
 			if p.Name == first.Name || p.Name == second.Name {
 				return fmt.Errorf("%s still exists", p.Name)
@@ -155,7 +155,7 @@ func evict(t *testing.T, pod *corev1.Pod) {
 // answers waits until the given pod is the only target of the proxy and responds through it.
 func answers(t *testing.T, proxy *leaderproxy.Proxy, pod string) {
 	t.Helper()
-	stack.Eventually(t, 30*time.Second, "the proxy forwards to "+pod, func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "the proxy forwards to "+pod, func(ctx context.Context) error {
 		if len(proxy.Targets()) != 1 {
 			return fmt.Errorf("its targets are %v", slices.Sorted(slices.Values(proxy.Targets())))
 		}

@@ -16,7 +16,7 @@ import (
 func TestPrometheusScrapesReplicasAndDropsDeletedOnes(t *testing.T) {
 	ns := namespace(t, "scrape")
 	create(t, deployment(ns, "chat", 3))
-	stack.Eventually(t, 20*time.Second, "three replicas", replicas(ns, "chat", 3, 3))
+	stack.Eventually(t, time.Minute, "three replicas", replicas(ns, "chat", 3, 3))
 	load := &exporter.Knobs{}
 	load.Set(exporter.Values{Waiting: 7, Running: 4, GPUBusy: 0.5, KVCache: 0.25})
 	e, err := exporter.Run(t.Context(), shared, &exporter.Workload{
@@ -35,13 +35,13 @@ func TestPrometheusScrapesReplicasAndDropsDeletedOnes(t *testing.T) {
 
 	e.VLLM.Set(faults.HalfPods)
 	e.DCGM.Set(faults.NaN)
-	stack.Eventually(t, 30*time.Second, "fewer engines are scraped", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "fewer engines are scraped", func(ctx context.Context) error {
 		if n, err := shared.Prometheus.Value(ctx, engines); err == nil && n == 3 {
 			return errors.New("all three are still scraped")
 		}
 		return nil
 	})
-	stack.Eventually(t, 30*time.Second, "NaN", func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, "NaN", func(ctx context.Context) error {
 		if v, err := shared.Prometheus.Value(ctx, busy); err != nil || v == v {
 			return fmt.Errorf("%v, %v", v, err)
 		}
@@ -87,7 +87,7 @@ func TestPrometheusCanBeStoppedFrozenAndResumed(t *testing.T) {
 
 func eventually(t *testing.T, promql string, want float64) {
 	t.Helper()
-	stack.Eventually(t, 20*time.Second, fmt.Sprintf("%s is %g", promql, want), func(ctx context.Context) error {
+	stack.Eventually(t, time.Minute, fmt.Sprintf("%s is %g", promql, want), func(ctx context.Context) error {
 		got, err := shared.Prometheus.Value(ctx, promql)
 		if err == nil && got != want {
 			err = fmt.Errorf("it is %g", got)

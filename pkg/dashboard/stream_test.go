@@ -53,10 +53,10 @@ func listen(t *testing.T, server *httptest.Server, path string) (events <-chan s
 	return out, cancel
 }
 
-// until returns the next event that accept accepts. It fails the test after 20 seconds.
+// until returns the next event that accept accepts. It fails the test after a minute.
 func until(t *testing.T, events <-chan serverEvent, what string, accept func(serverEvent) bool) serverEvent {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case e, open := <-events:
@@ -204,7 +204,7 @@ func TestNumberOfStreamsIsLimited(t *testing.T) {
 	for range first { // until it is closed
 	}
 	var third <-chan serverEvent
-	for deadline := time.Now().Add(20 * time.Second); third == nil; {
+	for deadline := time.Now().Add(time.Minute); third == nil; {
 		if response, err = server.Client().Head(server.URL + "/events?"); err != nil || time.Now().After(deadline) {
 			t.Fatalf("the place of a closed stream is not available: %v", err)
 		}

@@ -136,12 +136,12 @@ func TestRenewedCertificatesAreUsedByNewConnections(t *testing.T) {
 		t.Fatalf("%v, with serial %v", code, shown.SerialNumber)
 	}
 	second, _ := ours.sign(t, "server", &x509.Certificate{DNSNames: []string{"scaler"}})
-	for deadline := time.Now().Add(30 * time.Second); !shown.Equal(second); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !shown.Equal(second); time.Sleep(50 * time.Millisecond) {
 		if code := asks(ours); code != codes.OK {
 			t.Fatalf("in the middle of a renewal: %v", code)
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the old certificate is served half a minute after the new one was written")
+			t.Fatal("the old certificate is served two minutes after the new one was written")
 		}
 	}
 	if code := asks(next); code != codes.Unavailable {

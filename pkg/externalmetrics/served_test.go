@@ -119,7 +119,7 @@ func (e entrances) serve(when string, n int64) {
 	if err != nil || a.Result != (n > 0) {
 		e.t.Errorf("%s: IsActive returns %v, %v", when, a, err)
 	}
-	if pushed, got := e.pushed(); !pushed || got != (n > 0) {
+	if pushed, got := e.pushed(time.Minute); !pushed || got != (n > 0) {
 		e.t.Errorf("%s: the push stream sends something: %v, active %v", when, pushed, got)
 	}
 }
@@ -138,14 +138,14 @@ func (e entrances) refuse(when, why string) {
 	if a, err := e.rpc.IsActive(soon(e.t), ref("chat")); status.Code(err) != codes.Unavailable {
 		e.t.Errorf("%s: IsActive returns %v, %v, want Unavailable", when, a, err)
 	}
-	if pushed, active := e.pushed(); pushed {
+	if pushed, active := e.pushed(4 * pushEvery); pushed {
 		e.t.Errorf("%s: the push stream sends active %v", when, active)
 	}
 }
 
-// pushed opens a push stream and returns the first value that it sends within four times pushEvery. sent is false if it sends none.
-func (e entrances) pushed() (sent, active bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*pushEvery)
+// pushed opens a push stream and returns the first value that it sends in time. sent is false if it sends none.
+func (e entrances) pushed(within time.Duration) (sent, active bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	stream, err := e.rpc.StreamIsActive(ctx, ref("chat"))
 	if err != nil {

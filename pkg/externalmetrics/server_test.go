@@ -122,16 +122,15 @@ func serveWith(t testing.TB, p *Provider) func(path string, edit ...func(*http.R
 	return get
 }
 
-// until waits until the function returns true, and fails the test after 10 seconds.
+// until waits until the function returns true, and fails the test after a minute.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for range 500 {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if is() {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("it never came that %s", what)
+	t.Fatalf("not within a minute: %s", what)
 }
 
 func metricPath(metric, selector string) string {

@@ -65,6 +65,7 @@ func TestExternalMetricsAreAskedOnceEachAndSummed(t *testing.T) {
 // Namespace evil uses a thousand external metrics, and the adapter never responds to requests for them. Without a limit for each namespace,
 // these requests would use all concurrent requests of a poll.
 func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
+	t.Parallel()
 	server := newFaulty(t)
 	at := time.Now().Add(-30 * time.Second).Truncate(time.Second)
 	server.does(func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +84,7 @@ func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
 	p.SetPolicies(append(all, victim), nil)
 	p.mu.Lock()
 	for key, g := range p.plan.groups {
-		g.source.Timeout = time.Second
+		g.source.Timeout = 3 * time.Second // each round takes as long
 		p.plan.groups[key] = g
 	}
 	p.mu.Unlock()
@@ -135,10 +136,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 			server := newFaulty(t)
 			w := compiled("embed", "a", policy.Source{Type: policy.SourceExternal, DataSource: "api", Metric: "backlog"})
 			p := newPoller(t, Options{Kubernetes: &rest.Config{Host: server.URL}})
-			source := policy.DataSource{Name: "api", Type: policy.DataExternal, Interval: time.Minute, Timeout: 50 * time.Second}
-			if c.name == "slow" {
-				source.Timeout = 300 * time.Millisecond
-			}
+			source := policy.DataSource{Name: "api", Type: policy.DataExternal, Interval: time.Minute, Timeout: time.Minute}
 			p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
 			server.does(metricList(metricItem("5", time.Now())))
 			pollOnce(t, p)
@@ -146,6 +144,11 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 				t.Fatalf("before: %+v", r)
 			}
 			server.does(c.serve)
+			if c.name == "slow" {
+				source.Timeout = 300 * time.Millisecond
+				p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
+				clear(p.runners) // as reconcile does: the client of a runner has the timeout of its start
+			}
 			pollOnce(t, p)
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {
 				t.Errorf("during: %+v, want known %t, cause %d", r, c.known, c.cause)

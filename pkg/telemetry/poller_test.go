@@ -49,7 +49,7 @@ func mean(c *policy.Compiled) *policy.Compiled {
 
 func promSource(url string) policy.DataSource {
 	return policy.DataSource{Name: "prom", Type: policy.DataPrometheus, Default: true, Address: url, Interval: time.Minute,
-		Timeout: 5 * time.Second, Exporters: policy.DefaultExporters()}
+		Timeout: time.Minute, Exporters: policy.DefaultExporters()}
 }
 
 func platformOf(sources ...policy.DataSource) *policy.Platform {

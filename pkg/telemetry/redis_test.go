@@ -14,7 +14,7 @@ import (
 )
 
 func redisSource(address string) policy.DataSource {
-	return policy.DataSource{Name: "redis", Type: policy.DataRedis, Address: address, Interval: time.Minute, Timeout: 2 * time.Second}
+	return policy.DataSource{Name: "redis", Type: policy.DataRedis, Address: address, Interval: time.Minute, Timeout: time.Minute}
 }
 
 func listOf(name string) policy.Source {

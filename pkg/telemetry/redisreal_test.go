@@ -37,7 +37,7 @@ func realRedis(t *testing.T, args ...string) string {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
@@ -147,7 +147,7 @@ func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(redisSource(replica)))
 	until := func(what string, is func(r scaling.Reading) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			pollOnce(t, p)
 			r := read(p, w)[0]
 			if is(r) {

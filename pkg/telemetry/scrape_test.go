@@ -35,7 +35,7 @@ func newPodServer(t testing.TB) *podServer {
 
 func (p *podServer) source(profile policy.SourceType) policy.DataSource {
 	return policy.DataSource{Name: "pods", Type: policy.DataScrape, Profile: profile, Port: p.port, Path: "/m", Interval: time.Minute,
-		Timeout: 5 * time.Second}
+		Timeout: time.Minute}
 }
 
 func scrapePoller(t *testing.T, w *policy.Compiled, source policy.DataSource, pods []engine.Pod) *Poller {
@@ -108,7 +108,7 @@ func TestReadingOfAFaultyPod(t *testing.T) {
 			server := newPodServer(t)
 			w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
 			source := server.source(policy.SourceVLLM)
-			source.MaxBytes, source.Timeout = 1<<20, 2*time.Second
+			source.MaxBytes = 1 << 20
 			p := scrapePoller(t, w, source, readyPods("llama-0"))
 			server.does(text("vllm:num_requests_waiting 5\n"))
 			pollOnce(t, p)
@@ -116,6 +116,10 @@ func TestReadingOfAFaultyPod(t *testing.T) {
 				t.Fatalf("before: %+v", r)
 			}
 			server.does(c.serve)
+			if c.name == "hangs" {
+				source.Timeout = 300 * time.Millisecond
+				p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
+			}
 			pollOnce(t, p)
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {
 				t.Errorf("during: %+v, want known %t, cause %d", r, c.known, c.cause)

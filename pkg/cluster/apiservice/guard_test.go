@@ -210,7 +210,7 @@ func TestLostEventsOfTheGuardAreCounted(t *testing.T) {
 	go func() { g.recorder.Run(ctx); close(ended) }()
 	defer func() { cancel(); <-ended }()
 	g.events.Send(corev1.ObjectReference{Kind: "APIService", Name: Name}, corev1.EventTypeWarning, events.APIServiceConflict, "taken")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func TestAReplacedConfigMapVolumeIsLoadedWithinAPoll(t *testing.T) {
 
 func await(t *testing.T, reports chan store.Report, is func(store.Report) bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case r := <-reports:

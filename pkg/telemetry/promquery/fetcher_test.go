@@ -213,20 +213,22 @@ func TestQueryThatFailsForEveryNamespaceIsNotDividedInEachRound(t *testing.T) {
 }
 
 func TestNamespaceWhoseQueryIsSlowIsIsolated(t *testing.T) {
-	query := &fakeQuery{loads: map[string]load{"evil": {slow: true}, "victim": {series: 3}}}
-	f := newFetcher(query, fakeLimits)
-	requests := requestsIn("a", "b", "evil", "victim")
-	for round := range 6 {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		got, err := fetchRound(ctx, f, requests)
-		cancel()
-		if round >= 3 && (err != nil || !got["victim"].Known || !got["a"].Known || got["evil"].Known) {
-			t.Errorf("round %d: %+v, %v", round, got, err)
+	synctest.Test(t, func(t *testing.T) {
+		query := &fakeQuery{loads: map[string]load{"evil": {slow: true}, "victim": {series: 3}}}
+		f := newFetcher(query, fakeLimits)
+		requests := requestsIn("a", "b", "evil", "victim")
+		for round := range 6 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			got, err := fetchRound(ctx, f, requests)
+			cancel()
+			if round >= 3 && (err != nil || !got["victim"].Known || !got["a"].Known || got["evil"].Known) {
+				t.Errorf("round %d: %+v, %v", round, got, err)
+			}
 		}
-	}
-	if f.violations["evil"] != LimitRefused || len(f.violations) != 1 {
-		t.Errorf("violations %v", f.violations)
-	}
+		if f.violations["evil"] != LimitRefused || len(f.violations) != 1 {
+			t.Errorf("violations %v", f.violations)
+		}
+	})
 }
 
 // The time of a round is not enough for the queries of two of three namespaces. When the first round of the division fails for all of them,

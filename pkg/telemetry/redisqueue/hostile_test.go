@@ -93,6 +93,9 @@ func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 			if cause := source.CauseOf(err); cause != c.cause {
 				t.Errorf("cause %d (%v), want %d; %+v", cause, err, c.cause, out)
 			}
+			if ctx.Err() != nil {
+				t.Error("only the time limit ended the request")
+			}
 		})
 	}
 }

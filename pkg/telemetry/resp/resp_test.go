@@ -112,7 +112,7 @@ func TestIdleSocketCanStillBeChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	raw, err := net.DialTimeout("tcp", l.Addr().String(), time.Second)
+	raw, err := net.DialTimeout("tcp", l.Addr().String(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
