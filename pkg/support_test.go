@@ -135,7 +135,7 @@ func TestSupportMatrix(t *testing.T) {
 	for _, v := range testedVersions {
 		versions = append(versions, support{v.what + " " + versionIn(t, v.component, v.module), works, v.test, ""})
 	}
-	versions = append(versions, support{"other versions", untested, "", "Kubernetes before 1.35 has no `tolerance` of an HPA"})
+	versions = append(versions, support{"other versions", untested, "", "before Kubernetes 1.35 the `tolerance` of an HPA is off by default"})
 	supportTable{"Versions", "", versions}.write(t, &b, tests)
 	golden.Compare(t, "../config/guides/support.md", b.String())
 }

@@ -58,7 +58,8 @@ code is 1 if a document is refused, and 0 with only warnings.`,
 			}
 			if n := policy.Errors(problems); n > 0 {
 				if output == "text" {
-					fmt.Fprintf(out, "refused: %s; a running controller keeps the last valid version of a refused document\n", commandline.Count(n, "problem"))
+					fmt.Fprintf(out, "refused: %s; a running controller keeps the last valid version of a refused document\n",
+						commandline.Count(n, "problem"))
 				}
 				return commandline.ErrReported
 			}
