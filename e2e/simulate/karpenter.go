@@ -15,10 +15,10 @@ import (
 
 // Durations of the model of Karpenter and of the model servers.
 const (
-	launchTime      = 20 * time.Second // from the NodeClaim to an instance
-	initializeTime  = 50 * time.Second // from the NodeClaim to a usable node
-	loadTime        = 25 * time.Second // from the node of a pod to its readiness
-	terminationTime = 10 * time.Second // from the deletion of a NodeClaim to its end
+	launchTime      = 20 * time.Second // from the creation of a NodeClaim to its instance
+	initializeTime  = 50 * time.Second // from the creation of a NodeClaim to a usable node
+	loadTime        = 25 * time.Second // from the assignment of a pod to a node to its readiness
+	terminationTime = 10 * time.Second // from the deletion of a NodeClaim to the removal of its node
 	launchRetry     = 15 * time.Second // between two launches that the cloud refuses
 )
 
@@ -29,7 +29,7 @@ type machine struct {
 	created time.Time
 	stage   int // 0: requested, 1: launched, 2: usable
 	deleted time.Time
-	empty   time.Time // since when no pod runs on it; zero: one does
+	empty   time.Time // time since which no pod runs on the node; zero: a pod runs on it
 }
 
 // whole converts whole numbers to int64, as in objects that the API server returns.
@@ -51,7 +51,7 @@ func (s *simulation) nodePool(p *pool) *unstructured.Unstructured {
 	return u
 }
 
-// overridable are the fields that gpuscaler may override.
+// overridable contains the paths of the fields that gpuscaler may override.
 var overridable = [][]string{
 	{"spec", "weight"}, {"spec", "limits", gpuResource}, {"spec", "disruption", "consolidateAfter"},
 	{"spec", "disruption", "consolidationPolicy"}, {"spec", "disruption", "budgets"},
@@ -225,7 +225,7 @@ func (s *simulation) putClaim(m *machine) {
 	s.api.put(kindNodeClaim, u)
 }
 
-// advance moves a launch or a termination on.
+// advance continues a launch or a termination: it moves the machine to its next stage, or removes it, when the time for this has passed.
 func (s *simulation) advance(m *machine) {
 	age := s.now.Sub(m.created)
 	switch {
@@ -293,7 +293,7 @@ func blocked(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// interrupt takes a spot node, as the cloud does: a taint, then the end of the node.
+// interrupt removes the n-th usable spot node with its pods, as a cloud that takes the instance. n counts modulo the number of these nodes.
 func (s *simulation) interrupt(n int) {
 	names := sortedMachines(s.machines)
 	names = slices.DeleteFunc(names, func(name string) bool {

@@ -1,7 +1,7 @@
 package capacity
 
 // stranded returns why pods that have waited for shortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
-// one. With any other cause, spot must not be limited.
+// one, or if no pods have waited that long. With any other cause, spot must not be limited.
 func (t *tick) stranded() Cause {
 	if t.short < shortageMinimum {
 		return CauseNone
@@ -10,7 +10,7 @@ func (t *tick) stranded() Cause {
 	for _, i := range t.onDemand.all() {
 		cause := t.closedBy(int(i))
 		if cause == CauseNone && t.refusedSince(int(i), 0) {
-			cause = CauseRefused // a refusal still counts after the target cap ends for a retry
+			cause = CauseRefused // refusals before the end of the last target cap count, too, unlike in closedBy
 		}
 		if cause == CauseNone {
 			return CauseNone

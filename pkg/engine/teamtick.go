@@ -13,8 +13,8 @@ import (
 // evaluated, then the limits are divided, and then the members whose share is less than their target are evaluated again.
 type teamTicks struct {
 	engine *Engine
-	of     []scaling.Workload // the workloads at the last adopt
-	groups []*groupTick       // the groups at the last adopt; their members use the group's evaluations
+	of     []scaling.Workload // the workloads of the last call of adopt
+	groups []*groupTick       // the groups of the last call of adopt; teamMember.evaluation points into their evaluations
 	teams  []*teamTick
 }
 

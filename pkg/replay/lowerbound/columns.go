@@ -41,7 +41,7 @@ type move struct {
 	late     []int64 // late jobs by column of to, as a price
 	serve    int64   // g
 	n, pay   int64
-	open     bool // a backlog without a column is reduced to that of the last column
+	open     bool // for a backlog without a column, the last column is used, which has a smaller backlog
 }
 
 // land returns the column at the end of the slot for a column before it, or the width of m.to if that backlog has no column.
@@ -100,7 +100,7 @@ func (m *move) moveFine(cells, down, started, late []int64) {
 	fill(cells[len(down):])
 }
 
-// by returns by how many units the slot reduces a backlog. It is negative if more work arrives than is served.
+// by returns the number of units by which the slot reduces a backlog. It is negative if more work arrives than is served.
 func (m *move) by() int64 { return m.serve*m.n - (m.to.arrived - m.from.arrived) }
 
 // coarsen moves columns with one backlog each to columns with g backlogs each. first is the index of the first column to move.

@@ -41,13 +41,13 @@ type Tuning struct {
 // Rules is a set of kinds of rules.
 type Rules uint8
 
-// Values of Rules.
+// Values of Rules. The figures are results as described at Tuning.
 const (
 	// rules that continue a rise of the load; without them, the worst cost is 3.15 of the oracle's instead of 1.55
 	TrendRules  Rules = 1 << iota
-	SeasonRules       // rules that use the time of the day; without them 42 cells at 0.99
-	PeakRules         // rules that keep replicas for a part of a past peak; without them 30 cells
-	HourRules         // rules whose expected load is the mean of an hour; without them 43 cells at 0.99
+	SeasonRules       // rules that use the time of the day; without them, 42 cells at 0.99
+	PeakRules         // rules that keep replicas for a part of a past peak; without them, 30 cells
+	HourRules         // rules whose expected load is the mean of the last hour; without them, 43 cells at 0.99
 )
 
 // DefaultTuning returns the constants that New uses.

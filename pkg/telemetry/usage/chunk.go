@@ -189,7 +189,7 @@ type slicePart struct {
 	total float64
 }
 
-// measured returns the slice of a series at a step. ok is false if the series has no sample in that step.
+// measured returns what a series reports at a step about the GPU or the MIG instance. ok is false if the series has no sample in that step.
 func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	s := c.series[k]
 	var gpus exposition.GPUs
