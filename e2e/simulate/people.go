@@ -20,7 +20,7 @@ type edition struct {
 	settings settings
 }
 
-// settings are what the editions differ in.
+// settings are the parts of the configuration that a user edits.
 type settings struct {
 	hold      bool
 	groups    [2]bool // llm, rank

@@ -27,7 +27,7 @@ const (
 // workload is a Deployment with its autoscaler and its load.
 type workload struct {
 	name, group string
-	keda        bool // KEDA scales it, from zero; else an HPA
+	keda        bool // KEDA scales the workload, also from zero; false: an HPA scales it
 	min         int32
 	load        float64 // length of its queue
 	serial      int

@@ -372,8 +372,8 @@ type settled uint8
 const (
 	stays     settled = iota // nothing changes
 	confirmed                // the value was observed
-	kept                     // without consent: the value stays, a restore ends
-	freed                    // the override ends; earlier edits are remembered
+	kept                     // gpuscaler may not write the field: the value stays, and a restore that has begun ends
+	freed                    // the override ends, and the number of earlier edits is kept
 	yields                   // the edit of another manager stays, and is counted
 	forgotten                // the override ends; the record is read again
 )

@@ -9,14 +9,14 @@ import (
 // row is a test case for one rule: the changes to a default policy, state and observation, and the expected decision.
 type row struct {
 	name     string
-	replicas int32 // of the seed and the observation
+	replicas int32 // replicas before the decision, in the state and in the observation
 	values   []float64
 	policy   func(*Policy)
 	see      func(*Observation)
 	recall   func(*State)
 	want     int32
-	from     int32 // of the rule's reason; -1: the rule leaves none
-	to       int32
+	from     int32 // From of the rule's reason; noReason: the rule adds none
+	to       int32 // To of the rule's reason
 	a, b     float64
 }
 

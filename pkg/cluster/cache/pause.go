@@ -12,7 +12,7 @@ import (
 
 // kedaPause contains the annotations by which a user pauses KEDA; an annotation that is not set is empty.
 type kedaPause struct {
-	all     string // paused: KEDA deletes the HPA, so no controller scales the workload
+	all     string // paused or paused-replicas: KEDA deletes the HPA, so no controller scales the workload
 	in, out string // paused-scale-in, paused-scale-out: KEDA disables this direction of the HPA and its own step to or from zero
 	by      string // field manager that set the annotation, and when
 }
