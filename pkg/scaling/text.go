@@ -117,7 +117,7 @@ func (r Reason) Text(p *Policy) string {
 		if r.Index >= 0 {
 			return fmt.Sprintf("%s is above its target on %.0f ready %s: %s", p.signalName(r.Index), r.B, plural(r.B, "replica"), r.noScaleDown())
 		}
-		return replicas(r.A) + " loading: a mean over the ready replicas does not remove them"
+		return replicas(r.A) + " loading, not included in the mean: " + r.noScaleDown()
 	case RuleTolerance:
 		return fmt.Sprintf("%s of the last target, within the tolerance of %s", Percent.Format(r.A), Percent.Format(r.B))
 	case RulePanic:
