@@ -52,7 +52,7 @@ var plan = []rule{
 	{"serve", nil, nil, nil, "limits on clients are the same for every port"},
 	{"externalmetrics", []string{"calendar", "scaling", "capacity", "teams", "engine", "serve"}, nil, nil,
 		"a server reads the decisions from memory, so that no request waits for I/O"},
-	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture"}, nil, nil,
+	{"dashboard", []string{"calendar", "scaling", "capacity", "teams", "engine", "picture", "cost"}, nil, nil,
 		"a server reads the decisions from memory, so that no request waits for I/O"},
 	{"migrate", []string{"calendar", "scaling", "capacity", "cost", "policy", "printable"}, nil, []string{"k8s.io/client-go"},
 		"an import prints manifests, which are reviewed without a cluster"},

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/audit/collect"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
+	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
@@ -116,13 +117,13 @@ func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var autoscalers []*unstructured.Unstructured
-	for _, r := range importable {
+	for _, r := range migrate.Importable {
 		list, err := listAll(ctx, client, r)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, u := range list {
-			if !madeByKEDA(u) {
+			if !migrate.MadeByKEDA(u) {
 				autoscalers = append(autoscalers, u)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/demo"
+	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
 // demoOptions are the flags of `gpuscaler demo`.
@@ -125,11 +125,11 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 	if _, err := commandline.NewLogger("error"); err != nil { // log lines of libraries are not printed, so that the decisions stay readable
 		return err
 	}
-	page, err := listenLoopback(o.pageAddress)
+	page, err := serve.ListenLoopback(o.pageAddress)
 	if err != nil {
 		return fmt.Errorf("--page-address: %w; 127.0.0.1:0 takes a free port", err)
 	}
-	api, err := listenLoopback(o.metricsAPIAddress)
+	api, err := serve.ListenLoopback(o.metricsAPIAddress)
 	if err != nil {
 		return fmt.Errorf("--external-metrics-address: %w; 127.0.0.1:0 takes a free port", err)
 	}
@@ -161,7 +161,7 @@ func (o *demoOptions) live(ctx context.Context, d *demo.Demo, progress io.Writer
 		}
 		return nil
 	})
-	all.Go(func() error { return serveOn(serving, page, maxForwarded, view) })
+	all.Go(func() error { return serve.Loopback(serving, page, view) })
 	all.Go(func() error { return metrics.Run(serving) })
 	return all.Wait()
 }
@@ -184,7 +184,7 @@ func (b *demoBill) cost() (dashboard.Cost, bool) {
 	if bill == nil {
 		return dashboard.Cost{}, false
 	}
-	return costOf(bill, b.decisions), true
+	return dashboard.NewCost(bill, b.decisions), true
 }
 
 // rateLimited calls f at most once in ten simulated seconds.
@@ -196,19 +196,6 @@ func rateLimited(f func(time.Time)) func(time.Time) {
 			f(now)
 		}
 	}
-}
-
-// listenLoopback rejects addresses that other machines can reach, because the servers of the demo have no authentication.
-func listenLoopback(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	if !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
-		l.Close()
-		return nil, fmt.Errorf("%s is not a loopback address", address)
-	}
-	return l, nil
 }
 
 // logTransition prints each decision that changes a target, as one line.

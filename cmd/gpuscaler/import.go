@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 
@@ -128,19 +127,12 @@ func (o *importOptions) find(ctx context.Context, args []string) ([]*unstructure
 	return getObject(ctx, client, args[0])
 }
 
-// importable lists the kinds that import reads, in the order of lookup. A ScaledObject is preferred to an HPA of the same name, because
-// KEDA owns that HPA.
-var importable = []schema.GroupVersionResource{
-	{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
-	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
-}
-
 func getObject(ctx context.Context, c dynamic.Interface, asked string) ([]*unstructured.Unstructured, error) {
 	namespace, name, ok := strings.Cut(asked, "/")
 	if !ok || namespace == "" || name == "" {
 		return nil, fmt.Errorf("%q: use NAMESPACE/NAME", asked)
 	}
-	for _, r := range importable {
+	for _, r := range migrate.Importable {
 		u, err := c.Resource(r).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case err == nil:
@@ -153,7 +145,7 @@ func getObject(ctx context.Context, c dynamic.Interface, asked string) ([]*unstr
 }
 
 func listObjects(ctx context.Context, c dynamic.Interface, namespace string) (all []*unstructured.Unstructured, err error) {
-	for _, r := range importable {
+	for _, r := range migrate.Importable {
 		list, err := c.Resource(r).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 			continue // KEDA is not installed
@@ -162,7 +154,7 @@ func listObjects(ctx context.Context, c dynamic.Interface, namespace string) (al
 			return nil, err
 		}
 		for i := range list.Items {
-			if u := &list.Items[i]; !madeByKEDA(u) {
+			if u := &list.Items[i]; !migrate.MadeByKEDA(u) {
 				all = append(all, u)
 			}
 		}
@@ -171,15 +163,6 @@ func listObjects(ctx context.Context, c dynamic.Interface, namespace string) (al
 		return nil, errors.New("no ScaledObject and no HPA found")
 	}
 	return all, nil
-}
-
-func madeByKEDA(u *unstructured.Unstructured) bool {
-	for _, o := range u.GetOwnerReferences() {
-		if o.Kind == "ScaledObject" {
-			return true
-		}
-	}
-	return false
 }
 
 // readObjects reads the HPAs and ScaledObjects of files, including the items of a List.
@@ -209,7 +192,7 @@ func readObjects(files []string) (all []*unstructured.Unstructured, err error) {
 func decodeObjects(in io.Reader) (all []*unstructured.Unstructured, err error) {
 	documents := utilyaml.NewYAMLOrJSONDecoder(in, 4096)
 	take := func(u *unstructured.Unstructured) {
-		if kind := u.GetKind(); (kind == "ScaledObject" || kind == "HorizontalPodAutoscaler") && !madeByKEDA(u) {
+		if kind := u.GetKind(); (kind == "ScaledObject" || kind == "HorizontalPodAutoscaler") && !migrate.MadeByKEDA(u) {
 			all = append(all, u)
 		}
 	}

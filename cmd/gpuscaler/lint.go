@@ -306,7 +306,7 @@ func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 		a.Server, err = o.prometheus.Open()
 		return a, err
 	}
-	source := prometheusOf(platform)
+	source := platform.Prometheus()
 	if source == nil {
 		return asked{why: "not checked: the PlatformConfig declares none, or several without a default"}, nil
 	}

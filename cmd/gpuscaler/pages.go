@@ -17,12 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/serve"
 )
 
-const (
-	// maxVisitors is the maximum number of connections to the tenants' page. Each one costs a TLS handshake and buffers.
-	maxVisitors = 512
-	// maxForwarded is the maximum number of connections to the page on loopback. All of them are port-forwards.
-	maxForwarded = 256
-)
+// maxVisitors is the maximum number of connections to the tenants' page. Each one costs a TLS handshake and buffers.
+const maxVisitors = 512
 
 // tenantPage configures the address at which the page is served to clients outside the pod. A client must send a bearer token of the
 // cluster, and sees only the namespaces that its permissions allow.
@@ -69,7 +65,7 @@ func (c *controller) servePages(ctx context.Context) error {
 	var local net.Listener
 	if c.options.pageAddress != "" {
 		var err error
-		if local, err = listenLoopback(c.options.pageAddress); err != nil {
+		if local, err = serve.ListenLoopback(c.options.pageAddress); err != nil {
 			return fmt.Errorf("--page-address: %w; for other clients use --tenant-page-address", err)
 		}
 	}
@@ -88,7 +84,7 @@ func (c *controller) servePages(ctx context.Context) error {
 		page = dashboard.NewPage(c.engine.Decisions(), options)
 	}
 	if local != nil {
-		all.Go(func() error { return serveOn(ctx, local, maxForwarded, visitor.Trusted(page)) })
+		all.Go(func() error { return serve.Loopback(ctx, local, visitor.Trusted(page)) })
 	}
 	all.Go(func() error { sample(ctx, page, time.Now); return nil })
 	return all.Wait()

@@ -138,7 +138,7 @@ func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer)
 	}
 	bar := commandline.NewProgress(progress)
 	read.Progress = func(done float64) { bar.Report("querying Prometheus", done) }
-	ledger := cost.NewLedger(cost.Options{Book: in.book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: teamsOf(platform),
+	ledger := cost.NewLedger(cost.Options{Book: in.book, Cluster: cmp.Or(o.cluster, platform.Cluster), Teams: platform.TeamNames(),
 		Resolution: resolution(period)})
 	notes, err := usage.Read(ctx, in.server, read, ledger)
 	bar.Clear()
@@ -157,7 +157,7 @@ func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer)
 // because Prometheus does not store the labels of exporter pods that were deleted.
 func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options) {
 	declared := policy.DefaultExporters()
-	if source := prometheusOf(platform); source != nil {
+	if source := platform.Prometheus(); source != nil {
 		declared, read.Scrape = source.Exporters, exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel}
 	}
 	namespaces := o.exporters
@@ -256,14 +256,4 @@ func (o *reportOptions) offers(ctx context.Context) (map[string]cost.Offer, erro
 		return nil, fmt.Errorf("present instance types (--kubeconfig): %w", err)
 	}
 	return offers, nil
-}
-
-func teamsOf(p *policy.Platform) map[string]string {
-	out := map[string]string{}
-	for _, t := range p.Teams {
-		for _, ns := range t.Namespaces {
-			out[ns] = t.Name
-		}
-	}
-	return out
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard"
-	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
@@ -38,7 +37,7 @@ func (c *controller) newSpending() *spending {
 func (c *controller) spendingInput() (q usage.Input, ok bool) {
 	s, platform := c.spending, c.policies.Platform()
 	s.prices.reread()
-	source := prometheusOf(platform)
+	source := platform.Prometheus()
 	if source == nil || !c.leading() {
 		return q, false
 	}
@@ -56,7 +55,7 @@ func (c *controller) spendingInput() (q usage.Input, ok bool) {
 			NoPrices: platform.Prices.Source == "book", Scrape: exposition.ScrapeLabels{Namespace: source.NamespaceLabel, Pod: source.PodLabel},
 			Exporter: c.exporterOf(source), Karpenter: policy.ExporterNamespaces(source.Exporters, policy.ExporterKarpenter),
 			StateMetrics: policy.ExporterNamespaces(source.Exporters, policy.ExporterStateMetrics)},
-		Ledger: cost.Options{Book: s.prices.current(), Cluster: platform.Cluster, Teams: teamsOf(platform)},
+		Ledger: cost.Options{Book: s.prices.current(), Cluster: platform.Cluster, Teams: platform.TeamNames()},
 	}, true
 }
 
@@ -71,26 +70,6 @@ func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod s
 		}
 	}
 	return func(namespace, pod string) bool { return declared[[2]string{namespace, pod}] }
-}
-
-// prometheusOf returns the Prometheus server for queries that belong to no policy. It is the data source that is marked as default, or the
-// only Prometheus data source. It returns nil if there is none, or if there are several without a default.
-func prometheusOf(p *policy.Platform) *policy.DataSource {
-	var all []*policy.DataSource
-	for i := range p.DataSources {
-		d := &p.DataSources[i]
-		if d.Type != policy.DataPrometheus {
-			continue
-		}
-		if d.Default {
-			return d
-		}
-		all = append(all, d)
-	}
-	if len(all) != 1 {
-		return nil
-	}
-	return all[0]
 }
 
 // hourly returns the price of an instance in USD per hour, or 0 if it is unknown. The PlatformConfig takes precedence over Karpenter's
@@ -111,28 +90,5 @@ func (c *controller) cost() (dashboard.Cost, bool) {
 	if !ok {
 		return dashboard.Cost{}, false
 	}
-	return costOf(bill, c.engine.Decisions()), true
-}
-
-// costOf converts a bill to the data of the dashboard page, in USD per hour. Idle cost is grouped by the rule that determines the replicas.
-func costOf(b *cost.Bill, decisions *engine.DecisionStore) dashboard.Cost {
-	hours := b.To.Sub(b.From).Hours()
-	out := dashboard.Cost{Currency: "USD", At: b.To, PerHour: b.Total.Cost / hours, Idle: b.Total.Idle() / hours,
-		Unmeasured: b.Total.Unmeasured / hours, Unpriced: b.Total.UnpricedGPUHours / hours}
-	for _, c := range b.IdleCauses(keptBy(decisions)) {
-		out.Causes = append(out.Causes, dashboard.Cause{Name: c.Name, Workloads: c.Workloads, GPUs: c.GPUs, PerHour: c.PerHour})
-	}
-	return out
-}
-
-// keptBy returns a function that returns the name of the rule that determined a workload's target, or "" if the workload has no decision.
-func keptBy(decisions *engine.DecisionStore) func(namespace, workload string) string {
-	rules := map[[2]string]string{}
-	var r engine.Record
-	for _, k := range decisions.Keys() {
-		if decisions.CopyRecord(k, &r) && !r.At.IsZero() {
-			rules[[2]string{k.Namespace, r.Workload.Target.Name}] = r.Decision.Binding.String()
-		}
-	}
-	return func(namespace, workload string) string { return rules[[2]string{namespace, workload}] }
+	return dashboard.NewCost(bill, c.engine.Decisions()), true
 }

@@ -81,22 +81,3 @@ func TestPriceBookIsReloadedAndAnInvalidOneIsIgnored(t *testing.T) {
 		}
 	}
 }
-
-func TestPlatformsServerIsTheDefaultOrTheOnlyOne(t *testing.T) {
-	const a, b = "  - {name: a, type: prometheus, address: 'http://a:9090'}\n", "  - {name: b, type: prometheus, default: true, address: " +
-		"'http://b:9090'}\n"
-	const second = "  - {name: c, type: prometheus, address: 'http://c:9090'}\n"
-	for sources, want := range map[string]string{a: "a", a + b: "b", a + second: "", "  - {name: r, type: redis, address: 'r:6379'}\n": ""} {
-		platform, err := openPlatform([]string{written(t, "platform.yaml", platformHead+"  dataSources:\n"+sources)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		if d := prometheusOf(platform); d != nil {
-			got = d.Name
-		}
-		if got != want {
-			t.Errorf("%q of\n%s\nwant %q", got, sources, want)
-		}
-	}
-}

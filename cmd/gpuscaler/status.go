@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -121,11 +120,6 @@ func (c *controller) alive() error {
 		return errors.New("the control loop has stalled: no tick has finished recently")
 	}
 	return nil
-}
-
-// serveOn serves on l until ctx ends, with at most limit connections.
-func serveOn(ctx context.Context, l net.Listener, limit int, h http.Handler) error {
-	return serve.HTTP(ctx, serve.Limit(l, limit, nil), h)
 }
 
 // policyCollector exports the state of each policy document.

@@ -227,3 +227,34 @@ func ModeOf(word string) scaling.Mode {
 // ReplicaLimit is the maximum of any number of replicas. It is above the size of any cluster and keeps sums of replicas within an
 // int32.
 const ReplicaLimit int32 = 100_000
+
+// Prometheus returns the Prometheus server for queries that belong to no policy. It is the data source that is marked as default, or the
+// only Prometheus data source. It returns nil if there is none, or if there are several without a default.
+func (p *Platform) Prometheus() *DataSource {
+	var all []*DataSource
+	for i := range p.DataSources {
+		d := &p.DataSources[i]
+		if d.Type != DataPrometheus {
+			continue
+		}
+		if d.Default {
+			return d
+		}
+		all = append(all, d)
+	}
+	if len(all) != 1 {
+		return nil
+	}
+	return all[0]
+}
+
+// TeamNames returns the name of the team of each namespace that belongs to one.
+func (p *Platform) TeamNames() map[string]string {
+	out := map[string]string{}
+	for _, t := range p.Teams {
+		for _, ns := range t.Namespaces {
+			out[ns] = t.Name
+		}
+	}
+	return out
+}
