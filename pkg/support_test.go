@@ -65,7 +65,7 @@ var supportTables = []supportTable{
 		{"time-slicing and MPS: cost", works, "pkg/cost TestPodsOfASharedGPUPayEqually", "the pods of a GPU share its price"},
 		{"MIG (`nvidia.com/mig-1g.10gb`): activity and cost", works, "pkg/cost TestMIGSlicesShareThePrice", ""},
 		{"MIG partitions and shares of GPUs that no instance type of Karpenter has", refused,
-			"cmd/gpuscaler TestLintReportsPartitionsThatKarpenterDoesNotOffer", "`gpuscaler lint` reports the policy"},
+			"cmd/gpuscaler/policies TestLintReportsPartitionsThatKarpenterDoesNotOffer", "`gpuscaler lint` reports the policy"},
 		{"DRA: whole GPUs by DeviceClass", works, "e2e/karpenter TestClaimedGPUsAreDemandAndRemoveTheZeroLimit",
 			"name `deviceclass.resource.kubernetes.io/NAME` as the resource of the group"},
 		{"DRA: a group of a DeviceClass with rules that set a limit", refused, "pkg/capacity TestGroupOfADeviceClassSetsNoLimit",

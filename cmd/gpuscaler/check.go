@@ -125,17 +125,21 @@ func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Res
 	if err != nil {
 		return []installation.Result{installation.Fail(check, err.Error(), "correct --prometheus or --http-config")}
 	}
-	l := linted{}
-	if err := l.server(ctx, asked{Server: server, address: o.prometheus.Address, matchers: o.prometheus.Matchers}, nil); err != nil {
-		return []installation.Result{installation.Warn(check, "not checked: "+err.Error(), "use a longer --timeout")}
+	about := "Prometheus at " + o.prometheus.Address
+	found, err := lint.Prometheus(ctx, lint.Source{Server: server, Name: about, Matchers: o.prometheus.Matchers}, nil, time.Now())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return []installation.Result{installation.Warn(check, "not checked: "+ctx.Err().Error(), "use a longer --timeout")}
+	case err != nil:
+		found = []lint.Finding{lint.Unreachable(about, err)}
 	}
 	for _, r := range before {
 		if r.Check == installation.GPUNodes && r.Status != installation.OK {
-			lint.Fresh(l.Findings)
+			lint.Fresh(found)
 		}
 	}
-	lint.Sort(l.Findings)
-	for _, f := range l.Findings {
+	lint.Sort(found)
+	for _, f := range found {
 		status := installation.Failed
 		switch f.Severity {
 		case lint.Info: // these metrics are only for `gpuscaler report`

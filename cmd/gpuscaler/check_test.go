@@ -23,6 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/installation"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
 // checkedCluster is an API server with fixed answers by path, and with the metrics of a leader behind a port-forward.
@@ -156,7 +157,7 @@ func checkOf(t *testing.T, k checkedCluster, args ...string) (code int, out stri
 }
 
 func TestCheckOfAHealthyClusterHasOnlyTicks(t *testing.T) {
-	prometheus := served(t, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`)
+	prometheus := promtest.Serve(t, time.Now().Add(-40*time.Minute), `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`).URL
 	code, out := checkOf(t, healthyCluster(), "--prometheus", prometheus)
 	if code != 0 {
 		t.Errorf("exit code %d", code)
@@ -198,7 +199,7 @@ func TestCheckOfABrokenClusterNamesTheNextSteps(t *testing.T) {
 	  {"policy": "team-chat/slow", "at": "2026-11-22T09:00:00Z", "mode": "auto", "served": "served", "degraded": true,
 	   "scaledBy": {"kind": "HPA", "name": "slow", "exact": false, "why": "tolerance is 10%"}},
 	  {"policy": "team-chat/alone", "at": "2026-11-22T09:00:00Z", "mode": "auto", "served": "served"}]`
-	prometheus := served(t, `up{job="x"} 1x60`)
+	prometheus := promtest.Serve(t, time.Now().Add(-40*time.Minute), `up{job="x"} 1x60`).URL
 	code, out := checkOf(t, k, "--prometheus", prometheus)
 	if code != 1 {
 		t.Errorf("exit code %d", code)

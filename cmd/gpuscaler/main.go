@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/policies"
 )
 
 func main() {
@@ -35,7 +36,8 @@ explains every target.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(runCommand(), demoCommand())
-	root.AddCommand(checkCommand(), validateCommand(), lintCommand(), importCommand(), manifestsCommand())
+	root.AddCommand(checkCommand())
+	root.AddCommand(policies.Commands()...)
 	root.AddCommand(traceCommand(), replayCommand(), adviseCommand(), tuneCommand())
 	root.AddCommand(getCommand(), explainCommand(), pageCommand(), reportCommand(), auditCommand())
 	root.AddCommand(capacityCommand(), restoreCommand(), versionCommand())

@@ -76,6 +76,14 @@ func Prometheus(ctx context.Context, source Source, subjects []Subject, now time
 	return c.all, nil
 }
 
+// Unreachable returns the finding for a server that did not respond to Prometheus.
+func Unreachable(about string, err error) Finding {
+	return Finding{Severity: Error, Check: ServerSilent, About: about,
+		What: "it does not respond: " + strings.ReplaceAll(err.Error(), "\n", "; "),
+		Why:  "no signal of this server has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the " +
+			"cluster"}
+}
+
 // selector returns a PromQL selector with the given matchers and c.matchers.
 func (c *check) selector(ms ...*labels.Matcher) string {
 	names := make([]string, 0, len(c.matchers))

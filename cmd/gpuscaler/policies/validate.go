@@ -1,4 +1,4 @@
-package main
+package policies
 
 import (
 	"encoding/json"
@@ -13,6 +13,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
+
+// maxInput is the maximum size of the documents on standard input, in bytes.
+const maxInput = 64 << 20
 
 func validateCommand() *cobra.Command {
 	output, policies := "text", commandline.PolicyPaths{}
@@ -39,7 +42,7 @@ code is 1 if a document is refused, and 0 with only warnings.`,
 			}
 			var text []byte
 			if slices.Contains(names, "-") {
-				if text, err = io.ReadAll(io.LimitReader(c.InOrStdin(), maxAnswer)); err != nil {
+				if text, err = io.ReadAll(io.LimitReader(c.InOrStdin(), maxInput)); err != nil {
 					return fmt.Errorf("read standard input: %w", err)
 				}
 			}

@@ -1,4 +1,4 @@
-package main
+package policies
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestValidateReadsStandardInputAndCountsDocuments(t *testing.T) {
-	examples := "../../config/examples"
+	examples := "../../../config/examples"
 	text, err := os.ReadFile(examples + "/chat.yaml")
 	if err != nil {
 		t.Fatal(err)

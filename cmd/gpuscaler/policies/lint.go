@@ -1,4 +1,4 @@
-package main
+package policies
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -318,15 +317,9 @@ func (o *lintOptions) ask(platform *policy.Platform) (a asked, err error) {
 // server adds the findings about the Prometheus server and about the queries to it.
 func (l *linted) server(ctx context.Context, a asked, of []lint.Subject) error {
 	about := "Prometheus at " + a.address
-	silent := func(err error) {
-		l.Findings = append(l.Findings, lint.Finding{Severity: lint.Error, Check: lint.ServerSilent, About: about,
-			What: "it does not respond: " + strings.ReplaceAll(err.Error(), "\n", "; "),
-			Why:  "no signal of this server has a reading", Fix: "check the address and --http-config; kubectl port-forward reaches one in the " +
-				"cluster"})
-	}
 	found, err := lint.Prometheus(ctx, lint.Source{Server: a.Server, Name: about, Matchers: a.matchers}, of, time.Now())
 	if err != nil {
-		silent(err)
+		l.Findings = append(l.Findings, lint.Unreachable(about, err))
 		return ctx.Err()
 	}
 	// Thanos and other servers do not report a version.

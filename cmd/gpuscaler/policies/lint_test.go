@@ -1,4 +1,4 @@
-package main
+package policies
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,15 @@ func runLint(t *testing.T, args ...string) (string, error) {
 	c.SilenceErrors, c.SilenceUsage = true, true
 	err := c.ExecuteContext(t.Context())
 	return out.String(), err
+}
+
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // served starts a Prometheus server with the given series and returns its URL. The samples begin 40 minutes before now.

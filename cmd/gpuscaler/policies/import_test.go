@@ -1,6 +1,8 @@
-package main
+package policies
 
 import (
+	"github.com/spf13/cobra"
+
 	"bytes"
 	"encoding/json"
 	"os"
@@ -12,6 +14,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
+
+// rootCommand returns a root command with the commands of this package.
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{Use: "gpuscaler", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(Commands()...)
+	return root
+}
 
 // command runs gpuscaler with arguments and returns its output.
 func command(t *testing.T, args ...string) (string, error) {
@@ -26,8 +35,8 @@ func command(t *testing.T, args ...string) (string, error) {
 }
 
 const (
-	importedSO  = "../../pkg/migrate/testdata/embed-scaledobject.yaml"
-	importedHPA = "../../pkg/migrate/testdata/queue-hpa.yaml"
+	importedSO  = "../../../pkg/migrate/testdata/embed-scaledobject.yaml"
+	importedHPA = "../../../pkg/migrate/testdata/queue-hpa.yaml"
 )
 
 func TestImportFromFilesPrintsJSONAndWritesManifests(t *testing.T) {
@@ -76,10 +85,10 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 	for want, args := range map[string][]string{
 		"use one of NAMESPACE/NAME, --all and -f FILE": {"import"},
 		"give that with --from FILE": {"manifests", "scaledobject", "team-embed/embed-worker", "--config",
-			"../../config/examples"},
+			"../../../config/examples"},
 		"is neither a file nor NAMESPACE/NAME": {"manifests", "hpa", "nosuch"},
-		"--config has no policy team-x/y":      {"manifests", "hpa", "team-x/y", "--config", "../../config/examples"},
-		"add it with --config":                 {"manifests", "hpa", "../../config/examples/chat.yaml"},
+		"--config has no policy team-x/y":      {"manifests", "hpa", "team-x/y", "--config", "../../../config/examples"},
+		"add it with --config":                 {"manifests", "hpa", "../../../config/examples/chat.yaml"},
 		"use text or json":                     {"import", "-f", importedSO, "-o", "yaml"},
 	} {
 		if text, err := command(t, args...); err == nil || !strings.Contains(err.Error(), want) {
@@ -90,11 +99,11 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 
 // For a file with several policies the command prints one document for each. If one of them fails, it prints none.
 func TestManifestsPrintsAllPoliciesOfAFileOrNone(t *testing.T) {
-	text, err := command(t, "manifests", "scaledobject", "../../config/examples/embed.yaml", "--config", "../../config/examples/platform.yaml")
+	text, err := command(t, "manifests", "scaledobject", "../../../config/examples/embed.yaml", "--config", "../../../config/examples/platform.yaml")
 	if err == nil || strings.Contains(text, "kind: ScaledObject") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	text, err = command(t, "manifests", "hpa", "../../config/examples/embed.yaml", "--config", "../../config/examples/platform.yaml")
+	text, err = command(t, "manifests", "hpa", "../../../config/examples/embed.yaml", "--config", "../../../config/examples/platform.yaml")
 	if err != nil || strings.Count(text, "kind: HorizontalPodAutoscaler") != 2 || strings.Count(text, "\n---\n") != 1 {
 		t.Errorf("%v\n%s", err, text)
 	}
