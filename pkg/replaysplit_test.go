@@ -22,8 +22,7 @@ var evaluationPackages = []string{
 // evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that a user runs, and no part
 // of the controller.
 var evaluationCommands = []string{
-	"advise.go", "advisepolicy.go", "audit.go", "auditcluster.go",
-	"replay.go", "replaybench.go", "replayreport.go", "replayscenario.go", "spotbench.go", "tune.go", "demo.go",
+	"main.go",
 }
 
 // TestControllerDoesNotImportEvaluation checks that no file of cmd/gpuscaler outside evaluationCommands imports an evaluation package,

@@ -157,7 +157,8 @@ func checkOf(t *testing.T, k checkedCluster, args ...string) (code int, out stri
 }
 
 func TestCheckOfAHealthyClusterHasOnlyTicks(t *testing.T) {
-	prometheus := promtest.Serve(t, time.Now().Add(-40*time.Minute), `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`).URL
+	prometheus := promtest.Serve(t, time.Now().Add(-40*time.Minute),
+		`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a",namespace="team-chat",pod="llama-0"} 0.5x60`).URL
 	code, out := checkOf(t, healthyCluster(), "--prometheus", prometheus)
 	if code != 0 {
 		t.Errorf("exit code %d", code)

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/costs"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/evaluate"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/policies"
 )
 
@@ -35,11 +37,12 @@ explains every target.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand(), demoCommand())
+	root.AddCommand(runCommand())
 	root.AddCommand(checkCommand())
 	root.AddCommand(policies.Commands()...)
-	root.AddCommand(traceCommand(), replayCommand(), adviseCommand(), tuneCommand())
-	root.AddCommand(getCommand(), explainCommand(), pageCommand(), reportCommand(), auditCommand())
+	root.AddCommand(evaluate.Commands()...)
+	root.AddCommand(getCommand(), explainCommand(), pageCommand())
+	root.AddCommand(costs.Commands()...)
 	root.AddCommand(capacityCommand(), restoreCommand(), versionCommand())
 	hideEmptyDefaults(root)
 	return root

@@ -3,11 +3,13 @@ package main
 import (
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/usage"
 )
 
@@ -23,12 +25,24 @@ spec:
     - {name: g6e.xlarge, gpus: 1, on-demand: 1.5}
 `
 
-func spendingOf(t *testing.T, spec, path string) *spending {
+const platformHead = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: p}\nspec:\n"
+
+func written(t *testing.T, name, text string) string {
 	t.Helper()
-	platform, err := openPlatform([]string{written(t, "platform.yaml", platformHead+spec)})
-	if err != nil {
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+func spendingOf(t *testing.T, spec, path string) *spending {
+	t.Helper()
+	documents := store.New(store.Options{})
+	if problems := documents.Load(written(t, "platform.yaml", platformHead+spec)).Problems; policy.Errors(problems) > 0 {
+		t.Fatal(policy.Render(problems))
+	}
+	platform := documents.Platform()
 	log := slog.New(slog.DiscardHandler)
 	return &spending{prices: &prices{path: path, platform: func() *policy.Platform { return platform }, log: log}, live: usage.NewLive(nil,
 		log)}

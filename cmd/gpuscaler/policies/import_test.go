@@ -99,7 +99,8 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 
 // For a file with several policies the command prints one document for each. If one of them fails, it prints none.
 func TestManifestsPrintsAllPoliciesOfAFileOrNone(t *testing.T) {
-	text, err := command(t, "manifests", "scaledobject", "../../../config/examples/embed.yaml", "--config", "../../../config/examples/platform.yaml")
+	text, err := command(t, "manifests", "scaledobject", "../../../config/examples/embed.yaml",
+		"--config", "../../../config/examples/platform.yaml")
 	if err == nil || strings.Contains(text, "kind: ScaledObject") {
 		t.Errorf("%v\n%s", err, text)
 	}

@@ -1,0 +1,351 @@
+package evaluate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// caseFlags are the flags that select policies, traffic and a simulated service. replay and tune share them.
+type caseFlags struct {
+	policies  []string
+	name      string
+	requests  []string
+	spot      string
+	trace     traceFlags
+	slos      []string
+	coldStart time.Duration
+	initial   int32
+	gpus      int32
+	hourly    float64
+	spotPrice float64
+	service   simulator.Service
+	cache     int
+	measures  map[string]string
+	seed      uint64
+}
+
+func (o *caseFlags) register(f *pflag.FlagSet) {
+	o.service = simulator.Chat8B
+	f.StringArrayVar(&o.policies, "policy", nil, "file or directory of policies; if none of them contains a PlatformConfig, platform.yaml "+
+		"in the same directory or its parent is read too")
+	f.StringVar(&o.name, "policy-name", "", "NAMESPACE/NAME of the policy to replay; required if the files contain several")
+	f.StringArrayVar(&o.requests, "requests", nil, "recorded traffic: CSV, JSON lines, windowed rates, Prometheus; also .gz; for several "+
+		"workloads, NAMESPACE/NAME=FILE for each")
+	f.StringVar(&o.spot, "spot", "", "trace of spot capacity; replicas then run on spot nodes first, and on demand while spot has no capacity")
+	o.trace.register(f)
+	f.StringArrayVar(&o.slos, "slo", []string{defaultSLO},
+		"`SHARE:WAIT`: this share of the requests must wait at most this time; NAMESPACE/NAME=99%:10s sets it for one of several workloads")
+	f.DurationVar(&o.coldStart, "cold-start", time.Minute,
+		"time from the request for a replica until it is ready; 0: the sum of randomly drawn phases, see the printed assumptions")
+	f.Int32Var(&o.initial, "initial", evaluate.AutoInitial,
+		"replicas ready at the start of every run; -1: computed from the first ten minutes of traffic")
+	f.Int32Var(&o.gpus, "gpus", 1, "GPUs per replica")
+	f.Float64Var(&o.hourly, "hourly", evaluate.DefaultHourly, "price of an on-demand GPU in $ per hour")
+	f.Float64Var(&o.spotPrice, "spot-hourly", evaluate.DefaultSpotHourly, "price of a spot GPU in $ per hour")
+	f.IntVar(&o.service.Slots, "slots", o.service.Slots, "requests that a replica serves concurrently")
+	f.IntVar(&o.cache, "cache-tokens", 0, "tokens in the KV cache of a replica; 0: 4000 for each slot")
+	f.DurationVar(&o.service.Base, "service-base", o.service.Base, "fixed part of the service time of a request")
+	f.DurationVar(&o.service.Prefill, "service-per-input-token", o.service.Prefill, "service time per input token")
+	f.DurationVar(&o.service.Decode, "service-per-output-token", o.service.Decode, "service time per output token, with all slots in use")
+	f.DurationVar(&o.service.Fixed, "service-fixed", 0,
+		"service time of every request; 0: recorded in the traffic, or else computed from its tokens")
+	f.StringToStringVar(&o.measures, "measure", nil, "what a custom signal measures, `SIGNAL=MEASURE`, for example backlog=inSystem; "+
+		"MEASURE is queue, inSystem, arrivals, waiting, running, cacheUse, activity or queueTime; default: arrivals for a query of rate() or "+
+		"increase(), queue for other queries")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of all random numbers; the same seed gives the same output")
+}
+
+// open reads the policies and traces that the flags name and returns one case for each workload.
+func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case, error) {
+	if len(o.policies) == 0 || len(o.requests) == 0 && !o.trace.fetched.enabled() {
+		return nil, errors.New("--policy and --requests (or --prometheus and --query) are required")
+	}
+	c, err := o.simulation()
+	if err != nil {
+		return nil, err
+	}
+	names, files, err := o.recordings()
+	if err != nil {
+		return nil, err
+	}
+	found, err := openPolicies(o.policies, names, notes)
+	if err != nil {
+		return nil, err
+	}
+	slo, err := o.objectives(found)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]evaluate.Case, len(found))
+	for i := range found {
+		out[i] = c
+		out[i].Policy, out[i].SLO = found[i], slo[i]
+		if out[i].Traffic, err = o.trace.open(ctx, files[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// simulation returns a case with what the flags say about the service and the cluster, without a policy, traffic and SLO.
+func (o *caseFlags) simulation() (c evaluate.Case, err error) {
+	c = evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly,
+		SpotHourly: o.spotPrice, Seed: o.seed}
+	if c.Service.CacheTokens = o.cache; o.cache == 0 {
+		c.Service.CacheTokens = simulator.Chat8B.WithSlots(o.service.Slots).CacheTokens
+	}
+	if c.Measures, err = measure.Parse(o.measures); err != nil {
+		return c, fmt.Errorf("--measure %w", err)
+	}
+	if o.spot != "" {
+		c.Spot, err = trace.OpenSpot(o.spot)
+	}
+	return c, err
+}
+
+// recordings returns the names of the workloads in the --requests flags, and the trace file of each. A file without a workload belongs to
+// the policy of --policy-name or, without that flag, to the only policy.
+func (o *caseFlags) recordings() (names, files []string, err error) {
+	if len(o.requests) == 0 {
+		return []string{o.name}, []string{""}, nil
+	}
+	for _, text := range o.requests {
+		name, file := ofWorkload(text)
+		switch {
+		case name == "" && len(o.requests) > 1:
+			return nil, nil, fmt.Errorf("--requests %s: with several files, name the workload of each: NAMESPACE/NAME=FILE", text)
+		case name == "":
+			name = o.name
+		case slices.Contains(names, name):
+			return nil, nil, fmt.Errorf("--requests %s: %s already has traffic", text, name)
+		}
+		names, files = append(names, name), append(files, file)
+	}
+	return names, files, nil
+}
+
+// ofWorkload splits a flag value NAMESPACE/NAME=REST. Without such a prefix the name is empty and rest is the whole value, because a file
+// path can also contain "=".
+func ofWorkload(text string) (name, rest string) {
+	before, after, ok := strings.Cut(text, "=")
+	if namespace, name, two := strings.Cut(before, "/"); !ok || !two || namespace == "" || name == "" || strings.ContainsAny(name,
+		"/.") || strings.Contains(namespace, ".") {
+		return "", text
+	}
+	return before, after
+}
+
+// objectives returns the SLO of each workload. It is the --slo with the workload's name, otherwise the --slo without a name.
+func (o *caseFlags) objectives(of []*policy.Compiled) ([]evaluate.SLO, error) {
+	common, own := defaultSLO, map[string]string{}
+	for _, text := range o.slos {
+		if name, slo := ofWorkload(text); name != "" {
+			own[name] = slo
+		} else {
+			common = text
+		}
+	}
+	out := make([]evaluate.SLO, len(of))
+	for i, c := range of {
+		name := c.Workload.Key.String()
+		var err error
+		if out[i], err = evaluate.ParseSLO(cmp.Or(own[name], common)); err != nil {
+			return nil, fmt.Errorf("--slo %w", err)
+		}
+		delete(own, name)
+	}
+	for name := range own {
+		return nil, fmt.Errorf("--slo %s=...: no --requests names that workload", name)
+	}
+	return out, nil
+}
+
+const defaultSLO = "99%:10s"
+
+// openPolicy reads policies as the controller does and returns the one with the given name.
+func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled, error) {
+	found, err := openPolicies(paths, []string{name}, notes)
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// openPolicies reads policies as the controller does and returns those with the given names. An empty name is the name of the only policy.
+func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
+	policies, err := loadPolicies(paths, notes)
+	if err != nil {
+		return nil, err
+	}
+	return selectPolicies(policies, paths, names)
+}
+
+// selectPolicies returns the policies with the given names. An empty name selects the only policy.
+func selectPolicies(from *store.Store, paths, names []string) ([]*policy.Compiled, error) {
+	all := from.Compiled()
+	var there []string
+	for _, c := range all {
+		there = append(there, c.Workload.Key.String())
+	}
+	if len(there) == 0 {
+		return nil, fmt.Errorf("%s: no policy found", strings.Join(paths, ", "))
+	}
+	out := make([]*policy.Compiled, len(names))
+	for i, name := range names {
+		at := slices.Index(there, name)
+		switch {
+		case name == "" && len(all) == 1:
+			at = 0
+		case at < 0:
+			return nil, fmt.Errorf("--policy-name %q: not found; use one of %s", name, strings.Join(there, ", "))
+		}
+		out[i] = all[at]
+	}
+	return out, nil
+}
+
+// loadPolicies reads policies as the controller does. If none of the files has a PlatformConfig, it also reads platformNear.
+func loadPolicies(paths []string, notes io.Writer) (*store.Store, error) {
+	policies := store.New(store.Options{})
+	problems := policies.Load(paths...).Problems
+	if policies.Platform().Origin == "" {
+		if beside := platformNear(paths[0]); beside != "" {
+			fmt.Fprintln(notes, "also read", beside)
+			policies = store.New(store.Options{})
+			problems = policies.Load(append([]string{beside}, paths...)...).Problems
+		}
+	}
+	if policy.Errors(problems) > 0 {
+		return nil, fmt.Errorf("the controller would reject the policies:\n%s", strings.TrimSpace(policy.Render(problems)))
+	}
+	return policies, nil
+}
+
+// platformNear returns the path of platform.yaml in the policy's directory or its parent, or "" if neither has one.
+func platformNear(path string) string {
+	folder := filepath.Dir(path)
+	for _, dir := range []string{folder, filepath.Join(folder, "..")} {
+		near := filepath.Join(dir, "platform.yaml")
+		if info, err := os.Stat(near); err == nil && info.Mode().IsRegular() {
+			return near
+		}
+	}
+	return ""
+}
+
+// replayOptions are the flags of `gpuscaler replay`.
+type replayOptions struct {
+	caseFlags
+	reportFlags
+	verify string
+}
+
+func replayCommand() *cobra.Command {
+	o := replayOptions{}
+	c := &cobra.Command{
+		Use:   "replay --policy FILE --requests FILE",
+		Short: "Replay recorded traffic and compare a policy with other autoscalers and with a lower bound on cost",
+		Long: `Run the engine of the controller on recorded traffic in a simulated cluster, and report cost, waits and whether
+the SLO is met. --baselines adds runs of HPA, KEDA and others with their defaults and tuned; --bound adds a
+lower bound on the cost of any policy. A run that misses the SLO is never reported as the cheapest. All
+assumptions are printed.
+
+Several workloads run in one cluster, and each has its own SLO: give all policies with --policy, and the traffic
+of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added.
+
+With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline fails. A condition is NAME<NUMBER, with
+<, <=, > or >=. Names:
+  ` + strings.Join(evaluate.GateNames(), "\n  "),
+		Example: `  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines all --bound
+  gpuscaler replay --policy chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html
+  gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
+  gpuscaler replay --policy policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
+  gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
+  gpuscaler replay --verify recording.jsonl`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr()) },
+	}
+	f := c.Flags()
+	o.caseFlags.register(f)
+	o.reportFlags.register(f)
+	c.AddCommand(replayBenchCommand(), replayScenarioCommand(), spotBenchCommand())
+	f.StringVar(&o.verify, "verify", "", "recompute the decisions of the recording in `FILE`, written by run --record, and fail at the "+
+		"first difference; --policy supplies formulas")
+	return c
+}
+
+// verifyRecording recomputes the decisions of a recording. A recording does not contain formulas, so they are read from policies.
+func verifyRecording(path string, policies []string, out io.Writer) error {
+	store := store.New(store.Options{})
+	if len(policies) > 0 {
+		if problems := store.Load(policies...).Problems; policy.Errors(problems) > 0 {
+			return fmt.Errorf("--policy:\n%s", strings.TrimSpace(policy.Render(problems)))
+		}
+	}
+	v, err := record.VerifyFiles(path, func(key string) scaling.Formula {
+		for _, w := range store.Current() {
+			if w.Key.String() == key {
+				return w.Policy.Formula
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if v.Decisions+v.Groups == 0 && len(v.LeftOut) == 0 {
+		return fmt.Errorf("%s: no complete tick in the recording, so no decision was recomputed", path)
+	}
+	slices.Sort(v.LeftOut)
+	for _, key := range slices.Compact(v.LeftOut) {
+		fmt.Fprintf(out, "skipped: %s has a formula, and recordings do not contain formulas; add its policy file with --policy\n", key)
+	}
+	groups := ""
+	if v.Groups > 0 {
+		groups = fmt.Sprintf(", and %d for capacity groups,", v.Groups)
+	}
+	fmt.Fprintf(out, "%d decisions in %d ticks%s from %s to %s are identical\n", v.Decisions, v.Ticks, groups,
+		v.From.Format(time.RFC3339), v.To.Format(time.RFC3339))
+	return nil
+}
+
+func (o *replayOptions) run(ctx context.Context, out, progress io.Writer) error {
+	if o.verify != "" {
+		return verifyRecording(o.verify, o.policies, out)
+	}
+	if err := o.prepare(); err != nil {
+		return err
+	}
+	cases, err := o.open(ctx, progress)
+	if err != nil {
+		return err
+	}
+	bar := commandline.NewProgress(progress)
+	r, err := evaluate.Workloads(ctx, o.asked(cases), bar.Report)
+	bar.End()
+	if err != nil {
+		return err
+	}
+	return o.write(out, progress, r)
+}
