@@ -2,12 +2,8 @@ package pkg_test
 
 import (
 	"encoding/json"
-	"go/parser"
-	"go/token"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,55 +15,51 @@ var evaluationPackages = []string{
 	"replay/tune", "replay/advise", "replay/demo", "replay/decisions",
 }
 
-// evaluationCommands are the files of cmd/gpuscaler that may import evaluationPackages: each is a subcommand that a user runs, and no part
-// of the controller.
-var evaluationCommands = []string{
-	"main.go",
-}
+// commands is the import path of the packages of commands, and of commandline, which they share.
+const commands = "github.com/gpuscaler/gpuscaler/cmd/gpuscaler/"
 
-// TestControllerDoesNotImportEvaluation checks that no file of cmd/gpuscaler outside evaluationCommands imports an evaluation package,
-// directly or through another package.
+// commandsWithoutEvaluation are the packages of commands that must not reach evaluationPackages. The others are costs, because an audit
+// replays traffic, and evaluate.
+var commandsWithoutEvaluation = []string{"commandline", "controller", "inspect", "policies"}
+
+// TestControllerDoesNotImportEvaluation checks that no package of commandsWithoutEvaluation imports an evaluation package, directly or
+// through another package.
 func TestControllerDoesNotImportEvaluation(t *testing.T) {
-	direct := importsOfController(t)
-	for _, used := range []string{"engine", "cluster", "replay/record"} {
-		if !slices.Contains(direct, module+used) {
-			t.Errorf("run does not import %s: this test reads the wrong files", used)
+	for _, name := range commandsWithoutEvaluation {
+		for _, found := range evaluationIn(dependenciesOf(t, []string{commands + name})) {
+			t.Errorf("cmd/gpuscaler/%s reaches %s: move the shared code to a package of its own", name, found)
 		}
 	}
-	for _, found := range evaluationIn(dependenciesOf(t, direct)) {
-		t.Errorf("the controller reaches %s: move the shared code to a package of its own", found)
+	reached := dependenciesOf(t, []string{commands + "controller"})
+	for _, used := range []string{"engine", "cluster", "replay/record"} {
+		if !slices.Contains(reached, module+used) {
+			t.Errorf("run does not reach %s: this test reads the wrong package", used)
+		}
 	}
-	if found := evaluationIn(dependenciesOf(t, []string{module + "replay/tune"})); !slices.Contains(found, "replay/simulator") {
-		t.Errorf("tune reaches %v, want the simulator among them: this test finds nothing", found)
+	if found := evaluationIn(dependenciesOf(t, []string{commands + "evaluate"})); !slices.Contains(found, "replay/simulator") {
+		t.Errorf("evaluate reaches %v, want the simulator among them: this test finds nothing", found)
 	}
 }
 
-// importsOfController returns the packages of this module that cmd/gpuscaler imports outside the evaluation commands.
-func importsOfController(t *testing.T) (direct []string) {
-	t.Helper()
-	files, err := filepath.Glob("../cmd/gpuscaler/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no files of cmd/gpuscaler: %v", err)
-	}
-	for _, file := range files {
-		if name := filepath.Base(file); strings.HasSuffix(name, "_test.go") || slices.Contains(evaluationCommands, name) {
-			continue
+// TestCommandsShareOnlyCommandline checks that a package of commands imports no other one, so that its commands can be changed alone.
+func TestCommandsShareOnlyCommandline(t *testing.T) {
+	for _, name := range []string{"controller", "costs", "evaluate", "inspect", "policies"} {
+		own := commands + name
+		reached := dependenciesOf(t, []string{own})
+		if !slices.Contains(reached, commands+"commandline") {
+			t.Errorf("%s does not reach commandline: this test reads the wrong package", own)
 		}
-		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, i := range tree.Imports {
-			path, err := strconv.Unquote(i.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasPrefix(path, module) && !slices.Contains(direct, path) {
-				direct = append(direct, path)
+		for _, other := range reached {
+			if strings.HasPrefix(other, commands) && other != own && other != commands+"commandline" {
+				t.Errorf("%s reaches %s: move what both need to commandline or to a package of pkg", own, other)
 			}
 		}
 	}
-	return direct
+	for _, other := range dependenciesOf(t, []string{commands + "commandline"}) {
+		if strings.HasPrefix(other, commands) && other != commands+"commandline" {
+			t.Errorf("commandline reaches %s: it contains no command", other)
+		}
+	}
 }
 
 func dependenciesOf(t *testing.T, paths []string) []string {

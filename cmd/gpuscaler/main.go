@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/controller"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/costs"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/evaluate"
+	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/inspect"
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/policies"
 )
 
@@ -37,13 +39,11 @@ explains every target.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(runCommand())
-	root.AddCommand(checkCommand())
-	root.AddCommand(policies.Commands()...)
-	root.AddCommand(evaluate.Commands()...)
-	root.AddCommand(getCommand(), explainCommand(), pageCommand())
-	root.AddCommand(costs.Commands()...)
-	root.AddCommand(capacityCommand(), restoreCommand(), versionCommand())
+	for _, commands := range [][]*cobra.Command{
+		controller.Commands(), inspect.Commands(), policies.Commands(), costs.Commands(), evaluate.Commands(), {versionCommand()},
+	} {
+		root.AddCommand(commands...)
+	}
 	hideEmptyDefaults(root)
 	return root
 }

@@ -92,3 +92,10 @@ func runLine(t *testing.T, args ...string) (code int, out, problem string) {
 	code = commandline.Run(t.Context(), rootCommand(), args, &stdout, &stderr)
 	return code, stdout.String(), stderr.String()
 }
+
+func write(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

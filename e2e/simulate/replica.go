@@ -160,7 +160,7 @@ func (r *replica) step() {
 	r.load()
 }
 
-// tick polls the sources when they are due and runs the engine once, as cmd/gpuscaler does.
+// tick polls the sources when they are due and runs the engine once, as cmd/gpuscaler/controller does.
 func (r *replica) tick() {
 	now := r.sim.now
 	if !r.stopping.IsZero() {

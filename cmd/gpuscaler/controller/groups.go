@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// restoreTimeout is the maximum time for removing the NodePool limits before the process exits. The kubelet kills the pod after 30 seconds.
+const restoreTimeout = 5 * time.Second
+
+// shutdownRound is the interval between two checks of the NodePools whose limits were removed.
+const shutdownRound = 100 * time.Millisecond
+
+// ends reports whether the process exits after it stopped leading. This is the case if it received a signal, or if the leader failed with
+// the error term. It returns false if another replica became the leader.
+func (c *controller) ends(term error) bool {
+	select {
+	case <-c.stopping:
+		return true
+	default:
+		return term != nil
+	}
+}
+
+// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit, because there may be no other replica
+// that could remove them later. If another replica leads already, it does nothing.
+func (c *controller) restoreLimits(ctx context.Context, term error) {
+	if !c.ends(term) || !c.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
+	defer cancel()
+	rounds := make(chan time.Time)
+	go func() {
+		defer close(rounds)
+		for round := time.Now(); ; round = time.Now() {
+			select {
+			case rounds <- round:
+			case <-ctx.Done():
+				return
+			}
+			time.Sleep(shutdownRound)
+		}
+	}()
+	c.engine.Shutdown(ctx, rounds)
+}
+
+// logGroup logs a change of a capacity group as one JSON line and writes Events.
+func (c *controller) logGroup(r engine.GroupRecord) {
+	c.cluster.ReportYields(&r)
+	reasons := make([]string, 0, len(r.Reasons))
+	for _, reason := range r.Reasons {
+		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group))
+	}
+	c.log.Info("capacity group decided", "group", r.Group.Name, "advisory", r.Group.Advisory, "phase", r.Phase.String(),
+		"demand", r.Demand.Total(),
+		"pending", r.Demand.Pending, "reasons", reasons, "changes", texts(r.Actions), "plan", texts(r.Plan))
+}
+
+func texts(actions []capacity.Action) (lines []string) {
+	for _, a := range actions {
+		lines = append(lines, strings.TrimSpace(a.Text()))
+	}
+	return lines
+}

@@ -1,0 +1,35 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/learned"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+)
+
+// lastWrite is the maximum time for writing what was learned when a leader stops. Until the write ends, no replica makes decisions.
+const lastWrite = time.Second
+
+// memory returns what the previous leaders learned, or nil without --learned-configmap.
+func (c *controller) memory() (engine.Memory, error) {
+	if c.options.learned == "" {
+		return nil, nil
+	}
+	var err error
+	c.learned, err = learned.New(c.kube, learned.Options{
+		Namespace: c.options.namespace, ConfigMap: c.options.learned, Log: c.log, Metrics: c.registry,
+	})
+	return c.learned, err
+}
+
+// saveLearned writes what was learned until the last tick, if this process still holds the Lease.
+func (c *controller) saveLearned(ctx context.Context) {
+	if c.learned == nil || !c.leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	defer cancel()
+	c.engine.SaveModels()
+	c.learned.Write(ctx, time.Now(), c.engine.Decisions().SavedModels(), true)
+}
