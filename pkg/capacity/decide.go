@@ -122,7 +122,7 @@ func (t *tick) release() {
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		for f := range p.Overrides {
-			if o := &p.Overrides[f]; !o.On && o.Overwrites > 0 {
+			if o := &p.Overrides[f]; !o.On && o.remembered() {
 				*o, p.Stale = override{}, true
 			}
 		}

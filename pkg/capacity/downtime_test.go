@@ -33,7 +33,8 @@ func TestEditWithoutLeaderStays(t *testing.T) {
 	c.untouched(before)
 }
 
-// A leader restores all values and crashes before it removes the records. The next leader removes the records immediately.
+// A leader restores all values and crashes before it removes the records. The next leader cannot distinguish this from an edit to the
+// original values. It overrides nothing for ten minutes, and then it removes the records.
 func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c, chat, before := zeroLimitCluster(t)
 	c.silent = true
@@ -43,9 +44,37 @@ func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	chat.want = 1
 	c.silent, c.s = false, State{}
 	c.run(time.Minute)
-	for i := range before {
+	for i, p := range c.pools {
+		if r, ok := parseRecord(p.record); !ok || len(r.Fields) != 1 || r.Fields[0].On || r.Fields[0].Overwrites != 0 {
+			t.Errorf("NodePool %s has the record %s, want one that contains only the wait", p.Name, p.record)
+		}
 		before[i] = strings.ReplaceAll(before[i], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit")
 	}
+	c.run(10 * time.Minute)
+	c.untouched(before)
+}
+
+// A user sets an overridden field to its original value while no leader runs. The field is not overridden for ten minutes, also if the
+// leader changes again in this time.
+func TestEditToTheOriginalValueStaysAfterTwoChangesOfLeader(t *testing.T) {
+	c, _, before := zeroLimitCluster(t)
+	c.silent = true
+	c.edit(0, "limits[nvidia.com/gpu]", `16`)
+	c.silent, c.s = false, State{}
+	for range 9 {
+		c.run(time.Minute)
+		c.s = State{}
+		if c.limit(0) != 16 {
+			t.Fatalf("limit %d at %s\n%s", c.limit(0), c.clock(), c.why())
+		}
+	}
+	c.run(2 * time.Minute)
+	if c.limit(0) != 0 {
+		t.Errorf("limit %d, ten minutes later\n%s", c.limit(0), c.why())
+	}
+	c.releasing = true
+	c.run(time.Minute)
+	before[0] = strings.ReplaceAll(before[0], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit")
 	c.untouched(before)
 }
 

@@ -59,6 +59,10 @@ func (o *override) yield() override {
 	return override{Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 }
 
+// remembered reports whether the override is in force, edits of other managers are counted, or the field waits after an edit. The record
+// contains the field in these cases.
+func (o *override) remembered() bool { return o.On || o.Overwrites > 0 || o.Retry > 0 }
+
 // overwritten returns the override after another manager edited the field. Unless the field was being restored, the edit is counted and the
 // field is not overridden again for shortYield or longYield.
 func (o *override) overwritten(at int64) override {
@@ -115,7 +119,8 @@ func (t *tick) adopt(pool int, f Field) {
 	case !o.On || view.Ours:
 	case view.Value.same(o.Original):
 		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
-		// overridden for shortYield, but this does not count towards the third edit.
+		// overridden for shortYield, but this does not count towards the third edit. The record contains the wait, so that the next leader
+		// waits too.
 		retry := t.at + shortYield.Milliseconds()
 		*o = o.yield()
 		o.Retry = retry
@@ -136,12 +141,20 @@ func (t *tick) settleOverrides() {
 			o := &t.s.Pools[i].Overrides[f]
 			if o.On {
 				t.settle(i, f)
-			} else if o.Overwrites > 0 && t.at-o.Yielded > overwriteMemory.Milliseconds() && t.at >= o.Retry {
+			} else if o.forgotten(t.at) {
 				*o = override{}
 				t.s.Pools[i].Stale = true
 			}
 		}
 	}
+}
+
+// forgotten reports whether the count of edits and the wait after an edit of a field that is not overridden are over.
+func (o *override) forgotten(at int64) bool {
+	if o.Overwrites == 0 {
+		return o.Retry > 0 && at >= o.Retry
+	}
+	return at-o.Yielded > overwriteMemory.Milliseconds() && at >= o.Retry
 }
 
 func (t *tick) settle(pool int, f Field) {

@@ -38,12 +38,13 @@ type recordField struct {
 	override
 }
 
-// encode returns the record of one NodePool as JSON. It returns "" if no field is overridden and no edit of another manager is counted.
+// encode returns the record of one NodePool as JSON. It returns "" if no field is overridden and no edit of another manager is
+// remembered.
 func (s *State) encode(pool int) string {
 	p := &s.Pools[pool]
 	r := record{Version: recordVersion, Group: s.group.Name, Resource: s.group.Resource, Revision: s.Revision}
 	for f := range numFields {
-		if o := p.Overrides[f].persistent(); o.On || o.Overwrites > 0 {
+		if o := p.Overrides[f].persistent(); o.remembered() {
 			r.Fields = append(r.Fields, recordField{f.Path(s.resource(f)).Pointer(), o})
 		}
 	}

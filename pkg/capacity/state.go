@@ -129,7 +129,7 @@ func (s *State) adapt(g *Group) {
 		}
 		for k := range MaxLimits {
 			o := old.Pools[j].Overrides[int(FieldLimit)+k]
-			if !o.On && o.Overwrites == 0 {
+			if !o.remembered() {
 				continue
 			}
 			if f, ok := s.limit(old.Limits[k]); ok {
