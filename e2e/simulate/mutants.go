@@ -56,6 +56,8 @@ var mutants = []mutant{
 		old: "encode(append([]operation{version}, operations...))", new: "encode(append([]operation{version}[1:], operations...))"},
 	{what: "an annotation of a pod is written without the Lease", file: "pkg/cluster/nodepoolwriter/annotations.go",
 		old: "	if !w.options.Leading() {", new: "	if false {"},
+	{what: "the wait after an edit to the original value is not recorded", file: "pkg/capacity/override.go", seeds: 120,
+		old: "return o.On || o.Overwrites > 0 || o.Retry > 0", new: "return o.On || o.Overwrites > 0"},
 	{what: "a withdrawn consent is ignored", file: "pkg/capacity/override.go",
 		old: "return a.o.Pools[pool].Consent&f.Consent() != 0", new: "return true"},
 }

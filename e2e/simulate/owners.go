@@ -120,8 +120,7 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 // ownerChanged records the owner's new value of a field.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
-	restored := value == p.owner[field] // a new leader cannot distinguish it from its predecessor's restore, and does not record the wait
-	if before != p.owner[field] && !restored && grouped && len(s.faults.races) == 0 && s.check.canWrite() {
+	if before != p.owner[field] && grouped && len(s.faults.races) == 0 && s.check.canWrite() {
 		p.edited[field] = s.now
 	}
 	p.owner[field] = value
