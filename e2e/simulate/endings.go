@@ -24,7 +24,7 @@ func (c *checker) second() {
 		}
 	}
 	for _, r := range s.replicas {
-		if since := c.healthy[r]; !since.IsZero() && s.now.Sub(since) > 20*time.Second && s.now.Sub(c.led) > 20*time.Second {
+		if since := c.healthy[r]; !since.IsZero() && s.now.Sub(since) > takeover && s.now.Sub(c.led) > takeover {
 			c.fail(standbyTakesOver, "%s is healthy for %s, and no replica leads for %s; holder %q", r.name, s.now.Sub(since), s.now.Sub(c.led),
 				s.lease.holder)
 		}
@@ -33,7 +33,11 @@ func (c *checker) second() {
 		c.read(r)
 	}
 	c.starvation()
+	c.labels()
 }
+
+// takeover is the longest time until a standby leads: the duration of the Lease, and two retries of client-go's election with their jitter.
+const takeover = 25 * time.Second
 
 // starvation checks that no limit of gpuscaler blocks pending pods.
 func (c *checker) starvation() {

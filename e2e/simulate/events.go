@@ -15,9 +15,9 @@ import (
 type event struct {
 	second  int // since the start of the run
 	kind    eventKind
-	which   int           // workload, replica or NodePool, by kind
-	value   int           // the meaning depends on the kind
-	lasting time.Duration // of a fault
+	which   int           // the index of the workload, replica or NodePool, as the kind requires
+	value   int           // its meaning depends on the kind
+	lasting time.Duration // how long a fault lasts
 }
 
 type eventKind uint8
@@ -29,10 +29,10 @@ const (
 	nodeTaken
 	replicaKilled
 	replicaPaused
-	replicaStopped // SIGTERM
-	replicaCut     // from the API server
+	replicaStopped // the replica receives SIGTERM
+	replicaCut     // the replica does not reach the API server
 	watchLags
-	writesFail // value: a verdict
+	writesFail // the value determines the verdict of the API server
 	writesSlow
 	boundsEdited
 	groupRemoved
@@ -50,7 +50,7 @@ const (
 	signalsEdited
 	consentEdited
 	budgetsEdited
-	limitApplied // by server-side apply, with the value in force or another one
+	limitApplied // the owner applies the value in force or another one by server-side apply
 	poolReplaced
 	writeRaced    // the owner edits a NodePool after gpuscaler read it and before its next write arrives
 	leaderStalls  // the next leader that writes is paused between its decision and the write, or between two requests
@@ -167,6 +167,7 @@ func (s *simulation) processFails(e event) {
 	case replicaStopped:
 		if r.up && r.lease.leading() {
 			r.stopping = s.now.Add(5 * time.Second)
+			r.lease.stop()
 		} else {
 			r.kill()
 		}

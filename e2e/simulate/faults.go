@@ -15,10 +15,10 @@ type faults struct {
 	refused     map[*pool]time.Time
 	slow        time.Duration
 	slowUntil   time.Time
-	writes      []verdict // of the next writes
-	races       []event   // what the owner does before the next writes of NodePools arrive
-	stalls      []stall   // of the next writers
-	delays      []time.Duration
+	writes      []verdict       // what happens to the next writes
+	races       []event         // what the owner does before the next writes of NodePools arrive
+	stalls      []stall         // the pauses of the next writers
+	delays      []time.Duration // after which the API server applies the next writes
 }
 
 // stall is a pause of a process before it sends the request with the given number of its next write, counted from 0.

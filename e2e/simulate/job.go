@@ -8,7 +8,7 @@ type job struct {
 	resume, yielded chan struct{}
 	started, ended  bool
 	requests        int
-	stall           *stall // nil: it does not stall
+	stall           *stall // nil if the job does not stall
 }
 
 func newJob(send func()) *job {

@@ -1,94 +1,34 @@
 package main
 
 import (
-	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
-	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
-
-	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// The durations of the chart's leader election.
-const (
-	leaseDuration = 15 * time.Second
-	renewDeadline = leaseDuration * 2 / 3
-	retryPeriod   = leaseDuration * 2 / 15
-)
-
-// lease is the Lease in the API server.
+// lease is the Lease in the API server, and the labels that the leader writes on the pods of gpuscaler.
 type lease struct {
-	holder  string
-	renewed time.Time
-	serial  int
-}
-
-// campaign is the leader election of one replica: the rules of client-go's leaderelection and of package leader, without their jitter.
-type campaign struct {
-	replica  *replica
-	holds    bool
-	renewed  time.Time // when this process last wrote the Lease
-	tried    time.Time
-	observed int       // serial of the Lease that was last read
-	since    time.Time // when that serial was first read
-}
-
-// leading reports whether this process may write and serve: it leads, and its last write of the Lease is less than its duration ago.
-func (c *campaign) leading() bool {
-	return c.holds && c.replica.sim.now.Sub(c.renewed) < leaseDuration
-}
-
-// step acquires or renews the Lease when it is due.
-func (c *campaign) step() {
-	r, now := c.replica, c.replica.sim.now
-	if !r.up {
-		return
-	}
-	if c.holds && now.Sub(c.renewed) >= renewDeadline && (now.Before(r.cut) || now.Sub(c.renewed) >= leaseDuration) {
-		c.lose("it was not renewed")
-	}
-	if now.Sub(c.tried) < retryPeriod || now.Before(r.cut) {
-		return
-	}
-	c.tried = now
-	l := &r.sim.lease
-	if l.serial != c.observed || c.since.IsZero() {
-		c.observed, c.since = l.serial, now
-	}
-	if l.holder != "" && l.holder != r.name {
-		if c.holds {
-			c.lose("another replica holds it")
-		}
-		if now.Before(c.since.Add(leaseDuration)) {
-			return
-		}
-	}
-	if !r.stopping.IsZero() && !c.holds {
-		return
-	}
-	*l = lease{holder: r.name, renewed: now, serial: l.serial + 1}
-	c.observed, c.since, c.renewed = l.serial, now, now
-	if !c.holds {
-		c.holds = true
-		r.sim.trace("%s: leads", r.name)
-	}
-}
-
-func (c *campaign) lose(why string) {
-	c.holds = false
-	c.replica.engine.Reset()
-	c.replica.sim.trace("%s: leads no more: %s", c.replica.name, why)
-}
-
-// release clears the holder of the Lease, so that a standby does not wait for the Lease to expire.
-func (c *campaign) release() {
-	if r := c.replica; c.holds && r.sim.lease.holder == r.name && !r.sim.now.Before(r.cut) {
-		r.sim.lease = lease{serial: r.sim.lease.serial + 1}
-	}
-	c.holds = false
+	holder   string
+	acquired time.Time // when the holder changed
+	renewed  time.Time
+	serial   int
+	object   *coordinationv1.Lease
+	labeled  map[string]bool // by pod: it has the leader label
 }
 
 // holderIs reports whether a replica holds the Lease in the API server.
@@ -96,34 +36,94 @@ func (s *simulation) holderIs(r *replica) bool {
 	return s.lease.holder == r.name && s.now.Sub(s.lease.renewed) < leaseDuration
 }
 
-// serve returns the target of a workload from the server that its autoscaler reads: the external metrics API, or KEDA's external scaler.
-func (r *replica) serve(w *workload) (int32, error) {
-	if w.keda {
-		answer, err := r.scaler.GetMetrics(context.Background(), &externalscaler.GetMetricsRequest{
-			ScaledObjectRef: w.scaledObjectRef(), MetricName: externalmetrics.MetricName})
-		if err != nil {
-			return 0, err
+// answer is what the API server answers to a request of the election: a status code and an object.
+func (l *lease) answer(s *simulation, request *http.Request) (code int, object any) {
+	name := path.Base(request.URL.Path)
+	switch {
+	case strings.Contains(request.URL.Path, "/leases"):
+		return l.answerLease(s, request)
+	case name == "pods":
+		list := &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+		for _, r := range s.replicas {
+			if l.labeled[r.name] {
+				list.Items = append(list.Items, *l.pod(r.name))
+			}
 		}
-		return int32(answer.MetricValues[0].MetricValue), nil
+		return http.StatusOK, list
+	case request.Method == http.MethodPatch:
+		l.labeled[name] = request.Header.Get("Content-Type") == string(types.ApplyPatchType)
+		s.trace("pod %s: leader label %t", name, l.labeled[name])
 	}
-	list, err := r.metrics.GetExternalMetric(context.Background(), namespace,
-		labels.SelectorFromSet(labels.Set{externalmetrics.PolicyLabel: w.name}), provider.ExternalMetricInfo{Metric: externalmetrics.MetricName})
-	if err != nil {
-		return 0, err
-	}
-	return int32(list.Items[0].Value.Value()), nil
+	return http.StatusOK, l.pod(name)
 }
 
-// active reports whether KEDA scales the workload from zero. known is false if the trigger failed.
-func (r *replica) active(w *workload) (active, known bool) {
-	answer, err := r.scaler.IsActive(context.Background(), w.scaledObjectRef())
-	if err != nil {
-		return false, false
+func (l *lease) pod(name string) *corev1.Pod {
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kindPod},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: releaseNamespace, UID: types.UID("uid-" + name)}}
+	if l.labeled[name] {
+		pod.Labels = map[string]string{leader.Label: "true"}
 	}
-	return answer.Result, true
+	return pod
 }
 
-func (w *workload) scaledObjectRef() *externalscaler.ScaledObjectRef {
-	return &externalscaler.ScaledObjectRef{Namespace: namespace, Name: w.name,
-		ScalerMetadata: map[string]string{externalmetrics.PolicyMetadata: w.name}}
+// answerLease answers a read, a creation or an update of the Lease. An update needs the present resourceVersion.
+func (l *lease) answerLease(s *simulation, request *http.Request) (code int, object any) {
+	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	refuse := func(err *apierrors.StatusError) (int, any) { return int(err.ErrStatus.Code), &err.ErrStatus }
+	if request.Method == http.MethodGet {
+		if l.object == nil {
+			return refuse(apierrors.NewNotFound(resource, leaseName))
+		}
+		return http.StatusOK, l.object
+	}
+	next := &coordinationv1.Lease{}
+	body, err := io.ReadAll(request.Body)
+	if err == nil {
+		err = json.Unmarshal(body, next)
+	}
+	switch {
+	case err != nil:
+		panic(fmt.Errorf("%s of the Lease: %w: %q", request.Method, err, body))
+	case request.Method == http.MethodPost && l.object != nil:
+		return refuse(apierrors.NewAlreadyExists(resource, leaseName))
+	case request.Method == http.MethodPut && next.ResourceVersion != l.object.ResourceVersion:
+		return refuse(apierrors.NewConflict(resource, leaseName, errTimeout))
+	}
+	holder := ""
+	if next.Spec.HolderIdentity != nil {
+		holder = *next.Spec.HolderIdentity
+	}
+	if holder != l.holder {
+		s.trace("the holder of the Lease changes from %q to %q", l.holder, holder)
+		l.acquired = s.now
+	}
+	l.serial++
+	next.ResourceVersion = strconv.Itoa(l.serial)
+	next.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+	l.holder, l.renewed, l.object = holder, s.now, next
+	return http.StatusOK, next
 }
+
+// labels checks that the Services select the leader only, 20 seconds after the holder of the Lease changed.
+func (c *checker) labels() {
+	if !c.sim.realElection() {
+		return
+	}
+	l := &c.sim.lease
+	i := slices.IndexFunc(c.sim.replicas[:], func(r *replica) bool { return r.name == l.holder && r.lease.leading() })
+	if i < 0 || c.sim.now.Sub(l.acquired) < labelTime {
+		return
+	}
+	r := c.sim.replicas[i]
+	if since := c.healthy[r]; since.IsZero() || c.sim.now.Sub(since) < labelTime {
+		return
+	}
+	for _, other := range c.sim.replicas {
+		if l.labeled[other.name] != (other == r) {
+			c.fail(leaderLabeled, "%s leads for %s; the label of %s is %t", r.name, c.sim.now.Sub(l.acquired), other.name, l.labeled[other.name])
+		}
+	}
+}
+
+// labelTime is the time in which a leader corrects the labels: its check is every 15 seconds.
+const labelTime = 20 * time.Second

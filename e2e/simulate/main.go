@@ -1,3 +1,5 @@
+//go:debug randseednop=0
+
 // Command simulate runs the controller against models of its surroundings, with faults, in virtual time, from seeds. See ../README.md.
 package main
 

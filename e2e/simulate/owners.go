@@ -15,7 +15,7 @@ import (
 // pool is a NodePool with the values of its owner.
 type pool struct {
 	name, group, capacityType string
-	weight, limit             int                  // of the manifest
+	weight, limit             int                  // the values of the manifest
 	owner                     map[string]string    // the owner's values, by field
 	edited                    map[string]time.Time // when the owner last edited a field during an override
 	consented                 time.Time            // when the owner last changed the consent

@@ -23,7 +23,7 @@ type edition struct {
 // settings are the parts of the configuration that a user edits.
 type settings struct {
 	hold      bool
-	groups    [2]bool // llm, rank
+	groups    [2]bool // whether the groups llm and rank exist
 	workloads [3]workloadSettings
 	broken    bool // the file of the policies cannot be parsed
 }
@@ -31,10 +31,10 @@ type settings struct {
 // workloadSettings are the edited fields of one ScalingPolicy.
 type workloadSettings struct {
 	min, max    int32
-	queueTarget int   // length of the queue for each replica
+	queueTarget int   // the length of the queue for each replica
 	utilization bool  // the policy has the signal utilization
 	swapped     bool  // utilization is the first signal
-	floor       int32 // minReplicas of the schedule; 0: there is no schedule
+	floor       int32 // minReplicas of the schedule; 0 if there is no schedule
 }
 
 // utilizationTarget is the target of the signal utilization, in percent.

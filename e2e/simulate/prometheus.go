@@ -18,17 +18,17 @@ type sourceFault uint8
 const (
 	sourceWorks sourceFault = iota
 	sourceTimesOut
-	sourceFails     // 500
-	sourceEmpty     // a success without series
-	sourcePartial   // without the series of the first workload
+	sourceFails     // it answers 500
+	sourceEmpty     // it answers without series
+	sourcePartial   // it answers without the series of the first workload
 	sourceStale     // the samples stay at the time at which the fault began
-	sourceNaN       // NaN for each value
+	sourceNaN       // each value is NaN
 	sourceTruncated // the connection ends in the middle of the body
-	sourceHTML      // 200 with the page of a proxy
+	sourceHTML      // it answers 200 with the page of a proxy
 	sourceAhead     // sample times are an hour ahead, the Date header is right
 	sourceBehind    // sample times are an hour behind
-	sourceNegative  // -1 for each value
-	sourceWarning   // a result with the warning that a store was not reachable, and without series
+	sourceNegative  // each value is -1
+	sourceWarning   // it answers without series and warns that a store was not reachable
 	numSourceFaults
 )
 

@@ -25,9 +25,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
-// replica is one process of gpuscaler. Its parts are the product's own: policy store, poller, caches, engine, writer and servers. What
-// package cluster and the binary add around them (informers, leader election, goroutines) is modeled: the watches by deliver, the Lease by
-// campaign, the loop by step.
+// replica is one process of gpuscaler. Its parts are the product's own: policy store, poller, caches, engine, writer and servers, and in a
+// share of the seeds package leader. The rest of package cluster and of the binary is modeled: the watches by deliver, the loop by step.
 type replica struct {
 	sim  *simulation
 	name string
@@ -41,12 +40,12 @@ type replica struct {
 	stopping time.Time // SIGTERM was received; the process ends at this time
 	started  time.Time
 
-	lease  campaign
+	lease  election
 	cursor int // the next version of the API server's log that its watches deliver
 	seen   map[string]string
 
 	policies *store.Store
-	edition  int       // of the policy files that the store has loaded
+	edition  int       // the edition of the policy files that the store has loaded
 	decided  int       // the edition that the last tick used
 	editedAt time.Time // when a tick first used it
 	poller   *telemetry.Poller
@@ -58,7 +57,7 @@ type replica struct {
 	metrics  *externalmetrics.Provider
 	scaler   *externalmetrics.Scaler
 	pending  []delayedWrite
-	job      *job // that runs
+	job      *job // the job that runs now; nil if none does
 	ticked   time.Time
 
 	shown map[string]any // the last object of each kind and name that the watches delivered
@@ -74,7 +73,7 @@ func newReplica(s *simulation, name string) *replica {
 func (r *replica) start() {
 	*r = replica{sim: r.sim, name: r.name, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now, edition: -1, decided: -1,
 		seen: map[string]string{}, shown: map[string]any{}}
-	r.lease.replica = r
+	r.lease = newElection(r)
 	delete(r.sim.check.samples, r)
 	r.policies = store.New(store.Options{Clock: time.Now, Prepare: func(all []*policy.Compiled, platform *policy.Platform) {
 		r.poller.SetPolicies(all, platform)
@@ -124,6 +123,7 @@ func (r *replica) kill() {
 	if r.up {
 		r.up, r.restart = false, r.sim.now.Add(8*time.Second)
 		r.sim.trace("%s: killed", r.name)
+		r.lease.kill()
 		r.abandon()
 	}
 }
@@ -144,11 +144,17 @@ func (r *replica) step() {
 	if now.Before(r.paused) {
 		return
 	}
-	if !resumed { // after a pause, the timer of the loop can run before the election
+	if !resumed {
 		r.lease.step()
 	}
-	if r.lease.leading() {
+	switch {
+	case r.lease.leading(): // after a pause, the timer of the loop can run before the election
 		r.tick()
+	case !r.stopping.IsZero():
+		r.lease.endRounds()
+	}
+	if r.up && r.lease.ended() { // after SIGTERM
+		r.kill()
 	}
 	if !r.up || r.sim.now.Before(r.paused) {
 		return
@@ -183,7 +189,7 @@ func (r *replica) tick() {
 	r.sim.check.ticked(r)
 }
 
-// shutDown is one round of the shutdown of a leader that received SIGTERM. Its Lease is released after the last one.
+// shutDown is one round of the shutdown of a leader that received SIGTERM. After the last one, the election releases the Lease and ends.
 func (r *replica) shutDown() {
 	rounds := make(chan time.Time, 1)
 	rounds <- r.sim.now
@@ -191,9 +197,8 @@ func (r *replica) shutDown() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write is received after that
 	defer cancel()
 	r.engine.Shutdown(ctx, rounds)
-	if r.up && !r.sim.now.Before(r.stopping) {
-		r.lease.release()
-		r.kill()
+	if !r.sim.now.Before(r.stopping) {
+		r.lease.endRounds()
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// simulation is one run. All of it happens in one goroutine, in the virtual time of a synctest bubble.
+// simulation is one run. It happens in the virtual time of a synctest bubble, and only one goroutine runs at a time.
 type simulation struct {
+	turn   chan struct{} // full while a goroutine uses the simulation
 	seed   uint64
 	began  time.Time
 	now    time.Time
@@ -35,22 +36,31 @@ type simulation struct {
 	scraped   []map[string][]float64 // the values of the last seconds by signal, oldest first
 	check     *checker
 
-	lines []string // of the trace
+	lines []string // the lines of the trace
 	hash  uint64
 }
 
+// freshName is the name of the controller that starts at the end. It always leads.
+const freshName = "fresh"
+
+var replicaNames = [2]string{"replica-0", "replica-1"}
+
 // result is the outcome of a run.
 type result struct {
-	hash      uint64 // of the trace
+	hash      uint64 // the hash of the trace
 	violation *violation
 	lines     []string
-	writes    int // of gpuscaler to NodePools and pods
-	targets   int // changes of targets
+	writes    int // the number of gpuscaler's writes to NodePools and pods
+	targets   int // the number of changes of targets
 }
 
 // run runs the events of a seed.
 func run(seed uint64, events []event) result {
-	s := &simulation{seed: seed, events: events, now: time.Now(), machines: map[string]*machine{}}
+	s := &simulation{seed: seed, events: events, now: time.Now(), machines: map[string]*machine{}, turn: make(chan struct{}, 1)}
+	s.takeTurn()
+	defer s.endTurn()
+	seedElections(seed)
+	s.lease.labeled = map[string]bool{}
 	s.began = s.now
 	s.faults.refused = map[*pool]time.Time{}
 	s.api, s.check = newAPIServer(s), newChecker(s)
@@ -70,7 +80,7 @@ func run(seed uint64, events []event) result {
 			}
 		}
 	})
-	s.replicas = [2]*replica{newReplica(s, "replica-0"), newReplica(s, "replica-1")}
+	s.replicas = [2]*replica{newReplica(s, replicaNames[0]), newReplica(s, replicaNames[1])}
 	next := 0
 	for second := 0; second < runEnd && s.check.violation == nil; second++ {
 		for ; next < len(events) && events[next].second <= second; next++ {
@@ -78,7 +88,9 @@ func run(seed uint64, events []event) result {
 		}
 		s.phase(second)
 		s.second()
+		s.endTurn()
 		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // virtual
+		s.takeTurn()
 		s.now = time.Now()
 	}
 	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
@@ -89,14 +101,13 @@ func run(seed uint64, events []event) result {
 	return r
 }
 
-// phase begins the parts of a run that follow the faults.
+// phase starts the next part of a run when its time has come: the end of the faults, the comparison and the removal of the groups.
 func (s *simulation) phase(second int) {
 	switch second {
 	case faultsEnd:
 		s.endFaults()
 	case settled - 120:
-		s.fresh = newReplica(s, "fresh")
-		s.fresh.lease.holds = true
+		s.fresh = newReplica(s, freshName)
 	case settled:
 		s.check.converged()
 		s.fresh = nil
@@ -122,7 +133,6 @@ func (s *simulation) second() {
 		s.now = time.Now() // a tick that waits for a write takes time
 	}
 	if s.fresh != nil {
-		s.fresh.lease.renewed = s.now
 		s.fresh.deliver()
 		s.fresh.load()
 		s.fresh.tick()

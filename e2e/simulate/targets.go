@@ -19,7 +19,7 @@ const (
 type previousTarget struct {
 	engine  *engine.Engine
 	uid     string
-	base    int32 // without the cap and the additions of the capacity group
+	base    int32 // the target without the cap and the additions of the capacity group
 	at      time.Time
 	paused  bool
 	mode    scaling.Mode
@@ -71,7 +71,7 @@ func (c *checker) changed(r *replica, w *workload, o *workloadSettings, rec *eng
 
 // need is what the samples of a workload need.
 type need struct {
-	least, most int32 // by fresh samples, and by all samples that can raise the target
+	least, most int32 // what fresh samples need, and what all samples that can raise the target need
 }
 
 // needed returns what the samples that a replica received need, and whether each signal of the policy has a fresh sample.
