@@ -22,7 +22,8 @@ const (
 )
 
 // move is the state machine of a batch of replicas of one workload that moves from on-demand to spot. The target first increases by a surge
-// of as many successors as the batch has replicas. When the successors are ready on spot, the replaced pods, called victims, are deleted.
+// of as many successors as the batch has replicas. When the successors are ready on spot, or on reserved capacity if the group also has a
+// reserved NodePool, the replaced pods, called victims, are deleted.
 //
 //	step        event               next        action
 //	surging     successorsReady     annotating  drops the victims without a successor
@@ -65,7 +66,7 @@ const (
 	workloadUnknown             // the workload is gone, paused, or without a current decision
 	victimsGone                 // every victim is deleted
 	foreignAnnotation           // a victim has a deletion cost of another manager
-	successorsReady             // enough replicas are ready without the victims, including the successors on spot
+	successorsReady             // enough replicas are ready without the victims, including the successors on spot or reserved capacity
 	successorsRefused           // no successor runs on spot, or none was ready in time
 	victimsAnnotated            // the observation shows the lowest deletion cost on every victim, and enough replicas are ready without them
 	moveTimeout                 // the step takes too long
@@ -86,11 +87,15 @@ var moveTransitions = [numMoveSteps][numMoveEvents]moveStep{
 // successors counts the new pods of a batch, by where they run and whether they are ready.
 type successors struct {
 	ready    int32 // ready on spot nodes
-	loading  int32 // on spot nodes, not ready yet
+	reserved int32 // ready on nodes of a reserved NodePool that Karpenter uses before spot
+	loading  int32 // on spot or reserved nodes, not ready yet
 	refused  int32 // on a new on-demand node, because spot had no capacity
 	existing int32 // ready on an older on-demand node: the pod replaces a lost pod and does not show whether spot has capacity
 	spare    int32 // number of ready replicas that demand does not need
 }
+
+// moved returns the number of replicas that are ready on nodes to which a batch may move.
+func (c *successors) moved() int32 { return c.ready + c.reserved }
 
 // moveInput is everything that the state machine reads.
 type moveInput struct {
@@ -130,12 +135,14 @@ func (m *move) event(in *moveInput) moveEvent {
 }
 
 func (in *moveInput) surgeEvent() moveEvent {
-	c, late := &in.came, in.age > in.limit
-	over := late || c.loading == 0 && c.ready+c.refused+c.existing >= in.victims
+	c, late, ready := &in.came, in.age > in.limit, in.came.moved()
+	over := late || c.loading == 0 && ready+c.refused+c.existing >= in.victims
+	// During a probe, a successor on reserved capacity does not show whether spot has capacity, but the replica has moved.
+	moves := in.phase == Returning && ready > 0 || c.reserved > 0 && c.reserved >= in.victims
 	switch {
-	case in.phase == Returning && c.ready > 0 && over && c.spare >= min(c.ready, in.victims):
+	case moves && over && c.spare >= min(ready, in.victims):
 		return successorsReady
-	case late || c.ready == 0 && over:
+	case late || ready == 0 && over:
 		return successorsRefused
 	}
 	return moveUnchanged
@@ -239,7 +246,9 @@ func (t *tick) successors(w *Workload) (c successors) {
 		case n == nil || !t.createdInMove(p.Since) || t.endangered(p):
 		case t.spot.has(p.Pool) && p.Ready:
 			c.ready++
-		case t.spot.has(p.Pool) && p.Loading:
+		case t.isReserved(p.Pool) && p.Ready:
+			c.reserved++
+		case (t.spot.has(p.Pool) || t.isReserved(p.Pool)) && p.Loading:
 			c.loading++
 		case t.onDemand.has(p.Pool) && t.createdInMove(n.Created):
 			c.refused++
@@ -260,18 +269,19 @@ func (t *tick) successorOnDemand() bool {
 	return i >= 0 && t.successors(&t.o.Workloads[i]).refused > 0
 }
 
-// keepSuccessors continues the move with as many victims as there are successors ready on spot. If there are fewer than requested, the
-// other successors that run on new on-demand nodes also become victims, up to the size of the batch. The limit is necessary because some
-// pods on new on-demand nodes may serve demand that has grown meanwhile.
+// keepSuccessors continues the move with as many victims as there are successors ready on spot or reserved capacity. If there are fewer
+// than requested, the other successors that run on new on-demand nodes also become victims, up to the size of the batch. The limit is
+// necessary because some pods on new on-demand nodes may serve demand that has grown meanwhile.
 func (t *tick) keepSuccessors(w *Workload, came successors) {
 	m := &t.s.Move
 	m.Step = annotating
-	if came.ready >= m.Count {
+	ready := came.moved()
+	if ready >= m.Count {
 		return
 	}
 	requested := m.Count
-	clear(m.Victims[came.ready:])
-	m.Count = came.ready
+	clear(m.Victims[ready:])
+	m.Count = ready
 	t.refuseBatch(came.refused > 0)
 	for j := range w.Pods {
 		p := &w.Pods[j]

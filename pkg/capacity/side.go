@@ -57,6 +57,11 @@ func (a *analysis) sideOf(kind CapacityType) (s side) {
 // paired reports whether the group has a spot and an on-demand NodePool.
 func (a *analysis) paired() bool { return a.spot.count > 0 }
 
+// isReserved reports whether a NodePool is one of reserved capacity beside the spot and the on-demand NodePools of the group.
+func (a *analysis) isReserved(pool int) bool {
+	return pool >= 0 && pool < a.views() && a.g.Pools[pool].Type == Reserved && !a.onDemand.has(pool)
+}
+
 // sideRoom returns by how many units the NodePools of a side may still grow together. A NodePool that gpuscaler cannot rely on provides no
 // room, unless this is true of every NodePool of the side.
 func (t *tick) sideRoom(s *side) (room int64) {

@@ -25,30 +25,75 @@ func (t *tick) weights(s *side, into *[MaxPools]poolWeight) []poolWeight {
 	return all
 }
 
+// reservedAhead returns the NodePools of reserved capacity that Karpenter uses before each of the given on-demand NodePools, with their
+// weights, the lowest weight first. It returns none if the reserved NodePools are the side that replaces spot.
+func (t *tick) reservedAhead(onDemand []poolWeight, into *[MaxPools]poolWeight) []poolWeight {
+	reserved := t.sideOf(Reserved)
+	if t.g.alternative() == Reserved || reserved.count == 0 {
+		return nil
+	}
+	all := t.weights(&reserved, into)
+	highest := onDemand[len(onDemand)-1].weight
+	for len(all) > 0 && all[0].weight <= highest {
+		all = all[1:]
+	}
+	return all
+}
+
+// fixed reports whether the weight of any of the NodePools may not be overridden. In an advisory group it returns false, so that the plan
+// shows what gpuscaler would write in mode auto.
+func (t *tick) fixed(all []poolWeight) bool {
+	return !t.g.Advisory && slices.ContainsFunc(all, func(w poolWeight) bool { return !t.mayOverride(int(w.pool), FieldWeight) })
+}
+
 // preferOnDemand requests weights so that every on-demand NodePool has a higher weight than every spot NodePool. It raises the weights of
 // on-demand. If only the weights of spot may be overridden, it lowers these instead. The order of the NodePools of one side does not
-// change.
+// change. NodePools of reserved capacity that Karpenter uses before on-demand stay before it, because the reservation is paid for in any
+// case: their weights are also raised. If these may not be overridden, on-demand stays below them and spot is lowered.
 func (t *tick) preferOnDemand(rule Rule) {
-	var spots, onDemands [MaxPools]poolWeight
+	var spots, onDemands, reserves [MaxPools]poolWeight
 	spot, onDemand := t.weights(&t.spot, &spots), t.weights(&t.onDemand, &onDemands)
 	highest, lowest := spot[len(spot)-1].weight, onDemand[0].weight
 	if lowest > highest {
 		return
 	}
+	ahead, ceiling := t.reservedAhead(onDemand, &reserves), int64(maxWeight)
+	if len(ahead) > 0 && t.fixed(ahead) {
+		if below := ahead[0].weight - 1; below > int64(len(onDemand)) && !t.fixed(spot) {
+			ceiling = below
+		}
+		ahead = nil
+	}
+	top := raised(onDemand, highest+1)
 	switch {
 	case !t.mayOverrideAll(&t.onDemand, FieldWeight) && t.mayOverrideAll(&t.spot, FieldWeight) && lowest > 1:
 		lower(spot, lowest-1)
 		t.requestWeights(spot, rule)
-	case raised(onDemand, highest+1) <= maxWeight:
+		return
+	case top <= ceiling && (len(ahead) == 0 || top < ahead[0].weight):
 		raise(onDemand, highest+1)
-		t.requestWeights(onDemand, rule)
+	case len(ahead) > 0 && raised(ahead, top+1) <= maxWeight:
+		raise(onDemand, highest+1)
+		raise(ahead, top+1)
+		t.requestWeights(ahead, rule)
 	default:
-		for i := range onDemand {
-			onDemand[i].weight = max(onDemand[i].weight, maxWeight-int64(len(onDemand)-1-i))
+		if len(ahead) > 0 {
+			spread(ahead, ceiling)
+			t.requestWeights(ahead, rule)
+			ceiling = ahead[0].weight - 1
 		}
+		spread(onDemand, ceiling)
 		lower(spot, onDemand[0].weight-1)
-		t.requestWeights(onDemand, rule)
 		t.requestWeights(spot, rule)
+	}
+	t.requestWeights(onDemand, rule)
+}
+
+// spread changes weights, the lowest first, so that the highest is to and the others follow below it, except for weights that are higher
+// already.
+func spread(all []poolWeight, to int64) {
+	for i := range all {
+		all[i].weight = max(all[i].weight, to-int64(len(all)-1-i))
 	}
 }
 
