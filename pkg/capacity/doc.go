@@ -61,6 +61,8 @@
 //     to one NodePool each, and each NodePool is restored from its own record.
 //   - Spot fails only if each spot NodePool has failed or cannot launch a node. One that refuses launches does not close the others.
 //   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side stays that of its owner.
+//   - NodePools of reserved capacity beside on-demand belong to no side. Those that Karpenter uses before on-demand stay before it in a
+//     fallback. A replica that a return replaces on one of them has moved, like one that it replaces on spot.
 //   - A probe lets each spot NodePool launch one node, and succeeds as soon as one of them keeps a new node.
 //   - On-demand is limited only if the limits of all on-demand NodePools may be overridden.
 //   - A NodePool that does not exist, is not ready, or whose owner does not allow overrides provides no room, and a finding names it.
