@@ -14,6 +14,8 @@ var market = map[string]karpenter.InstanceType{
 	"zone":  {Name: "g5.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.42, "on-demand": 1.006}, Zones: []string{"zone-a", "zone-b"}},
 	"trace": {Name: "g4dn.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.19, "on-demand": 0.526}},
 	"stuck": {Name: "g6f.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.2, "on-demand": 0.6}},
+	"six": {Name: "p5.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 1.1, "on-demand": 2.9},
+		Zones: []string{"zone-a", "zone-b", "zone-c"}},
 	"half":  {Name: "half.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.6, "on-demand": 1}},
 	"third": {Name: "third.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.3, "on-demand": 1}},
 

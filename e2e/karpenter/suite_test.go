@@ -72,10 +72,14 @@ func run(m *testing.M) int {
 
 func set(ctx context.Context) (err error) {
 	suite.epoch = time.Now().Round(0)
+	unavailable := 3 * time.Second
+	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
+		unavailable = 3 * time.Minute / speed // as on AWS, by the clock of a fast process
+	}
 	suite.karpenter, err = karpenter.Start(ctx, suite.Stack, karpenter.Options{
 		InstanceTypes:  offered(),
 		FeatureGates:   "CapacityBuffer=true",
-		UnavailableFor: 3 * time.Second,
+		UnavailableFor: unavailable,
 	})
 	if err != nil {
 		return err
