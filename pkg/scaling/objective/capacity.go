@@ -188,10 +188,11 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 	if e.InFlight.At.IsZero() {
 		at = signedInt(now.UnixNano())
 	}
-	elapsed := min(float64(at-c.InFlightAt)/1e9, maxGap)
-	if elapsed <= 0 {
+	elapsed, isNew := sinceSample(at, c.InFlightAt)
+	if !isNew {
 		return
 	}
+	elapsed = min(max(elapsed, 0), maxGap)
 	n := e.InFlight.V / float64(e.Ready)
 	twice := min(n, c.Before)
 	if c.Peak > 0 {

@@ -86,7 +86,7 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	m.readQueue(now, e)
 	m.measureCapacity(now, e)
 	rate, known := m.arrivals(e, elapsed, continuous)
-	if ready := min(max(e.Ready, 0), maxReplicas); ready != s.Ready || s.ReadyAt == 0 {
+	if ready := min(max(e.Ready, 0), maxReplicas); ready != s.Ready || s.ReadyAt == 0 || int64(s.ReadyAt) > now.UnixNano() {
 		s.Ready, s.ReadyAt = ready, signedInt(now.UnixNano())
 	}
 	s.Known, s.Starting = known, int32(min(len(e.Starting), maxReplicas))
@@ -102,6 +102,14 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	m.closeSlots(now, e.Late)
 }
 
+// sinceSample returns the seconds between the last sample and a sample at the time at. isNew is false for the last sample itself and for
+// an older one. A sample that is more than maxGap seconds older is new, because a clock was set back. After a smaller step of a clock the
+// samples are new again after maxGap seconds at most.
+func sinceSample(at, last signedInt) (elapsed float64, isNew bool) {
+	elapsed = float64(at-last) / 1e9
+	return elapsed, elapsed > 0 || elapsed < -maxGap
+}
+
 // readQueue stores a new sample of the queue.
 func (m *Model) readQueue(now time.Time, e *Evidence) {
 	s := &m.saved
@@ -112,8 +120,8 @@ func (m *Model) readQueue(now time.Time, e *Evidence) {
 	if e.Queued.At.IsZero() {
 		at = signedInt(now.UnixNano())
 	}
-	if elapsed := float64(at-s.QueuedAt) / 1e9; elapsed > 0 {
-		if s.Growth = 0; elapsed <= maxGap {
+	if elapsed, isNew := sinceSample(at, s.QueuedAt); isNew {
+		if s.Growth = 0; elapsed > 0 && elapsed <= maxGap {
 			s.Growth = signedFloat((e.Queued.V - s.Queued) / elapsed)
 		}
 		s.Before, s.Queued, s.QueuedAt = s.Queued, e.Queued.V, at

@@ -133,3 +133,33 @@ func TestSlowTokensAddReplicas(t *testing.T) {
 		}
 	}
 }
+
+// The clock is set back by an hour, and then the load triples. The samples are older than the last one for an hour, but the queue must
+// raise the replicas within the limit of a gap, as it does without the step.
+func TestQueueIsReadAfterAClockWasSetBack(t *testing.T) {
+	grown := func(back time.Duration) int32 {
+		w := newWorkload()
+		w.change = func(e *Evidence) { e.Arrivals, e.Served = Value{}, Value{} }
+		w.run(t, 2*time.Hour, 4)
+		w.now = w.now.Add(-back)
+		w.run(t, 10*time.Minute, 12)
+		return w.plan.Replicas
+	}
+	want := grown(0)
+	for _, back := range []time.Duration{time.Minute, 4 * time.Minute, time.Hour, 24 * time.Hour} {
+		if got := grown(back); got < want-1 {
+			t.Errorf("%v back: %d replicas, want %d as without the step", back, got, want)
+		}
+	}
+}
+
+// After the clock was set back, the replicas are steady again a minute later, so the capacity is measured.
+func TestReplicasAreSteadyAfterAClockWasSetBack(t *testing.T) {
+	m := New()
+	e := Evidence{Version: 1, Ready: 3}
+	m.Observe(start, &e)
+	m.Observe(start.Add(-time.Hour), &e)
+	if !m.steady(start.Add(-time.Hour + 70*time.Second)) {
+		t.Error("three replicas of more than a minute are not steady")
+	}
+}
