@@ -29,7 +29,7 @@ type bank struct {
 	Best    int32
 	Started bool
 	Met     bool    // the best rule meets the objective
-	Price   float64 // not used; part of the encoding
+	_       float64 // eight bytes that encodingVersion 2 has here
 }
 
 // plant contains what is known about the replicas of the workload. The simulation of the experts uses it.

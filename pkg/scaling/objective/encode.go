@@ -11,8 +11,9 @@ import (
 // ErrEncoding is the error of UnmarshalBinary for bytes that AppendBinary did not write.
 var ErrEncoding = errors.New("saved objective model cannot be read")
 
-// encodingVersion is the first byte of the encoding. It must be changed with the layout and with the rules. Bytes of another version
-// return an error, and the model starts to learn again.
+// encodingVersion is the first byte of the encoding. It must be changed with the layout and with the rules. Then UnmarshalBinary must also
+// read the previous version, of which testdata has a file, because an upgrade must not lose what was learned. Bytes of a later version or
+// of version 1 return an error, and the model starts to learn again: version 1 was never released.
 const encodingVersion = 2
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.

@@ -1,0 +1,82 @@
+package objective
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/golden"
+)
+
+// learnedFile is the encoding of a model by the version that wrote it first. Files of earlier versions stay.
+func learnedFile(version int) string { return fmt.Sprintf("testdata/model-v%d.bin", version) }
+
+// taught returns a model of two hours.
+func taught(t *testing.T) *workload {
+	w := newWorkload()
+	w.run(t, 2*time.Hour, 4.2)
+	return w
+}
+
+// An upgrade reads what the versions before have learned: a file of each version is decoded and gives the plan of the model that wrote it.
+func TestModelsOfEachVersionAreRead(t *testing.T) {
+	w := taught(t)
+	if golden.Update() {
+		if _, err := os.Stat(learnedFile(encodingVersion)); os.IsNotExist(err) { // a file of a released version is never replaced
+			data, err := w.m.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, learnedFile(encodingVersion), string(data))
+		}
+	}
+	for version := 2; version <= encodingVersion; version++ {
+		data, err := os.ReadFile(learnedFile(version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := New()
+		if err := m.UnmarshalBinary(data); err != nil {
+			t.Errorf("version %d: %v", version, err)
+			continue
+		}
+		l := m.Learned()
+		if l.Capacity.Count == 0 || l.Capacity.P50 < 0.9 || l.Capacity.P50 > 1.1 || l.Observed < time.Hour {
+			t.Errorf("version %d: learned %+v, want a capacity of 1 and more than an hour", version, l)
+		}
+		if p := m.Plan(w.now, w.o, w.l); p.Replicas < 5 || p.Replicas > 7 || p.Safe != NotSafe {
+			t.Errorf("version %d: %s, want 5 to 7 replicas for a load of 4.2", version, p.Text())
+		}
+	}
+}
+
+// A downgrade finds a version that it does not know. It must return an error and keep the model, and a model that starts again must not need
+// fewer replicas than the one that was lost.
+func TestModelsOfALaterVersionAreRefusedAndLowerNoTarget(t *testing.T) {
+	data, err := os.ReadFile(learnedFile(encodingVersion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := bytes.Clone(data)
+	later[0] = encodingVersion + 1
+	w := taught(t)
+	before := w.plan.Replicas
+	for _, document := range [][]byte{later, append(bytes.Clone(later), 1, 2, 3)} {
+		if err := w.m.UnmarshalBinary(document); !errors.Is(err, ErrEncoding) {
+			t.Errorf("error %v, want %v", err, ErrEncoding)
+		}
+	}
+	if p := w.m.Plan(w.now, w.o, w.l); p.Replicas != before {
+		t.Errorf("%d replicas after the refused document, %d before", p.Replicas, before)
+	}
+	w.m = New()
+	for range 20 {
+		w.run(t, 5*time.Second, 4.2)
+		if w.plan.Replicas < 5 {
+			t.Fatalf("at %s: %s, want at least the 5 replicas that the load needs", w.now.Sub(start), w.plan.Text())
+		}
+	}
+}
