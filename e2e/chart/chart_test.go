@@ -159,6 +159,7 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"a memory limit without a unit that Helm can multiply": {"resources": map[string]any{"limits": map[string]any{"memory": "1e9"}}},
 		"tokens that a PodMonitor cannot send": {"metrics": map[string]any{"monitor": "PodMonitor",
 			"authorization": map[string]any{"enabled": true}}},
+		"an expression as a namespace": {"alerts": map[string]any{"dcgmNamespaces": `".*`}},
 		"no streams":                   {"keda": map[string]any{"maxStreams": 0}},
 		"ConfigMaps of any namespace":  {"teamConfigMaps": map[string]any{"namespaces": []any{"*"}}},
 		"ConfigMaps of all namespaces": {"teamConfigMaps": map[string]any{"namespaces": []any{""}}},
@@ -168,6 +169,26 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		if _, err := Templates(r); err == nil {
 			t.Errorf("%s is taken", name)
 		}
+	}
+}
+
+// The alerts accept series about other pods from the DCGM exporter's namespaces only, which a value replaces in every rule.
+func TestAlertsTrustTheConfiguredNamespacesOfTheExporter(t *testing.T) {
+	r := release("hpa", "monitoring.coreos.com/v1")
+	r.Values["alerts"] = map[string]any{"enabled": true, "dcgmNamespaces": "dcgm|gpu-tools"}
+	templates, err := Templates(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for name, rendered := range templates {
+		if strings.HasSuffix(name, "alerts.yaml") {
+			text = rendered
+		}
+	}
+	trusted := strings.Count(text, `namespace=~"dcgm|gpu-tools"`)
+	if trusted < 9 || strings.Count(text, `namespace!~"dcgm|gpu-tools"`) != 1 || strings.Contains(text, `"gpu-operator"`) {
+		t.Errorf("%d expressions name the configured namespaces:\n%s", trusted, text)
 	}
 }
 

@@ -205,3 +205,43 @@ func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 		t.Errorf("%v fire", got)
 	}
 }
+
+// A pod of a tenant serves GPU metrics with the labels of a pod of another namespace. Prometheus stores them as exported_namespace and
+// exported_pod, with the namespace of the scraped pod. Only the DCGM exporter's own namespace may report about other pods, so no alert
+// about the other pod fires, and no false value hides a true one. The same series of the exporter show that the values would fire alerts.
+func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
+	claims := func(reporter string) map[string]string {
+		pod := `{exported_namespace="team",exported_pod="chat-1",` + reporter + `,UUID="GPU-9",Hostname="n1",modelName="L40S"}`
+		return map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + pod: "0.9x60 0x240", "DCGM_FI_DEV_GPU_UTIL" + pod: "95x60 95x240",
+			"DCGM_FI_DEV_FB_USED" + pod: "20000x60 44900x240", "DCGM_FI_DEV_FB_FREE" + pod: "25068x60 68x240",
+			"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" + pod: "0+900x60 54000x240"}
+	}
+	tenant := `namespace="evil",pod="nvidia-dcgm-exporter-x"`
+	if got := firing(t, healthy.with(claims(tenant)), 95)[0]; len(got) > 0 {
+		t.Errorf("%v fire by the claims of another tenant", got)
+	}
+	exporter := `namespace="gpu-operator",pod="nvidia-dcgm-exporter-d"`
+	if got := firing(t, healthy.with(claims(exporter)), 95)[0]; !slices.Contains(got, "GPUMemoryFull") {
+		t.Errorf("%v fire by the same values of the exporter, want GPUMemoryFull", got)
+	}
+	idle := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0.01x240",
+		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 2x240"}).with(claims(tenant))
+	if got := firing(t, idle, 80)[0]; !slices.Equal(got, []string{"GPUIdle"}) {
+		t.Errorf("%v fire while another tenant claims that the pod is busy, want GPUIdle", got)
+	}
+}
+
+// Every series has a namespace label of its own, so a GPU temperature that is not from the exporter names the pod that reports it.
+func TestReportedTemperatureNamesTheReporter(t *testing.T) {
+	false91 := `DCGM_FI_DEV_GPU_TEMP{namespace="evil",pod="evil-0",UUID="GPU-1",Hostname="n1",modelName="L40S"}`
+	for reporter, series := range map[string]string{"evil/evil-0": false91, "": "DCGM_FI_DEV_GPU_TEMP" + freeGPU} {
+		w := healthy.with(map[string]string{series: "33x60 91x240"})
+		var said []string
+		for _, a := range firingAlerts(t, w, 75) {
+			said = append(said, a.Labels.Get("alertname")+" "+a.Annotations.Get("summary"))
+		}
+		if len(said) != 1 || !strings.HasPrefix(said[0], "GPUHot ") || strings.Contains(said[0], "evil/evil-0") != (reporter != "") {
+			t.Errorf("%q fire, want GPUHot by %q", said, reporter)
+		}
+	}
+}

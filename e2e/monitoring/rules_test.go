@@ -77,8 +77,29 @@ func (w input) load() string {
 	return text.String()
 }
 
-// firing evaluates the rules from minute 0 and returns the alerts that fire at each of the given minutes.
+// firing evaluates the rules from minute 0 and returns the names of the alerts that fire at each of the given minutes.
 func firing(t *testing.T, w input, minutes ...int) [][]string {
+	t.Helper()
+	out := make([][]string, len(minutes))
+	evaluate(t, w, minutes, func(i int, groups []*rules.Group) { out[i] = active(t, groups) })
+	return out
+}
+
+// firingAlerts evaluates the rules from minute 0 and returns the alerts that fire at the given minute.
+func firingAlerts(t *testing.T, w input, minute int) (out []*rules.Alert) {
+	t.Helper()
+	evaluate(t, w, []int{minute}, func(_ int, groups []*rules.Group) {
+		for _, g := range groups {
+			for _, r := range g.AlertingRules() {
+				out = append(out, slices.DeleteFunc(r.ActiveAlerts(), func(a *rules.Alert) bool { return a.State != rules.StateFiring })...)
+			}
+		}
+	})
+	return out
+}
+
+// evaluate evaluates the rules from minute 0 and calls see at each of the given minutes, with its index.
+func evaluate(t *testing.T, w input, minutes []int, see func(i int, groups []*rules.Group)) {
 	t.Helper()
 	loader, err := promqltest.NewLazyLoader(w.load(), promqltest.LazyLoaderOpts{})
 	if err != nil {
@@ -89,7 +110,6 @@ func firing(t *testing.T, w input, minutes ...int) [][]string {
 	groups := groups(t, &rules.ManagerOptions{
 		QueryFunc: rules.EngineQueryFunc(loader.QueryEngine(), loader.Storage()), Appendable: loader.Storage(),
 	})
-	out := make([][]string, len(minutes))
 	last := slices.Max(minutes)
 	for at := time.Duration(0); at <= time.Duration(last)*time.Minute; at += evalEvery {
 		now := time.Unix(0, 0).UTC().Add(at)
@@ -103,11 +123,10 @@ func firing(t *testing.T, w input, minutes ...int) [][]string {
 		})
 		for i, m := range minutes {
 			if at == time.Duration(m)*time.Minute {
-				out[i] = active(t, groups)
+				see(i, groups)
 			}
 		}
 	}
-	return out
 }
 
 func active(t *testing.T, groups []*rules.Group) (names []string) {
