@@ -75,12 +75,13 @@ func smallSource(url string) policy.DataSource {
 	return d
 }
 
-// checkVictim fails the test unless every signal of the victim has a recent reading with the value in victimValues.
-func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, when string) {
+// checkVictim fails the test unless every signal of the victim has a reading of the samples at the given time, with the value in
+// victimValues.
+func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, at time.Time, when string) {
 	t.Helper()
 	for i, r := range read(p, w) {
 		d := r.Value - victimValues[i]
-		if !r.Known || d > 1e-9 || d < -1e-9 || r.Failures != 0 || time.Since(r.At) > time.Minute {
+		if !r.Known || d > 1e-9 || d < -1e-9 || r.Failures != 0 || r.At.Before(at.Add(-time.Minute)) {
 			t.Errorf("%s: signal %d of the victim reads %+v, want %g", when, i, r, victimValues[i])
 		}
 	}
@@ -159,12 +160,12 @@ func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 			p := newPoller(t, Options{Pods: pods, Exporters: onNodeN})
 			p.SetPolicies(all, platformOf(smallSource(server.URL)))
 			pollOnce(t, p)
-			checkVictim(t, p, victim, "before the attack")
+			checkVictim(t, p, victim, at, "before the attack")
 			server.add(at, 1, evilSeries(defaultMaxSeries/10+1, c.of)...)
 			for round := range 3 {
 				before := len(server.asked())
 				pollOnce(t, p)
-				checkVictim(t, p, victim, fmt.Sprintf("round %d of the attack", round))
+				checkVictim(t, p, victim, at, fmt.Sprintf("round %d of the attack", round))
 				if n := len(server.asked()) - before; round > 0 && n > 24 {
 					t.Errorf("round %d of the attack took %d queries", round, n)
 				}
@@ -196,7 +197,7 @@ func TestNamespaceWithACrossProductOfSelectorsDoesNotAffectOthers(t *testing.T) 
 	p.SetPolicies(all, platformOf(smallSource(server.URL)))
 	for round := range 3 {
 		pollOnce(t, p)
-		checkVictim(t, p, victim, fmt.Sprintf("round %d", round))
+		checkVictim(t, p, victim, at, fmt.Sprintf("round %d", round))
 	}
 	checkOffender(t, p, "series")
 }
@@ -216,7 +217,7 @@ func TestNamespaceWithLongLabelValuesDoesNotAffectOthers(t *testing.T) {
 	p.SetPolicies(all, platformOf(smallSource(server.URL)))
 	for round := range 2 {
 		pollOnce(t, p)
-		checkVictim(t, p, victim, fmt.Sprintf("round %d", round))
+		checkVictim(t, p, victim, at, fmt.Sprintf("round %d", round))
 	}
 	checkOffender(t, p, "selector bytes")
 	for _, q := range server.asked() {
@@ -242,7 +243,7 @@ func TestNamespaceWithManySelectorsDoesNotAffectOthers(t *testing.T) {
 	p := newPoller(t, Options{Pods: pods, Exporters: onNodeN})
 	p.SetPolicies(all, platformOf(smallSource(server.URL)))
 	pollOnce(t, p)
-	checkVictim(t, p, victim, "beside 3,000 selectors")
+	checkVictim(t, p, victim, at, "beside 3,000 selectors")
 	checkOffender(t, p, "selectors")
 	if n := len(server.asked()); n > DefaultQuota.Selectors+6 {
 		t.Errorf("%d queries in a round", n)
@@ -266,7 +267,7 @@ func TestNamespaceWithDuplicateSeriesDoesNotAffectOthers(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{compiled("evil", "llama", template), victim}, platformOf(smallSource(server.URL)))
 	for round := range 2 {
 		pollOnce(t, p)
-		checkVictim(t, p, victim, fmt.Sprintf("round %d", round))
+		checkVictim(t, p, victim, at, fmt.Sprintf("round %d", round))
 	}
 	checkOffender(t, p, "query refused")
 }
