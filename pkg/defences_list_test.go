@@ -153,8 +153,7 @@ var interfaceRemovals = []removal{
 	{what: "the check that an answer is complete", rows: of(inSources, "an answer cut in the middle that is still JSON"),
 		edits: []edit{
 			{"pkg/telemetry/fetch/fetch.go", "err = errors.Join(err, body.failed)", ""},
-			{"pkg/telemetry/fetch/fetch.go", "case body.cut:", "case body.n < 0:"},
-			{"pkg/telemetry/fetch/fetch.go", "case errors.Is(err, io.ErrUnexpectedEOF):", "case body.n < -1:"}}},
+			{"pkg/telemetry/fetch/fetch.go", "case body.ended, errors.Is(err, io.ErrUnexpectedEOF):", "case body.n < -1:"}}},
 	{what: "the check that no bytes follow an answer", rows: of(inSources, "a second answer behind the first"),
 		edits: []edit{{"pkg/telemetry/promapi/decode.go", "if _, e := d.json.Token(); e != io.EOF {", "if false {"}}},
 	{what: "the check of isPartial", rows: of(inSources, "a part of an answer that calls itself whole"),

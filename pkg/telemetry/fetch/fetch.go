@@ -27,6 +27,10 @@ const maxErrorBody = 512
 // ErrTruncated is returned for a response body that is longer than its byte limit or that ends before it is complete.
 var ErrTruncated = errors.New("answer truncated: it exceeds its limit of bytes or ended early")
 
+// ErrIncomplete is returned for a response that ends before it is complete, or that the server marks as partial. It wraps ErrTruncated. The
+// server or the connection failed; the size of the response is not the cause.
+var ErrIncomplete = fmt.Errorf("%w: incomplete", ErrTruncated)
+
 // StatusError is returned for an answer whose status is not 200.
 type StatusError struct {
 	Code int
@@ -152,12 +156,12 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		err = errors.Join(err, body.failed)
 	}
 	switch {
-	case body.cut: // read may have returned a syntax error, but the cause is that the limit was exceeded
+	case body.over: // read may have returned a syntax error, but the cause is that the limit was exceeded
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
 	case err != nil && ctx.Err() != nil: // the time limit ended and closed the connection, so read may have returned any error
 		err = fmt.Errorf("%w after %d bytes: %w", ctx.Err(), body.n, err)
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
+	case body.ended, errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("%w after %d bytes", ErrIncomplete, body.n)
 	}
 	return body.n, err
 }
@@ -186,7 +190,8 @@ type bounded struct {
 	r      io.Reader
 	left   int64
 	n      int64
-	cut    bool
+	over   bool  // the body has more bytes
+	ended  bool  // the body ended before it was complete
 	failed error // error of the transport other than io.EOF
 }
 
@@ -203,14 +208,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	n, err := b.r.Read(p)
 	if int64(n) > b.left {
-		n, err, b.cut = int(b.left), ErrTruncated, true
+		n, err, b.over = int(b.left), ErrTruncated, true
 	}
 	b.left -= int64(n)
 	b.n += int64(n)
 	if err != nil && err != io.EOF {
 		b.failed = err
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			b.cut = true
+			b.ended = true
 		}
 	}
 	return n, err

@@ -41,7 +41,7 @@ func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	case errors.Is(err, fetch.ErrTruncated):
 		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fetch.ErrTruncated
+		return fetch.ErrIncomplete
 	case errors.As(err, &syntax), errors.As(err, &kind):
 		return formatErrorf("not the JSON of a query's answer: %v", err)
 	}
@@ -101,7 +101,7 @@ func (d *decoder) answer() error {
 	case status != "success":
 		return formatErrorf("the answer has status %q, want success or error", status)
 	case partial:
-		return fetch.ErrTruncated
+		return fetch.ErrIncomplete
 	case !answered:
 		return formatErrorf("the answer has no data")
 	}
@@ -113,7 +113,7 @@ func (d *decoder) answer() error {
 func lacking(warnings []string) error {
 	for _, w := range warnings {
 		if !strings.HasPrefix(w, "PromQL ") && !strings.HasSuffix(w, " annotations omitted") {
-			cut := fetch.ErrTruncated
+			cut := fetch.ErrIncomplete
 			if strings.HasPrefix(w, "results truncated due to limit") {
 				cut = ErrSeries
 			}

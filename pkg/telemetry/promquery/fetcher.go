@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
@@ -67,6 +68,13 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	if f.sections == nil || f.round >= f.undividedAt {
 		whole := &part{requests: requests, out: out, limits: f.limits}
 		bytes, err = f.fetchUndivided(ctx, whole)
+		if errors.Is(err, fetch.ErrIncomplete) { // one lost connection must not make all signals of the query missing until the next poll
+			source.SetEmpty(out)
+			var n int64
+			whole = &part{requests: requests, out: out, limits: f.limits}
+			n, err = f.fetchUndivided(ctx, whole)
+			bytes += n
+		}
 		if err == nil {
 			f.sections, f.violations, f.outside, f.failedRounds, f.pausedUntil = nil, nil, nil, 0, 0
 			return bytes, nil

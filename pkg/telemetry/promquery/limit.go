@@ -30,11 +30,13 @@ type Violation struct {
 }
 
 // limitOf returns the limit that an answer exceeded. It returns "" for an error that the series of a single namespace do not cause: the
-// server is down, or does not accept our credentials.
+// server is down, its answer is incomplete, or it does not accept our credentials.
 func limitOf(err error) Limit {
 	var status *fetch.StatusError
 	var api *promapi.APIError
 	switch {
+	case errors.Is(err, fetch.ErrIncomplete):
+		return ""
 	case errors.Is(err, promapi.ErrSeries):
 		return LimitSeries
 	case errors.Is(err, fetch.ErrTruncated):
