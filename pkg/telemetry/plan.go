@@ -112,6 +112,9 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 		p.add(c, last.origins[c.Workload.Key])
 	}
 	p.setNamespaces()
+	for _, g := range p.groups { // append reserved up to a quarter more
+		g.requests, g.slots = slices.Clone(g.requests), slices.Clone(g.slots)
+	}
 	p.used, p.unmoved, p.lastSelectors = nil, nil, nil
 	for key, o := range last.origins {
 		if have := p.origins[key]; have == nil || have.entry != o.entry {

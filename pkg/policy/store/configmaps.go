@@ -207,7 +207,7 @@ func (s *Store) ConfigMapStatuses() (out []ConfigMapStatus) {
 			}
 			for _, d := range loaded.docs {
 				if s.statusOf(d).State == InForce {
-					st.InForce = append(st.InForce, d.key.Name+"@"+d.hash[:4])
+					st.InForce = append(st.InForce, d.key.Name+"@"+d.version())
 				}
 			}
 		}

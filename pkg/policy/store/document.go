@@ -21,8 +21,8 @@ import (
 type document struct {
 	decode.Collector
 	text         []byte
-	compressed   bool   // text is compressed
-	hash         string // hash of the text, 32 hex digits
+	compressed   bool     // text is compressed
+	hash         [16]byte // the first bytes of the hash of the text
 	kind         string
 	key          scaling.Key
 	policySpec   *spec.Policy   // of a ScalingPolicy
@@ -34,13 +34,16 @@ type document struct {
 	since        time.Time      // time at which the state began
 }
 
+// version returns the first four hex digits of the hash.
+func (d *document) version() string { return hex.EncodeToString(d.hash[:2]) }
+
 // origin returns the name and version of the document: chat.yaml@3f1c, or ConfigMap policies/chat.yaml@3f1c.
 func (d *document) origin() string {
 	if d.from == "" {
-		d.from = d.File[strings.LastIndexByte(d.File, '/')+1:] + "@" + d.hash[:4]
+		d.from = d.File[strings.LastIndexByte(d.File, '/')+1:] + "@" + d.version()
 		if d.path != nil && d.path.configMap {
 			_, name, _ := strings.Cut(d.File, "/")
-			d.from = "ConfigMap " + name + "@" + d.hash[:4]
+			d.from = "ConfigMap " + name + "@" + d.version()
 		}
 	}
 	return d.from
@@ -57,7 +60,7 @@ func (d *document) id() string {
 func newDocument(file string, p decode.Part) *document {
 	// The hash excludes the separator and blank lines around the document, so that it does not depend on the position in the file.
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.Text, []byte("---"))))
-	d := &document{text: bytes.Clone(p.Text), hash: hex.EncodeToString(sum[:16])}
+	d := &document{text: bytes.Clone(p.Text), hash: [16]byte(sum[:16])}
 	d.File, d.LineOffset = file, p.LineOffset
 	return d
 }

@@ -106,7 +106,7 @@ func (s *Store) addFiles(files []file, before map[string]*loadedFile) {
 }
 
 func read(f file, old *loadedFile) *loadedFile {
-	known := map[string]*document{}
+	known := map[[16]byte]*document{}
 	if old != nil && old.path.same(f.path) {
 		for _, d := range old.docs {
 			known[d.hash] = d
@@ -255,7 +255,7 @@ func (s *Store) statuses() (out []Status) {
 
 // statusOf returns the status of a document.
 func (s *Store) statusOf(d *document) Status {
-	st := Status{Document: d.Document, File: d.File, State: Refused, Hash: d.hash[:4], Problems: slices.Clone(d.Problems)}
+	st := Status{Document: d.Document, File: d.File, State: Refused, Hash: d.version(), Problems: slices.Clone(d.Problems)}
 	if d.excluded {
 		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1)
 		return st
