@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +46,9 @@ type cluster struct {
 	stack    *stack.Stack
 	requests audit.Log
 	reading  *rest.Config // of the reader
+	// prometheus is the stack's Prometheus server, as gpuscaler reaches it.
+	prometheus *source
+	waiting    atomic.Int64 // requests that wait at each model server
 }
 
 func newCluster(ctx context.Context, n int, requests audit.Log) (*cluster, error) {
@@ -54,7 +59,9 @@ func newCluster(ctx context.Context, n int, requests audit.Log) (*cluster, error
 		return nil, err
 	}
 	c := &cluster{n: n, stack: k8s, requests: requests}
-	if err := errors.Join(c.nodesAndReader(ctx), c.gateway(ctx), c.deployments(ctx)); err != nil {
+	c.waiting.Store(5)
+	c.prometheus, err = newSource(ctx, k8s)
+	if err := errors.Join(err, c.nodesAndReader(ctx), c.gateway(ctx), c.deployments(ctx)); err != nil {
 		k8s.Stop()
 		return nil, err
 	}
@@ -103,34 +110,37 @@ func (c *cluster) deployments(ctx context.Context) error {
 
 // gateway serves the queue of each workload as one of three metrics, and lets Prometheus scrape them.
 func (c *cluster) gateway(ctx context.Context) error {
-	var page strings.Builder
-	for k := range templates {
-		fmt.Fprintf(&page, "# TYPE waiting_%d gauge\n", k)
-		for i := k; i < c.n; i += templates {
-			fmt.Fprintf(&page, "waiting_%d{namespace=%q,app=%q} 5\n", k, namespaceOf(i), nameOf(i))
-		}
-	}
 	return c.stack.ServeMetrics(ctx, "gateway", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, page.String()) // Prometheus scrapes again after an error
+		waiting := c.waiting.Load()
+		page := bufio.NewWriter(w)
+		for k := range templates {
+			fmt.Fprintf(page, "# TYPE waiting_%d gauge\n", k)
+			for i := k; i < c.n; i += templates {
+				fmt.Fprintf(page, "waiting_%d{namespace=%q,app=%q} %d\n", k, namespaceOf(i), nameOf(i), waiting)
+			}
+		}
+		_ = page.Flush() // Prometheus scrapes again after an error
 	}))
 }
 
 // platform returns the PlatformConfig.
 func (c *cluster) platform() string {
 	text := fmt.Sprintf("\ndataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\nqueries:\n",
-		c.stack.Prometheus.URL, scrape)
+		c.prometheus.url, scrape)
 	for k := range templates {
 		text += fmt.Sprintf("- {name: waiting-%d, source: prom, query: \"sum by (namespace, app) (waiting_%d)\", workloadLabel: app}\n", k, k)
 	}
 	return controller.Platform(text)
 }
 
-// writePolicies writes all policies, a hundred in each file, with the given minimum, which is their target.
-func (c *cluster) writePolicies(to controller.Policies, minReplicas int) error {
-	for first := 0; first < c.n; first += perFile {
+// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. The policies do not limit the rate of
+// scale-ups, because no replica is ever added.
+func (c *cluster) writePolicies(to controller.Policies, minReplicas, n int) error {
+	for first := 0; first < n; first += perFile {
 		var text []string
 		for i := first; i < min(first+perFile, c.n); i++ {
-			text = append(text, controller.Policy(namespaceOf(i), nameOf(i), fmt.Sprintf("\nminReplicas: %d\nmaxReplicas: 4\nsignals:\n"+
+			text = append(text, controller.Policy(namespaceOf(i), nameOf(i), fmt.Sprintf("\nminReplicas: %d\nmaxReplicas: 9\n"+
+				"behavior: {scaleUp: {policies: [{type: Pods, value: 9, periodSeconds: 15}]}}\nsignals:\n"+
 				"- {name: waiting, type: prometheus, queryRef: waiting-%d, target: 10}\n", minReplicas, i%templates)))
 		}
 		if err := to.Put(fmt.Sprintf("policies-%05d", first), strings.Join(text, "---\n")); err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	ossignal "os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,7 +37,13 @@ func main() {
 	n := flag.Int("n", 1000, "number of policies")
 	measure := flag.Duration("measure", 20*time.Second, "duration of each measurement")
 	limit := flag.Duration("limit", 15*time.Minute, "time after which the benchmark is stopped")
+	during := flag.String("during", "", "also measure during these faults and changes: "+strings.Join(order, ","))
 	flag.Parse()
+	names, err := parseDuring(*during)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	if *n < 100 {
 		fmt.Fprintf(os.Stderr, "-n %d: use at least 100, because a p99 needs many reads\n", *n)
 		os.Exit(2)
@@ -46,8 +53,8 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *limit)
 	defer cancel()
-	r := &report{n: *n}
-	err := run(ctx, r, *measure)
+	r := &report{n: *n, during: names}
+	err = run(ctx, r, *measure)
 	r.print(os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -102,7 +109,7 @@ func (c *cluster) gpuscaler(ctx context.Context, r *report, measure time.Duratio
 	step("gpuscaler: start")
 	policies := controller.Policies{Dir: c.stack.Dir + "/policies"}
 	if err := errors.Join(os.MkdirAll(policies.Dir, 0o755), policies.Put("platform", c.platform()),
-		c.writePolicies(policies, 1)); err != nil {
+		c.writePolicies(policies, 1, c.n)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -130,6 +137,9 @@ func (c *cluster) gpuscaler(ctx context.Context, r *report, measure time.Duratio
 	if err := c.changes(ctx, ours, g, r); err != nil {
 		return err
 	}
+	if err := c.during(ctx, ours, r, measure); err != nil {
+		return err
+	}
 	step("gpuscaler: end")
 	return errors.Join(c.stack.Client.Delete(ctx, ours.Deployment()), stack.Poll(ctx, time.Minute, func(context.Context) error {
 		if pods, err := ours.Pods(ctx); err != nil || len(pods) > 0 {
@@ -148,7 +158,7 @@ func (c *cluster) changes(ctx context.Context, ours *controller.Controller, g *t
 	}
 	step("gpuscaler: edits")
 	began := time.Now()
-	if err := c.writePolicies(ours.Policies, 2); err != nil {
+	if err := c.writePolicies(ours.Policies, 2, c.n); err != nil {
 		return err
 	}
 	if err := all(fmt.Sprintf("edit of all %d policies", c.n), "2", began); err != nil {

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -25,6 +21,7 @@ type target struct {
 	name          string
 	port, through *reader
 	process       *stack.Process
+	during        string // what happens while it is measured; empty: nothing
 }
 
 func (c *cluster) target(name, address string, p *stack.Process) (*target, error) {
@@ -34,7 +31,7 @@ func (c *cluster) target(name, address string, p *stack.Process) (*target, error
 		return nil, err
 	}
 	through, err := throughAPIServer(c.reading)
-	return &target{name, port, through, p}, err
+	return &target{name: name, port: port, through: through, process: p}, err
 }
 
 // leader returns the leader of gpuscaler as a target.
@@ -52,19 +49,22 @@ func (c *cluster) leader(ctx context.Context, ours *controller.Controller) (*tar
 
 // row is the result of one measurement.
 type row struct {
-	adapter, where string
+	adapter, during, where string
 	latencies
 	own, chain time.Duration // CPU per 1,000 reads: of the adapter, and of the adapter, the API server, etcd and Prometheus
 	pss        int64
 }
 
-// measure measures the reads at the port of an adapter and through the API server.
+// measure measures the reads at the port of an adapter, unless port is nil, and through the API server.
 func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Duration) error {
 	for _, way := range []struct {
 		where string
 		*reader
 	}{{"at its port", t.port}, {"through the API server", t.through}} {
-		step("%s: reads %s", t.name, way.where)
+		if way.reader == nil {
+			continue
+		}
+		step("%s: reads %s%s", t.name, way.where, with(", ", t.during))
 		before, err := c.cpu()
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Dura
 		if err != nil {
 			return err
 		}
-		row := row{adapter: t.name, where: way.where, latencies: l, pss: pss}
+		row := row{adapter: t.name, during: t.during, where: way.where, latencies: l, pss: pss}
 		for name := range after {
 			spent := (after[name] - before[name]) * 1000 / time.Duration(l.reads)
 			if name == t.process.Name {
@@ -112,16 +112,30 @@ func (c *cluster) cpu() (map[string]time.Duration, error) {
 	return all, nil
 }
 
+// with returns text after separator, or nothing if text is empty.
+func with(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
+}
+
 // quiet describes what happens while no policy is read and nothing changes.
 func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	step("gpuscaler: without reads and changes")
-	queries := func() (float64, error) {
-		return usage.Sum(ctx, http.DefaultClient, c.stack.Prometheus.URL+"/metrics", `prometheus_http_requests_total{`, `handler="/api/v1/query`)
-	}
-	queriesBefore, err := queries()
-	if err != nil {
-		return "", err
-	}
+	return c.activity(ctx, "without reads and changes", func() error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// activity describes what the processes do while a function runs.
+func (c *cluster) activity(ctx context.Context, what string, run func() error) (string, error) {
+	queriesBefore := c.prometheus.queries.Load()
 	requestsBefore, err := c.requests.Requests()
 	if err != nil {
 		return "", err
@@ -131,11 +145,10 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 		return "", err
 	}
 	began := time.Now()
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-		return "", ctx.Err()
+	if err := run(); err != nil {
+		return "", err
 	}
+	d := time.Since(began)
 	cpuAfter, err := c.cpu()
 	if err != nil {
 		return "", err
@@ -144,10 +157,7 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	queriesAfter, err := queries()
-	if err != nil {
-		return "", err
-	}
+	queries := float64(c.prometheus.queries.Load() - queriesBefore)
 	var requests []string
 	for _, name := range slices.Sorted(maps.Keys(requestsAfter)) {
 		if made := requestsAfter[name] - requestsBefore[name]; made > 0 {
@@ -160,15 +170,15 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	}
 	perHour := func(match string) (spent float64) {
 		for name := range cpuAfter {
-			if strings.Contains(name, match) {
+			if strings.Contains(name, match) && cpuAfter[name] > cpuBefore[name] { // a replica that was restarted has less
 				spent += (cpuAfter[name] - cpuBefore[name]).Seconds() * 3600 / d.Seconds() / float64(c.n)
 			}
 		}
 		return spent
 	}
-	return fmt.Sprintf("%s without reads and changes: %.0f Prometheus queries a minute; requests to the API server: %s; %s; CPU seconds per "+
-		"policy and hour: gpuscaler %.3f, Prometheus %.3f", d, (queriesAfter-queriesBefore)/d.Minutes(), strings.Join(requests, ", "),
-		sent, perHour(controller.Namespace), perHour("prometheus")), nil
+	return fmt.Sprintf("%s, %s: %.0f Prometheus queries a minute; requests to the API server: %s; %s; CPU seconds per policy and hour: "+
+		"gpuscaler %.3f, Prometheus %.3f", what, d.Round(time.Second), queries/d.Minutes(), strings.Join(requests, ", "), sent,
+		perHour(controller.Namespace), perHour("prometheus")), nil
 }
 
 // events describes the Events that gpuscaler sent since the given time: how many with each reason, and the oldest note of each.
@@ -189,52 +199,4 @@ func (c *cluster) events(ctx context.Context, since time.Time) (string, error) {
 		text += fmt.Sprintf(", %d Events %s (%s)", count[reason], reason, note[reason])
 	}
 	return strings.TrimPrefix(text, "no Events, "), nil
-}
-
-// report is what the benchmark prints.
-type report struct {
-	n      int
-	rows   []row
-	quiet  string
-	events []string
-}
-
-func (r *report) print(out io.Writer) {
-	load, _ := os.ReadFile("/proc/loadavg") // only for the reader of the report
-	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the end: %s", r.n, hpaPeriod, load)
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tfailed\tCPU per 1,000 reads\tthe whole chain's\tPSS")
-	for _, w := range r.rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%d MiB\n", w.adapter, w.where, w.p50.Round(10*time.Microsecond),
-			w.p99.Round(10*time.Microsecond), w.reads, w.failed, w.own.Round(time.Millisecond), w.chain.Round(time.Millisecond), w.pss>>20)
-	}
-	_ = table.Flush() // a closed pipe ends the command
-	for _, where := range []string{"at its port", "through the API server"} {
-		ours, null := r.mean("gpuscaler", where), r.mean("null adapter", where)
-		if ours.p50 > 0 && null.p50 > 0 && null.own > 0 {
-			ratio := func(a, b time.Duration) float64 { return float64(a) / float64(b) }
-			fmt.Fprintf(out, "gpuscaler / null adapter, %s: p50 %.2f, p99 %.2f, CPU of the adapter %.2f, of the whole chain %.2f\n", where,
-				ratio(ours.p50, null.p50), ratio(ours.p99, null.p99), ratio(ours.own, null.own), ratio(ours.chain, null.chain))
-		}
-	}
-	for _, line := range append([]string{r.quiet}, r.events...) {
-		if line != "" {
-			fmt.Fprintln(out, line)
-		}
-	}
-}
-
-// mean returns the mean of the measurements of an adapter.
-func (r *report) mean(adapter, where string) (m row) {
-	n := time.Duration(0)
-	for _, w := range r.rows {
-		if w.adapter == adapter && w.where == where {
-			m.p50, m.p99, m.own, m.chain = m.p50+w.p50, m.p99+w.p99, m.own+w.own, m.chain+w.chain
-			n++
-		}
-	}
-	if n > 0 {
-		m.p50, m.p99, m.own, m.chain = m.p50/n, m.p99/n, m.own/n, m.chain/n
-	}
-	return m
 }

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/controller"
+	"github.com/gpuscaler/gpuscaler/e2e/faults"
+	"github.com/gpuscaler/gpuscaler/e2e/stack"
+)
+
+// source is the Prometheus server as gpuscaler reaches it. A share of its answers can have a fault.
+type source struct {
+	url           string
+	faulty, sound *faults.Prometheus
+	every         atomic.Int64 // each query whose number is a multiple of it has the fault; 0: none has
+	queries       atomic.Int64
+}
+
+// newSource serves a source until ctx ends.
+func newSource(ctx context.Context, k8s *stack.Stack) (*source, error) {
+	s := &source{}
+	var err error
+	if s.faulty, err = faults.NewPrometheus(k8s.Prometheus.URL); err != nil {
+		return nil, err
+	}
+	if s.sound, err = faults.NewPrometheus(k8s.Prometheus.URL); err != nil {
+		return nil, err
+	}
+	port, err := k8s.Port()
+	if err != nil {
+		return nil, err
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go server.Serve(l) //nolint:errcheck // the error is ErrServerClosed, from the line above
+	s.url = "http://" + l.Addr().String()
+	return s, nil
+}
+
+func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, to := s.queries.Add(1), s.sound
+	if every := s.every.Load(); every > 0 && n%every == 0 {
+		to = s.faulty
+	}
+	to.ServeHTTP(w, r)
+}
+
+// fail gives a fault to each query whose number is a multiple of every; 0: to none.
+func (s *source) fail(every int64, f faults.Fault) {
+	s.faulty.Set(f)
+	s.every.Store(every)
+}
+
+// conditions are the values of the flag -during, with the measurement that each adds.
+var conditions = map[string]func(*faultRun, context.Context) error{
+	"hang": (*faultRun).hang, "cut": (*faultRun).cut, "edit": (*faultRun).edit, "crash": (*faultRun).crash,
+}
+
+// order is the order in which the conditions are measured.
+var order = []string{"hang", "cut", "edit", "crash"}
+
+// parseDuring returns the conditions of the flag -during.
+func parseDuring(text string) (names []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		if conditions[name] == nil {
+			return nil, fmt.Errorf("-during %q: use %s, separated by commas", name, strings.Join(order, ", "))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// faultRun measures two replicas of gpuscaler during faults and changes.
+type faultRun struct {
+	*cluster
+	ours    *controller.Controller
+	report  *report
+	d       time.Duration
+	targets int // the current target of all policies
+}
+
+// during measures the given conditions. All targets are 2 before.
+func (c *cluster) during(ctx context.Context, ours *controller.Controller, r *report, d time.Duration) error {
+	if len(r.during) == 0 {
+		return nil
+	}
+	f := &faultRun{c, ours, r, d, 2}
+	began := f.raise()
+	if err := f.served(ctx, "change of all signals", began); err != nil {
+		return err
+	}
+	for _, name := range order {
+		if !slices.Contains(r.during, name) {
+			continue
+		}
+		if err := conditions[name](f, ctx); err != nil {
+			return fmt.Errorf("-during %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// raise changes all signals so that each requests one replica more, and returns the time of the change. Prometheus scrapes it later.
+func (f *faultRun) raise() time.Time {
+	f.targets++
+	f.waiting.Store(int64(f.targets*10 - 5))
+	return time.Now()
+}
+
+// served reports how long it takes until all targets are the current one.
+func (f *faultRun) served(ctx context.Context, what string, began time.Time) error {
+	leader, err := f.leader(ctx, f.ours)
+	if err != nil {
+		return err
+	}
+	s, err := leader.through.until(ctx, f.n, strconv.Itoa(f.targets), began)
+	f.report.events = append(f.report.events, fmt.Sprintf("%s: %s", what, s))
+	return err
+}
+
+// reads measures the reads of a replica during a condition, and reports what else happens in the meantime.
+func (f *faultRun) reads(ctx context.Context, t *target, what string) error {
+	t.during = what
+	text, err := f.activity(ctx, what, func() error { return f.measure(ctx, t, f.report, f.d) })
+	f.report.events = append(f.report.events, text)
+	return err
+}
+
+func (f *faultRun) readsOfLeader(ctx context.Context, what string) error {
+	leader, err := f.leader(ctx, f.ours)
+	if err != nil {
+		return err
+	}
+	return f.reads(ctx, leader, what)
+}
+
+// hang lets Prometheus accept queries without an answer. Near the end all signals change.
+func (f *faultRun) hang(ctx context.Context) error {
+	f.prometheus.fail(1, faults.Hang)
+	defer f.prometheus.fail(0, faults.None)
+	if err := f.readsOfLeader(ctx, "Prometheus hangs"); err != nil {
+		return err
+	}
+	f.raise()
+	if err := f.scraped(ctx); err != nil {
+		return err
+	}
+	f.prometheus.fail(0, faults.None)
+	return f.served(ctx, "end of the hang, in which all signals changed", time.Now())
+}
+
+// scraped waits until Prometheus has scraped the current signals.
+func (f *faultRun) scraped(ctx context.Context) error {
+	return stack.Poll(ctx, time.Minute, func(ctx context.Context) error {
+		for k := range templates {
+			got, err := f.stack.Prometheus.Value(ctx, fmt.Sprintf("min(waiting_%d)", k))
+			if err != nil {
+				return err
+			}
+			if want := f.waiting.Load(); int64(got) != want {
+				return fmt.Errorf("waiting_%d is %g, not %d", k, got, want)
+			}
+		}
+		return nil
+	})
+}
+
+// cut cuts off every second answer of Prometheus. At the end all signals change.
+func (f *faultRun) cut(ctx context.Context) error {
+	f.prometheus.fail(2, faults.Truncated)
+	defer f.prometheus.fail(0, faults.None)
+	if err := f.readsOfLeader(ctx, "half of the answers are cut off"); err != nil {
+		return err
+	}
+	return f.served(ctx, "change of all signals while half of the answers are cut off", f.raise())
+}
+
+// edit raises the minimum of half of the policies above the target at the beginning of a measurement. Then all signals follow.
+func (f *faultRun) edit(ctx context.Context) error {
+	if err := f.writePolicies(f.ours.Policies, f.targets+1, f.n/2); err != nil {
+		return err
+	}
+	if err := f.readsOfLeader(ctx, "half of the policies are edited"); err != nil {
+		return err
+	}
+	return f.served(ctx, "change of all signals after half of the policies were edited", f.raise())
+}
+
+// crash kills the leader at the beginning of a measurement of the other replica.
+func (f *faultRun) crash(ctx context.Context) error {
+	standby, err := f.standby(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := killLeader(ctx, f.ours); err != nil {
+		return err
+	}
+	return f.reads(ctx, standby, "the leader was killed")
+}
+
+// standby returns the replica that does not lead, as a target that is read through the API server only.
+func (f *faultRun) standby(ctx context.Context) (*target, error) {
+	leader, err := f.ours.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := f.ours.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		if p := f.ours.Kubelet.Process(controller.Namespace, pod.Name); p != nil && pod.Name != leader.Name {
+			t, err := f.target("gpuscaler", pod.Status.PodIP+":6443", p)
+			if err == nil {
+				t.port = nil
+			}
+			return t, err
+		}
+	}
+	return nil, errors.New("there is no standby")
+}
