@@ -209,6 +209,7 @@ func (f *faultRun) crash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.d = max(f.d, 30*time.Second) // twice the lease, because all reads fail until it expires
 	if _, err := killLeader(ctx, f.ours); err != nil {
 		return err
 	}
