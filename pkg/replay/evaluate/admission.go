@@ -72,7 +72,7 @@ func (c *Case) admission() (Admission, []string) {
 type arrival struct{ after, work time.Duration }
 
 // wakes returns one list for each idle period longer than the cooldown: the first request after the idle period, and the requests that
-// arrive within a cold start after it. requests is the number of all requests in the traffic.
+// arrive within a cold start after it. requests is the number of requests. Only the report part is counted.
 func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests int) {
 	last, began := time.Duration(0), time.Duration(-1)
 	if c.initial() == 0 {
@@ -80,6 +80,10 @@ func (c *Case) wakes(cooldown, cold time.Duration) (wakes [][]arrival, requests 
 	}
 	slots := time.Duration(max(1, c.Service.Slots))
 	for r := range c.Traffic.All() {
+		if r.At < c.reportFrom() {
+			last = r.At
+			continue
+		}
 		requests++
 		if r.At-last > cooldown {
 			began = r.At
@@ -120,7 +124,7 @@ func (c *Case) closedBySchedule() (warnings []string) {
 			continue
 		}
 		closed, all := 0, 0
-		for r := range c.Traffic.All() {
+		for r := range c.reported() {
 			all++
 			if open, _ := s.Window.At(c.start().Add(r.At)); open {
 				closed++

@@ -29,7 +29,7 @@ func (c *Case) lowTargets(ctx context.Context, ours *Run) (warnings []string, er
 	for i := range p.Signals {
 		what := concurrent[measure.Of(c.Policy, i, c.Measures).Measure]
 		target := p.Signals[i].Target
-		if what == "" || target >= lowTarget*slots {
+		if what == "" || target == 0 || target >= lowTarget*slots { // without a target, the signal is evidence for an objective
 			continue
 		}
 		settings, suggested := Values(knobs), math.Max(1, math.Round(suggestedTarget*slots))
@@ -63,7 +63,7 @@ func (c *Case) idleActivity() (warnings []string) {
 	busy := c.assumptions().BusyActivity
 	for i := range p.Signals {
 		s := &p.Signals[i]
-		if measure.Of(c.Policy, i, c.Measures).Measure != measure.Activity || 2*busy <= s.Target {
+		if measure.Of(c.Policy, i, c.Measures).Measure != measure.Activity || s.Target == 0 || 2*busy <= s.Target {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf(

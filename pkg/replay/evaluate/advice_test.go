@@ -66,14 +66,16 @@ func TestActivityThatKeepsTwoReplicasIsReported(t *testing.T) {
 		c.Measures = map[string]measure.Measure{"gpu": measure.Activity}
 	}
 	for _, k := range []struct {
-		slots int
-		want  string
+		slots  int
+		target float64 // 0: none, as in a policy with an objective
+		want   string
 	}{
-		{128, "signal gpu: a replica has at least 50% GPU activity while it serves any request (assumed), so " +
+		{128, 0.85, "signal gpu: a replica has at least 50% GPU activity while it serves any request (assumed), so " +
 			"with a target of 85% this signal keeps two"},
-		{8, ""},
+		{8, 0.85, ""},
+		{128, 0, ""},
 	} {
-		c := onSlots(t, k.slots, 6, gpu)
+		c := onSlots(t, k.slots, 6, func(p *scaling.Policy, c *Case) { gpu(p, c); p.Signals[0].Target = k.target })
 		sources := []policy.Source{{Type: policy.SourceDCGM}}
 		c.Policy.Sources = sources
 		s := c.subject()

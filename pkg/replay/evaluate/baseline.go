@@ -12,11 +12,12 @@ import (
 const baselineRuns = 8 * evolutionRunsPerKnob
 
 // scaled returns the baseline for the service of the case. The defaults and tries of its knobs are given for the service Chat8B and are
-// converted.
+// converted with the service times in the train part.
 func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
 	reference := simulator.Chat8B
 	reference.IgnoreRecorded = true // the recorded service times are those of the case's service and not of Chat8B
 	rate := 1.0
+	c = c.trainPart()
 	served, _ := c.perReplica(c.Traffic.Duration)
 	if chat, _ := c.perReplicaOf(&reference, c.Traffic.Duration); served > 0 && chat > 0 {
 		rate = served / chat
@@ -24,10 +25,10 @@ func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
 	return r.ScaledTo(float64(max(1, c.Service.Slots))/float64(simulator.Chat8B.Slots), rate)
 }
 
-// tuneBaseline searches the best settings of a baseline on the traffic of the case. It starts at the defaults and at the setting with the
-// most generous value of each knob.
+// tuneBaseline searches the best settings of a baseline on the train part of the case. It starts at the defaults and at the setting with
+// the most generous value of each knob.
 func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
-	withoutSeries, r := c.withoutSeries(), c.scaled(r)
+	withoutSeries, r := c.trainPart().withoutSeries(), c.scaled(r)
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
 	s := Search{Share: c.SLO.Share, Progress: progress, Least: baselineRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
 		return withoutSeries.alone().run(ctx, actuatorFactories{r.NewActuator(c.bounds(), values)}, nil)

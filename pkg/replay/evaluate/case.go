@@ -48,12 +48,15 @@ func ParseSLO(text string) (SLO, error) {
 }
 
 // Case is one policy with its traffic. Cases that run together share one simulated cluster, so its settings (spot, NodePools,
-// prices, cold start, seed, start and length) must be the same in each.
+// prices, cold start, seed, start, length and report part) must be the same in each.
 type Case struct {
-	Policy    *policy.Compiled
-	Traffic   *trace.Trace
-	Start     time.Time            // time at which the run starts; zero: start of the traffic
-	For       time.Duration        // duration of the run; 0: as long as the traffic
+	Policy  *policy.Compiled
+	Traffic *trace.Trace
+	Start   time.Time     // time at which the run starts; zero: start of the traffic
+	For     time.Duration // duration of the run; 0: as long as the traffic
+	// HeldOut is the share of the run, at its end, that is the report part; 0: the whole run. Before it is the train part: policies
+	// learn, and settings are searched. All results and bounds are of the report part.
+	HeldOut   float64
 	Spot      *trace.Spot          // available spot nodes over time; nil: on-demand GPUs, billed per second
 	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
 	Pools     []string             // names of the NodePools that the workload may run on; empty: all
@@ -101,6 +104,7 @@ func (c *Case) check() error {
 	refuse(c.Initial < AutoInitial, "%d initial replicas", c.Initial)
 	refuse(c.Traffic != nil && c.Traffic.Duration <= 0, "the traffic has no duration")
 	refuse(c.For < 0, "a length of %s", c.For)
+	refuse(!(c.HeldOut >= 0 && c.HeldOut < 1), "a held-out share of %v: use a share above 0 and below 1, or 0 for no train part", c.HeldOut)
 	refuse(c.Spot != nil && len(c.NodePools) > 0, "a spot trace and NodePools: a NodePool names its own market")
 	if len(errs) > 0 {
 		return fmt.Errorf("replay: %w", errors.Join(errs...))

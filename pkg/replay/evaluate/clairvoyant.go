@@ -11,19 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 )
 
-// requests returns the traffic in the form that the lower bounds use.
-func (c *Case) requests() ([]lowerbound.Request, error) {
-	list, err := c.Traffic.Collect(0)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]lowerbound.Request, len(list))
-	slots := time.Duration(max(1, c.Service.Slots))
-	for i, r := range list {
+// requests returns the requests of the report part in the form that the lower bounds use, with their time since its start.
+func (c *Case) requests() (out []lowerbound.Request) {
+	slots, from := time.Duration(max(1, c.Service.Slots)), c.reportFrom()
+	for r := range c.reported() {
 		takes := c.Service.Takes(r)
-		out[i] = lowerbound.Request{At: r.At, Work: takes / slots, Service: takes}
+		out = append(out, lowerbound.Request{At: r.At - from, Work: takes / slots, Service: takes})
 	}
-	return out, nil
+	return out
 }
 
 // maxSlots limits the slots of the request-level bound. A short cold start needs short slots, and several days of short slots
@@ -32,16 +27,22 @@ const maxSlots = 50_000
 
 // setup returns the parameters of the fluid bound; fineSetup derives those of the request-level bound from them. A slot is ten seconds. If
 // requests may wait for at least 20 minutes, a slot is up to a minute, but at most a 60th of the wait.
+//
+// A report part after a train part can begin with any number of replicas, because their starts were paid for in the train part: the bounds
+// begin with maxReplicas, of which a schedule can stop any number at once without cost.
 func (c *Case) setup() lowerbound.Setup {
-	slot := slotLength
+	slot, horizon, initial := slotLength, c.Horizon()-c.reportFrom(), c.initial()
 	for _, longer := range []time.Duration{2 * slotLength, 3 * slotLength, time.Minute} {
-		if longer <= c.SLO.Wait/60 && c.Horizon()%longer == 0 {
+		if longer <= c.SLO.Wait/60 && horizon%longer == 0 {
 			slot = longer
 		}
 	}
+	if c.HeldOut > 0 {
+		initial = c.limits().MaxReplicas
+	}
 	return lowerbound.Setup{
-		Slot: slot, Horizon: c.Horizon(), ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
-		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(c.initial()), HourlyPrice: c.leastHourly(),
+		Slot: slot, Horizon: horizon, ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
+		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(initial), HourlyPrice: c.leastHourly(),
 	}
 }
 
@@ -84,26 +85,28 @@ func (t boundProgress) options(kind string) lowerbound.Options {
 
 // certify computes both bounds and the schedules.
 func (c *Case) certify(progress boundProgress) (out certificate, err error) {
-	requests, err := c.requests()
-	if err != nil {
-		return out, err
-	}
-	s := c.setup()
+	requests, s := c.requests(), c.setup()
 	fluid, exact, err := fluidBound(requests, s, progress)
 	if err != nil {
 		return out, err
 	}
-	out.exact = exact
 	usual := s
 	if usual.ColdStart = c.typicalColdStart(); usual.ColdStart != s.ColdStart {
-		if _, out.exact, err = fluidBound(requests, usual, progress); err != nil {
+		if _, exact, err = fluidBound(requests, usual, progress); err != nil {
 			return out, err
 		}
+	}
+	if out.exact, err = c.planOf(exact, usual, progress); err != nil {
+		return out, err
 	}
 	careful := usual
 	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
 		careful.Wait -= careful.Slot
-		if _, out.safe, err = fluidBound(requests, careful, progress); err != nil {
+		_, safe, err := fluidBound(requests, careful, progress)
+		if err != nil {
+			return out, err
+		}
+		if out.safe, err = c.planOf(safe, careful, progress); err != nil {
 			return out, err
 		}
 	}
@@ -113,9 +116,37 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	}
 	out.bounds = []Bound{fluid, loose}
 	for i := range out.bounds {
-		out.bounds[i].empty(len(requests), s.Wait)
+		b := &out.bounds[i]
+		if b.empty(len(requests), s.Wait); c.HeldOut > 0 && b.Problem == "" {
+			b.Relaxations = append(b.Relaxations, freeStart)
+		}
 	}
 	return out, nil
+}
+
+// freeStart is the relaxation of the bounds of a report part.
+const freeStart = "the report part begins with any number of ready replicas up to maxReplicas, and with an empty queue"
+
+// planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. In the train part, which has no results,
+// the plan follows the schedule that has the least cost there or, if no schedule meets the SLO there, keeps maxReplicas.
+func (c *Case) planOf(ready []simulator.Step, s lowerbound.Setup, progress boundProgress) ([]simulator.Step, error) {
+	if c.HeldOut == 0 || len(ready) == 0 {
+		return planOf(ready, s.ColdStart), nil
+	}
+	train := c.trainPart()
+	part := train.setup()
+	part.Slot, part.Wait, part.ColdStart = s.Slot, s.Wait, s.ColdStart
+	_, steps, err := fluidBound(train.requests(), part, progress)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps) == 0 {
+		steps = []simulator.Step{{Replicas: c.limits().MaxReplicas}}
+	}
+	for _, step := range ready {
+		steps = append(steps, simulator.Step{At: c.reportFrom() + step.At, Replicas: step.Replicas})
+	}
+	return planOf(steps, s.ColdStart), nil
 }
 
 // empty replaces a bound of $0 by one without a value and with a Problem, because $0 would read like a result.
@@ -131,6 +162,7 @@ func (b *Bound) empty(requests int, wait time.Duration) {
 	*b = Bound{Kind: b.Kind, Slot: b.Slot, Problem: why, nothing: true}
 }
 
+// fluidBound returns the fluid bound and the ready replicas in each slot of its schedule.
 func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, []simulator.Step, error) {
 	out := Bound{Kind: FluidBound, Slot: s.Slot.Seconds()}
 	p, err := lowerbound.Fluid(requests, s)
@@ -139,7 +171,7 @@ func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boun
 		return out, nil, nil
 	}
 	steps, err := out.solve(p, progress.options("fluid bound"))
-	return out, planOf(steps, s.ColdStart), err
+	return out, steps, err
 }
 
 // LeastCost returns the request-level bound of a case: no first-in-first-out run that meets the SLO costs less, with any autoscaler. Of the
@@ -152,10 +184,7 @@ func LeastCost(ctx context.Context, c Case, progress Progress) (Bound, error) {
 	if err != nil {
 		return Bound{}, err
 	}
-	requests, err := t[0].requests()
-	if err != nil {
-		return Bound{}, err
-	}
+	requests := t[0].requests()
 	out, err := requestBound(requests, t[0].setup(), boundProgress{ctx, func(kind string, p lowerbound.Progress) {
 		progress(kind, float64(p.Slot)/float64(max(1, p.Slots)))
 	}})

@@ -165,7 +165,7 @@ func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Prog
 	return []Run{first, second}, err
 }
 
-// tuned runs each policy with the best settings found on its traffic, as the tuned baselines do.
+// tuned runs each policy with the best settings found on the train part of its traffic, as the tuned baselines do.
 func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 	other, out := slices.Clone(t), t.named()
 	out.Variant = Tuned
@@ -173,7 +173,7 @@ func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 	found := make([]Load, len(t))
 	for i := range t {
 		knobs := Knobs(t[i].Policy)
-		s := t[i].SearchPolicy(knobs)
+		s := t[i].trainPart().SearchPolicy(knobs)
 		s.Progress = tuning
 		best, err := s.Climb(ctx, Values(knobs), Generous(knobs))
 		if err != nil {

@@ -28,12 +28,14 @@ func (t trial) head() *Report {
 		names = append(names, s.Policy)
 		out.Initial += s.Initial
 		out.Traffic.Requests += s.Traffic.Requests
+		out.Traffic.TrainRequests += s.Traffic.TrainRequests
 		for _, w := range s.Warnings {
 			out.Warnings = append(out.Warnings, s.Policy+": "+w)
 		}
 	}
 	out.Policy = strings.Join(names, ", ")
 	out.Traffic.Name, out.Traffic.Start, out.Traffic.Duration = fmt.Sprintf("%d traces", len(t)), c.start(), c.Horizon().Seconds()
+	out.Traffic.Train = c.reportFrom().Seconds()
 	if c.Spot != nil {
 		out.Traffic.Spot = c.Spot.Name
 	}
@@ -43,12 +45,15 @@ func (t trial) head() *Report {
 func (c *Case) subject() Subject {
 	tr := c.Traffic
 	out := Subject{
-		Policy:  c.Policy.Workload.Key.String(),
-		Traffic: Traffic{Name: tr.Name, Kind: string(c.recorded), Start: tr.Start, Duration: tr.Duration.Seconds()},
-		SLO:     Objective{Share: c.SLO.Share, Wait: c.SLO.Wait.Seconds()}, Initial: c.initial(),
+		Policy: c.Policy.Workload.Key.String(),
+		Traffic: Traffic{Name: tr.Name, Kind: string(c.recorded), Start: tr.Start, Duration: tr.Duration.Seconds(),
+			Train: c.reportFrom().Seconds()},
+		SLO: Objective{Share: c.SLO.Share, Wait: c.SLO.Wait.Seconds()}, Initial: c.initial(),
 	}
-	for range tr.All() {
-		out.Traffic.Requests++
+	for r := range tr.All() {
+		if out.Traffic.Requests++; r.At < c.reportFrom() {
+			out.Traffic.TrainRequests++
+		}
 	}
 	if c.Spot != nil {
 		out.Traffic.Spot = c.Spot.Name
@@ -148,7 +153,12 @@ func (t trial) own() (out []simulator.Assumption) {
 		add("NodePool "+p.Name, value, "the scenario")
 	}
 	add("end", "runs stop with the traffic; a request that waits at that time is late if its wait already exceeds the SLO", "the case")
-	add("tuned baselines", "searched on the same traffic", "favors the baselines")
+	if c.HeldOut > 0 {
+		add("report part", "a request counts in the part in which it arrives, and GPU time in the part in which it is used", "the case")
+		add("tuned settings", "searched on the train part, for the policy as for the baselines", "the case")
+	} else {
+		add("tuned baselines", "searched on the same traffic", "favors the baselines")
+	}
 	if len(t) > 1 {
 		add("together", "baselines are tuned to each workload separately and then run together; "+
 			"traces with a start time keep their distance", "the case")
@@ -206,13 +216,16 @@ func meanOf(sum time.Duration, n int) string {
 
 // served returns the assumptions about how one workload serves requests.
 func (c *Case) served(of string) []simulator.Assumption {
-	s := &c.Service
+	s, where := &c.Service, "in every run and for the bound"
+	if c.HeldOut > 0 {
+		where = "in every run; the bound of the report part begins with any number"
+	}
 	out := []simulator.Assumption{
 		c.serviceTime(of),
 		{Name: "slots" + of, Value: number(float64(max(1, s.Slots))) + " requests at once", Source: "as above"},
 		{Name: "KV cache" + of, Value: number(float64(s.CacheTokens)) + " tokens", Source: "4000 tokens per slot, unless set by flags"},
 		{Name: "GPUs per replica" + of, Value: number(float64(max(1, c.GPUs))), Source: "the case"},
-		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, in every run and for the bound",
+		{Name: "start" + of, Value: number(float64(c.initial())) + " replicas ready, " + where,
 			Source: "computed from the first ten minutes, unless set by flags"},
 	}
 	for i := range c.limits().Signals {

@@ -62,16 +62,13 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests, err := cases[0].requests()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := cases[0].setup()
 	s.Slot = time.Minute // a coarse schedule is found at once
-	b, steps, err := fluidBound(requests, s, boundProgress{t.Context(), func(string, lowerbound.Progress) {}})
-	if err != nil || len(steps) == 0 {
+	b, ready, err := fluidBound(cases[0].requests(), s, boundProgress{t.Context(), func(string, lowerbound.Progress) {}})
+	if err != nil || len(ready) == 0 {
 		t.Fatal(b, err)
 	}
+	steps := planOf(ready, s.ColdStart)
 	var bare, careful Run
 	progress := func(string, float64) {}
 	for run, most := range map[*Run]int32{&bare: 0, &careful: maxSpareReplicas} {

@@ -49,7 +49,7 @@ func gather(cases []Case) (trial, error) {
 	for i := range out {
 		out[i].Traffic = out[i].Traffic.Until(out[i].Horizon())
 	}
-	return out, nil
+	return out, out.checkParts()
 }
 
 // align sets the same start for all cases, and delays the traffic of each recording that starts after begin. All cases end with the last
@@ -86,7 +86,8 @@ func (t trial) align(begin time.Time) error {
 
 func (c *Case) sameCluster(o *Case) bool {
 	return c.Start.Equal(o.Start) && c.Spot == o.Spot && reflect.DeepEqual(c.NodePools, o.NodePools) && c.ColdStart == o.ColdStart &&
-		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.SeriesPoints == o.SeriesPoints
+		c.Hourly == o.Hourly && c.SpotHourly == o.SpotHourly && c.Seed == o.Seed && c.HeldOut == o.HeldOut &&
+		c.SeriesPoints == o.SeriesPoints
 }
 
 // alone returns a trial that contains only this case, on the same nodes.
@@ -102,7 +103,7 @@ func (t trial) config(by actuatorFactories, observe func(engine.Record)) simulat
 	c := &t[0]
 	out := simulator.Config{
 		Start: c.start(), Seed: c.Seed, NodePools: c.pools(), Fleet: simulator.Fleet{HourlyPerGPU: c.Hourly},
-		Assumptions: c.assumptions(), Resolution: -1, Engine: engine.Options{OnTransition: observe},
+		Assumptions: c.assumptions(), ReportFrom: c.reportFrom(), Resolution: -1, Engine: engine.Options{OnTransition: observe},
 	}
 	most := int32(1)
 	for i := range t {
@@ -139,7 +140,9 @@ func (t trial) run(ctx context.Context, by actuatorFactories, progress func(time
 		return out, err
 	}
 	out.take(t, w.Result())
-	out.NodeStarts -= initialNodes
+	if t[0].HeldOut == 0 {
+		out.NodeStarts -= initialNodes
+	}
 	return out, nil
 }
 
@@ -150,9 +153,9 @@ func nodeStarts(r *simulator.Result) (n int64) {
 	return n
 }
 
-// listen returns a callback that collects the reasons for target changes of the policies.
+// listen returns a callback that collects the reasons for target changes of the policies in the report part.
 func (t trial) listen(out []WorkloadRun) func(engine.Record) {
-	last := make([]int32, len(t))
+	last, from := make([]int32, len(t)), t[0].start().Add(t[0].reportFrom())
 	for i := range last {
 		last[i] = math.MinInt32
 	}
@@ -162,6 +165,9 @@ func (t trial) listen(out []WorkloadRun) func(engine.Record) {
 				continue
 			}
 			last[i] = r.Decision.Replicas
+			if r.At.Before(from) {
+				continue
+			}
 			if len(out[i].Reasons) >= maxReasons || t[i].SeriesPoints == 0 {
 				out[i].ReasonsLeftOut++
 				continue

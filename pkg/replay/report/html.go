@@ -19,7 +19,7 @@ import (
 var pageText string
 
 var page = picture.Parse(pageText, template.FuncMap{
-	"money": money, "boundName": boundName, "subject": subjectLine,
+	"money": money, "clock": picture.Clock, "boundName": boundName, "subject": subjectLine,
 	"sideBySide": sideBySide, "whatRuns": whatRuns, "reasons": reasons, "gates": gates, "assumptions": assumptions,
 })
 

@@ -18,8 +18,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// example is an evaluation of fifteen minutes with a failing spot market, two baselines and the bounds.
-func example(t testing.TB) *evaluate.Report {
+// example is an evaluation of fifteen minutes with a failing spot market, two baselines and the bounds. heldOut is the share of the report
+// part; 0: the whole traffic.
+func example(t testing.TB, heldOut float64) *evaluate.Report {
 	t.Helper()
 	p, _ := trace.Preset("bursty")
 	p.Duration, p.Seed, p.Rate = 15*time.Minute, 3, 2
@@ -40,7 +41,7 @@ func example(t testing.TB) *evaluate.Report {
 		Service: simulator.Chat8B, Measures: map[string]measure.Measure{"load": measure.InSystem},
 		SLO:     evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
-		Baselines: simulator.Baselines()[:2], TuneBaselines: true, Bound: true,
+		Baselines: simulator.Baselines()[:2], TuneBaselines: true, Bound: true, HeldOut: heldOut,
 	}
 	r, err := evaluate.Workload(context.Background(), c, nil)
 	if err != nil {
@@ -66,7 +67,7 @@ func render(t *testing.T, name string, write func(io.Writer, *evaluate.Report) e
 }
 
 func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
-	r := example(t)
+	r := example(t, 0)
 	text := string(render(t, "report.txt", WriteText, r))
 	for _, line := range strings.Split(text, "\n") {
 		if strings.HasSuffix(line, " ") {
@@ -85,7 +86,7 @@ func TestTextAndJSONEqualTheGoldenFiles(t *testing.T) {
 // Clients parse the JSON: fields may be added, and a removed field breaks clients.
 func TestJSONHasAllFields(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteJSON(&b, example(t)); err != nil {
+	if err := WriteJSON(&b, example(t, 0)); err != nil {
 		t.Fatal(err)
 	}
 	var top map[string]any
@@ -107,7 +108,7 @@ func TestJSONHasAllFields(t *testing.T) {
 }
 
 func TestPageIsSelfContained(t *testing.T) {
-	r := example(t)
+	r := example(t, 0)
 	r.Policy, r.Runs[0].Reasons[0].Text = "team/<b>chat</b>", "<script>alert(1)</script>"
 	var b bytes.Buffer
 	if err := WriteHTML(&b, r); err != nil {
@@ -170,5 +171,30 @@ func TestSavingRequiresTheSLO(t *testing.T) {
 		if got := conclusion(r); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
+	}
+}
+
+// The text, the page and the JSON say that the results are of the last six of fifteen minutes.
+func TestEachFormatNamesThePartThatIsReported(t *testing.T) {
+	r := example(t, 0.4)
+	for want, write := range map[string]func(io.Writer, *evaluate.Report) error{
+		"results of the report part, the last 6m with ":                                           WriteText,
+		"in the train part before it, the first 9m, policies learn and settings are searched</p>": WriteHTML,
+		`"trainSeconds": 540,`:    WriteJSON,
+		`"durationSeconds": 900,`: WriteJSON,
+	} {
+		var out bytes.Buffer
+		if err := write(&out, r); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%.3000s", want, out.String())
+		}
+		if page := out.String(); strings.Contains(want, "</p>") && !strings.Contains(page, "Over time; the report part begins at 0:09") {
+			t.Error("the page does not say where the report part begins in the charts")
+		}
+	}
+	if text := reportPart(&example(t, 0).Traffic); text != "" {
+		t.Errorf("%q without a train part", text)
 	}
 }

@@ -43,7 +43,7 @@ func TestSchemaReferenceIsCurrent(t *testing.T) {
 			documented[name] = true
 		}
 	}
-	b, err := json.Marshal(example(t))
+	b, err := json.Marshal(example(t, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

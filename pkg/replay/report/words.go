@@ -29,8 +29,18 @@ func headline(r *evaluate.Report) string {
 	if r.Words != "" {
 		words = r.Words + "\n"
 	}
-	return words + fmt.Sprintf("%s on %s: %s requests in %s%s\n%s; %s at the start, %s, seed %d",
-		r.Policy, r.Traffic.Name, picture.Thousands(r.Traffic.Requests), span(r.Traffic.Duration), spot, slo, replicas(r.Initial), cold, r.Seed)
+	return words + fmt.Sprintf("%s on %s: %s requests in %s%s\n%s%s; %s at the start, %s, seed %d",
+		r.Policy, r.Traffic.Name, picture.Thousands(r.Traffic.Requests), span(r.Traffic.Duration), spot, reportPart(&r.Traffic), slo,
+		replicas(r.Initial), cold, r.Seed)
+}
+
+// reportPart describes the part of the traffic that the results are of, as a line, or returns "" if they are of the whole traffic.
+func reportPart(t *evaluate.Traffic) string {
+	if t.Train == 0 {
+		return ""
+	}
+	return fmt.Sprintf("results of the report part, the last %s with %s requests; in the train part before it, the first %s, policies "+
+		"learn and settings are searched\n", span(t.Duration-t.Train), picture.Thousands(t.Requests-t.TrainRequests), span(t.Train))
 }
 
 func replicas(n int32) string {
@@ -178,5 +188,5 @@ func span(seconds float64) string {
 // subjectLine describes the traffic and the SLO of one of several workloads.
 func subjectLine(s *evaluate.Subject) string {
 	return fmt.Sprintf("%s: %s requests; SLO %s; %s at the start%s",
-		s.Traffic.Name, picture.Thousands(s.Traffic.Requests), objective(s.SLO), replicas(s.Initial), least(s))
+		s.Traffic.Name, picture.Thousands(s.Traffic.Requests-s.Traffic.TrainRequests), objective(s.SLO), replicas(s.Initial), least(s))
 }
