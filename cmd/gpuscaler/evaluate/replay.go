@@ -274,6 +274,9 @@ assumptions are printed.
 Several workloads run in one cluster, and each has its own SLO: give all policies with --policy, and the traffic
 of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added.
 
+With --held-out 0.3 all results are of the last 30% of the traffic, the report part. Each run starts with the part before
+it, the train part: there the policies learn, and the settings of tuned runs are searched.
+
 With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline fails. A condition is NAME<NUMBER, with
 <, <=, > or >=. Names:
   ` + strings.Join(evaluate.GateNames(), "\n  "),
@@ -281,6 +284,7 @@ With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline 
   gpuscaler replay --policy chat.yaml --requests requests.csv --baselines hpa-queue,keda -o html --file report.html
   gpuscaler replay --policy chat.yaml --requests requests.csv.gz --fail-if 'slo<0.99' --fail-if 'p99>30s' -o json
   gpuscaler replay --policy policies/ --requests team/chat=chat.csv --requests team/embed=embed.csv --slo 99%:10s --slo team/embed=95%:2m
+  gpuscaler replay --policy chat.yaml --requests week.csv.gz --held-out 0.3 --baselines all --bound
   gpuscaler replay --policy chat.yaml --prometheus http://127.0.0.1:9090 --query 'sum(rate(gateway_requests_total[1m]))' --start -7d
   gpuscaler replay --verify recording.jsonl`,
 		Args: cobra.NoArgs,

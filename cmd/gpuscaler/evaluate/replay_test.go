@@ -49,10 +49,19 @@ func TestReplayRejectsWrongFlags(t *testing.T) {
 		{"unknown baseline", "--baselines kubernetes"}, {"want NAME<NUMBER", "--fail-if slo"}, {"--slo", "--slo 99"}, {"--slo", "--slo 120%:10s"},
 		{"use text, json or html", "-o pdf"}, {"--measure", "--measure inflight=speed"}, {"--policy-name",
 			"--policy-name a/b"}, {"no such file", "--spot nowhere.csv"},
+		{"a held-out share of 1: use a share above 0 and below 1", "--held-out 1"},
+		{"one of the parts has no request: use a share from", "--held-out 0.9999"},
 	} {
 		if _, err := replayed(t, strings.Fields(c.args)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.args, err, c.want)
 		}
+	}
+}
+
+func TestReplayReportsTheHeldOutPart(t *testing.T) {
+	text, err := replayed(t, "--held-out", "0.4", "--bound")
+	if err != nil || !strings.Contains(text, "results of the report part, the last 4m with ") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 

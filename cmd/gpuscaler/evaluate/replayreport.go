@@ -15,13 +15,14 @@ import (
 
 // reportFlags select the baselines, the output format and the gates. replay and replay scenario share them.
 type reportFlags struct {
-	names  string
-	tune   bool
-	ours   bool
-	bound  bool
-	output string
-	file   string
-	texts  []string
+	names   string
+	tune    bool
+	ours    bool
+	bound   bool
+	heldOut float64
+	output  string
+	file    string
+	texts   []string
 
 	baselines []simulator.Baseline
 	gates     []evaluate.Gate
@@ -33,6 +34,8 @@ func (o *reportFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.tune, "tune-baselines", true, "also run each baseline with its best settings on this traffic")
 	f.BoolVar(&o.ours, "tune-policy", false, "also run the policy with its best settings on this traffic")
 	f.BoolVar(&o.bound, "bound", false, "compute a lower bound on the cost of any policy")
+	f.Float64Var(&o.heldOut, "held-out", 0, "share of the traffic, at its end, that all results are of: before it policies learn, and "+
+		"settings are searched; 0: results of the whole traffic")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "output file of the report; empty: standard output")
 	f.StringArrayVar(&o.texts, "fail-if", nil, "exit with code 1 if this condition is true, for example 'slo<0.99' or 'cost/lb>1.5'; may "+
@@ -60,7 +63,7 @@ func (o *reportFlags) prepare() (err error) {
 func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	for i := range cases {
 		c := &cases[i]
-		c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound = o.baselines, o.tune, o.ours, o.bound
+		c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound, c.HeldOut = o.baselines, o.tune, o.ours, o.bound, o.heldOut
 		if o.output == "html" {
 			c.SeriesPoints = 720
 		}
