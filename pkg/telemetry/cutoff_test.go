@@ -12,7 +12,8 @@ import (
 )
 
 // A server cuts off every second answer, and then all of them, or marks them as partial, because it or a proxy before it fails. No
-// namespace causes that, so none exceeds a limit, and a poll sends at most two queries for all of them. One failure in turn loses no reading.
+// namespace causes that, so none exceeds a limit, and a poll sends at most two queries for all of them. One failure in turn loses no
+// reading.
 func TestIncompleteAnswersAreNoFaultOfANamespace(t *testing.T) {
 	for name, fail := range map[string]http.HandlerFunc{
 		"a lost connection": func(w http.ResponseWriter, _ *http.Request) {
