@@ -53,8 +53,8 @@ func TestModelsOfEachVersionAreRead(t *testing.T) {
 	}
 }
 
-// A downgrade finds a version that it does not know. It must return an error and keep the model, and a model that starts again must not need
-// fewer replicas than the one that was lost.
+// A downgrade finds a version that it does not know. It must return an error and keep the model, and a model that starts again must not
+// need fewer replicas than the one that was lost.
 func TestModelsOfALaterVersionAreRefusedAndLowerNoTarget(t *testing.T) {
 	data, err := os.ReadFile(learnedFile(encodingVersion))
 	if err != nil {
