@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -83,12 +84,9 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	ours := as(t, h.namespace, "gpuscaler")
 	exists(t, pool("kept", ""))
 	weight := 10
-	stack.Eventually(t, time.Minute, "the admission policy is in force", func(ctx context.Context) error {
+	inForce(t, "NodePools", func(ctx context.Context) error {
 		weight++ // use another value each time, because a write without a change is accepted
-		if patch(ctx, ours, "kept", fmt.Sprintf(`{"spec":{"weight":%d}}`, weight%100)) == nil {
-			return fmt.Errorf("gpuscaler can change the weight of a NodePool without consent")
-		}
-		return nil
+		return patch(ctx, ours, "kept", fmt.Sprintf(`{"spec":{"weight":%d}}`, weight%100))
 	})
 	t.Run("NodePools in two patches", func(t *testing.T) { twoPatches(t, ours) })
 	t.Run("NodePools", func(t *testing.T) { nodePools(t, h.namespace, ours) })
@@ -96,6 +94,32 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	t.Run("ScaledObjects", func(t *testing.T) { scaledObjects(t, tenant, ours) })
 	t.Run("scale", func(t *testing.T) { scales(t, ours, tenant, other) })
 	t.Run("pods", func(t *testing.T) { podWrites(t, h.namespace, tenant, ours) })
+}
+
+// inForce waits until the admission policy for a kind is in force. Each policy takes effect at a different time. forbidden is a write that
+// the policy refuses.
+func inForce(t *testing.T, kind string, forbidden func(context.Context) error) {
+	t.Helper()
+	stack.Eventually(t, 2*time.Minute, "the admission policy for "+kind+" is in force", func(ctx context.Context) error {
+		if forbidden(ctx) == nil {
+			return errors.New("a forbidden write was accepted")
+		}
+		return nil
+	})
+}
+
+// scaledObject returns a ScaledObject that allows gpuscaler to write what consent names.
+func scaledObject(namespace, name, consent string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": map[string]any{
+		"scaleTargetRef": map[string]any{"name": "chat"}, "triggers": []any{map[string]any{"type": "cpu",
+			"metadata": map[string]any{"value": "5"}}},
+	}}}
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	if consent != "" {
+		o.SetAnnotations(map[string]string{"gpuscaler.io/manage-keda": consent})
+	}
+	return o
 }
 
 // twoPatches tests that gpuscaler cannot get around the admission policy with two patches. The first patch writes the data that normally
@@ -234,6 +258,9 @@ func withdrawn(t *testing.T, ours client.Client) {
 // scaledObjects tests which writes of a ScaledObject are accepted.
 func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 	const force, hold = "autoscaling.keda.sh/force-activation", "autoscaling.keda.sh/paused-scale-in"
+	probe := scaledObject(namespace, "probe", "")
+	exists(t, probe)
+	inForce(t, "ScaledObjects", func(ctx context.Context) error { return ours.Delete(ctx, probe.DeepCopy(), client.DryRunAll) })
 	for i, c := range []attempt{
 		{"activation", `{"metadata":{"annotations":{"` + force + `":"true"}}}`, ""},
 		{"activation,hold", `{"metadata":{"annotations":{"` + hold + `":"true"}}}`, ""},
@@ -247,15 +274,7 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 		{"activation", `{"metadata":{"finalizers":["a/b"]}}`, "ownerReferences"},
 		{"activation", `{"spec":{"maxReplicaCount":1000}}`, "spec or status"},
 	} {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": map[string]any{
-			"scaleTargetRef": map[string]any{"name": "chat"}, "triggers": []any{map[string]any{"type": "cpu",
-				"metadata": map[string]any{"value": "5"}}},
-		}}}
-		o.SetNamespace(namespace)
-		o.SetName(fmt.Sprintf("try-%d", i))
-		if c.consent != "" {
-			o.SetAnnotations(map[string]string{"gpuscaler.io/manage-keda": c.consent})
-		}
+		o := scaledObject(namespace, fmt.Sprintf("try-%d", i), c.consent)
 		exists(t, o)
 		err := ours.Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(c.patch)))
 		switch {
@@ -272,6 +291,12 @@ func scaledObjects(t *testing.T, namespace string, ours client.Client) {
 
 // scales tests which writes of /scale are accepted, and in which namespaces.
 func scales(t *testing.T, ours client.Client, listed, other string) {
+	probe := workload.Deployment(other, "scale-probe", 0)
+	exists(t, probe)
+	inForce(t, "scale", func(ctx context.Context) error {
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 9}}
+		return ours.SubResource("scale").Update(ctx, probe.DeepCopy(), client.WithSubResourceBody(scale), client.DryRunAll)
+	})
 	for i, c := range []struct {
 		namespace string
 		from, to  int32
@@ -301,6 +326,10 @@ func scales(t *testing.T, ours client.Client, listed, other string) {
 
 // podWrites tests which writes of a pod are accepted.
 func podWrites(t *testing.T, own, tenant string, ours client.Client) {
+	probe := goodPod(tenant)
+	probe.Spec.PriorityClassName = ""
+	exists(t, probe)
+	inForce(t, "pods", func(ctx context.Context) error { return ours.Delete(ctx, probe.DeepCopy(), client.DryRunAll) })
 	for _, c := range []struct{ namespace, patch, refused string }{
 		{tenant, `{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"30m","controller.kubernetes.io/pod-deletion-cost":"-10"}}}`, ""},
 		{own, `{"metadata":{"labels":{"gpuscaler.io/leader":"true"}}}`, ""},
