@@ -32,6 +32,8 @@ func TestStandbyServesWithinTheLeaseAfterTheLeaderIsKilled(t *testing.T) {
 	s, load := busy(t, "killed", 5)
 	load.Set(67)
 	stack.Eventually(t, time.Minute, "a target before the change of the leader", s.Followed(7))
+	stack.Eventually(t, time.Minute, "an Event about that target", suite.Event(s.Namespace, "Deployment", s.Name, "TargetChanged", "5 -> "))
+	time.Sleep(time.Second) // explain --at has a resolution of one second
 	asked := time.Now()
 	old := leader(t)
 	serving := watchServing(t, s, 7)
@@ -83,7 +85,7 @@ func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 	}
 	text, err = suite.CLI(t.Context(), "explain", s.Policy(), "--at", moment, "--server", suite.PageURL(), "--kubeconfig",
 		suite.Stack.Kubeconfig)
-	if err != nil || !strings.Contains(text, "from Kubernetes Events") || !strings.Contains(text, "  5: ") {
+	if err != nil || !strings.Contains(text, "from Kubernetes Events") || !strings.Contains(text, "  5 -> ") {
 		t.Errorf("Events across a leader change: %v\n%s", err, text)
 	}
 	file := filepath.Join(t.TempDir(), "log")
