@@ -51,6 +51,7 @@ type Fetcher struct {
 	mergeAt      int           // the round from which sections are merged
 	pausedUntil  int           // the round before which division is paused
 	failedRounds int           // consecutive rounds without success
+	incomplete   int           // consecutive undivided queries whose answers were incomplete
 	namespaces   []string      // namespaces of the requests, sorted
 	violations   map[string]Limit
 	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: they were not counted yet
@@ -68,18 +69,20 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	if f.sections == nil || f.round >= f.undividedAt {
 		whole := &part{requests: requests, out: out, limits: f.limits}
 		bytes, err = f.fetchUndivided(ctx, whole)
-		if errors.Is(err, fetch.ErrIncomplete) { // one lost connection must not make all signals of the query missing until the next poll
+		if f.sections == nil && errors.Is(err, fetch.ErrIncomplete) {
+			// One lost connection must not make all signals of the query missing until the next poll.
 			source.SetEmpty(out)
 			var n int64
 			whole = &part{requests: requests, out: out, limits: f.limits}
 			n, err = f.fetchUndivided(ctx, whole)
 			bytes += n
 		}
+		f.countIncomplete(err)
 		if err == nil {
 			f.sections, f.violations, f.outside, f.failedRounds, f.pausedUntil = nil, nil, nil, 0, 0
 			return bytes, nil
 		}
-		if limitOf(err) == "" || !f.query.divisible() {
+		if f.limitOf(err) == "" || !f.query.divisible() {
 			return bytes, err
 		}
 		f.divide(requests, err)
@@ -224,20 +227,20 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 
 var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
 
-// failRound handles a round in which no section succeeded. If the server refused all sections, or if no section succeeded in
-// maxFailedRounds consecutive rounds, the cause is the query or the server and not the series of one namespace. Division is then paused
-// for undividedInterval rounds. A section that had too little time does not count as refused if there are several sections, because an
-// earlier section can have used up the time.
+// failRound handles a round in which no section succeeded. If the server refused all sections, if its last answer was incomplete, or if no
+// section succeeded in maxFailedRounds consecutive rounds, the cause is the query or the server and not the series of one namespace.
+// Division is then paused for undividedInterval rounds. A section that had too little time does not count as refused if there are several
+// sections, because an earlier section can have used up the time.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
 	several := len(f.sections) > 1
-	all := !slices.ContainsFunc(f.sections, func(s *section) bool {
+	all := errors.Is(err, fetch.ErrIncomplete) || !slices.ContainsFunc(f.sections, func(s *section) bool {
 		return errors.Is(s.cause, errNotQueried) || several && tookTooLong(s.cause)
 	})
 	if err == nil {
 		err = errNotQueried
 	}
-	if !f.paused() && limitOf(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
+	if !f.paused() && f.limitOf(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
 		f.halve()
 		f.violations, f.outside = nil, nil
 		f.pausedUntil, f.undividedAt = f.round+1+undividedInterval, f.round+2
@@ -258,7 +261,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 	limitedCtx, cancel := context.WithTimeout(ctx, limited)
 	defer cancel()
 	bytes, err := f.query.run(limitedCtx, p)
-	limit := limitOf(err)
+	limit := f.limitOf(err)
 	s.took = left - timeLeft(ctx)
 	s.ok, s.cause, s.limit, s.waited = err == nil, err, "", 0
 	switch {

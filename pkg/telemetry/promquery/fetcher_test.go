@@ -30,6 +30,7 @@ type fakeQuery struct {
 	loads   map[string]load
 	outside int // series of namespaces without a policy
 	err     error
+	cut     int // a proxy cuts off answers with more series than this; 0: it does not
 	queries int
 }
 
@@ -72,6 +73,9 @@ func (f *fakeQuery) run(ctx context.Context, p *part) (int64, error) {
 		if bytes += f.loads[n].bytes; bytes > p.limits.Bytes {
 			return bytes, fetch.ErrTruncated
 		}
+	}
+	if f.cut > 0 && p.total > f.cut {
+		return bytes, fetch.ErrIncomplete
 	}
 	for i := range p.requests {
 		p.out[i] = scaling.Reading{Known: true, Value: float64(f.loads[p.requests[i].Namespace()].series)}
@@ -209,6 +213,44 @@ func TestQueryThatFailsForEveryNamespaceIsNotDividedInEachRound(t *testing.T) {
 		if round > maxFailedRounds && query.queries != 1 {
 			t.Errorf("round %d: %d queries", round, query.queries)
 		}
+	}
+}
+
+// A proxy before Prometheus cuts off answers with more than 40 series, and one namespace has 45. No limit of gpuscaler is exceeded. After
+// some rounds the query is divided, so that the other namespaces have readings again. When the proxy passes all answers, every namespace
+// has one.
+func TestNamespaceWhoseAnswersAreAlwaysCutOffIsIsolated(t *testing.T) {
+	query := &fakeQuery{cut: 40, loads: map[string]load{"flood": {series: 45}}}
+	names := []string{"flood"}
+	for i := range 10 {
+		names = append(names, fmt.Sprintf("team-%d", i))
+		query.loads[names[i+1]] = load{series: 3}
+	}
+	f := newFetcher(query, fakeLimits)
+	for round := range 2 * undividedInterval {
+		query.queries = 0
+		got, err := fetchRound(t.Context(), f, requestsIn(names...))
+		if round < maxFailedRounds-1 { // it may be a connection that was lost
+			if err == nil || query.queries != 2 || len(f.Violations()) > 0 {
+				t.Fatalf("round %d: %d queries, %v, %v", round, query.queries, err, f.Violations())
+			}
+			continue
+		}
+		if v := f.Violations(); len(v) != 1 || v[0] != (Violation{Namespace: "flood", Limit: LimitRefused}) || got["flood"].Known {
+			t.Fatalf("round %d: %+v, the namespace with many series reads %+v", round, v, got["flood"])
+		}
+		for _, n := range names[1:] {
+			if got[n].Value != 3 || !got[n].Known {
+				t.Fatalf("round %d: %s reads %+v, %v", round, n, got[n], err)
+			}
+		}
+	}
+	query.cut = 0
+	for range undividedInterval {
+		_, _ = fetchRound(t.Context(), f, requestsIn(names...))
+	}
+	if got, err := fetchRound(t.Context(), f, requestsIn(names...)); err != nil || got["flood"].Value != 45 || len(f.Violations()) > 0 {
+		t.Errorf("after it: %+v, %v, %v", got["flood"], err, f.Violations())
 	}
 }
 

@@ -55,6 +55,22 @@ func limitOf(err error) Limit {
 	return ""
 }
 
+// limitOf is the function limitOf for the answers of this query. If the answers to the undivided query have been incomplete in
+// maxFailedRounds consecutive attempts, a proxy may cut off answers of that size, so that the query has to be divided.
+func (f *Fetcher) limitOf(err error) Limit {
+	if f.incomplete >= maxFailedRounds && errors.Is(err, fetch.ErrIncomplete) {
+		return LimitRefused
+	}
+	return limitOf(err)
+}
+
+// countIncomplete counts consecutive undivided queries whose answers were incomplete. err is the error of the last one.
+func (f *Fetcher) countIncomplete(err error) {
+	if f.incomplete++; !errors.Is(err, fetch.ErrIncomplete) {
+		f.incomplete = 0
+	}
+}
+
 // tookTooLong reports whether a query failed because it did not finish within its time limit, at the server or at this client.
 func tookTooLong(err error) bool {
 	var status *fetch.StatusError
