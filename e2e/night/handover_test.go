@@ -93,7 +93,7 @@ func explainedAcross(t *testing.T, s controller.Workload, at time.Time) {
 		t.Fatal(err)
 	}
 	text, err = suite.CLI(t.Context(), "explain", s.Policy(), "--at", at.Add(time.Second).UTC().Format(time.RFC3339), "--from", file)
-	if err != nil || !strings.Contains(text, " -> 7  at ") || !strings.Contains(text, " needs 7 replicas") {
+	if err != nil || !strings.Contains(text, " -> 7  at ") || !strings.Contains(text, "SIGNAL  TYPE") || !strings.Contains(text, "BINDING") {
 		t.Errorf("explanation from the logs of both: %v\n%s", err, text)
 	}
 }
