@@ -148,7 +148,7 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 		templates := readTemplates(ctx, objects, store)
 		l.teams(store, templates)
 		found.ReadOverlays(ctx, objects)
-		l.partitions(found, store, templates)
+		l.nodes(found, store, templates)
 		triggers = found.Queries()
 	case len(o.objects) > 0:
 		if err := l.files(o.objects, store, known); err != nil {
@@ -238,7 +238,7 @@ func (l *linted) files(names []string, store *store.Store, known bool) error {
 	}
 	l.judge(s, store, known)
 	l.teams(store, templates)
-	l.partitions(s, store, templates)
+	l.nodes(s, store, templates)
 	return nil
 }
 

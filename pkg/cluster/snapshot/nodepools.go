@@ -57,3 +57,30 @@ func factsOfNodePool(p *karpenter.NodePool) objects.NodePoolFacts {
 	}
 	return f
 }
+
+// Room returns how much of a resource the nodes of NodePools may have together, by their limits. known is false if a NodePool does not
+// exist, has no limit of the resource, or if gpuscaler overrides the limit at the moment.
+func (s *Snapshot) Room(names []string, resource string) (sum int64, known bool) {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		limit, known := s.limit(name, resource)
+		if !known {
+			return 0, false
+		}
+		sum += limit
+	}
+	return sum, len(names) > 0
+}
+
+func (s *Snapshot) limit(nodePool, resource string) (amount int64, known bool) {
+	for _, u := range s.pools {
+		p := karpenter.DecodeNodePool(u)
+		if p.Name() != nodePool {
+			continue
+		}
+		overridden := slices.ContainsFunc(p.Limits(), func(l capacity.LimitView) bool { return l.Resource == resource && l.Ours })
+		q, limited := p.Spec.Limits[corev1.ResourceName(resource)]
+		return q.Value(), limited && !overridden
+	}
+	return 0, false
+}

@@ -131,3 +131,79 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {` + c.
 		}
 	}
 }
+
+// A Deployment that uses all GPUs of its NodePools cannot replace its pods if it starts the new pod first: both wait for each other.
+func TestLintReportsRolloutsThatWouldWaitForGPUs(t *testing.T) {
+	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
+kind: PlatformConfig
+metadata: {name: prod}
+spec:
+  capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: l40s-spot, on-demand: l40s}}]
+`)
+	second := `---
+apiVersion: gpuscaler.io/v1alpha1
+kind: ScalingPolicy
+metadata: {name: embed, namespace: team-chat}
+spec:
+  scaleTargetRef: {name: embed}
+  capacityGroup: chat
+  minReplicas: 1
+  maxReplicas: 2
+  signals: [{name: queue, type: vllm, target: 10}]
+`
+	for _, c := range []struct {
+		name, kind, strategy, policies string
+		limits                         [2]string // of the NodePools for spot and on-demand
+		reported                       string    // empty: no finding
+	}{
+		{"the default strategy adds one pod at 3 replicas and removes none", "Deployment", "", llamaPolicy, [2]string{"4", "2"},
+			"at 3 replicas, Deployment llama has no room for a rollout: it starts a new pod before it removes an old one, the new pod needs " +
+				"2 nvidia.com/gpu, the replicas use 6, and the NodePools of capacity group chat are limited to 6"},
+		{"a GPU is left, and a pod needs two", "Deployment", "", llamaPolicy, [2]string{"4", "3"}, "at 3 replicas"},
+		{"at 4 replicas it may remove one", "Deployment", "", llamaPolicy, [2]string{"4", "4"}, ""},
+		{"it may never remove one", "Deployment", "{rollingUpdate: {maxUnavailable: 0}}", llamaPolicy, [2]string{"8", "8"}, "at 8 replicas"},
+		{"it removes one first", "Deployment", "{rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}", llamaPolicy, [2]string{"4", "2"}, ""},
+		{"both 0 count as one unavailable", "Deployment", "{rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}", llamaPolicy,
+			[2]string{"4", "2"}, ""},
+		{"all at once", "Deployment", "{type: Recreate}", llamaPolicy, [2]string{"4", "2"}, ""},
+		{"a StatefulSet removes one first", "StatefulSet", "", strings.Replace(llamaPolicy, "{name: llama}\n  capacity",
+			"{kind: StatefulSet, name: llama}\n  capacity", 1), [2]string{"4", "2"}, ""},
+		{"room above maxReplicas", "Deployment", "{rollingUpdate: {maxUnavailable: 0}}", llamaPolicy, [2]string{"18", "2"}, ""},
+		{"room above maxReplicas that another workload always uses", "Deployment", "{rollingUpdate: {maxUnavailable: 0}}", llamaPolicy + second,
+			[2]string{"18", "2"}, "the replicas use 18, minReplicas of other workloads use 2, and the NodePools of " +
+				"capacity group chat are limited to 20"},
+		{"no room for a replica", "Deployment", "", llamaPolicy, [2]string{"0", "1"}, ""},
+		{"a NodePool without a limit", "Deployment", "", llamaPolicy, [2]string{"4", ""}, ""},
+		{"an invalid strategy", "Deployment", "{rollingUpdate: {maxSurge: a lot}}", llamaPolicy, [2]string{"4", "2"}, ""},
+	} {
+		objects := ""
+		for i, name := range []string{"l40s-spot", "l40s"} {
+			limits := ""
+			if c.limits[i] != "" {
+				limits = `limits: {nvidia.com/gpu: "` + c.limits[i] + `"}, `
+			}
+			objects += `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: ` + name + `}
+spec: {` + limits + `template: {spec: {requirements: [], nodeClassRef: {group: karpenter.example, kind: NodeClass, name: default}}}}
+---
+`
+		}
+		for _, name := range []string{"llama", "embed"} {
+			strategy := ""
+			if c.strategy != "" {
+				strategy = "strategy: " + c.strategy + ", "
+			}
+			objects += `apiVersion: apps/v1
+kind: ` + c.kind + `
+metadata: {name: ` + name + `, namespace: team-chat}
+spec: {` + strategy + `template: {spec: {containers: [{name: server, resources: {limits: {nvidia.com/gpu: "2"}}}]}}}
+---
+`
+		}
+		text, err := runLint(t, "--offline", "--objects", written(t, "objects.yaml", objects), platform, written(t, "policies.yaml", c.policies))
+		if got := strings.Contains(text, "RolloutNeedsMoreGPUs"); got != (c.reported != "") || !strings.Contains(text, c.reported) {
+			t.Errorf("%s: want %q, %v\n%s", c.name, c.reported, err, text)
+		}
+	}
+}

@@ -1,14 +1,18 @@
 package policies
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
@@ -24,7 +28,8 @@ type podTemplates map[templateKey]podTemplate
 
 type podTemplate struct {
 	extended []gpupods.Amount
-	claims   bool // the template claims devices by dynamic resource allocation
+	claims   bool                       // the template claims devices by dynamic resource allocation
+	strategy *appsv1.DeploymentStrategy // nil if the object is no Deployment
 }
 
 type templateKey struct{ kind, namespace, name string }
@@ -36,9 +41,15 @@ func (p podTemplates) add(u *unstructured.Unstructured) {
 		return
 	}
 	pod := &corev1.PodSpec{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err == nil {
-		p[templateKey{u.GetKind(), u.GetNamespace(), u.GetName()}] = podTemplate{gpupods.ExtendedResources(pod), len(gpupods.ClaimRefs(pod)) > 0}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {
+		return
 	}
+	t := podTemplate{extended: gpupods.ExtendedResources(pod), claims: len(gpupods.ClaimRefs(pod)) > 0}
+	d := &appsv1.Deployment{}
+	if u.GetKind() == "Deployment" && runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, d) == nil {
+		t.strategy = &d.Spec.Strategy
+	}
+	p[templateKey{u.GetKind(), u.GetNamespace(), u.GetName()}] = t
 }
 
 func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
@@ -57,6 +68,26 @@ func (p podTemplates) request(w *scaling.Workload, resource string) (n int64, kn
 func (p podTemplates) claims(w *scaling.Workload) bool {
 	t, _ := p.of(w)
 	return t.claims
+}
+
+// rollout returns how a Deployment replaces its pods. known is false for other kinds and other strategies: they remove a pod before they
+// create its successor. The defaults are those of the API server, which objects in files may lack.
+func (p podTemplates) rollout(w *scaling.Workload, replicas int32) (r lint.Rollout, known bool) {
+	t, _ := p.of(w)
+	if t.strategy == nil || t.strategy.Type == appsv1.RecreateDeploymentStrategyType {
+		return r, false
+	}
+	quarter := intstr.FromString("25%")
+	surge, unavailable := &quarter, &quarter
+	if u := t.strategy.RollingUpdate; u != nil {
+		surge, unavailable = cmp.Or(u.MaxSurge, surge), cmp.Or(u.MaxUnavailable, unavailable)
+	}
+	up, err := intstr.GetScaledValueFromIntOrPercent(surge, int(replicas), true)
+	down, err2 := intstr.GetScaledValueFromIntOrPercent(unavailable, int(replicas), false)
+	if up == 0 && down == 0 {
+		down = 1 // as the Deployment controller does
+	}
+	return lint.Rollout{Surge: int32(up), Unavailable: int32(down)}, err == nil && err2 == nil
 }
 
 // partitions returns the partitions and shares of GPUs that the pods of a workload request, and the one that its capacity group counts.
@@ -107,8 +138,14 @@ func (l *linted) teams(policies *store.Store, templates podTemplates) {
 	l.Findings = append(l.Findings, lint.IgnoredClaims(policies.Compiled(), templates.claims)...)
 }
 
-// partitions adds the findings about partitions of GPUs that Karpenter does not offer.
-func (l *linted) partitions(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) {
+// nodes adds the findings about what the NodePools do not provide: partitions of GPUs, and room for a rollout.
+func (l *linted) nodes(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) {
 	of := func(w *scaling.Workload) []string { return templates.partitions(w, policies.Platform()) }
 	l.Findings = append(l.Findings, lint.UnofferedResources(policies.Compiled(), of, s.Offers)...)
+	l.Findings = append(l.Findings, lint.Rollouts(policies.Compiled(), policies.Platform(), lint.Fleet{
+		Requests: templates.request, Rollout: templates.rollout,
+		Room: func(g *policy.Group) (int64, bool) {
+			return s.Room(slices.Concat(slices.Collect(maps.Values(g.NodePools))...), g.Resource)
+		},
+	})...)
 }

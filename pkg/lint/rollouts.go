@@ -1,0 +1,80 @@
+package lint
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// RolloutWaits is the check that Rollouts reports.
+const RolloutWaits = "RolloutNeedsMoreGPUs"
+
+// Rollout is how many pods a Deployment adds to its replicas, and how many it takes away from them, while it replaces its pods.
+type Rollout struct{ Surge, Unavailable int32 }
+
+// Fleet contains the facts about a cluster that Rollouts needs.
+type Fleet struct {
+	Requests Requests
+	// Rollout returns how a workload replaces its pods at a number of replicas; known is false if that was not read, or if the kind of the
+	// workload removes a pod before it creates its successor.
+	Rollout func(w *scaling.Workload, replicas int32) (r Rollout, known bool)
+	// Room returns how much of its resource the nodes of a capacity group may have; known is false without a limit.
+	Room func(group *policy.Group) (amount int64, known bool)
+}
+
+// Rollouts reports each workload whose rollout can wait forever: with all GPUs that its capacity group may have in use, the Deployment
+// starts a new pod before it removes an old one, and the new pod gets no GPU. minReplicas of the group's other workloads count as in use.
+func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Fleet) (all []Finding) {
+	for _, c := range policies {
+		w := &c.Workload
+		group := platform.Group(w.Group)
+		if group == nil {
+			continue
+		}
+		each, known := fleet.Requests(w, group.Resource)
+		room, limited := fleet.Room(group)
+		if !known || !limited || each <= 0 {
+			continue
+		}
+		others := otherMinimums(policies, c, group, fleet.Requests)
+		replicas := (room - others) / each
+		if replicas < 1 || replicas > int64(w.Policy.MaxReplicas) {
+			continue // without replicas there is nothing to replace, and below maxReplicas there is room for one more
+		}
+		if r, known := fleet.Rollout(w, int32(replicas)); known && r.Surge > 0 && r.Unavailable == 0 {
+			all = append(all, waitingRollout(w, group, allUsed{replicas, each, room, others}))
+		}
+	}
+	return all
+}
+
+// allUsed is a state in which all of a group's room is in use: replicas request each units, and other workloads request others.
+type allUsed struct{ replicas, each, room, others int64 }
+
+func waitingRollout(w *scaling.Workload, group *policy.Group, u allUsed) Finding {
+	others := ""
+	if u.others > 0 {
+		others = fmt.Sprintf(", minReplicas of other workloads use %d", u.others)
+	}
+	return Finding{Severity: Warning, Check: RolloutWaits, About: "ScalingPolicy " + w.Key.String(),
+		What: fmt.Sprintf("at %d replicas, %s %s has no room for a rollout: it starts a new pod before it removes an old one, the new pod "+
+			"needs %d %s, the replicas use %d%s, and the NodePools of capacity group %s are limited to %d", u.replicas, w.Target.Kind, w.Target.Name,
+			u.each, group.Resource, u.replicas*u.each, others, group.Name, u.room),
+		Why: "the new pod gets no GPU and no old pod is removed before it is ready, so the rollout waits until the target decreases",
+		Fix: fmt.Sprintf("set maxSurge: 0 and maxUnavailable: 1 in spec.strategy.rollingUpdate: 1 of %d replicas (%s of the capacity) is then "+
+			"missing while a pod is replaced; or raise the limits of the NodePools to %d", u.replicas,
+			scaling.Percent.Format(1/float64(u.replicas)), u.others+(u.replicas+1)*u.each)}
+}
+
+// otherMinimums returns how much of a group's resource the replicas that the group's other workloads always have request.
+func otherMinimums(policies []*policy.Compiled, of *policy.Compiled, group *policy.Group, requests Requests) (sum int64) {
+	for _, c := range policies {
+		if w := &c.Workload; c != of && w.Group == group.Name {
+			if each, known := requests(w, group.Resource); known {
+				sum += int64(w.Policy.MinReplicas) * each
+			}
+		}
+	}
+	return sum
+}
