@@ -65,8 +65,12 @@ func prepare(ctx context.Context) error {
 		}
 	}
 	release := chart.Release{Name: "gpuscaler", Namespace: home, Values: map[string]any{
-		"scaleKinds": []any{map[string]any{"group": "example.com", "version": "v1", "kind": "Fleet", "resource": "fleets"}},
-		"activator":  map[string]any{"namespaces": []any{"activator", "groups"}},
+		"scaleKinds": []any{
+			map[string]any{"group": "example.com", "version": "v1", "kind": "Fleet", "resource": "fleets"},
+			map[string]any{"group": "orchestration.aibrix.ai", "version": "v1alpha1", "kind": "StormService", "resource": "stormservices",
+				"podsPerReplica": "{.spec.template.spec.roles[*].replicas}", "replicaLabel": "roleset-name"},
+		},
+		"activator": map[string]any{"namespaces": []any{"activator", "groups"}},
 	}}
 	if err := chart.Apply(ctx, shared.Client, release, "serviceaccount.yaml", "rbac.yaml", "admission.yaml"); err != nil {
 		return err

@@ -76,7 +76,7 @@ type Options struct {
 	// Kinds are additional kinds with a scale subresource that a policy, an HPA or a ScaledObject can have as its scale target. The service
 	// account needs the verbs list and watch on the kind and the verb get on its /scale; for activation from zero also the verb update on
 	// its /scale.
-	Kinds []schema.GroupVersionKind
+	Kinds []cache.ScaleKind
 	// Policies are the workloads for which targets are computed. The checks of HPAs and ScaledObjects compare them with these policies.
 	// nil: the checks use only the HPA or ScaledObject itself.
 	Policies engine.Policies

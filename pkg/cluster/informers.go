@@ -80,7 +80,7 @@ func (c *Cluster) addKinds() {
 		if k.GroupKind() == cache.LeaderWorkerSetKind.GroupKind() || k.Group == "apps" && (k.Kind == "Deployment" || k.Kind == "StatefulSet") {
 			continue // these kinds have their own informers
 		}
-		c.crds.Add(&informer.Kind{GVK: k, Trim: cache.TrimScalable, Handler: c.scales.Handler()})
+		c.crds.Add(&informer.Kind{GVK: k.GroupVersionKind, Trim: k.Trim, Handler: c.scales.Handler()})
 	}
 }
 

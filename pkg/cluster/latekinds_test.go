@@ -87,7 +87,8 @@ func TestConfiguredKindIsReadThroughScale(t *testing.T) {
 	objects.PrependReactor("get", "rollouts", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return a.GetSubresource() == "scale", scale.DeepCopy(), nil
 	})
-	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts, cache.LeaderWorkerSetKind}})
+	kinds := []cache.ScaleKind{{GroupVersionKind: rollouts}, {GroupVersionKind: cache.LeaderWorkerSetKind}}
+	c := beginWith(t, client, objects, Options{Kinds: kinds})
 	eventually(t, "its view has the values of /scale", func() bool {
 		v, ok := c.View(fixture.RolloutWorkload())
 		return ok && v.Replicas == 5 && v.Ready == 1 && v.GPUs == 2
@@ -104,7 +105,7 @@ func TestKindThatCannotBeListedDelaysNoOtherKind(t *testing.T) {
 	objects := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{rollouts.GroupVersion().WithResource("rollouts"): "RolloutList"})
 	objects.PrependReactor("list", "rollouts", refuse)
-	c := beginWith(t, client, objects, Options{Kinds: []schema.GroupVersionKind{rollouts}})
+	c := beginWith(t, client, objects, Options{Kinds: []cache.ScaleKind{{GroupVersionKind: rollouts}}})
 	if _, ok := c.View(fixture.Workload("chat")); !ok {
 		t.Error("the Deployment has no view")
 	}

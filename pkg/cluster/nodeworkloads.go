@@ -22,9 +22,10 @@ func (w NodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bo
 	if found == nil {
 		return t, false
 	}
+	perReplica, perPod := w.ResourcesOf(work)
 	return nodes.Target{
-		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, Extended: w.ExtendedOf(work),
-		PerPod: found.PerPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.Rejection.Kind != "",
+		APIVersion: found.APIVersion, UID: found.UID, Replicas: found.Replicas, Size: found.Size, ReplicaLabel: found.ReplicaLabel,
+		Extended: perReplica, PerPod: perPod, Claims: found.Claims, LimitsOnly: found.LimitsOnly, Quota: found.Rejection.Kind != "",
 	}, true
 }
 

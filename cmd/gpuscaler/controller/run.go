@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
@@ -94,8 +94,9 @@ func (o *runOptions) register(c *cobra.Command) {
 		"the platform team may write; may be repeated")
 	o.policies.Register(f)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the cluster of this pod")
-	f.StringSliceVar(&o.kinds, "scale-kinds", nil, "additional kinds with a scale subresource that a policy may target, as "+
-		"Kind.version.group; each needs RBAC rules")
+	f.StringArrayVar(&o.kinds, "scale-kind", nil, "additional kind with a scale subresource that a policy may target, as "+
+		"Kind.version.group; if a replica has several pods, followed by ' replicaLabel=KEY podsPerReplica=VALUE', where VALUE is a number or a "+
+		"JSONPath of the object whose results are added up; each kind needs RBAC rules; may be repeated")
 	f.StringSliceVar(&o.activateIn, "activate-namespaces", nil,
 		"namespaces in which policies with activate true may scale between 0 and 1 replicas; each needs RBAC rules; empty: none")
 	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil,
@@ -192,13 +193,13 @@ func (o *runOptions) check() error {
 	return err
 }
 
-func (o *runOptions) scaleKinds() (kinds []schema.GroupVersionKind, err error) {
+func (o *runOptions) scaleKinds() (kinds []cache.ScaleKind, err error) {
 	for _, text := range o.kinds {
-		kind, _ := schema.ParseKindArg(text)
-		if kind == nil {
-			return nil, fmt.Errorf("--scale-kinds %q: use Kind.version.group, e.g. Rollout.v1alpha1.argoproj.io", text)
+		kind, err := cache.ParseScaleKind(text)
+		if err != nil {
+			return nil, fmt.Errorf("--scale-kind: %w", err)
 		}
-		kinds = append(kinds, *kind)
+		kinds = append(kinds, kind)
 	}
 	return kinds, nil
 }

@@ -2,7 +2,8 @@
 // Informers write to it; every read is answered from memory. Each change recomputes the one or two views that it affects, so that a
 // reader only copies.
 //
-//	target.go, pod.go, hpa.go, scaledobject.go   what is kept of each object; each has the transform of its informer
+//	target.go, scalekind.go, pod.go, hpa.go,
+//	scaledobject.go                              what is kept of each object; each has the transform of its informer
 //	operator.go, pause.go, managekeda.go         annotations of users and of KEDA
 //	cache.go, selectors.go                       the cache and the index of pods by label selector
 //	software.go                                  the version of what a pod runs
@@ -58,7 +59,9 @@ type entry struct {
 	scaledObject *ScaledObject
 
 	refusal  string           // why no target is computed although the scale target exists
-	extended []gpupods.Amount // result of effectiveResources
+	extended []gpupods.Amount // extended, perPod and unknown are the results of effectiveResources
+	perPod   []gpupods.Amount
+	unknown  bool
 	view     engine.View
 	policy   string // the policy that the managed HPA reads; empty: any policy with this scale target
 	list     []engine.Pod

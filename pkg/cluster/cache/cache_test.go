@@ -199,7 +199,7 @@ func TestTransformReturnsItsOwnResultUnchanged(t *testing.T) {
 		fixture.Must[any](TrimStatefulSet(&appsv1.StatefulSet{})), fixture.Must[any](TrimHPA(fixture.HPA("chat", "chat", "chat"))),
 	} {
 		for _, trim := range []func(any) (any, error){TrimPod, TrimDeployment, TrimStatefulSet, TrimHPA, TrimLeaderWorkerSet,
-			TrimScalable, TrimScaledObject} {
+			ScaleKind{}.Trim, TrimScaledObject} {
 			if again, err := trim(made); err != nil || again != made {
 				t.Errorf("%T became %T, %v", made, again, err)
 			}

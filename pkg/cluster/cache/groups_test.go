@@ -100,7 +100,7 @@ func TestKindWithSeveralPodsPerReplicaIsRefused(t *testing.T) {
 		w := New(0)
 		scale := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": c.replicas},
 			"status": map[string]any{"replicas": c.exist, "selector": "app=chat"}}}
-		full, err := fixture.Must[*Target](TrimScalable(fixture.Rollout(c.replicas))).WithScale(scale)
+		full, err := fixture.Must[*Target](ScaleKind{}.Trim(fixture.Rollout(c.replicas))).WithScale(scale)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestKindWithSeveralPodsPerReplicaIsRefused(t *testing.T) {
 }
 
 func TestScaleWithoutAValidSelectorOrReplicasIsRefused(t *testing.T) {
-	f := fixture.Must[*Target](TrimScalable(fixture.Rollout(3)))
+	f := fixture.Must[*Target](ScaleKind{}.Trim(fixture.Rollout(3)))
 	for name, scale := range map[string]map[string]any{
 		"no selector":         {"spec": map[string]any{"replicas": int64(1)}},
 		"an empty selector":   {"spec": map[string]any{"replicas": int64(1)}, "status": map[string]any{"selector": ""}},

@@ -27,7 +27,6 @@ type Pod struct {
 	metav1.ObjectMeta // only name, namespace, uid, resourceVersion and labels
 	phase             phase
 	pod               engine.Pod
-	replica, worker   string         // LeaderWorkerSet: the index of the replica, and the index of the pod in it
 	gpu               *gpupods.Facts // nil: it requests no extended resource and claims no device
 	daemon            bool           // the pod belongs to a DaemonSet or is a static pod
 	software          uint64         // result of softwareOf
@@ -45,9 +44,6 @@ func (p *Pod) Ready() bool { return p.phase == ready }
 
 // Loading reports whether the pod has a node, is not Ready and is not in a crash loop.
 func (p *Pod) Loading() bool { return p.phase == loading }
-
-// ReplicaName returns the index of the LeaderWorkerSet replica to which the pod belongs. It is empty for a pod of any other kind.
-func (p *Pod) ReplicaName() string { return p.replica }
 
 // Daemon reports whether the pod belongs to a DaemonSet or is a static pod. Such a pod does not prevent the removal of its node.
 func (p *Pod) Daemon() bool { return p.daemon }
@@ -76,8 +72,6 @@ func TrimPod(obj any) (any, error) {
 	pod := &Pod{
 		ObjectMeta:       informer.Identity(p),
 		phase:            phaseOf(p),
-		replica:          p.Labels[lwsGroupLabel],
-		worker:           p.Labels[lwsWorkerLabel],
 		gpu:              gpupods.FactsOf(p),
 		daemon:           gpupods.IsDaemon(p),
 		blocksDisruption: gpupods.BlocksDisruption(p),
@@ -87,7 +81,7 @@ func TrimPod(obj any) (any, error) {
 	pod.pod = engine.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Node: p.Spec.NodeName,
 		Ready:     pod.phase == ready,
-		Leader:    pod.replica != "" && pod.worker == "0",
+		Leader:    p.Labels[lwsGroupLabel] != "" && p.Labels[lwsWorkerLabel] == "0",
 		SharedGPU: gpupods.SharesGPU(&p.Spec),
 	}
 	if p.Status.StartTime != nil {

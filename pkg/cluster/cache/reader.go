@@ -27,13 +27,13 @@ func (c *Cache) TargetOf(w *scaling.Workload) *Target {
 	return nil
 }
 
-// ExtendedOf returns the extended resources that one replica of a workload requests, including those that only its existing pods request,
-// for example because of a LimitRange. The caller holds the lock.
-func (c *Cache) ExtendedOf(w *scaling.Workload) []gpupods.Amount {
+// ResourcesOf returns the extended resources that one replica of a workload and its largest pod request, including those that only its
+// existing pods request, for example because of a LimitRange. perPod is empty if a replica has one pod. The caller holds the lock.
+func (c *Cache) ResourcesOf(w *scaling.Workload) (perReplica, perPod []gpupods.Amount) {
 	if e := c.entries[RefOfWorkload(w)]; e != nil {
-		return e.extended
+		return e.extended, e.perPod
 	}
-	return nil
+	return nil, nil
 }
 
 // PodsOf returns all pods of a workload, also those that have finished or are terminating. They are sorted by name; if a replica has
@@ -43,16 +43,16 @@ func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {
 	if e == nil {
 		return nil
 	}
-	grouped := e.target != nil && e.target.Size > 1
+	label := ""
+	if e.target != nil && e.target.Size > 1 {
+		label = e.target.ReplicaLabel
+	}
 	list := make([]*Pod, 0, len(e.pods))
 	for _, p := range e.pods {
 		list = append(list, p)
 	}
 	slices.SortFunc(list, func(a, b *Pod) int {
-		if grouped && a.replica != b.replica {
-			return cmp.Compare(a.replica, b.replica)
-		}
-		return cmp.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(a.Labels[label], b.Labels[label]), cmp.Compare(a.Name, b.Name))
 	})
 	return list
 }

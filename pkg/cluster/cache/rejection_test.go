@@ -89,7 +89,7 @@ func TestRejectionOfAKindWithScale(t *testing.T) {
 			"type": "ReplicaFailure", "status": "True", "message": `pods "chat-x" is forbidden: ` + exceeded,
 		}}},
 	}}
-	if got := fixture.Must[*Target](TrimScalable(u)).Rejection; got.Name != "gpus" {
+	if got := fixture.Must[*Target](ScaleKind{}.Trim(u)).Rejection; got.Name != "gpus" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -15,7 +15,7 @@ func (e *entry) refresh() {
 	v.MinReplicas, v.MaxReplicas = e.bounds()
 	operators := make([]*Operator, 0, 2)
 	if e.target != nil {
-		e.extended = e.effectiveResources()
+		e.extended, e.perPod, e.unknown = e.effectiveResources()
 		v.Replicas, v.GPUs = e.target.Replicas, e.gpus()
 		e.countReplicas(&v)
 		v.Version = e.softwareVersion(e.view.Version)
@@ -43,18 +43,39 @@ func (e *entry) refresh() {
 
 // refuse returns the reason why no target is computed, or an empty string. It applies to a kind that is read through /scale: a replica of
 // such a kind can have several pods, and /scale does not report how many. If each of these pods counted as a replica, every target would be
-// too large. refuse returns a reason if there are at least twice as many pods as replicas by spec.replicas and status.replicas. During a
+// too large. refuse returns a reason if there are at least twice as many pods as described, by spec.replicas and status.replicas. During a
 // rolling update that is the case only until status.replicas includes the new pods.
 func (e *entry) refuse() string {
-	if e.target == nil || !e.target.ReadScale {
+	t := e.target
+	if t == nil || !t.ReadScale {
 		return ""
 	}
-	pods, replicas := len(e.list), max(e.target.Replicas, e.target.StatusReplicas, 1)
-	if pods < 2*int(replicas) {
-		return ""
+	if t.undescribed != "" {
+		return fmt.Sprintf("%s: %s: no target is computed", t.Ref, t.undescribed)
 	}
-	return fmt.Sprintf("%s has %d pods for %d replicas, and only a LeaderWorkerSet reports how many pods a replica has: no target is computed",
-		e.target.Ref, pods, replicas)
+	pods, replicas := len(e.list), max(t.Replicas, t.StatusReplicas, 1)
+	switch {
+	case t.Size > 1 && e.unnamed() != "":
+		return fmt.Sprintf("%s: pod %s has no label %s, which scaleKinds names as replicaLabel of the kind: no target is computed", t.Ref,
+			e.unnamed(), t.ReplicaLabel)
+	case pods < 2*int(replicas)*int(t.Size):
+		return ""
+	case t.Size > 1:
+		return fmt.Sprintf("%s has %d pods for %d replicas, and scaleKinds describes %d pods per replica of the kind: no target is computed",
+			t.Ref, pods, replicas, t.Size)
+	}
+	return fmt.Sprintf("%s has %d pods for %d replicas, and /scale does not report how many pods a replica has: describe the kind with "+
+		"podsPerReplica and replicaLabel in scaleKinds of the chart; no target is computed", t.Ref, pods, replicas)
+}
+
+// unnamed returns the first pod by name whose labels do not name its replica, or an empty string.
+func (e *entry) unnamed() (name string) {
+	for _, p := range e.pods {
+		if p.phase != ended && p.Labels[e.target.ReplicaLabel] == "" && (name == "" || p.Name < name) {
+			name = p.Name
+		}
+	}
+	return name
 }
 
 // countReplicas sets the numbers of ready, loading, pending and crashing replicas in v. Pods that have finished or are terminating are not
@@ -83,7 +104,7 @@ func (e *entry) countReplicas(v *engine.View) {
 	}
 }
 
-// group counts the pods of one replica of a LeaderWorkerSet.
+// group counts the pods of one replica.
 type group struct{ pods, ready, pending, crashing int32 }
 
 // countGroups sets the numbers of ready, loading, pending and crashing replicas in v, for replicas with several pods. The state of a
@@ -96,10 +117,11 @@ type group struct{ pods, ready, pending, crashing int32 }
 func (e *entry) countGroups(v *engine.View) {
 	groups := map[string]*group{}
 	for _, p := range e.pods {
-		g := groups[p.replica]
+		replica := p.Labels[e.target.ReplicaLabel]
+		g := groups[replica]
 		if g == nil {
 			g = &group{}
-			groups[p.replica] = g
+			groups[replica] = g
 		}
 		switch p.phase {
 		case ready:

@@ -25,29 +25,66 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 		pods += c.podRequest(p, resource, counted)
 	}
 	claims := c.claimsOf(w.Key.Namespace, e.target, resource)
-	return gpupods.CountOf(e.extended, resource) + claims.Devices, !e.target.Unreadable && !claims.Unknown, pods
+	return gpupods.CountOf(e.extended, resource) + claims.Devices, !e.unknown && !claims.Unknown, pods
 }
 
 // effectiveResources returns the extended resources that one replica requests: those of the pod template, and those that only the existing
 // pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the template, only
-// the template counts, because the existing pods may have been created from its previous version. For replicas with several pods, only the
-// template is used.
-func (e *entry) effectiveResources() []gpupods.Amount {
-	of := e.target.Extended
+// the template counts, because the existing pods may have been created from its previous version. unknown reports that the template cannot
+// be decoded. For replicas with several pods, perPod is what the largest pod requests, and only the template is used, or without a
+// template only the existing pods.
+func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	if e.target.Size > 1 {
-		return of
+		if e.target.Unreadable && e.target.ReadScale {
+			return e.groupResources()
+		}
+		return e.target.Extended, e.target.PerPod, e.target.Unreadable
 	}
+	perReplica = e.target.Extended
 	for _, p := range e.pods {
 		if p.phase == ended || p.gpu == nil {
 			continue
 		}
 		for _, a := range p.gpu.Extended {
 			if gpupods.CountOf(e.target.Extended, a.Resource) == 0 {
-				of = withAtLeast(of, a)
+				perReplica = withAtLeast(perReplica, a)
 			}
 		}
 	}
-	return of
+	return perReplica, nil, e.target.Unreadable
+}
+
+// groupResources returns what the largest existing replica with all its pods, and its largest pod, request. unknown reports that there is
+// no such replica.
+func (e *entry) groupResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
+	pods := map[string][]*Pod{}
+	for _, p := range e.pods {
+		if p.phase != ended {
+			replica := p.Labels[e.target.ReplicaLabel]
+			pods[replica] = append(pods[replica], p)
+		}
+	}
+	unknown = true
+	for _, group := range pods {
+		if len(group) < int(e.target.Size) {
+			continue
+		}
+		unknown = false
+		sums := map[string]int64{}
+		for _, p := range group {
+			if p.gpu == nil {
+				continue
+			}
+			for _, a := range p.gpu.Extended {
+				sums[a.Resource] += a.Count
+				perPod = withAtLeast(perPod, a)
+			}
+		}
+		for _, resource := range sortedKeys(sums) {
+			perReplica = withAtLeast(perReplica, gpupods.Amount{Resource: resource, Count: min(sums[resource], gpupods.MaxGPUs)})
+		}
+	}
+	return perReplica, perPod, unknown
 }
 
 // withAtLeast returns a copy of a list in which the count of a resource is at least that of a.

@@ -57,11 +57,11 @@ func TestRequestOfAnUnreadableTemplateIsUnknown(t *testing.T) {
 	broken := fixture.Rollout(3)
 	_ = unstructured.SetNestedField(broken.Object, "many", "spec", "template", "spec", "containers")
 	for name, u := range map[string]*unstructured.Unstructured{"none": without, "no container": empty, "broken": broken} {
-		if f := fixture.Must[*Target](TrimScalable(u)); !f.Unreadable {
+		if f := fixture.Must[*Target](ScaleKind{}.Trim(u)); !f.Unreadable {
 			t.Errorf("%s: the amount counts as known", name)
 		}
 	}
-	if f := fixture.Must[*Target](TrimScalable(fixture.Rollout(3))); f.Unreadable || gpupods.CountOf(f.Extended, "nvidia.com/gpu") != 2 {
+	if f := fixture.Must[*Target](ScaleKind{}.Trim(fixture.Rollout(3))); f.Unreadable || gpupods.CountOf(f.Extended, "nvidia.com/gpu") != 2 {
 		t.Errorf("a template: %+v", f)
 	}
 	if f := fixture.Must[*Target](TrimLeaderWorkerSet(fixture.LeaderWorkerSet("big", 2))); f.Unreadable {
@@ -136,7 +136,8 @@ func TestRequestIncludesWhatOnlyThePodsRequest(t *testing.T) {
 		n, known, sum := c.Request(chat, "nvidia.com/gpu")
 		v, _ := c.View(chat)
 		c.RLock()
-		extended := gpupods.CountOf(c.ExtendedOf(chat), "nvidia.com/gpu")
+		amounts, _ := c.ResourcesOf(chat)
+		extended := gpupods.CountOf(amounts, "nvidia.com/gpu")
 		c.RUnlock()
 		if n != perReplica || extended != perReplica || !known || sum != pods || v.GPUs != gpus {
 			t.Errorf("%d per replica (nodes: %d, view: %d), %d in pods, known: %t; want %d, %d", n, extended, v.GPUs, sum, known, perReplica, pods)

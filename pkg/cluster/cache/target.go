@@ -54,8 +54,10 @@ type Target struct {
 	Ref            Ref
 	APIVersion     string
 	Replicas       int32
-	Size           int32              // pods per replica; above 1 only for a LeaderWorkerSet
+	Size           int32              // pods per replica
+	ReplicaLabel   string             // label of its pods whose value names their replica, if a replica has several pods
 	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
+	undescribed    string             // why the number of pods per replica is not known; empty: it is known
 	StatusReplicas int32              // status.replicas of /scale
 	PerPod         []gpupods.Amount   // extended resources of its largest pod, if a replica has several pods
 	GPUs           int32              // GPUs per replica, in all pods of the replica
@@ -139,7 +141,7 @@ func TrimLeaderWorkerSet(obj any) (any, error) {
 		leader, leaderReadable = templatePod(u, "spec", "leaderWorkerTemplate", "leaderTemplate")
 		readable = readable && leaderReadable
 	}
-	t.Unreadable = !readable
+	t.Unreadable, t.ReplicaLabel = !readable, lwsGroupLabel
 	t.Size = int32(min(size, gpupods.MaxGPUs))
 	t.Claims = append(gpupods.ClaimRefs(leader), gpupods.ClaimRefs(workers)...)
 	t.GPUs = int32(min(int64(gpupods.GPUs(leader))+(size-1)*int64(gpupods.GPUs(workers)), gpupods.MaxGPUs))
@@ -162,20 +164,6 @@ func (t *Target) addGroupResources(leader, worker []gpupods.Amount, size int64) 
 			t.Extended = append(t.Extended, gpupods.Amount{Resource: a.Resource, Count: count})
 		}
 	}
-}
-
-// TrimScalable is the transform of the informer of any other kind with /scale. It returns a *Target without a selector: only /scale
-// reports it (see WithScale).
-func TrimScalable(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return obj, nil
-	}
-	t := unstructuredTarget(u)
-	pod, readable := templatePod(u, "spec", "template")
-	t.GPUs, t.Extended, t.Claims, t.Unreadable = gpupods.GPUs(pod), gpupods.ExtendedResources(pod), gpupods.ClaimRefs(pod), !readable
-	t.Rejection = objectRejection(u)
-	return t, nil
 }
 
 // WithScale returns a copy of the target with what its /scale reports: the replicas and the selector.

@@ -142,7 +142,7 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 				pods[p] = true
 				if pod, counts := n.pod(v, positions, p, true); counts {
 					if t.Size > 1 {
-						pod.Replica = p.ReplicaName()
+						pod.Replica = p.GetLabels()[t.ReplicaLabel]
 					}
 					out.Pods = append(out.Pods, pod)
 				}

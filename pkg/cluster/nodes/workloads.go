@@ -29,15 +29,16 @@ type Workloads interface {
 
 // Target contains the fields of a scale target that the observation of a group needs.
 type Target struct {
-	APIVersion string
-	UID        types.UID
-	Replicas   int32            // spec.replicas
-	Size       int32            // pods of one replica; greater than 1 for a LeaderWorkerSet
-	Extended   []gpupods.Amount // extended resources of one replica
-	PerPod     []gpupods.Amount // extended resources of the largest pod, if a replica has several
-	Claims     []gpupods.ClaimRef
-	LimitsOnly bool // the pod template has a limit of an extended resource and no request
-	Quota      bool // the API server rejects pods, for example because of a ResourceQuota or a LimitRange
+	APIVersion   string
+	UID          types.UID
+	Replicas     int32            // spec.replicas
+	Size         int32            // pods of one replica
+	ReplicaLabel string           // label of the pods whose value names their replica, if a replica has several
+	Extended     []gpupods.Amount // extended resources of one replica
+	PerPod       []gpupods.Amount // extended resources of the largest pod, if a replica has several
+	Claims       []gpupods.ClaimRef
+	LimitsOnly   bool // the pod template has a limit of an extended resource and no request
+	Quota        bool // the API server rejects pods, for example because of a ResourceQuota or a LimitRange
 }
 
 // Pod is a pod in the cache. Two Pod values are equal only if they are the same version of the same pod, so a Pod can be a map key.
@@ -50,8 +51,6 @@ type Pod interface {
 	Ready() bool
 	// Loading reports whether the pod has a node, is not ready and does not crash repeatedly.
 	Loading() bool
-	// ReplicaName returns the index of the LeaderWorkerSet replica to which the pod belongs. It is empty for a pod of any other kind.
-	ReplicaName() string
 	// Daemon reports whether the pod belongs to a DaemonSet or is a static pod.
 	Daemon() bool
 	// BlocksDisruption reports whether an annotation of the pod prevents the disruption of its node.
