@@ -64,8 +64,8 @@ func writePart(t testing.TB, dir string, first, end, maxReplicas int) {
 	}
 }
 
-// Ten thousand policies do not fit into one ConfigMap. In five, all of them are in force. An edit of one policy changes only this policy: the
-// others are not compiled again.
+// Ten thousand policies do not fit into one ConfigMap. In five, all of them are in force. An edit of one policy changes only this policy.
+// The others are not compiled again.
 func TestTenThousandPoliciesInSeveralConfigMaps(t *testing.T) {
 	const n, perMap, edited = 10_000, 2_000, 6_000
 	dir, paths := delivery(t, n, perMap)
