@@ -48,14 +48,14 @@ func TestPagesNameExistingCommands(t *testing.T) {
 }
 
 var (
-	fenced = regexp.MustCompile("(?ms)^```.*?^```")
-	inline = regexp.MustCompile("`[^`\n]+`")
+	codeBlock = regexp.MustCompile("(?ms)^```.*?^```")
+	inline    = regexp.MustCompile("`[^`\n]+`")
 )
 
 // code returns the code blocks and the inline code of a page.
 func code(page string) string {
-	blocks := fenced.FindAllString(page, -1)
-	return strings.Join(append(blocks, inline.FindAllString(fenced.ReplaceAllString(page, ""), -1)...), "\n")
+	blocks := codeBlock.FindAllString(page, -1)
+	return strings.Join(append(blocks, inline.FindAllString(codeBlock.ReplaceAllString(page, ""), -1)...), "\n")
 }
 
 // guides returns the README and the guides that it links to.

@@ -39,7 +39,7 @@ func pages(t *testing.T) []string {
 	return append(all, last)
 }
 
-var fenced = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+var codeBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 
 // blocks returns all code blocks in a language.
 func blocks(t *testing.T, language string) (all []block) {
@@ -49,7 +49,7 @@ func blocks(t *testing.T, language string) (all []block) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range codeBlock.FindAllStringSubmatch(string(text), -1) {
 			if m[1] == language {
 				all = append(all, block{page: filepath.Base(page), text: m[2]})
 			}
@@ -93,7 +93,7 @@ func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 			t.Fatal(err)
 		}
 		marks := strings.Count("\n"+string(text), "\n```")
-		known := fenced.FindAllStringSubmatch(string(text), -1)
+		known := codeBlock.FindAllStringSubmatch(string(text), -1)
 		if marks != 2*len(known) {
 			t.Errorf("%s: %d marks of blocks and %d blocks: blocks must not be indented", page, marks, len(known))
 		}

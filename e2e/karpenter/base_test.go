@@ -63,10 +63,10 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	g.load(t, map[string]float64{"base/chat": 3})
 	g.group(t, time.Minute, "one on-demand node, two spot nodes", on(2, 1))
 	claims := watchClaims(t, "base")
-	stand := claims.alive()
+	initial := claims.alive()
 	stack.Always(t, 45*time.Second, "all three nodes stay", func(context.Context) error {
-		if now := claims.alive(); !maps.Equal(now, stand) {
-			return fmt.Errorf("%v, of %v: %v", now, stand, claims.ended())
+		if now := claims.alive(); !maps.Equal(now, initial) {
+			return fmt.Errorf("%v, of %v: %v", now, initial, claims.ended())
 		}
 		return nil
 	})

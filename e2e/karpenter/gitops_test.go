@@ -36,11 +36,11 @@ func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[
 	if err != nil {
 		return nil, nil, err
 	}
-	wants, err := typed.DeducedParseableType.FromUnstructured(a.git.Object)
+	desired, err := typed.DeducedParseableType.FromUnstructured(a.git.Object)
 	if err != nil {
 		return nil, nil, err
 	}
-	difference, err := was.Compare(wants)
+	difference, err := was.Compare(desired)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,10 +53,10 @@ func (a argo) normalize(live *unstructured.Unstructured) (normLive, normGit map[
 			return nil, nil, err
 		}
 		if both := fields.Intersection(difference.Modified); !both.Empty() {
-			was, wants = was.RemoveItems(both), wants.RemoveItems(both)
+			was, desired = was.RemoveItems(both), desired.RemoveItems(both)
 		}
 	}
-	return was.AsValue().Unstructured().(map[string]any), wants.AsValue().Unstructured().(map[string]any), nil
+	return was.AsValue().Unstructured().(map[string]any), desired.AsValue().Unstructured().(map[string]any), nil
 }
 
 // outOfSync returns the fields of Git's spec whose value differs in the live object and that are not ignored. If there are any, Argo CD

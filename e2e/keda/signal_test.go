@@ -31,8 +31,9 @@ spec:
 `, name, s.ns, rest, redis, s.queue(), listLength)
 }
 
-// impatient replaces KEDA's cooldownPeriod of 60 s in a manifest by 10 s, and sets pollingInterval to 5 s, so that a test takes less time.
-func impatient(manifest string) string {
+// shortCooldown replaces KEDA's cooldownPeriod of 60 s in a manifest by 10 s, and sets pollingInterval to 5 s, so that a test takes less
+// time.
+func shortCooldown(manifest string) string {
 	return strings.Replace(manifest, "\n  cooldownPeriod: 60\n", "\n  cooldownPeriod: 10\n  pollingInterval: 5\n", 1)
 }
 
@@ -47,7 +48,7 @@ maxReplicas: 8
 cooldownPeriod: 3s
 signals:
 - {name: backlog, type: keda, trigger: list, target: 10}`+promptly)
-	s.follow(t, impatient(s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, "")))))
+	s.follow(t, shortCooldown(s.manifest(t, "--from", write(t, "so.yaml", s.kedasOwn(10, "")))))
 	s.backlog(t, 37)
 	stack.Eventually(t, time.Minute, "four replicas for 37 jobs", s.has(4))
 	stack.Eventually(t, time.Minute, "explain shows the trigger's reading", s.explained(func(e explain.Explanation) error {
@@ -81,7 +82,7 @@ func TestScheduleScalesFromZeroAndBack(t *testing.T) {
 	s.policy(t, fmt.Sprintf(jobsPolicy+`
 schedules:
 - {name: morning, timezone: UTC, start: "%s", end: "%s", minReplicas: 2}`, s.queue(), cron(opens), cron(closes)))
-	s.follow(t, impatient(s.manifest(t, "--mirror=false")))
+	s.follow(t, shortCooldown(s.manifest(t, "--mirror=false")))
 	stack.Always(t, time.Until(opens)-2*time.Second, "zero replicas before the window", s.spec(0))
 	stack.Eventually(t, time.Minute, "two replicas in the window", s.has(2))
 	stack.Eventually(t, 2*time.Minute, "zero replicas after the window", s.has(0))

@@ -99,7 +99,7 @@ type failingSource struct {
 // blind breaks a data source, drains the queue while the source is broken, and then repairs the source when the queue is longer than at the
 // start. While the source is broken, the target must not decrease, and explain must name one of the reasons of f. After the repair, the
 // target must follow the signal again.
-func blind(t *testing.T, f failingSource, breakIt, mend func(*exporter.Exporter) error) {
+func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporter) error) {
 	t.Helper()
 	ns, load := suite.Namespace(t, f.test), &exporter.Total{}
 	load.Set(57)
@@ -139,7 +139,7 @@ func blind(t *testing.T, f failingSource, breakIt, mend func(*exporter.Exporter)
 			return nil
 		})
 	}
-	if err := mend(e); err != nil {
+	if err := repair(e); err != nil {
 		t.Fatal(err)
 	}
 	repaired := time.Now()

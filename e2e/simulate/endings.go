@@ -113,7 +113,7 @@ func (c *checker) converged() {
 	s := c.sim
 	for i, w := range s.workloads {
 		o := &s.people.settings.workloads[i]
-		wants := min(max(w.needs(o), o.min), o.max)
+		needed := min(max(w.needs(o), o.min), o.max)
 		key := scaling.Key{Namespace: namespace, Name: w.name}
 		fresh, _ := s.fresh.engine.Decisions().Record(key)
 		led := false
@@ -123,9 +123,9 @@ func (c *checker) converged() {
 			}
 			led = true
 			rec, _ := r.engine.Decisions().Record(key)
-			if rec.Decision.Uncapped-rec.Decision.Extra != wants || !rec.At.Equal(s.now) && s.now.Sub(rec.At) > 2*time.Second {
+			if rec.Decision.Uncapped-rec.Decision.Extra != needed || !rec.At.Equal(s.now) && s.now.Sub(rec.At) > 2*time.Second {
 				c.fail(convergence, "%s: target of %s is %d (decided %s ago) and its load needs %d", r.name, w.name, rec.Decision.Replicas,
-					s.now.Sub(rec.At), wants)
+					s.now.Sub(rec.At), needed)
 			}
 			if rec.Decision.Replicas != fresh.Decision.Replicas {
 				c.fail(convergence, "%s: target of %s is %d, and a new controller decides %d", r.name, w.name, rec.Decision.Replicas,

@@ -80,12 +80,12 @@ func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engi
 	ask := func(signal string, replicas func(value float64) float64) {
 		s, known := c.samples[r][w.name+" "+signal]
 		age := c.sim.now.Sub(s.at)
-		wants := int32(math.Ceil(replicas(s.value) - 1e-6))
+		asked := int32(math.Ceil(replicas(s.value) - 1e-6))
 		if known && age < raisingAge {
-			n.most = max(n.most, wants)
+			n.most = max(n.most, asked)
 		}
 		if known && age < maxSampleAge {
-			n.least = max(n.least, wants)
+			n.least = max(n.least, asked)
 		}
 		fresh = fresh && known && age <= maxSampleAge+pollInterval
 	}

@@ -108,9 +108,9 @@ func TestRealHPAFollowsAnAggregatedMetricByOneReplica(t *testing.T) {
 	serveAggregated(t, ns, metric)
 	create(t, deployment(ns, "chat", 10), exactHPA(ns, "chat"))
 
-	for _, wanted := range []int32{10, 11, 10} {
-		metric.value.Store(int64(wanted))
-		stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas", wanted), replicas(ns, "chat", wanted, wanted))
+	for _, desired := range []int32{10, 11, 10} {
+		metric.value.Store(int64(desired))
+		stack.Eventually(t, time.Minute, fmt.Sprintf("%d replicas", desired), replicas(ns, "chat", desired, desired))
 	}
 }
 

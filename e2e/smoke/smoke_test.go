@@ -82,15 +82,15 @@ func namespace(t *testing.T, name string) string {
 }
 
 // replicas returns a check of the desired and the ready replicas.
-func replicas(namespace, name string, wanted, ready int32) func(context.Context) error {
+func replicas(namespace, name string, desired, ready int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
 		if err := shared.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &d); err != nil {
 			return err
 		}
-		if *d.Spec.Replicas != wanted || d.Status.ReadyReplicas != ready {
+		if *d.Spec.Replicas != desired || d.Status.ReadyReplicas != ready {
 			return fmt.Errorf("%s has %d desired and %d ready replicas, want %d and %d",
-				name, *d.Spec.Replicas, d.Status.ReadyReplicas, wanted, ready)
+				name, *d.Spec.Replicas, d.Status.ReadyReplicas, desired, ready)
 		}
 		return nil
 	}

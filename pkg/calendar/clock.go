@@ -66,12 +66,12 @@ func (c clock) shows(w wall) (first, last int64) {
 	below, limit := false, last+reach
 	for at := last - reach; at < limit; {
 		ahead, until := c.offset(at)
-		comes := at
+		reached := at
 		if at+ahead < int64(w) {
-			below, comes = true, int64(w)-ahead
+			below, reached = true, int64(w)-ahead
 		}
-		if below && comes < until {
-			first, last = min(first, comes), comes
+		if below && reached < until {
+			first, last = min(first, reached), reached
 			below = false
 		}
 		at = until

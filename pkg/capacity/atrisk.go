@@ -168,13 +168,13 @@ func (a *analysis) expectedLosses() int32 {
 }
 
 // step updates the size of the reserve and returns it. The reserve increases immediately and decreases by at most one replica per
-// reserveDecay. mayFall is false while a batch of replicas moves to spot: if the target decreased then, the ReplicaSet would delete the new
-// replicas first.
-func (r *reserve) step(at int64, needed int32, mayFall bool) int32 {
+// reserveDecay. mayDecrease is false while a batch of replicas moves to spot: if the target decreased then, the ReplicaSet would delete the
+// new replicas first.
+func (r *reserve) step(at int64, needed int32, mayDecrease bool) int32 {
 	switch {
 	case needed >= r.Size:
 		r.Size, r.At = needed, at
-	case mayFall && at-r.At >= reserveDecay.Milliseconds():
+	case mayDecrease && at-r.At >= reserveDecay.Milliseconds():
 		r.Size, r.At = r.Size-1, at
 	}
 	return r.Size

@@ -144,9 +144,9 @@ func TestReserveFallsSlowly(t *testing.T) {
 	for c.s.Reserve.Size == 3 && c.now.Sub(began) < time.Hour {
 		c.step()
 	}
-	if stood := c.now.Sub(began); stood < burstWindow+reserveDecay-2*time.Second || stood > burstWindow+reserveDecay+2*time.Second ||
+	if lasted := c.now.Sub(began); lasted < burstWindow+reserveDecay-2*time.Second || lasted > burstWindow+reserveDecay+2*time.Second ||
 		c.s.Reserve.Size != 2 {
-		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, stood, burstWindow)
+		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, lasted, burstWindow)
 	}
 }
 

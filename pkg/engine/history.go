@@ -69,7 +69,7 @@ func (h *History) halve() {
 
 // forget deletes the records of removed policies once their newest record is older than historyAge. Otherwise names that are used only
 // once, such as those of Jobs, would stay in memory forever. It runs at most once in sweepInterval.
-func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
+func (h *History) forget(now time.Time, exists func(scaling.Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// A negative age means that the clock was set back. forget then runs at once; otherwise it would not run until the clock reaches the time
@@ -80,7 +80,7 @@ func (h *History) forget(now time.Time, stands func(scaling.Key) bool) {
 	h.swept = now
 	oldest := now.Add(-historyAge)
 	for k, list := range h.byKey {
-		if list[len(list)-1].at.Before(oldest) && !stands(k) {
+		if list[len(list)-1].at.Before(oldest) && !exists(k) {
 			h.total -= len(list)
 			delete(h.byKey, k)
 		}

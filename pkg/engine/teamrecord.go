@@ -20,7 +20,7 @@ type TeamRecord struct {
 type TeamUse struct {
 	Resource string
 	Limit    int64
-	Wanted   int64 // sum of the targets without the limit
+	Uncapped int64 // sum of the targets without the limit
 	Targets  int64 // sum of the targets that are served
 	Minimums int64 // sum of minReplicas; if it exceeds Limit, not all minimums can be kept
 	Others   int64 // used by pods without a policy and by workloads whose target is not served
@@ -51,7 +51,7 @@ func (s *teamEntry) update(t *teamTick, now time.Time) {
 		u := TeamUse{Resource: l.Resource, Limit: l.Max, Others: t.others[r]}
 		for i, m := range t.members {
 			a := &m.amounts[r]
-			u.Wanted += unitsOf(a, t.divide[i].Want)
+			u.Uncapped += unitsOf(a, t.divide[i].Want)
 			u.Minimums += unitsOf(&teams.Amount{PerReplica: a.PerReplica, Known: true}, m.workload.Policy.MinReplicas)
 			if !a.Known && m.evaluation.decided {
 				u.Unknown++

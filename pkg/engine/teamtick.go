@@ -154,7 +154,7 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 			m.entry.setShare(-1)
 		}
 	}
-	t.setRooms()
+	t.setHeadrooms()
 	if advisory {
 		n.advise(t, now)
 	}
@@ -164,9 +164,9 @@ func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 
 func (n *teamTicks) maxAge() time.Duration { return n.engine.options.MaxAge }
 
-// setRooms computes how many replicas each member could have in addition to its target, while all existing replicas keep running. The
+// setHeadrooms computes how many replicas each member could have in addition to its target, while all existing replicas keep running. The
 // result is 0 for a member whose requests per replica are unknown.
-func (t *teamTick) setRooms() {
+func (t *teamTick) setHeadrooms() {
 	left := make([]int64, len(t.limits))
 	for r := range t.limits {
 		left[r] = t.limits[r].Max - t.others[r]

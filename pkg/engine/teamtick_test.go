@@ -122,7 +122,7 @@ func TestTargetsOfATeamStayWithinItsLimit(t *testing.T) {
 		r.Without[at].Replicas != 40 {
 		t.Errorf("without the limit: %+v", r.Without)
 	}
-	want := []TeamUse{{Resource: gpu, Limit: 4, Wanted: 80, Targets: 4, Minimums: 2, Cut: 2}}
+	want := []TeamUse{{Resource: gpu, Limit: 4, Uncapped: 80, Targets: 4, Minimums: 2, Cut: 2}}
 	if got := e.Decisions().Teams(); len(got) != 1 || got[0].Name != "chat" || !slices.Equal(got[0].Limits, want) {
 		t.Errorf("teams %+v", got)
 	}
@@ -349,14 +349,14 @@ func TestTeamLimitProperties(t *testing.T) {
 			w.tick(e)
 			turned.tick(other)
 			free.tick(loose)
-			var sum, wanted int64
+			var sum, uncapped int64
 			for i := range w.workloads {
 				key := w.workloads[i].Key
 				got, _ := e.Decisions().Decision(key)
 				again, _ := other.Decisions().Decision(key)
 				without, _ := loose.Decisions().Decision(key)
 				sum += int64(got.Replicas) * w.requests[key]
-				wanted += int64(max(without.Replicas, free.views[key].Replicas)) * w.requests[key]
+				uncapped += int64(max(without.Replicas, free.views[key].Replicas)) * w.requests[key]
 				if got != again {
 					t.Fatalf("%s: %+v in one order of the policies, %+v in another", key, got, again)
 				}
@@ -364,7 +364,7 @@ func TestTeamLimitProperties(t *testing.T) {
 			if sum > limit {
 				t.Fatalf("targets of %d exceed the limit of %d", sum, limit)
 			}
-			suffices = suffices && wanted <= limit
+			suffices = suffices && uncapped <= limit
 			for i := range w.workloads {
 				key := w.workloads[i].Key
 				got, _ := e.Decisions().Decision(key)

@@ -40,7 +40,7 @@ type selfSigned struct {
 type pair struct {
 	cert, key []byte // in PEM; cert contains the leaf certificate and the CA that signed it
 	made      time.Time
-	believed  bool // the API server trusts the pair
+	trusted   bool // the API server trusts the pair
 }
 
 func newSelfSigned(life time.Duration, clock func() time.Time, names ...string) (*selfSigned, error) {
@@ -74,7 +74,7 @@ func (s *selfSigned) trusted(bundle []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next != nil && bytes.Contains(bundle, s.next.cert) {
-		s.next.believed = true
+		s.next.trusted = true
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *selfSigned) step(now time.Time) error {
 func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.next = next; next == nil || !next.believed && !late {
+	if s.next = next; next == nil || !next.trusted && !late {
 		return nil
 	}
 	s.current, s.next = next, nil

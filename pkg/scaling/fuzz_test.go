@@ -99,7 +99,7 @@ func FuzzDecide(f *testing.F) {
 				t.Errorf("%d, without %v %d %d, tied %v", d.Replicas, d.Binding, d.BindingIndex, n, d.Tied)
 			}
 			written := o.Operator.Paused || now.Before(o.Operator.Until) && o.Operator.Max >= 0 || len(p.Schedules) > 0
-			if stands := min(o.Replicas, highest(p, o), maxReplicas); d.Degraded && !written && d.Replicas < stands {
+			if least := min(o.Replicas, highest(p, o), maxReplicas); d.Degraded && !written && d.Replicas < least {
 				t.Errorf("fell from %d to %d on missing inputs\n%s", o.Replicas, d.Replicas, table(p, &d))
 			}
 			s = next

@@ -14,25 +14,25 @@ import (
 func TestPackedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies := []*Policy{anyPolicy(t, false), anyPolicy(t, false)}
-		var awake, woken State
+		var unpacked, woken State
 		var rest Packed
 		now := nine
 		for range rapid.IntRange(1, 40).Draw(t, "ticks") {
 			now = now.Add(time.Duration(rapid.IntRange(-5, 60).Draw(t, "seconds")) * time.Second)
 			p := policies[rapid.IntRange(0, 9).Draw(t, "edit")/9]
 			o := anyObservation(t, p, now, false)
-			awake.Decide(p, &o, now)
+			unpacked.Decide(p, &o, now)
 			rest.Unpack(&woken)
 			woken.Decide(p, &o, now)
 			rest.Pack(&woken)
-			if woken.schedules != awake.schedules || woken.policy != awake.policy || !reflect.DeepEqual(awake.Numbers(), woken.Numbers()) {
-				t.Fatalf("woke up as\n%+v\nand would have been\n%+v", woken, awake)
+			if woken.schedules != unpacked.schedules || woken.policy != unpacked.policy || !reflect.DeepEqual(unpacked.Numbers(), woken.Numbers()) {
+				t.Fatalf("woke up as\n%+v\nand would have been\n%+v", woken, unpacked)
 			}
 		}
 		var twin Packed
 		twin.Copy(&rest)
 		rest.Pack(&State{})
-		if twin.Unpack(&woken); !reflect.DeepEqual(awake.Numbers(), woken.Numbers()) {
+		if twin.Unpack(&woken); !reflect.DeepEqual(unpacked.Numbers(), woken.Numbers()) {
 			t.Fatalf("a copy follows its original")
 		}
 		if rest.Unpack(&woken); woken != (State{}) {

@@ -172,12 +172,12 @@ func TestMissingInputsNeverLower(t *testing.T) {
 			for i, sig := range p.Signals {
 				bad = bad || d.Status[i] != SignalOK && !sig.Optional
 			}
-			stands := o.Replicas
+			least := o.Replicas
 			if o.Advice.Cap < 0 {
-				stands = max(stands, s.lastTarget) // asked for, and not come yet
+				least = max(least, s.lastTarget) // asked for, and not come yet
 			}
-			if bad && d.Replicas < min(stands, highest(p, o)) {
-				t.Fatalf("fell from %d to %d on missing inputs\n%s", stands, d.Replicas, table(p, &d))
+			if bad && d.Replicas < min(least, highest(p, o)) {
+				t.Fatalf("fell from %d to %d on missing inputs\n%s", least, d.Replicas, table(p, &d))
 			}
 			if bad && o.Replicas > 0 && !d.Degraded {
 				t.Fatalf("does not say that inputs are missing")
@@ -190,7 +190,7 @@ func TestMissingInputsNeverLower(t *testing.T) {
 				lost := o
 				lost.Readings = append([]Reading(nil), o.Readings...)
 				lost.Readings[i] = Reading{Cause: CauseEmpty}
-				if less, _ := Decide(p, lost, s, now); less.Replicas < min(stands, d.Replicas) {
+				if less, _ := Decide(p, lost, s, now); less.Replicas < min(least, d.Replicas) {
 					t.Fatalf("losing %s lowers %d to %d", p.Signals[i].Name, d.Replicas, less.Replicas)
 				}
 			}

@@ -123,15 +123,15 @@ func TestDivideProperties(t *testing.T) {
 		out := make([]Share, len(members))
 		Divide(limits, others, members, out)
 		for r := range limits {
-			var sum, wanted int64
+			var sum, desired int64
 			for i, s := range out {
 				sum += int64(s.Max) * members[i].Amounts[r].PerReplica
-				wanted += int64(max(members[i].Want, members[i].Running)) * members[i].Amounts[r].PerReplica
+				desired += int64(max(members[i].Want, members[i].Running)) * members[i].Amounts[r].PerReplica
 			}
 			if sum > limits[r].Max {
 				t.Fatalf("limit %d: %d granted of %d", r, sum, limits[r].Max)
 			}
-			if wanted+others[r] <= limits[r].Max {
+			if desired+others[r] <= limits[r].Max {
 				for i, s := range out {
 					if s.Max < members[i].Want && s.Limit == int8(r) {
 						t.Fatalf("%s is cut by limit %d, which is large enough for all", members[i].Key, r)

@@ -94,19 +94,19 @@ func TestTerminatedPodNeverRaisesTheTotal(t *testing.T) {
 }
 
 func TestTerminatingPodCountsUntilOnePollAfterItsLastSample(t *testing.T) {
-	stays, goes := newPodServer(t), newFaulty(t)
-	second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", stays.port))
+	staying, leaving := newPodServer(t), newFaulty(t)
+	second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", staying.port))
 	if err != nil {
 		t.Skipf("no second loopback address: %v", err)
 	}
-	twin := &http.Server{Handler: goes.Config.Handler}
+	twin := &http.Server{Handler: leaving.Config.Handler}
 	go func() { _ = twin.Serve(second) }()
 	t.Cleanup(func() { _ = twin.Close() })
 	page := text("vllm:num_requests_waiting 8\n")
-	stays.does(page)
+	staying.does(page)
 	w := compiled("chat", "llama", policy.Source{Type: policy.SourceVLLM, DataSource: "pods", Metric: "requestsWaiting"})
 	pods := []engine.Pod{{Name: "l-0", IP: "127.0.0.1", Ready: true}, {Name: "l-1", IP: "127.0.0.2", Ready: true}}
-	p := scrapePoller(t, w, stays.source(policy.SourceVLLM), pods)
+	p := scrapePoller(t, w, staying.source(policy.SourceVLLM), pods)
 	for _, c := range []struct {
 		what            string
 		serves          http.HandlerFunc
@@ -120,7 +120,7 @@ func TestTerminatingPodCountsUntilOnePollAfterItsLastSample(t *testing.T) {
 		{"it terminates, and does not report", status(503, ""), false, 16, 1},
 		{"the other pod has been sampled since", status(503, ""), false, 8, 1},
 	} {
-		goes.does(c.serves)
+		leaving.does(c.serves)
 		pods[1].Ready = c.ready
 		pollOnce(t, p)
 		if r := read(p, w)[0]; !r.Known || r.Value != c.value || r.Coverage != c.coverage {

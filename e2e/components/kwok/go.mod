@@ -1,4 +1,4 @@
-// kwok plays the kubelets: it marks nodes and pods Ready that nobody runs.
+// kwok plays the kubelets: it marks nodes and pods as Ready although no kubelet runs them.
 module github.com/gpuscaler/gpuscaler/e2e/components/kwok
 
 go 1.26.9

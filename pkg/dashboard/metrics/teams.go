@@ -54,7 +54,7 @@ func (c *TeamCollector) Collect(out chan<- prometheus.Metric) {
 			u := &r.Limits[i]
 			send(teamLimit, float64(u.Limit), u.Resource)
 			send(teamUnits, float64(u.Targets), u.Resource, "targets")
-			send(teamUnits, float64(u.Wanted), u.Resource, "uncapped")
+			send(teamUnits, float64(u.Uncapped), u.Resource, "uncapped")
 			send(teamUnits, float64(u.Minimums), u.Resource, "minimums")
 			send(teamUnits, float64(u.Others), u.Resource, "others")
 			send(teamCut, float64(u.Cut), u.Resource)

@@ -16,7 +16,7 @@ func (t fixedTeams) Teams() []engine.TeamRecord { return t }
 
 func TestTeamMetrics(t *testing.T) {
 	chat := engine.TeamRecord{Name: "chat", At: time.Unix(1700000000, 0), Limits: []engine.TeamUse{
-		{Resource: "nvidia.com/gpu", Limit: 4, Wanted: 80, Targets: 3, Minimums: 2, Others: 1, Unknown: 1, Cut: 2},
+		{Resource: "nvidia.com/gpu", Limit: 4, Uncapped: 80, Targets: 3, Minimums: 2, Others: 1, Unknown: 1, Cut: 2},
 	}}
 	err := testutil.CollectAndCompare(NewTeamCollector(fixedTeams{chat, {Name: "without a decision"}}), strings.NewReader(`
 # HELP gpuscaler_team_cut_workloads Workloads of the team whose target the limit reduces.

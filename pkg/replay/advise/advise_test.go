@@ -273,8 +273,8 @@ func TestSparseTrafficNeedsAWarmReplicaIfTheColdStartIsLongerThanTheWait(t *test
 		t.Errorf("one fixed replica serves each of these requests, and costs less: %+v\n%s", f, text(t, r))
 	}
 	in.SLOs = []evaluate.SLO{{Share: 0.99, Wait: 5 * time.Minute}}
-	if patient := searched(t, in); patient.Recommended == nil || patient.Recommended.CostPerDay > r.Recommended.CostPerDay {
-		t.Errorf("a wait of 5m costs more than one of 10s:\n%s", text(t, patient))
+	if long := searched(t, in); long.Recommended == nil || long.Recommended.CostPerDay > r.Recommended.CostPerDay {
+		t.Errorf("a wait of 5m costs more than one of 10s:\n%s", text(t, long))
 	}
 	// The budget does not pay for a warm replica, so the answer names the cold start.
 	poor := withBudget(r, r.Recommended.CostPerDay-1)

@@ -136,7 +136,7 @@ func TestAMarketIsDecidedAgain(t *testing.T) {
 	}
 }
 
-func TestEverySegmentOfAMarketStandsAlone(t *testing.T) {
+func TestEverySegmentOfAMarketIsComplete(t *testing.T) {
 	path, _ := recordMarket(t, Options{Segment: 100 << 10, Keep: 100})
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) < 5 {
@@ -188,8 +188,8 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 	}
 	s := &scene{}
 	b := &bench{recorder: r, engine: engine.New(s, s, s, engine.Options{}), now: noon, fresh: true}
-	group := func(fence bool) *capacity.Group {
-		g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: fence,
+	group := func(zeroLimit bool) *capacity.Group {
+		g, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: zeroLimit,
 			Pools: []capacity.Pool{{Name: "a", Type: capacity.OnDemand}}})
 		if err != nil {
 			t.Fatal(err)

@@ -57,8 +57,8 @@ func TestAMorningIsDecidedAgain(t *testing.T) {
 	t.Logf("%d bytes a tick", info.Size()/2400)
 }
 
-// TestEverySegmentStandsAlone verifies each file of a recording separately. The oldest files have been deleted by the rotation.
-func TestEverySegmentStandsAlone(t *testing.T) {
+// TestEverySegmentIsComplete verifies each file of a recording separately. The oldest files have been deleted by the rotation.
+func TestEverySegmentIsComplete(t *testing.T) {
 	path := recordDemo(t, 40*time.Minute, Options{Segment: 100 << 10, Keep: 3})
 	files, err := filepath.Glob(path + "*")
 	if err != nil || len(files) != 4 {
@@ -206,7 +206,7 @@ var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
 // After most of these changes, the next decision starts from the current replicas instead of the state of the previous tick. The recording
 // contains this (see engine.StateOrigin), so that Verify computes the same decision.
-func TestWhatBeginsAnewIsDecidedAgain(t *testing.T) {
+func TestDecisionsAfterARestartOfTheRecordingAreRepeated(t *testing.T) {
 	key := scaling.Key{Namespace: "team", Name: "chat"}
 	policy := &scaling.Policy{
 		Signals:     []scaling.Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}},

@@ -112,17 +112,17 @@ func (k *kpa) Act(s *Scene) Move {
 func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 {
 	pods := math.Max(1, float64(ready))
 	most, least := math.Ceil(knativeScaleUp*pods), math.Floor(pods/knativeScaleDown)
-	wanted := func(v float64) float64 { return math.Ceil(v / k.config.Target) }
+	desired := func(v float64) float64 { return math.Ceil(v / k.config.Target) }
 	clip := func(v float64) int32 { return int32(math.Min(math.Max(v, least), most)) }
-	switch over := wanted(panicked)/pods >= k.config.PanicThreshold; {
+	switch over := desired(panicked)/pods >= k.config.PanicThreshold; {
 	case over:
 		k.panicAt = now
 	case !k.panicAt.IsZero() && k.panicAt.Add(k.config.StableWindow).Before(now):
 		k.panicAt, k.most = time.Time{}, 0
 	}
-	n := clip(wanted(stable))
+	n := clip(desired(stable))
 	if !k.panicAt.IsZero() {
-		k.most = max(k.most, n, clip(wanted(panicked)))
+		k.most = max(k.most, n, clip(desired(panicked)))
 		n = k.most
 	}
 	return k.delay(now, n)

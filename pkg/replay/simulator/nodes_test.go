@@ -60,7 +60,7 @@ func readyAt(t *testing.T, c Config, load int, n int32, d time.Duration) (second
 	return second
 }
 
-func TestAColdStartGoesThroughItsPhases(t *testing.T) {
+func TestColdStartHasItsPhasesInOrder(t *testing.T) {
 	c := Config{Assumptions: exact(), Workloads: []Workload{plan("a", at(0, 1))}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}}
 	watch(t, c, 400*time.Second, func(w *Simulator, s int) {
 		l, n := w.loads[0], w.nodes.pools[0].nodes
@@ -122,7 +122,7 @@ func TestReplicasArePackedOnNodes(t *testing.T) {
 	}
 }
 
-func TestTheHeavierPoolComesFirstAndItsLimitHolds(t *testing.T) {
+func TestPoolWithHigherWeightIsUsedFirstUpToItsLimit(t *testing.T) {
 	limit := int64(4)
 	spot := nodePool("spot", Spot, 2, 1, 80)
 	spot.Limit = &limit
@@ -201,7 +201,7 @@ func TestConsolidateAfterNeverKeepsNodes(t *testing.T) {
 	}
 }
 
-func TestOnDemandGoesBackToSpotWhenItIsThereAgain(t *testing.T) {
+func TestReturnToSpotWhenItIsAvailableAgain(t *testing.T) {
 	spot, od := nodePool("spot", Spot, 1, 1, 80), nodePool("od", OnDemand, 1, 3, 20)
 	spot.Outages = []Outage{{0, 10 * time.Minute}}
 	spot.ConsolidateAfter, od.ConsolidateAfter = 5*time.Minute, 5*time.Minute
@@ -250,7 +250,7 @@ func losses(lost int, at time.Duration) *trace.Spot {
 		Events: []trace.SpotEvent{{At: at, Lost: lost, Available: 10 - lost}}}
 }
 
-func TestASpotLossComesWithTwoMinutesNotice(t *testing.T) {
+func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 	spot := nodePool("spot", Spot, 1, 1, 80)
 	spot.Market = losses(10, 10*time.Minute)
 	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: Static(2), Initial: 2,

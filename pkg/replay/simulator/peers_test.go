@@ -63,7 +63,7 @@ func TestKnativeDecidesAsItsSourceSays(t *testing.T) {
 
 func TestSkyServeChangesTheTargetAfterItsDelay(t *testing.T) {
 	k := SkyServe{Min: 1, Max: 10, Target: 2.5}.NewActuator().(*skyServe)
-	if got := k.config.wanted(10); got != 4 {
+	if got := k.config.desired(10); got != 4 {
 		t.Errorf("10 requests a second at 2.5 each: %d, want 4", got)
 	}
 	k.target = 1

@@ -51,7 +51,7 @@ func (k *skyServe) Act(s *Scene) Move {
 	m := Move{Replicas: s.Spec, Asked: s.Spec, Idle: Cooldown, Again: skyInterval}
 	if k.seen == len(k.arrived) {
 		rate := float64(k.arrived[len(k.arrived)-1]-k.arrived[0]) / skyWindow.Seconds()
-		m.Asked = k.config.wanted(rate)
+		m.Asked = k.config.desired(rate)
 		m.Replicas = min(k.next(m.Asked)+k.config.Overprovide, k.config.Max)
 	}
 	if m.Replicas <= k.config.Min {
@@ -60,23 +60,23 @@ func (k *skyServe) Act(s *Scene) Move {
 	return m
 }
 
-func (k *SkyServe) wanted(rate float64) int32 {
+func (k *SkyServe) desired(rate float64) int32 {
 	return max(k.Min, min(int32(math.Ceil(rate/k.Target)), k.Max))
 }
 
 // next returns the target. The target changes to the given number if the number was above the target in all decisions of the upscale delay,
 // or below it in all decisions of the downscale delay.
-func (k *skyServe) next(wanted int32) int32 {
+func (k *skyServe) next(desired int32) int32 {
 	switch {
-	case wanted > k.target:
+	case desired > k.target:
 		k.ups, k.dow = k.ups+1, 0
 		if k.ups >= int(k.config.Up/skyInterval) {
-			k.ups, k.target = 0, wanted
+			k.ups, k.target = 0, desired
 		}
-	case wanted < k.target:
+	case desired < k.target:
 		k.ups, k.dow = 0, k.dow+1
 		if k.dow >= int(k.config.Down/skyInterval) {
-			k.dow, k.target = 0, wanted
+			k.dow, k.target = 0, desired
 		}
 	default:
 		k.ups, k.dow = 0, 0

@@ -104,15 +104,15 @@ type filter struct {
 // the file has no header line and the options may name columns only by position.
 func resolve(p place, headers []string, o Options) (layout, *Error) {
 	l := layout{}
-	for r, wanted := range o.Columns.byRole() {
-		at, err := find(p, headers, wanted)
+	for r, column := range o.Columns.byRole() {
+		at, err := find(p, headers, column)
 		if err != nil {
 			return l, err
 		}
 		switch {
-		case wanted == "" && role(r) == roleService:
+		case column == "" && role(r) == roleService:
 			at = usualService(headers)
-		case wanted == "":
+		case column == "":
 			at = usual(headers, usualNames[r])
 		}
 		l.put(role(r), at, headers)
@@ -146,35 +146,35 @@ func (l *layout) put(r role, at int, headers []string) {
 }
 
 // find returns the index of the column that the user named by position ("#2") or by header. It returns absent for an empty name.
-func find(p place, headers []string, wanted string) (int, *Error) {
-	if wanted == "" {
+func find(p place, headers []string, column string) (int, *Error) {
+	if column == "" {
 		return absent, nil
 	}
-	if digits, isPosition := strings.CutPrefix(wanted, "#"); isPosition {
+	if digits, isPosition := strings.CutPrefix(column, "#"); isPosition {
 		n, err := strconv.Atoi(digits)
 		most := maxColumns
 		if headers != nil {
 			most = len(headers)
 		}
 		if err != nil || n < 1 || n > most {
-			return absent, p.refuse("column "+quote(wanted), fmt.Sprintf("#1 to #%d", most))
+			return absent, p.refuse("column "+quote(column), fmt.Sprintf("#1 to #%d", most))
 		}
 		return n - 1, nil
 	}
 	for i, h := range headers {
-		if h == wanted {
+		if h == column {
 			return i, nil
 		}
 	}
 	for i, h := range headers {
-		if strings.EqualFold(h, wanted) {
+		if strings.EqualFold(h, column) {
 			return i, nil
 		}
 	}
 	if headers == nil {
-		return absent, p.refuse("no header line, and column "+quote(wanted)+" asked for by name", "a position: #1, #2, ...")
+		return absent, p.refuse("no header line, and column "+quote(column)+" asked for by name", "a position: #1, #2, ...")
 	}
-	return absent, p.refuse("no column "+quote(wanted), "one of "+listed(headers)+", or a position: #1, #2, ...")
+	return absent, p.refuse("no column "+quote(column), "one of "+listed(headers)+", or a position: #1, #2, ...")
 }
 
 const maxColumns = 1000

@@ -86,12 +86,12 @@ func readJSONLines(p place, in io.Reader, o Options, t *Trace) *Error {
 // in the first object: it may be nested, or exist in some objects only (for example an error status).
 func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Error) {
 	k := &keys{names: slices.Sorted(maps.Keys(object))}
-	for _, wanted := range append(wantedKeys(o.Columns), slices.Sorted(maps.Keys(o.Where))...) {
-		if strings.HasPrefix(wanted, "#") {
-			return nil, p.refuse("position "+quote(wanted), "a key: JSON objects have no order")
+	for _, key := range append(requestedKeys(o.Columns), slices.Sorted(maps.Keys(o.Where))...) {
+		if strings.HasPrefix(key, "#") {
+			return nil, p.refuse("position "+quote(key), "a key: JSON objects have no order")
 		}
-		if wanted != "" && !slices.Contains(k.names, wanted) {
-			k.names = append(k.names, wanted)
+		if key != "" && !slices.Contains(k.names, key) {
+			k.names = append(k.names, key)
 		}
 	}
 	var err *Error
@@ -106,7 +106,7 @@ func keysOf(p place, object map[string]json.RawMessage, o Options) (*keys, *Erro
 	return k, nil
 }
 
-func wantedKeys(c Columns) []string {
+func requestedKeys(c Columns) []string {
 	all := c.byRole()
 	return all[:]
 }

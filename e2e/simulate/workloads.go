@@ -176,11 +176,11 @@ func objectsOf[T object](a *apiServer, kind string) (all []T) {
 func (s *simulation) runDeployments() {
 	for _, w := range s.workloads {
 		pods := s.podsOf(w)
-		wanted := 0
+		desired := 0
 		if d, ok := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); ok {
-			wanted = int(*d.Spec.Replicas)
+			desired = int(*d.Spec.Replicas)
 		}
-		for range wanted - len(pods) {
+		for range desired - len(pods) {
 			w.serial++
 			s.api.put(kindPod, &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
@@ -189,10 +189,10 @@ func (s *simulation) runDeployments() {
 				Spec: w.podSpec(),
 			})
 		}
-		if len(pods) > wanted {
+		if len(pods) > desired {
 			// As the ReplicaSet controller: pods without a node first, then pods that are not ready, then the newest.
 			slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
-			for _, p := range pods[:len(pods)-wanted] {
+			for _, p := range pods[:len(pods)-desired] {
 				s.api.remove(kindPod, namespace+"/"+p.Name)
 			}
 		}
