@@ -3,6 +3,8 @@ package scaling
 import (
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 // The workload has 2 replicas, no demand and a cooldown of a minute. A schedule or an override with a minimum above 0 keeps it above zero,
@@ -77,13 +79,13 @@ func TestSilentPodPreventsScaleToZeroUnlessASignalShowsIdleness(t *testing.T) {
 }
 
 func TestGrowingDemandNamesTheFirstFreshSignal(t *testing.T) {
-	grew := trend{true, 20, 12}
+	grew := history.Trend{Known: true, Fast: 20, Slow: 12}
 	decide := func(readings ...Reading) Decision {
 		slow := queue(10)
 		slow.Optional = true
 		p := &Policy{Signals: []Signal{slow, slow, busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 		s := Seed(p, 6, nine.Add(-time.Hour))
-		s.at, s.down, s.up = stamp(nine)-1000, window{}, window{}
+		s.at, s.down, s.up = history.Stamp(nine)-1000, history.Window{}, history.Window{}
 		s.trends[0], s.trends[1] = grew, grew
 		o := Observation{Replicas: 6, Ready: 6, Advice: NoAdvice, Operator: NoOperator,
 			Readings: append(readings, Reading{Value: 0.1, At: nine, Coverage: 1, Known: true})}
@@ -142,11 +144,11 @@ func TestEditedPolicyKeepsTrendsOfTheSameMeasurements(t *testing.T) {
 	} {
 		p := &Policy{Signals: []Signal{c.old}, MaxReplicas: 20}
 		s := Seed(p, 6, nine)
-		s.trends[0] = trend{true, 20, 12}
+		s.trends[0] = history.Trend{Known: true, Fast: 20, Slow: 12}
 		edited := Policy{Signals: []Signal{c.old}, MaxReplicas: 20}
 		c.edit(&edited.Signals[0])
 		s.Adopt(&edited)
-		if kept := s.trends[0].known; kept != c.kept {
+		if kept := s.trends[0].Known; kept != c.kept {
 			t.Errorf("%s: trend kept is %v", c.name, kept)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 func TestTolerance(t *testing.T) {
@@ -30,10 +31,10 @@ func TestPanic(t *testing.T) {
 			from: 10, to: 10, a: 2, b: unix(time.Minute)},
 		{name: "less than twice", replicas: 5, values: []float64{90}, policy: slow, want: 6, from: noReason},
 		{name: "an open window keeps the last target", replicas: 5, values: []float64{10}, policy: p,
-			recall: func(s *State) { s.panicUntil = stamp(nine) + 1000 },
+			recall: func(s *State) { s.panicUntil = history.Stamp(nine) + 1000 },
 			want:   5, from: 1, to: 5, a: 0.2, b: unix(time.Second)},
 		{name: "a window that ended", replicas: 5, values: []float64{10}, policy: p,
-			recall: func(s *State) { s.panicUntil = stamp(nine) }, want: 1, from: noReason},
+			recall: func(s *State) { s.panicUntil = history.Stamp(nine) }, want: 1, from: noReason},
 		{name: "no ready replica counts as one", replicas: 1, values: []float64{20}, policy: slow, see: func(o *Observation) { o.Ready = 0 },
 			want: 2, from: 2, to: 2, a: 2, b: unix(time.Minute)},
 		{name: "off", replicas: 5, values: []float64{150}, want: 15, from: noReason},
@@ -45,7 +46,10 @@ func TestStabilize(t *testing.T) {
 		p.ScaleUp.StabilizationWindow, p.ScaleDown.StabilizationWindow, p.MinReplicas = time.Minute, 10*time.Minute, 1
 	}
 	past := func(ago time.Duration, n int32) func(*State) {
-		return func(s *State) { s.down.push(stamp(nine.Add(-ago)), n, 0); s.up.push(stamp(nine.Add(-ago)), -n, 0) }
+		return func(s *State) {
+			s.down.Push(history.Stamp(nine.Add(-ago)), n, 0)
+			s.up.Push(history.Stamp(nine.Add(-ago)), -n, 0)
+		}
 	}
 	check(t, RuleStabilize, []row{
 		{name: "down to the greatest of the window", replicas: 9, values: []float64{20}, policy: p, recall: past(time.Minute, 5), want: 5,
@@ -66,7 +70,7 @@ func TestStabilize(t *testing.T) {
 
 func TestIdle(t *testing.T) {
 	p := func(p *Policy) { p.CooldownPeriod = 15 * time.Minute; p.Signals[0].Activation = 5 }
-	quiet := func(d time.Duration) func(*State) { return func(s *State) { s.activeAt = stamp(nine.Add(-d)) } }
+	quiet := func(d time.Duration) func(*State) { return func(s *State) { s.activeAt = history.Stamp(nine.Add(-d)) } }
 	check(t, RuleIdle, []row{
 		{name: "one replica is kept during the cooldown", replicas: 1, values: []float64{0}, policy: p, recall: quiet(14 * time.Minute),
 			want: 1, from: 0, to: 1, a: 840, b: unix(time.Minute)},
@@ -107,7 +111,7 @@ func TestRate(t *testing.T) {
 	steps := func(v ...int32) func(*State) { // ten seconds apart, the last one ten seconds ago
 		return func(s *State) {
 			for i, n := range v {
-				s.steps.push(stamp(nine.Add(time.Duration(i-len(v))*10*time.Second)), n, 3_600_000)
+				s.steps.Push(history.Stamp(nine.Add(time.Duration(i-len(v))*10*time.Second)), n, 3_600_000)
 				s.lastTarget = n
 			}
 		}
@@ -155,7 +159,9 @@ func TestRate(t *testing.T) {
 func TestForecast(t *testing.T) {
 	ahead := func(p *Policy) { p.Signals[0].Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2} }
 	lately := func(level, mean, spread float64) func(*State) {
-		return func(s *State) { s.forecasts[0] = forecastState{true, level, mean, spread} }
+		return func(s *State) {
+			s.forecasts[0] = history.Forecast{Known: true, Level: level, Mean: mean, Spread: spread}
+		}
 	}
 	check(t, RuleForecast, []row{
 		{name: "raises at once", replicas: 2, values: []float64{20}, policy: func(p *Policy) { p.ScaleUp.Select = Disabled },

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -78,7 +79,7 @@ func decisionCases(t *testing.T) []decisionCase {
 		}, see: missing, want: 9}},
 		{RuleGrowingDemand, row{name: "the queue grows while the GPUs are idle", replicas: 6, values: []float64{20, 0.1},
 			policy: func(p *Policy) { p.Signals = []Signal{queue(10), busy(0.7)} },
-			recall: func(s *State) { s.trends[0] = trend{true, 20, 12} }, want: 6}},
+			recall: func(s *State) { s.trends[0] = history.Trend{Known: true, Fast: 20, Slow: 12} }, want: 6}},
 		{RuleLoading, row{name: "four of six replicas are loading", replicas: 6, values: []float64{0.5}, policy: mean,
 			see: func(o *Observation) { o.Ready, o.Loading = 2, 4 }, want: 6}},
 		{RuleTolerance, row{name: "a change of 4%", replicas: 10, values: []float64{104},
@@ -87,7 +88,7 @@ func decisionCases(t *testing.T) []decisionCase {
 			policy: func(p *Policy) { p.Panic = Panic{2, time.Minute} }, want: 8}},
 		{RuleStabilize, row{name: "a decrease to the highest recommendation", replicas: 9, values: []float64{20},
 			policy: func(p *Policy) { p.ScaleDown.StabilizationWindow = 5 * time.Minute },
-			recall: func(s *State) { s.down.push(stamp(nine)-60_000, 6, 9) }, want: 6}},
+			recall: func(s *State) { s.down.Push(history.Stamp(nine)-60_000, 6, 9) }, want: 6}},
 		{RuleIdle, row{name: "the cooldown is over", replicas: 1, values: []float64{3},
 			policy: func(p *Policy) { p.Signals[0].Activation, p.CooldownPeriod = 5, 15*time.Minute }, want: 0}},
 		{RuleIdle, row{name: "during the cooldown", replicas: 1, values: []float64{0},

@@ -1,6 +1,10 @@
 package scaling
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+)
 
 // Decide computes the target of one workload, the reasons for it, and the state for the next tick. It is a pure function and never fails:
 // for any observation the target is within the bounds of the policy. It does not keep a reference to o. It allocates memory only for a
@@ -27,7 +31,7 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
 // and RuleScheduleCeiling, the schedule. For index -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
-	if s.learner != nil && s.learner.at != stamp(now) { // the model must not learn from a tick that did not happen
+	if s.learner != nil && s.learner.at != history.Stamp(now) { // the model must not learn from a tick that did not happen
 		s.learner = s.learner.clone()
 	}
 	elapsed := s.begin(p, o.Replicas, now)
@@ -55,7 +59,7 @@ type tick struct {
 	rounded                 [MaxSignals]int32 // proposals, rounded up
 	status                  [MaxSignals]SignalStatus
 	// the state of each signal's forecast, updated with this tick
-	forecasts [MaxSignals]forecastState
+	forecasts [MaxSignals]history.Forecast
 	operator  bool // an override applies
 
 	skip      Rule // the rule that this pass leaves out; RuleNone for the decision
@@ -185,7 +189,7 @@ func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 // begin copies the numbers of the observation, evaluates each signal, and checks whether an override applies. A negative number of replicas
 // counts as 0.
 func (t *tick) begin() {
-	t.at = stamp(t.now)
+	t.at = history.Stamp(t.now)
 	t.current = clamp(t.o.Replicas, 0, maxReplicas)
 	t.ready = clamp(t.o.Ready, 0, maxReplicas)
 	t.loading = clamp(t.o.Loading, 0, maxReplicas)
@@ -239,12 +243,12 @@ func (t *tick) remember() {
 	s.at, s.panicUntil = t.at, t.panicUntil
 	s.lastTarget, s.extra = t.withoutNodes, max(t.n-t.withoutNodes, 0)
 	s.learn(t)
-	s.down.expire(t.at - t.p.ScaleDown.StabilizationWindow.Milliseconds())
-	s.up.expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())
-	s.down.push(t.at, t.proposal, s.lastTarget)
-	s.up.push(t.at, -t.proposal, -s.lastTarget)
-	if s.steps.last() != t.withoutNodes {
-		s.steps.push(t.at, t.withoutNodes, longest(t.p))
+	s.down.Expire(t.at - t.p.ScaleDown.StabilizationWindow.Milliseconds())
+	s.up.Expire(t.at - t.p.ScaleUp.StabilizationWindow.Milliseconds())
+	s.down.Push(t.at, t.proposal, s.lastTarget)
+	s.up.Push(t.at, -t.proposal, -s.lastTarget)
+	if s.steps.Last() != t.withoutNodes {
+		s.steps.Push(t.at, t.withoutNodes, longest(t.p))
 	}
 }
 

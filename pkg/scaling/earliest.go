@@ -1,6 +1,10 @@
 package scaling
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+)
 
 // tickMillis is the time between two ticks, in milliseconds. A rate that allows a decrease only between two ticks has no effect, because
 // the target changes only in a tick.
@@ -18,7 +22,7 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 			at, rule = when, r
 		}
 	}
-	newest, ok := s.down.last(s.lastTarget)
+	newest, ok := s.down.Last(s.lastTarget)
 	switch free := newest + t.p.ScaleDown.StabilizationWindow.Milliseconds(); {
 	case s.lastTarget == 1 || ok && t.zeroAt() < free:
 		later(RuleIdle, t.zeroAt())
@@ -27,13 +31,13 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	}
 	later(RulePanic, t.panicUntil)
 	if t.hasObjective() && !s.learner.plan.EarliestScaleDown.IsZero() {
-		later(RuleObjective, stamp(s.learner.plan.EarliestScaleDown))
+		later(RuleObjective, history.Stamp(s.learner.plan.EarliestScaleDown))
 	}
 	if t.n <= t.floor {
 		later(RuleScheduleFloor, t.floorEnds())
 	}
 	if t.overrides() && t.n <= t.o.Operator.Min {
-		later(RuleOverride, stamp(t.o.Operator.Until))
+		later(RuleOverride, history.Stamp(t.o.Operator.Until))
 	}
 	t.lastTarget = s.lastTarget
 	next := max(at, t.at+tickMillis)
@@ -43,10 +47,10 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	case free > next:
 		later(RuleRate, free)
 	}
-	if rule == RuleNone || at >= maxStamp {
+	if rule == RuleNone || at >= history.MaxStamp {
 		return time.Time{}, rule
 	}
-	return instant(at), rule
+	return history.Time(at), rule
 }
 
 // unboundedRule returns the rule that prevents a decrease until a time that is not known, or RuleNone.

@@ -1,8 +1,9 @@
 package scaling
 
 import (
-	"math"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 // Forecast keeps more replicas than a signal needs now: the mean of its proposals over about Window, plus Deviations times the typical
@@ -17,39 +18,14 @@ type Forecast struct {
 	Replaces bool
 }
 
-// forecastState is the history of a signal's proposals, in replicas: exponential moving averages of the mean and of the squared deviation.
-// Its size does not depend on the length of the history.
-type forecastState struct {
-	known bool
-	// mean of at most the last half minute; a single scrape counts the arrivals of a few seconds, which are mostly noise
-	level  float64
-	mean   float64
-	spread float64 // mean square of the level's deviation above the mean, doubled: the variance of a symmetric distribution
-}
-
-// next returns the state after the proposal of a tick. Only values above the mean count as deviations. If values below it counted, too, the
-// forecast would increase when demand ends.
-func (o forecastState) next(proposal float64, elapsed int64, f *Forecast) forecastState {
-	tau, level := max(f.Window.Milliseconds(), 1), toward(o.level, proposal, elapsed, f.settles())
-	above := max(level-o.mean, 0)
-	weight := float64(elapsed) / float64(elapsed+tau)
-	square := float64(2 * above * above)
-	return forecastState{known: true, level: level, mean: toward(o.mean, level, elapsed, tau),
-		spread: float64((1 - weight) * (o.spread + float64(weight*square)))}
-}
-
-// settles returns the time constant, in milliseconds, of the average of the most recent proposals (level). It is shorter, about one scrape
-// interval, if the forecast replaces the reading, because then only the forecast reacts to a rise of demand.
-func (f *Forecast) settles() int64 {
+// averages returns the time constants of the forecast's averages. That of the most recent proposals is half a minute; it is shorter, about
+// one scrape interval, if the forecast replaces the reading, because then only the forecast reacts to a rise of demand.
+func (f *Forecast) averages() history.Averages {
+	over := history.Averages{Mean: max(f.Window.Milliseconds(), 1), Level: 30_000}
 	if f.Replaces {
-		return fastMillis / 2
+		over.Level = 15_000
 	}
-	return fastMillis
-}
-
-// upper returns the number of replicas to keep, before rounding: the mean plus the given number of standard deviations.
-func (o forecastState) upper(deviations float64) float64 {
-	return o.mean + float64(deviations*math.Sqrt(o.spread))
+	return over
 }
 
 // updateForecast adds the proposal of a usable reading to the signal's forecast. If Forecast.Replaces is set, it replaces the proposal by
@@ -67,14 +43,14 @@ func (t *tick) updateForecast(i int8) {
 	if t.o.Readings[i].Shared {
 		proposal = min(proposal, float64(t.s.lastTarget))
 	}
-	if !o.known || f.Replaces && t.s.lastTarget == 0 {
+	if !o.Known || f.Replaces && t.s.lastTarget == 0 {
 		from := max(proposal, float64(t.s.lastTarget))
-		o = forecastState{known: true, level: from, mean: from}
+		o = history.StartForecast(from)
 	}
-	o = o.next(proposal, t.elapsed, f)
+	o = o.Next(proposal, t.elapsed, f.averages())
 	t.forecasts[i] = o
 	if f.Replaces {
-		t.proposals[i].Replicas = min(o.upper(f.Deviations), maxReplicas)
+		t.proposals[i].Replicas = min(o.Upper(f.Deviations), maxReplicas)
 	}
 }
 
@@ -89,12 +65,12 @@ func (t *tick) forecast() {
 			continue
 		}
 		o := t.forecasts[i]
-		proposal := min(o.upper(f.Deviations), maxReplicas)
+		proposal := min(o.Upper(f.Deviations), maxReplicas)
 		if t.o.Readings[i].Shared {
 			proposal = min(proposal, float64(t.s.lastTarget))
 		}
 		if proposal > best {
-			best, mean, index = proposal, o.mean, i
+			best, mean, index = proposal, o.Mean, i
 		}
 	}
 	if best > 0 {
@@ -112,12 +88,10 @@ func (t *tick) forecastKeepsTarget() bool {
 	for i := range t.signals {
 		if f := &t.p.Signals[i].Forecast; f.Window > 0 {
 			o := t.s.forecasts[i]
-			if !o.known {
+			if !o.Known {
 				return true
 			}
-			above := max(o.level-o.mean, 0)
-			o.mean, o.spread = o.mean+above, o.spread+float64(2*above*above)
-			proposal, down := o.upper(f.Deviations), t.p.ScaleDown.Tolerance
+			proposal, down := o.Highest().Upper(f.Deviations), t.p.ScaleDown.Tolerance
 			if roundUp(proposal) >= t.n || f.Replaces && proposal >= float64(float64(t.s.lastTarget)*(1-down)) {
 				return true
 			}

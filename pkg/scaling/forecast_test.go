@@ -76,34 +76,6 @@ func TestForecastNeverLowers(t *testing.T) {
 	})
 }
 
-// A greater proposal must not give a smaller forecast. The forecast must not exceed the greatest proposal by more than the deviations of a
-// single rise from 0 to that proposal.
-func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := &Forecast{Window: time.Duration(rapid.IntRange(1, 7200).Draw(t, "window")) * time.Second, Replaces: rapid.Bool().Draw(t, "replaces")}
-		deviations := rapid.Float64Range(0, 10).Draw(t, "deviations")
-		var less, more forecastState
-		most := 0.0
-		for i := range rapid.IntRange(1, 60).Draw(t, "ticks") {
-			ask := rapid.Float64Range(0, 100).Draw(t, "ask")
-			plus := rapid.Float64Range(0, 100).Draw(t, "more")
-			elapsed := int64(rapid.IntRange(0, 600_000).Draw(t, "elapsed"))
-			if i == 0 {
-				less, more = forecastState{true, ask, ask, 0}, forecastState{true, ask + plus, ask + plus, 0}
-			}
-			// From the same state, a greater proposal must give at least the same number of replicas.
-			if a, b := less.next(ask, elapsed, f), less.next(ask+plus, elapsed, f); b.upper(deviations) < a.upper(deviations)-1e-9 {
-				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.upper(deviations), ask+plus, b.upper(deviations))
-			}
-			less, more = less.next(ask, elapsed, f), more.next(ask+plus, elapsed, f)
-			most = max(most, ask+plus)
-			if kept := more.upper(deviations); !(kept >= 0) || kept > most*(1+deviations*math.Sqrt2)+1e-6 {
-				t.Fatalf("%v is kept, and no more than %v was ever asked for", kept, most)
-			}
-		}
-	})
-}
-
 // Demand is 4 replicas on average, with noise between 3 and 5 from reading to reading. A forecast that replaces the readings must start few
 // replicas.
 func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {

@@ -135,80 +135,60 @@ func TestBehaviorEqualsTheHPA(t *testing.T) {
 	})
 }
 
-func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		most := rapid.SampledFrom([]int32{5, windowSize, 1000}).Draw(t, "most")
-		var w window
-		var all []event
-		now, last := nine, int32(1000)
-		for range rapid.IntRange(1, 300).Draw(t, "ticks") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "step")) * time.Second)
-			cutoff := now.Add(-time.Minute * 5)
-			n, want := rapid.Int32Range(1, most).Draw(t, "n"), int32(0)
-			if most == 1000 {
-				n = max(last-rapid.Int32Range(-3, 12).Draw(t, "fall"), 1) // a long fall keeps them all
-			}
-			last = n
-			w.expire(stamp(cutoff))
-			w.push(stamp(now), n, 0)
-			all = append(all, event{now, n})
-			longest := int32(0)
-			for _, e := range all {
-				if e.at.After(cutoff) {
-					want = max(want, e.n)
-				}
-				if e.at.After(cutoff.Add(-5 * time.Minute / overhold)) {
-					longest = max(longest, e.n)
-				}
-			}
-			got := w.greatest(stamp(cutoff), n)
-			if got < want || got > longest || most <= windowSize && got != want {
-				t.Fatalf("window says %d, all values say %d, those of a window that is a seventh longer %d", got, want, longest)
-			}
-		}
-	})
+// exactWindow is a stabilization window as in an HPA, which stores every proposal, for comparison.
+type exactWindow []event
+
+// greatest returns the greatest proposal that is newer than length before now.
+func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
+	for i := len(w) - 1; i >= 0 && w[i].at.After(now.Add(-length)); i-- {
+		n = max(n, w[i].n)
+	}
+	return n
 }
 
-func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s steps
-		var all []event
-		const keep = 120 * time.Second
-		now := nine
-		even := rapid.IntRange(0, 5).Draw(t, "even") // changes at a fixed interval; 0: at any time
-		for range rapid.IntRange(1, 80).Draw(t, "ticks") {
-			step := even
-			if step == 0 {
-				step = rapid.SampledFrom([]int{1, 1, 1, 1, 1, 30}).Draw(t, "step")
+// Demand decreases from 200 to 20 replicas in 30 minutes. The stabilization window contains more different recommendations than a window
+// has entries, so entries are merged. The target must be at most slightly above that of an exact window.
+func TestTargetFollowsALongDecrease(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		scrape time.Duration
+		window time.Duration
+	}{
+		{"readings every 15 seconds", 15 * time.Second, 5 * time.Minute},
+		{"readings every second", time.Second, 5 * time.Minute},
+		{"a window of an hour", 15 * time.Second, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &Policy{Signals: []Signal{queue(1)}, MinReplicas: 1, MaxReplicas: 400, ScaleDown: Direction{StabilizationWindow: c.window}}
+			w := newScenario(t, p, 200)
+			w.value = func(w *scenario, _ int) float64 {
+				past := w.now.Sub(nine).Truncate(c.scrape)
+				return max(200-180*past.Minutes()/30, 20)
 			}
-			now = now.Add(time.Duration(step) * time.Second)
-			n := rapid.Int32Range(0, 9).Draw(t, "n")
-			if s.n == 0 || s.last() != n {
-				s.push(stamp(now), n, keep.Milliseconds())
-			}
-			all = append(all, event{now, n})
-			at := now.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "back")) * time.Second)
-			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // at the time, and within a seventh of the period around it
-			for i, e := range all {
-				if !e.at.After(at) {
-					want = e.n
+			var exact exactWindow
+			var target, want, late float64
+			for range int((30*time.Minute + c.window) / time.Second) {
+				w.tick(time.Second)
+				exact = append(exact, event{w.now, roundUp(w.value(w, 0))})
+				n := exact.greatest(w.now, c.window)
+				target, want = target+float64(w.last.Replicas), want+float64(n)
+				if w.last.Replicas < n {
+					t.Fatalf("%s: target %d, the exact window holds %d", w.now.Format("15:04:05"), w.last.Replicas, n)
 				}
-				ends := i+1 == len(all) || all[i+1].at.After(at.Add(-keep/overhold))
-				if ends && !e.at.After(at.Add(keep/overhold)) {
-					least, most = min(least, e.n), max(most, e.n)
+				if held := exact.greatest(w.now, c.window+c.window/7); w.last.Replicas > held {
+					t.Fatalf("%s: target %d, no proposal was above %d for a window and a seventh", w.now.Format("15:04:05"), w.last.Replicas, held)
+				}
+				if w.last.Replicas > n {
+					late++
 				}
 			}
-			got := s.list[s.before(stamp(at))]
-			if !at.Before(all[0].at) && (got.low < least || got.high > most) {
-				t.Fatalf("%v ago it was %d, within a seventh of the period %d..%d, remembered as %d..%d",
-					now.Sub(at), want, least, most, got.low, got.high)
+			t.Logf("replica-hours %.2f%% above the exact window, target above it for %.0f s", 100*(target/want-1), late)
+			if target > 1.02*want {
+				t.Errorf("%.0f replica-seconds, an exact window takes %.0f", target, want)
 			}
-			if got.low > want || got.high < want || len(all) <= stepsSize && got.low != got.high {
-				t.Fatalf("%v ago it was %d, remembered as %d..%d", now.Sub(at), want, got.low, got.high)
+			if w.run(c.window / 7); w.last.Replicas != 20 {
+				t.Errorf("%d a window and a seventh after demand reached 20\n%s", w.last.Replicas, table(p, &w.last))
 			}
-			if newest := s.list[s.n-1]; newest.low != n || newest.high != n {
-				t.Fatalf("now it is %d, remembered as %+v", n, newest)
-			}
-		}
-	})
+		})
+	}
 }

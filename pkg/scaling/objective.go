@@ -3,6 +3,7 @@ package scaling
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -42,7 +43,7 @@ func (s *State) adoptLearned(p, old *Policy) {
 	case p.Objective == nil:
 		s.learner = nil
 	case s.learner == nil || old != nil && !p.Work().Same(old.Work()):
-		s.learner = &learner{model: objective.New(), at: -maxStamp}
+		s.learner = &learner{model: objective.New(), at: -history.MaxStamp}
 	}
 }
 
@@ -59,7 +60,7 @@ func (t *tick) observe() {
 	l.starts.follow(t, l)
 	e.Ready, e.Starting, e.ColdStarts, e.Version = t.ready, l.ages, l.cold, t.o.Version
 	// time.Time contains a pointer to its zone. Passing the time of the tick itself would allocate the whole tick on the heap.
-	now := instant(t.at)
+	now := history.Time(t.at)
 	l.model.Observe(now, &e)
 	high := max(t.maxReplicas(), 0)
 	limits := objective.Limits{Min: clamp(t.p.MinReplicas, 0, high), Max: high}
@@ -87,7 +88,7 @@ func (t *tick) evidence() (e objective.Evidence) {
 			r := &t.o.Readings[i]
 			into.V += t.amount(sig, r)
 			into.Known = true
-			if at := instant(stamp(r.At)); at.After(into.At) {
+			if at := history.Time(history.Stamp(r.At)); at.After(into.At) {
 				into.At = at
 			}
 		case t.status[i] != SignalUnmeasured && !sig.Optional:

@@ -1,80 +1,10 @@
 package scaling
 
-import "math"
+import (
+	"math"
 
-// stepsSize is the maximum number of steps that are kept. If there are more, two successive steps are merged into a range of replicas. The
-// merged step lasts at most 1/overhold of the longest period.
-const stepsSize = 16
-
-// steps is the history of the last target. A rate limit reads the replicas at the start of its period from it. The HPA computes them from
-// its scale events (current - added + deleted within the period), with the same result.
-type steps struct {
-	n    int8
-	list [stepsSize]step
-}
-
-// step is a number of replicas that is valid from at until the next step. low and high differ only if steps were merged. An increase then
-// counts from low and a decrease from high, so that a merge never allows a greater change.
-type step struct {
-	at        int64
-	low, high int32
-}
-
-// last returns the newest number of replicas. low and high of the newest step are equal, because it is never merged.
-func (s *steps) last() int32 { return s.list[s.n-1].low }
-
-// push adds a step of n replicas that begins at at, and drops the steps that ended more than keep milliseconds before at.
-func (s *steps) push(at int64, n int32, keep int64) {
-	var k int8
-	for k+1 < s.n && s.list[k+1].at <= at-keep {
-		k++
-	}
-	if k > 0 {
-		copy(s.list[:], s.list[k:s.n])
-		s.n -= k
-	}
-	if s.n == stepsSize {
-		s.merge(at)
-	}
-	s.list[s.n] = step{at, n, n}
-	s.n++
-}
-
-// merge replaces two successive steps by one range. It selects the two that last the shortest time in total; end is the end of the last
-// step. At most one of the 16 steps began before the longest period. The other 15 contain 7 disjoint pairs that together last at most that
-// period, so the shortest pair lasts at most a seventh of it.
-func (s *steps) merge(end int64) {
-	best, least := 0, int64(math.MaxInt64)
-	for i := range stepsSize - 1 {
-		ends := end
-		if i+2 < stepsSize {
-			ends = s.list[i+2].at
-		}
-		if lasts := ends - s.list[i].at; lasts < least {
-			best, least = i, lasts
-		}
-	}
-	a, b := s.list[best], s.list[best+1]
-	s.list[best] = step{a.at, min(a.low, b.low), max(a.high, b.high)}
-	copy(s.list[best+1:], s.list[best+2:])
-	s.n--
-}
-
-// before returns the index of the step that is valid at a time. For times before the oldest step it returns the oldest step.
-func (s *steps) before(at int64) int8 {
-	for i := s.n - 1; i > 0; i-- {
-		if s.list[i].at <= at {
-			return i
-		}
-	}
-	return 0
-}
-
-func (s *steps) shift(by int64) {
-	for i := range s.n {
-		s.list[i].at += by
-	}
-}
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+)
 
 // longest returns the longest period of the policy's rates, in milliseconds.
 func longest(p *Policy) int64 {
@@ -124,7 +54,7 @@ func (t *tick) riseLimit() rateLimit {
 	}
 	best := rateLimit{maxReplicas, -1, t.lastTarget}
 	for i, r := range d.Rates {
-		start := t.s.steps.list[t.s.steps.before(t.at-r.Period.Milliseconds())].low
+		start := t.s.steps.At(t.at - r.Period.Milliseconds()).Low
 		n := r.rise(start)
 		if i == 0 || d.Select == SelectMax && n > best.n || d.Select == SelectMin && n < best.n {
 			best = rateLimit{n, int8(i), start}
@@ -145,7 +75,7 @@ func (t *tick) fallLimitAt(at int64) rateLimit {
 	}
 	best := rateLimit{0, -1, t.lastTarget}
 	for i, r := range d.Rates {
-		start := t.s.steps.list[t.s.steps.before(at-r.Period.Milliseconds())].high
+		start := t.s.steps.At(at - r.Period.Milliseconds()).High
 		n := r.fall(start)
 		if i == 0 || d.Select == SelectMax && n < best.n || d.Select == SelectMin && n > best.n {
 			best = rateLimit{n, int8(i), start}
@@ -184,12 +114,12 @@ func (t *tick) earliestByRate(from int64) (int64, bool) {
 	}
 	best := int64(math.MaxInt64)
 	for _, r := range t.p.ScaleDown.Rates {
-		for i := range t.s.steps.n {
-			when := t.s.steps.list[i].at + r.Period.Milliseconds()
+		for _, step := range t.s.steps.All() {
+			when := step.Start + r.Period.Milliseconds()
 			if from < when && when < best && t.fallLimitAt(when).n < t.lastTarget {
 				best = when
 			}
 		}
 	}
-	return best, best < maxStamp
+	return best, best < history.MaxStamp
 }

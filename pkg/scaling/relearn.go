@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -11,16 +12,8 @@ import (
 // tick, and for a policy without an objective.
 func (s *State) Restore(p *Policy, m *objective.Model, at time.Time) {
 	if p.Objective != nil && m != nil && s.learner == nil {
-		s.policy, s.learner = p, &learner{model: m, at: stamp(at)}
+		s.policy, s.learner = p, &learner{model: m, at: history.Stamp(at)}
 	}
-}
-
-// Learned returns the model of the packed state, or nil. The caller must not change it.
-func (p *Packed) Learned() *objective.Model {
-	if p.learner == nil {
-		return nil
-	}
-	return p.learner.model
 }
 
 // keep is the number of replicas that the plan keeps after a time without observation. The model then knows only the load before that time
@@ -45,7 +38,7 @@ func (k *keep) observe(t *tick, last int64) {
 	if gap >= 0 && gap < unobserved {
 		return
 	}
-	if last == -maxStamp || gap < 0 {
+	if last == -history.MaxStamp || gap < 0 {
 		gap = leastToKeep
 	}
 	*k = keep{replicas: clamp(t.current, 0, maxReplicas), until: t.at + max(leastToKeep, min(gap, mostToKeep))}
@@ -63,7 +56,7 @@ func (k *keep) apply(p *objective.Plan, at int64, l objective.Limits) {
 	if p.Safe == objective.NotSafe {
 		p.Safe = objective.TooLittleData
 	}
-	if until := instant(k.until); until.After(p.EarliestScaleDown) {
+	if until := history.Time(k.until); until.After(p.EarliestScaleDown) {
 		p.EarliestScaleDown = until
 	}
 }

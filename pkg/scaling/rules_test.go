@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 // row is a test case for one rule: the changes to a default policy, state and observation, and the expected decision.
@@ -60,8 +62,8 @@ func (r *row) build() (*Policy, Observation, State) {
 		r.policy(p)
 	}
 	s := Seed(p, r.replicas, nine.Add(-time.Hour))
-	s.down, s.up = window{}, window{}
-	s.at = stamp(nine) - 1000
+	s.down, s.up = history.Window{}, history.Window{}
+	s.at = history.Stamp(nine) - 1000
 	if r.recall != nil {
 		r.recall(&s)
 	}
@@ -253,14 +255,14 @@ func TestLatencyProposesAStep(t *testing.T) {
 
 func TestGrowingDemand(t *testing.T) {
 	both := func(p *Policy) { p.Signals = []Signal{queue(10), busy(0.7)} }
-	grew := func(s *State) { s.trends[0] = trend{true, 20, 12} }
+	grew := func(s *State) { s.trends[0] = history.Trend{Known: true, Fast: 20, Slow: 12} }
 	check(t, RuleGrowingDemand, []row{
 		{name: "the queue grows while the GPUs look idle", replicas: 6, values: []float64{20, 0.1}, policy: both, recall: grew, want: 6,
 			from: 2, to: 6, a: 20, b: 12.044199},
 		{name: "the queue is constant", replicas: 6, values: []float64{20, 0.1}, policy: both,
-			recall: func(s *State) { s.trends[0] = trend{true, 20, 19} }, want: 2, from: noReason},
+			recall: func(s *State) { s.trends[0] = history.Trend{Known: true, Fast: 20, Slow: 19} }, want: 2, from: noReason},
 		{name: "an almost empty queue grows", replicas: 6, values: []float64{0.9, 0.1}, policy: both,
-			recall: func(s *State) { s.trends[0] = trend{true, 0.9, 0.1} }, want: 1, from: noReason},
+			recall: func(s *State) { s.trends[0] = history.Trend{Known: true, Fast: 0.9, Slow: 0.1} }, want: 1, from: noReason},
 		{name: "no trend yet", replicas: 6, values: []float64{20, 0.1}, policy: both, want: 2, from: noReason},
 		{name: "a policy of demand alone", replicas: 6, values: []float64{20}, recall: grew, want: 2, from: noReason},
 		{name: "an increase", replicas: 6, values: []float64{80, 0.1}, policy: both, recall: grew, want: 8, from: noReason},
@@ -269,7 +271,8 @@ func TestGrowingDemand(t *testing.T) {
 		{name: "latency counts like demand", replicas: 6, values: []float64{0.2, 0.1}, policy: func(p *Policy) {
 			both(p)
 			p.Signals[0] = Signal{Kind: Mean, Class: Latency, Target: 1, MaxAge: time.Minute}
-		}, recall: func(s *State) { s.trends[0] = trend{true, 0.4, 0.1} }, want: 6, from: 3, to: 6, a: 0.393548, b: 0.100552},
+		}, recall: func(s *State) { s.trends[0] = history.Trend{Known: true, Fast: 0.4, Slow: 0.1} },
+			want: 6, from: 3, to: 6, a: 0.393548, b: 0.100552},
 	})
 }
 

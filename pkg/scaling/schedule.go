@@ -3,6 +3,8 @@ package scaling
 import (
 	"math"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 // scheduleCache stores which schedules of a policy are open, until the first of them opens or closes. Evaluating the cron expressions of
@@ -17,7 +19,7 @@ type scheduleCache struct {
 const never = math.MaxInt64
 
 func (a *scheduleCache) refresh(p *Policy, now time.Time) {
-	at := stamp(now)
+	at := history.Stamp(now)
 	if len(p.Schedules) == 0 || a.from <= at && at < a.until {
 		return
 	}
@@ -27,7 +29,7 @@ func (a *scheduleCache) refresh(p *Policy, now time.Time) {
 		open, until := s.Window.At(now)
 		a.change[i] = never
 		if !until.IsZero() {
-			a.change[i] = stamp(until)
+			a.change[i] = history.Stamp(until)
 		}
 		next := a.change[i]
 		switch {

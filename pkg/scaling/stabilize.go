@@ -1,5 +1,34 @@
 package scaling
 
+import "github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+
+// growingDemand prevents a decrease while a demand or latency signal grows, if the policy has a utilization signal. When a backend hangs,
+// its utilization falls although its queue grows, so a low utilization does not show that fewer replicas are enough. The rule has no effect
+// for a policy without utilization signals.
+func (t *tick) growingDemand() {
+	if t.n >= t.lastTarget {
+		return
+	}
+	utilization := false
+	grows := int8(-1)
+	var rising history.Trend
+	for i := range t.signals {
+		sig := &t.p.Signals[i]
+		switch {
+		case t.without(i), sig.isEvidence():
+		case sig.Class == Utilization:
+			utilization = true
+		case grows < 0 && t.status[i] == SignalOK:
+			if r := t.s.trends[i].Next(t.proposals[i].Value, t.elapsed); r.Grows(sig.Target) {
+				grows, rising = i, r
+			}
+		}
+	}
+	if utilization && grows >= 0 {
+		t.set(RuleGrowingDemand, grows, t.lastTarget, rising.Fast, rising.Slow)
+	}
+}
+
 // keepLoading prevents a Mean from removing replicas that are not ready yet.
 //
 // A Mean is measured over the ready replicas only. If 2 of 6 replicas are ready and the Mean is 1.5 times its target, ready*value/target is
@@ -68,15 +97,15 @@ func (t *tick) stabilize() {
 	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
 	switch {
 	case t.n > t.lastTarget && !t.panic:
-		least := -t.s.up.greatest(t.at-up.Milliseconds(), -t.n)
+		least := -t.s.up.Greatest(t.at-up.Milliseconds(), -t.n)
 		if to := max(t.lastTarget, least); to < t.n {
-			newest, _ := t.s.up.last(-to)
+			newest, _ := t.s.up.Last(-to)
 			t.set(RuleStabilize, -1, to, up.Seconds(), seconds(newest+up.Milliseconds()))
 		}
 	case t.n < t.lastTarget:
-		greatest := t.s.down.greatest(t.at-down.Milliseconds(), t.n)
+		greatest := t.s.down.Greatest(t.at-down.Milliseconds(), t.n)
 		if to := min(t.lastTarget, greatest); to > t.n {
-			newest, _ := t.s.down.last(to)
+			newest, _ := t.s.down.Last(to)
 			t.set(RuleStabilize, -1, to, down.Seconds(), seconds(newest+down.Milliseconds()))
 		}
 	}

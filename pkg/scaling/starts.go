@@ -3,6 +3,7 @@ package scaling
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
@@ -138,7 +139,7 @@ func (s *starts) total() (n int32) {
 
 func (s *starts) newest() int64 {
 	if s.n == 0 {
-		return -maxStamp
+		return -history.MaxStamp
 	}
 	return s.list[s.n-1].at
 }

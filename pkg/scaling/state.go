@@ -1,6 +1,10 @@
 package scaling
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+)
 
 // State is the history of one workload that Decide uses and updates in each tick. It is a value of fixed size, which the caller keeps.
 // Decide with the zero State starts from the observed replicas, as Seed does.
@@ -15,26 +19,26 @@ type State struct {
 	extra      int32 // replicas that the rules about nodes added to the last target
 	activeAt   int64 // last time at which replicas were needed; the cooldown starts there
 	panicUntil int64
-	trends     [MaxSignals]trend
-	forecasts  [MaxSignals]forecastState
+	trends     [MaxSignals]history.Trend
+	forecasts  [MaxSignals]history.Forecast
 	// stabilization windows; up stores negated recommendations, so that the greatest entry of each window is the one that applies
-	down, up  window
-	steps     steps
+	down, up  history.Window
+	steps     history.Steps
 	schedules scheduleCache
 	learner   *learner // nil: the policy has no objective
 }
 
 // seeded reports whether the state is not the zero State. It then has at least one step.
-func (s *State) seeded() bool { return s.steps.n > 0 }
+func (s *State) seeded() bool { return !s.steps.Empty() }
 
 // Seed returns the state of a policy without history, for a new policy or a new leader. Both stabilization windows contain the current
 // replicas, and the cooldown starts at now, so a restart does not scale down.
 func Seed(p *Policy, replicas int32, now time.Time) State {
-	at, n := stamp(now), clamp(replicas, 0, maxReplicas)
+	at, n := history.Stamp(now), clamp(replicas, 0, maxReplicas)
 	s := State{at: at, policy: p, lastTarget: n, activeAt: at}
-	s.down.push(at, n, n)
-	s.up.push(at, -n, -n)
-	s.steps.push(at, n, 0)
+	s.down.Push(at, n, n)
+	s.up.Push(at, -n, -n)
+	s.steps.Push(at, n, 0)
 	return s
 }
 
@@ -47,7 +51,7 @@ func (s *State) Adopt(p *Policy) {
 	}
 	s.adoptLearned(p, s.policy)
 	old, trends, forecasts := s.policy, s.trends, s.forecasts
-	s.policy, s.trends, s.forecasts, s.schedules = p, [MaxSignals]trend{}, [MaxSignals]forecastState{}, scheduleCache{}
+	s.policy, s.trends, s.forecasts, s.schedules = p, [MaxSignals]history.Trend{}, [MaxSignals]history.Forecast{}, scheduleCache{}
 	if old == nil {
 		return
 	}
@@ -84,18 +88,38 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	if !s.seeded() {
 		s.Reseed(p, replicas, now)
 	}
-	if back := s.at - stamp(now); back > 0 {
+	if back := s.at - history.Stamp(now); back > 0 {
 		s.at -= back
 		s.activeAt -= back
 		s.panicUntil -= back
-		s.down.shift(-back)
-		s.up.shift(-back)
-		s.steps.shift(-back)
+		s.down.Shift(-back)
+		s.up.Shift(-back)
+		s.steps.Shift(-back)
 	}
 	s.Adopt(p)
 	s.adoptLearned(p, p)
 	s.schedules.refresh(p, now)
-	return stamp(now) - s.at
+	return history.Stamp(now) - s.at
+}
+
+// learn adds the readings of this tick to the trends and the forecasts. It does not change those of a signal that cannot be used.
+func (s *State) learn(t *tick) {
+	for i := range t.signals {
+		if t.status[i] != SignalOK {
+			if t.p.Signals[i].Forecast.Replaces {
+				// A forecast without state starts again at the last target with the next reading. The demand during the time without readings is not
+				// known.
+				s.forecasts[i] = history.Forecast{}
+			}
+			continue
+		}
+		if t.p.Signals[i].Class != Utilization {
+			s.trends[i] = s.trends[i].Next(t.proposals[i].Value, t.elapsed)
+		}
+		if t.p.Signals[i].Forecast.Window > 0 {
+			s.forecasts[i] = t.forecasts[i]
+		}
+	}
 }
 
 // maxReplicas limits every number of replicas, so that the sum of several such numbers does not overflow an int32.
@@ -103,17 +127,5 @@ const maxReplicas = 1 << 28
 
 func clamp(n, low, high int32) int32 { return max(low, min(n, high)) }
 
-// maxStamp limits every time, so that the sum of a time and a duration does not overflow an int64. It is after the year 100,000,000.
-const maxStamp = int64(1) << 61
-
-// stamp returns t in Unix milliseconds, limited to maxStamp. It also works for years for which the result of Time.UnixMilli is undefined.
-func stamp(t time.Time) int64 {
-	const maxSeconds = maxStamp / 1000
-	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)
-}
-
 // seconds converts Unix milliseconds to Unix seconds, the unit of times in a Reason.
 func seconds(at int64) float64 { return float64(at) / 1000 }
-
-// instant returns the time at, in Unix milliseconds, as a time.Time in UTC.
-func instant(at int64) time.Time { return time.UnixMilli(at).UTC() }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
 func berlin(t *testing.T) *time.Location {
@@ -125,24 +126,6 @@ func TestHungBackendIsNotScaledDown(t *testing.T) {
 	w.expect(5, RuleCombine) // constant: 50 waiting requests need 5
 }
 
-func TestNoiseIsNotGrowth(t *testing.T) {
-	r := trend{}
-	noise := uint64(7)
-	for i := range 4000 {
-		noise = noise*6364136223846793005 + 1442695040888963407
-		r = r.next(14+float64(noise>>60)*0.8, 1000) // 14 to 26, new each second
-		if i > 200 && r.grows(10) {
-			t.Fatalf("tick %d: %+v is taken for growth", i, r)
-		}
-	}
-	for i := range 120 {
-		r = r.next(20+float64(i)*20/60, 1000) // then it doubles within a minute
-	}
-	if !r.grows(10) {
-		t.Errorf("%+v is not taken for growth", r)
-	}
-}
-
 func TestClockStepBackDoesNotStopChanges(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
 		ScaleUp:   Direction{Rates: []RatePolicy{{Pods, 1, time.Minute}}},
@@ -240,12 +223,12 @@ func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 func TestRestartKeepsOnlyTrends(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 	s := Seed(p, 8, nine)
-	s.trends[0] = trend{true, 60, 30}
+	s.trends[0] = history.Trend{Known: true, Fast: 60, Slow: 30}
 	s.activeAt, s.extra = 0, 3
 	again := *p
 	s.Restart(&again, 12, nine.Add(time.Minute))
 	want := Seed(&again, 12, nine.Add(time.Minute))
-	want.trends[0] = trend{true, 60, 30}
+	want.trends[0] = history.Trend{Known: true, Fast: 60, Slow: 30}
 	if s != want {
 		t.Errorf("%+v\nwant %+v", s, want)
 	}

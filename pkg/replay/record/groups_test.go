@@ -239,7 +239,7 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 }
 
 func TestWhatIsNoGroup(t *testing.T) {
-	start := `{"kind":"start","version":4}` + "\n"
+	start := `{"kind":"start","version":5}` + "\n"
 	group := `{"kind":"group","group":{"id":1,"group":{"Name":"gpu","Resource":"nvidia.com/gpu","Pools":[{"Name":"a"}]}}}` + "\n"
 	tick := func(entry string) string { return `{"kind":"tick","g":[` + entry + "]}\n" }
 	for _, c := range []struct{ want, text string }{

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Version is the version of the format. A recording of another version is an error: for example, version 4 changed the state of an
-// objective.
-const Version = 4
+// Version is the version of the format. A recording of another version is an error: for example, version 5 changed the encoding of the
+// state with which a file begins.
+const Version = 5
 
 const (
 	kindStart  = "start"

@@ -105,10 +105,10 @@ func TestAnotherOutcomeIsFound(t *testing.T) {
 func TestWhatIsNoRecording(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}\n": "is not a start line", "garbage\n": "invalid character", `{"kind":"start","version":9}` + "\n": "format 9",
-		`{"kind":"start","version":4}` + "\n" + `{"kind":"dance"}` + "\n":                                `kind "dance"`,
-		`{"kind":"start","version":4}` + "\n" + `{"kind":"tick","w":[{"k":"a/b"}]}` + "\n":               "incomplete",
-		`{"kind":"start","version":4}` + "\n" + `{"kind":"policy"}` + "\n":                               "without a policy",
-		`{"kind":"start","version":4}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b"}}` + "\n": "without rules",
+		`{"kind":"start","version":5}` + "\n" + `{"kind":"dance"}` + "\n":                                `kind "dance"`,
+		`{"kind":"start","version":5}` + "\n" + `{"kind":"tick","w":[{"k":"a/b"}]}` + "\n":               "incomplete",
+		`{"kind":"start","version":5}` + "\n" + `{"kind":"policy"}` + "\n":                               "without a policy",
+		`{"kind":"start","version":5}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b"}}` + "\n": "without rules",
 	} {
 		if _, err := Verify("file", strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -314,7 +314,7 @@ func TestATeamsLimitIsDecidedAgain(t *testing.T) {
 func nan() float64 { var zero float64; return zero / zero }
 
 func FuzzVerify(f *testing.F) {
-	f.Add([]byte(`{"kind":"start","version":4}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b","rules":{"MaxReplicas":3}}}` + "\n" +
+	f.Add([]byte(`{"kind":"start","version":5}` + "\n" + `{"kind":"policy","policy":{"id":1,"key":"a/b","rules":{"MaxReplicas":3}}}` + "\n" +
 		`{"kind":"tick","at":"2026-11-02T12:00:00Z","w":[{"k":"a/b","p":1,"view":{},"readings":[],"d":{},"state":[1,2,3]}]}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if v, err := Verify("fuzz", bytes.NewReader(text), nil); err == nil && v.Ticks < 0 {

@@ -1,0 +1,136 @@
+package scaling
+
+import (
+	"errors"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// Packed is a State in a compact encoding. A State has a fixed size, which is that of a policy with the maximum number of signals and
+// schedules. Most policies use a tenth of it, so a caller with thousands of states keeps them packed. The zero Packed is the zero State.
+// Pack and Unpack reuse memory.
+type Packed struct {
+	policy  *Policy
+	learner *learner // the same pointer as in the State
+	words   []int64
+}
+
+// Pack encodes s in p. It reuses the memory of p.
+func (p *Packed) Pack(s *State) {
+	schedules := 0
+	if s.policy != nil {
+		schedules = min(len(s.policy.Schedules), MaxSchedules)
+	}
+	p.policy, p.learner, p.words = s.policy, s.learner, s.appendWords(p.words[:0], schedules)
+}
+
+// Unpack sets s to the state that was packed.
+func (p *Packed) Unpack(s *State) {
+	*s = State{policy: p.policy, learner: p.learner}
+	if len(p.words) > 0 {
+		s.readWords(&history.Reader{Words: p.words})
+	}
+}
+
+// Copy sets p to q and reuses the memory of p.
+func (p *Packed) Copy(q *Packed) {
+	p.policy, p.learner, p.words = q.policy, q.learner, append(p.words[:0], q.words...)
+}
+
+// Learned returns the model of the packed state, or nil. The caller must not change it.
+func (p *Packed) Learned() *objective.Model {
+	if p.learner == nil {
+		return nil
+	}
+	return p.learner.model
+}
+
+// Numbers encodes a state as integers, for a recording that starts while the controller runs. It omits the schedule cache, which follows
+// from the policy.
+func (s *State) Numbers() []int64 {
+	out := s.appendWords(nil, 0)
+	if s.learner != nil {
+		out = s.learner.numbers(out)
+	}
+	return out
+}
+
+// StateOf decodes the result of Numbers. p must be the policy of the encoded state.
+func StateOf(p *Policy, numbers []int64) (State, error) {
+	r := history.Reader{Words: numbers}
+	s := State{policy: p}
+	s.readWords(&r)
+	var err error
+	if p.Objective != nil && len(r.Words) > 0 {
+		s.learner, err = readLearner(&r)
+	}
+	complete := s.seeded() == !s.down.Empty() && s.seeded() == !s.up.Empty()
+	if err != nil || r.Invalid || len(r.Words) > 0 || !complete || s.schedules != (scheduleCache{}) {
+		return State{}, errors.New("the numbers are not an encoded state")
+	}
+	return s, nil
+}
+
+// appendWords appends the encoded state to words, with the given number of entries of its schedule cache. The policy and what was learned
+// are not part of it. It is the only encoding of a state: in memory and in recordings.
+func (s *State) appendWords(words []int64, schedules int) []int64 {
+	var trends, forecasts int64 // one bit for each that has values
+	for i := range MaxSignals {
+		if s.trends[i].Known {
+			trends |= 1 << i
+		}
+		if s.forecasts[i].Known {
+			forecasts |= 1 << i
+		}
+	}
+	words = append(words, history.Pair(s.lastTarget, s.extra), s.at, s.activeAt, s.panicUntil,
+		int64(schedules)<<16|trends<<8|forecasts)
+	for i := range s.trends {
+		if s.trends[i].Known {
+			words = s.trends[i].Append(words)
+		}
+	}
+	for i := range s.forecasts {
+		if s.forecasts[i].Known {
+			words = s.forecasts[i].Append(words)
+		}
+	}
+	words = s.steps.Append(s.up.Append(s.down.Append(words)))
+	if schedules > 0 {
+		words = append(words, s.schedules.from, s.schedules.until, int64(s.schedules.open)<<16|int64(s.schedules.ahead))
+		words = append(words, s.schedules.change[:schedules]...)
+	}
+	return words
+}
+
+// readWords decodes the result of appendWords into s, which must be zero except for its policy and what was learned.
+func (s *State) readWords(r *history.Reader) {
+	s.lastTarget, s.extra = history.Halves(r.Next())
+	s.at, s.activeAt, s.panicUntil = r.Next(), r.Next(), r.Next()
+	known := r.Next()
+	for i := range s.trends {
+		if known>>8&(1<<i) != 0 {
+			s.trends[i].Read(r)
+		}
+	}
+	for i := range s.forecasts {
+		if known&(1<<i) != 0 {
+			s.forecasts[i].Read(r)
+		}
+	}
+	s.down.Read(r)
+	s.up.Read(r)
+	s.steps.Read(r)
+	schedules := known >> 16
+	if schedules < 0 || schedules > MaxSchedules {
+		r.Invalid = true
+	} else if schedules > 0 {
+		s.schedules.from, s.schedules.until = r.Next(), r.Next()
+		bits := r.Next()
+		s.schedules.open, s.schedules.ahead = uint16(bits>>16), uint16(bits)
+		for i := range schedules {
+			s.schedules.change[i] = r.Next()
+		}
+	}
+}

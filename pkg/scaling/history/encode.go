@@ -1,0 +1,93 @@
+package history
+
+import "math"
+
+// Append appends the encoded window to words: the number of entries, and two words for each.
+func (w *Window) Append(words []int64) []int64 {
+	words = append(words, int64(w.n))
+	for _, e := range w.list[:w.n] {
+		words = append(words, e.at, Pair(e.late, e.value))
+	}
+	return words
+}
+
+// Read decodes the result of Append.
+func (w *Window) Read(r *Reader) {
+	w.n = int8(r.Count(windowSize))
+	for i := range w.n {
+		e := &w.list[i]
+		e.at = r.Next()
+		e.late, e.value = Halves(r.Next())
+	}
+}
+
+// Append appends the encoded steps to words: their number, and two words for each.
+func (s *Steps) Append(words []int64) []int64 {
+	words = append(words, int64(s.n))
+	for _, e := range s.list[:s.n] {
+		words = append(words, e.Start, Pair(e.Low, e.High))
+	}
+	return words
+}
+
+// Read decodes the result of Append.
+func (s *Steps) Read(r *Reader) {
+	s.n = int8(r.Count(stepsSize))
+	for i := range s.n {
+		e := &s.list[i]
+		e.Start = r.Next()
+		e.Low, e.High = Halves(r.Next())
+	}
+}
+
+// Append appends the encoded trend to words: two words. Known is not encoded, because a caller omits trends without values.
+func (r Trend) Append(words []int64) []int64 { return append(words, word(r.Fast), word(r.Slow)) }
+
+// Read decodes the result of Append and sets Known.
+func (r *Trend) Read(from *Reader) { *r = Trend{true, number(from.Next()), number(from.Next())} }
+
+// Append appends the encoded forecast to words: three words. Known is not encoded, because a caller omits forecasts without history.
+func (f Forecast) Append(words []int64) []int64 {
+	return append(words, word(f.Level), word(f.Mean), word(f.Spread))
+}
+
+// Read decodes the result of Append and sets Known.
+func (f *Forecast) Read(r *Reader) {
+	*f = Forecast{true, number(r.Next()), number(r.Next()), number(r.Next())}
+}
+
+// Reader reads encoded values. It never fails: Invalid is true after a read beyond the end, and after a count that is not possible.
+type Reader struct {
+	Words   []int64 // what was not read yet
+	Invalid bool
+}
+
+// Next returns the next word; 0 if there is none.
+func (r *Reader) Next() int64 {
+	if len(r.Words) == 0 {
+		r.Invalid = true
+		return 0
+	}
+	v := r.Words[0]
+	r.Words = r.Words[1:]
+	return v
+}
+
+// Count returns the next word as the length of a list of at most the given length; 0 if it is not in this range.
+func (r *Reader) Count(most int) int {
+	n := r.Next()
+	if n < 0 || n > int64(most) {
+		r.Invalid = true
+		return 0
+	}
+	return int(n)
+}
+
+// Pair returns one word that contains two numbers.
+func Pair(a, b int32) int64 { return int64(a)<<32 | int64(uint32(b)) }
+
+// Halves returns the arguments of Pair.
+func Halves(v int64) (a, b int32) { return int32(v >> 32), int32(v) }
+
+func word(v float64) int64   { return int64(math.Float64bits(v)) }
+func number(v int64) float64 { return math.Float64frombits(uint64(v)) }

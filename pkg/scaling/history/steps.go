@@ -1,0 +1,84 @@
+package history
+
+import "math"
+
+// stepsSize is the maximum number of steps that are kept. If there are more, two successive steps are merged into a range of replicas. The
+// merged step lasts at most 1/overhold of the longest period.
+const stepsSize = 16
+
+// Steps is the history of a target. A rate limit reads the replicas at the start of its period from it. The HPA computes them from its
+// scale events (current - added + deleted within the period), with the same result.
+type Steps struct {
+	n    int8
+	list [stepsSize]Step
+}
+
+// Step is a number of replicas that is valid from Start until the next step. Low and High differ only if steps were merged. An increase
+// then counts from Low and a decrease from High, so that a merge never allows a greater change.
+type Step struct {
+	Start     int64
+	Low, High int32
+}
+
+// Empty reports whether no step was added.
+func (s *Steps) Empty() bool { return s.n == 0 }
+
+// All returns the steps, the oldest first. The slice aliases s.
+func (s *Steps) All() []Step { return s.list[:s.n] }
+
+// Last returns the newest number of replicas. s must not be empty. Low and High of the newest step are equal, because it is never merged.
+func (s *Steps) Last() int32 { return s.list[s.n-1].Low }
+
+// Push adds a step of n replicas that begins at at, and drops the steps that ended more than keep milliseconds before at.
+func (s *Steps) Push(at int64, n int32, keep int64) {
+	var k int8
+	for k+1 < s.n && s.list[k+1].Start <= at-keep {
+		k++
+	}
+	if k > 0 {
+		copy(s.list[:], s.list[k:s.n])
+		s.n -= k
+	}
+	if s.n == stepsSize {
+		s.merge(at)
+	}
+	s.list[s.n] = Step{at, n, n}
+	s.n++
+}
+
+// merge replaces two successive steps by one range. It selects the two that last the shortest time in total; end is the end of the last
+// step. At most one of the 16 steps began before the longest period. The other 15 contain 7 disjoint pairs that together last at most that
+// period, so the shortest pair lasts at most a seventh of it.
+func (s *Steps) merge(end int64) {
+	best, least := 0, int64(math.MaxInt64)
+	for i := range stepsSize - 1 {
+		ends := end
+		if i+2 < stepsSize {
+			ends = s.list[i+2].Start
+		}
+		if lasts := ends - s.list[i].Start; lasts < least {
+			best, least = i, lasts
+		}
+	}
+	a, b := s.list[best], s.list[best+1]
+	s.list[best] = Step{a.Start, min(a.Low, b.Low), max(a.High, b.High)}
+	copy(s.list[best+1:], s.list[best+2:])
+	s.n--
+}
+
+// At returns the step that is valid at a time. For times before the oldest step it returns the oldest step.
+func (s *Steps) At(at int64) Step {
+	for i := s.n - 1; i > 0; i-- {
+		if s.list[i].Start <= at {
+			return s.list[i]
+		}
+	}
+	return s.list[0]
+}
+
+// Shift moves the times of all steps by the given milliseconds, after the clock was set back.
+func (s *Steps) Shift(by int64) {
+	for i := range s.n {
+		s.list[i].Start += by
+	}
+}
