@@ -44,8 +44,8 @@ func lintCommand() *cobra.Command {
 		Long: `Check policies (files and directories at PATH) against the cluster and the Prometheus server that they use.
 A metric is reported if it does not exist, was renamed, is absent at zero replicas, is a counter that is read as a
 gauge, or has labels that do not name pods, and GPU_UTIL if no other signal decides. A workload is reported if two
-autoscalers scale it, an HPA if its fields change the target, and a NodePool if it cannot scale to zero or has no
-fallback. ScaledObjects of other teams are checked too.
+autoscalers scale it or if its rollout would wait for a GPU, an HPA if its fields change the target, and a NodePool
+if it cannot scale to zero or has no fallback. ScaledObjects of other teams are checked too.
 
 Without policies the command checks the server that is registered for external metrics, the versions of Kubernetes,
 KEDA and Karpenter, and whether the labels of the DCGM exporter name pods.
