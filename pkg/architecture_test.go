@@ -113,6 +113,32 @@ func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
 	}
 }
 
+// TestPackagesOfCapacityImportDownwards checks that the packages below capacity import only those after them in the list, and not capacity.
+func TestPackagesOfCapacityImportDownwards(t *testing.T) {
+	order := []string{"capacity", "capacity/statemachine", "capacity/explain", "capacity/nodepool"}
+	found := 0
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if name != "capacity" && !strings.HasPrefix(name, "capacity/") {
+			continue
+		}
+		found++
+		at := slices.Index(order, name)
+		if at < 0 {
+			t.Errorf("%s is not in the list of packages: add it below the packages that import it", name)
+			continue
+		}
+		for _, above := range order[:at] {
+			if slices.Contains(p.Imports, module+above) {
+				t.Errorf("%s imports %s: a part of the decision receives plain values and does not depend on the whole", name, above)
+			}
+		}
+	}
+	if found != len(order) {
+		t.Errorf("found %d packages of %v", found, order)
+	}
+}
+
 func TestForbiddenImportIsReported(t *testing.T) {
 	scaling := plan[slices.IndexFunc(plan, func(r rule) bool { return r.name == "scaling" })]
 	bad := goPackage{Imports: []string{"os", "time"},

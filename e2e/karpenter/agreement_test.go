@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
@@ -35,7 +36,7 @@ func (g *fastProcess) agrees(t *testing.T) record.Verified {
 
 // sameAsSimulated simulates the same day with the same engine in the replay's simulator. It fails the test unless the group has the same
 // sequence of phases there as in live, the sequence with the real Karpenter.
-func sameAsSimulated(t *testing.T, live []capacity.Phase) {
+func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 	t.Helper()
 	simulated, most, last := simulatedDay(t)
 	t.Logf("live %v\nsimulated %v", live, simulated)
@@ -50,7 +51,7 @@ func sameAsSimulated(t *testing.T, live []capacity.Phase) {
 // simulatedDay runs TestDayOfOneGroupFromZeroToZero in the simulator: from zero to two replicas, then six, of which spot can provide only
 // three, then back to spot when it has capacity, and to zero. It returns the phases of the group, the maximum number of nodes, and the
 // number at the end.
-func simulatedDay(t *testing.T) (phases []capacity.Phase, most, last int) {
+func simulatedDay(t *testing.T) (phases []statemachine.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 	group, err := capacity.NewGroup(capacity.Group{Name: "gpu", Resource: "nvidia.com/gpu", ZeroLimit: true, ConsolidationFreeze: true,

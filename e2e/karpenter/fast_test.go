@@ -261,7 +261,7 @@ func groupOf(r engine.GroupRecord) fastGroup {
 		SpotNodes: use[capacity.Spot].Nodes, OnDemandNodes: use[capacity.OnDemand].Nodes,
 	}
 	for _, f := range r.Findings {
-		g.Findings = append(g.Findings, f.Text(r.Group))
+		g.Findings = append(g.Findings, f.Text(r.Group.Names()))
 	}
 	for _, n := range r.Overrides {
 		g.Overrides = append(g.Overrides, fmt.Sprintf("%s %s = %s (was %s by %s)", n.Pool, n.Name(), n.Value, n.Original, n.Owner))
@@ -274,7 +274,7 @@ func groupOf(r engine.GroupRecord) fastGroup {
 
 func reasonsOf(r engine.GroupRecord) (all []string) {
 	for _, reason := range r.Reasons {
-		all = append(all, reason.Rule.String()+": "+reason.Text(r.Group))
+		all = append(all, reason.Rule.String()+": "+reason.Text(r.Group.Names()))
 	}
 	return all
 }

@@ -3,6 +3,9 @@ package capacity
 import (
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // analysis contains the values that are computed once per tick from the observation of a group, such as its demand and the size of each
@@ -13,7 +16,7 @@ type analysis struct {
 	now time.Time
 	at  int64 // now as a stamp
 
-	pools          [MaxPools]poolFacts
+	pools          [nodepool.MaxPools]poolFacts
 	spot, onDemand side // between which replicas can move; both are empty in a group without a pair of sides
 
 	demand        Demand
@@ -36,36 +39,36 @@ type poolFacts struct {
 	smallest int64     // units of the smallest node; 0: there is none
 	nodes    int       // number of nodes that exist and are not being deleted
 	newest   time.Time // creation time of the newest launched node
-	room     int64     // units by which the NodePool may grow under its owner's limits and the open schedules; maxUnits: without a limit
+	room     int64     // units by which the NodePool may grow under its owner's limits and the open schedules; MaxUnits: without a limit
 	full     string    // the resource whose limit allows the fewest nodes; "": there is no limit
 }
 
 // views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.
-func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), MaxPools) }
+func (a *analysis) views() int { return min(len(a.g.Pools), len(a.o.Pools), nodepool.MaxPools) }
 
 // countNodes computes the poolFacts of every NodePool, finds the spot and the on-demand NodePools, and counts the GPUs of replicas that can
 // move from on-demand to spot.
 func (a *analysis) countNodes() {
 	for i := range a.views() {
 		v, f := &a.o.Pools[i], &a.pools[i]
-		f.largest = units(v.NodeGPUs)
+		f.largest = nodepool.Units(v.NodeGPUs)
 		for j := range v.Nodes {
 			f.add(&v.Nodes[j])
 		}
-		f.units = max(f.units, units(v.Usage))
+		f.units = max(f.units, nodepool.Units(v.Usage))
 	}
 	a.findPair()
 	a.findReturnable()
 }
 
 func (f *poolFacts) add(n *Node) {
-	f.largest = max(f.largest, units(n.GPUs))
+	f.largest = max(f.largest, nodepool.Units(n.GPUs))
 	if n.Deleting {
 		return
 	}
 	f.nodes++
-	f.units += units(n.GPUs)
-	if size := units(n.GPUs); size > 0 && (f.smallest == 0 || size < f.smallest) {
+	f.units += nodepool.Units(n.GPUs)
+	if size := nodepool.Units(n.GPUs); size > 0 && (f.smallest == 0 || size < f.smallest) {
 		f.smallest = size
 	}
 	if n.Stage != Requested && n.Created.After(f.newest) {
@@ -141,11 +144,15 @@ func (a *analysis) baseUnits() int64 {
 	if size == 0 {
 		size = a.nodeSize()
 	}
-	return (units(a.g.OnDemandBase) + size - 1) / size * size
+	return (nodepool.Units(a.g.OnDemandBase) + size - 1) / size * size
 }
 
 // aboveBase returns by how many units of the group's resource the nodes of the on-demand NodePools exceed the base, at least 0.
 func (a *analysis) aboveBase() int64 { return max(a.onDemand.units-a.baseUnits(), 0) }
+
+// baseWait is the spot wait timeout of a group that has an on-demand base and sets no timeout. It is long enough for Karpenter to collect
+// one batch of pods and to launch a node.
+const baseWait = 30 * time.Second
 
 // spotWait returns how long pods wait for spot before on-demand may grow; 0: the group does not wait.
 func (a *analysis) spotWait() time.Duration {
@@ -158,7 +165,7 @@ func (a *analysis) spotWait() time.Duration {
 // within reports whether an event happened after the stamp from and not in the future. An event up to one minute in the future also
 // counts, because the clock of the machine that recorded the event may be ahead.
 func (a *analysis) within(when time.Time, from int64) bool {
-	at := stamp(when)
+	at := statemachine.Stamp(when)
 	return at > from && at <= a.at+time.Minute.Milliseconds()
 }
 
@@ -167,5 +174,5 @@ func (a *analysis) future(at int64) time.Time {
 	if at <= a.at {
 		return time.Time{}
 	}
-	return instant(at)
+	return statemachine.Instant(at)
 }

@@ -3,6 +3,9 @@ package capacity
 import (
 	"strconv"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 const (
@@ -15,80 +18,21 @@ const (
 	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that scale-in packing
 	// sets, so a ReplicaSet deletes this pod before those. Only pods that a move to spot replaces have a lower cost.
 	noticeCost = "-100"
-	// repeatInterval is the time after which a write is repeated if the observations do not show it.
-	repeatInterval = 10 * time.Second
-	// shutdownRepeatInterval replaces repeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
+	// lowestCost is lower than every other deletion cost.
+	lowestCost = "-2147483647"
+	// shutdownRepeatInterval replaces RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
 	// patch does less harm than a limit that stays in force.
 	shutdownRepeatInterval = 500 * time.Millisecond
 )
 
-// annotationState is the state of one annotation of a pod compared with the value that the rules need:
-//
-//	state                needed  action
-//	annotationAbsent     none    nothing
-//	annotationAbsent     a value set, unless it was written within repeatInterval
-//	annotationForeign    any     nothing: the value of another manager stays
-//	annotationEqual      a value nothing
-//	annotationDifferent  a value set, unless it was written within repeatInterval
-//	annotationDifferent  none    clear, unless it was written within repeatInterval
-type annotationState uint8
-
-const (
-	annotationAbsent    annotationState = iota // no value, and gpuscaler does not own the annotation
-	annotationForeign                          // a value of another manager
-	annotationEqual                            // gpuscaler's own value, equal to the needed one
-	annotationDifferent                        // gpuscaler's own value, different from the needed one
-	numAnnotationStates
-)
-
-// compare returns the state of an annotation compared with the value that the rules need. If needed is "", the pod needs no annotation.
-func (a Annotation) compare(needed string) annotationState {
-	switch {
-	case a.Value == "":
-		return annotationAbsent
-	case !a.Ours:
-		return annotationForeign
-	case a.Value == needed:
-		return annotationEqual
-	}
-	return annotationDifferent
-}
-
-// needsWrite reports whether an annotation in this state must be written.
-func (s annotationState) needsWrite(needed string) bool {
-	return s == annotationDifferent || s == annotationAbsent && needed != ""
-}
-
-// sentAnnotation is the last write of one annotation of one pod. The observation may not show it yet.
-type sentAnnotation struct {
-	Key   uint64 `json:"key,omitempty"`   // a hash of the pod and the kind of annotation
-	Value uint64 `json:"value,omitempty"` // a hash of the value
-	At    int64  `json:"at,omitempty"`
-}
-
-// sentRecently reports whether the same value was written within repeatInterval, and no other value after it. If not, it records that the
-// annotation is written now.
-func (s *State) sentRecently(m *PodAnnotation) bool {
-	now := sentAnnotation{hash(m.UID, string(rune('a'+m.Kind))), hash(m.Value), s.At}
-	for i := range s.Sent {
-		last := &s.Sent[i]
-		if last.Key != now.Key || last.At == 0 {
-			continue
-		}
-		if last.Value == now.Value && s.At-last.At < repeatInterval.Milliseconds() {
-			return true
-		}
-		*last = now
-		return false
-	}
-	s.Sent[s.SentNext%uint8(len(s.Sent))] = now
-	s.SentNext++
-	return false
+// differs reports whether the annotation must be written so that it has the needed value. If needed is "", it must be absent.
+func (a Annotation) differs(needed string) bool {
+	return statemachine.CompareAnnotation(a.Value, a.Ours, needed).NeedsWrite(needed)
 }
 
 // repeatDue reports whether a write that no observation shows must be repeated. at is the time of the write.
 func (t *tick) repeatDue(at int64) bool {
-	interval := repeatInterval
+	interval := statemachine.RepeatInterval
 	if t.leaving {
 		interval = shutdownRepeatInterval
 	}
@@ -105,34 +49,34 @@ func (t *tick) annotatePods() {
 			p := &w.Pods[j]
 			shield := t.shield(p)
 			cost, rule := t.deletionCost(w, p)
-			if cost != "" && rule == RulePacking {
+			if cost != "" && rule == explain.RulePacking {
 				packed++
 			}
 			if shield != "" {
 				loading++
 			}
-			if written < maxAnnotationsPerTick && p.DoNotDisrupt.compare(shield).needsWrite(shield) &&
-				t.annotate(PodAnnotation{p.UID, p.Namespace, p.Name, DoNotDisrupt, shield, RuleShield}) {
+			if written < maxAnnotationsPerTick && p.DoNotDisrupt.differs(shield) &&
+				t.annotate(PodAnnotation{p.UID, p.Namespace, p.Name, DoNotDisrupt, shield, explain.RuleShield}) {
 				written++
 			}
-			if written < maxAnnotationsPerTick && p.DeletionCost.compare(cost).needsWrite(cost) &&
+			if written < maxAnnotationsPerTick && p.DeletionCost.differs(cost) &&
 				t.annotate(PodAnnotation{p.UID, p.Namespace, p.Name, DeletionCost, cost, rule}) {
 				written++
 			}
 		}
 	}
 	if loading > 0 {
-		t.because(Reason{Rule: RuleShield, Pool: -1, A: float64(loading)})
+		t.because(explain.Reason{Rule: explain.RuleShield, Pool: -1, A: float64(loading)})
 	}
 	if packed > 0 {
-		t.because(Reason{Rule: RulePacking, Pool: -1, A: float64(packed)})
+		t.because(explain.Reason{Rule: explain.RulePacking, Pool: -1, A: float64(packed)})
 	}
 }
 
-// annotate adds the action that writes or clears an annotation, unless this was done within repeatInterval. It reports whether it added the
+// annotate adds the action that writes or clears an annotation, unless this was done within RepeatInterval. It reports whether it added the
 // action.
 func (t *tick) annotate(m PodAnnotation) bool {
-	if t.s.sentRecently(&m) {
+	if t.s.Sent.Recently(m.UID, uint8(m.Kind), m.Value, t.at) {
 		return false
 	}
 	t.d.Actions = append(t.d.Actions, m)
@@ -151,25 +95,25 @@ func (t *tick) shield(p *Pod) string {
 
 // deletionCost returns the value of pod-deletion-cost that a pod needs, or "", and the rule that needs it. A ReplicaSet deletes the pod
 // with the lowest cost first.
-func (t *tick) deletionCost(w *Workload, p *Pod) (string, Rule) {
-	if m := &t.s.Move; (m.Step == annotating || m.Step == shrinking) && m.has(p.UID) {
-		return lowestCost, RuleMove
+func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
+	if m := &t.s.Move; (m.Step == statemachine.Annotating || m.Step == statemachine.Shrinking) && m.Has(p.UID) {
+		return lowestCost, explain.RuleMove
 	}
 	n := t.node(p)
 	if n == nil || t.g.Advisory || t.releasing || p.Owner != OwnerReplicaSet || w.Paused {
-		return "", RulePacking
+		return "", explain.RulePacking
 	}
 	if n.Notice && !n.Voluntary {
-		return noticeCost, RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement
+		return noticeCost, explain.RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement
 	}
 	// Without EmptyWholeNodes, pods need a deletion cost only while a reserve exists and on-demand nodes run above the base. A scale-in then
 	// deletes idle replicas first, and then replicas on on-demand nodes.
-	rule := RulePacking
+	rule := explain.RulePacking
 	if !t.g.EmptyWholeNodes {
 		if t.s.Reserve.Size == 0 || !t.paired() || t.aboveBase() == 0 {
 			return "", rule
 		}
-		rule = RuleAtRisk
+		rule = explain.RuleAtRisk
 	}
 	if class := t.deletionClass(p, n); class > 0 {
 		return strconv.Itoa(-10 * class), rule

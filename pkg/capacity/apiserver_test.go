@@ -3,6 +3,8 @@ package capacity
 import (
 	"slices"
 	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // observe returns the Observation that package cluster would build from the simulated cluster.
@@ -20,14 +22,14 @@ func (c *cluster) observe() Observation {
 		for name, f := range p.fields {
 			if resource, ok := strings.CutPrefix(name, "limits["); ok && f.Value != "" {
 				resource = strings.TrimSuffix(resource, "]")
-				l := LimitView{Resource: resource, FieldView: f, Used: float64(int64(len(p.nodes)) * p.size(resource))}
+				l := nodepool.LimitView{Resource: resource, FieldView: f, Used: float64(int64(len(p.nodes)) * p.size(resource))}
 				if len(p.nodes) > 0 {
 					l.Node = float64(p.size(resource))
 				}
 				v.Limits = append(v.Limits, l)
 			}
 		}
-		slices.SortFunc(v.Limits, func(a, b LimitView) int { return strings.Compare(a.Resource, b.Resource) })
+		slices.SortFunc(v.Limits, func(a, b nodepool.LimitView) int { return strings.Compare(a.Resource, b.Resource) })
 		for j, n := range p.nodes {
 			index[n] = [2]int{i, j}
 			stage := Launched
@@ -120,9 +122,9 @@ func (c *cluster) patch(a NodePoolPatch) {
 			}
 			continue
 		}
-		pool.fields[name] = FieldView{Value: change.To, Owner: change.Owner}
+		pool.fields[name] = nodepool.FieldView{Value: change.To, Owner: change.Owner}
 		if c.sticky--; c.sticky >= 0 {
-			pool.fields[name] = FieldView{Value: change.To, Owner: change.Owner, Ours: true}
+			pool.fields[name] = nodepool.FieldView{Value: change.To, Owner: change.Owner, Ours: true}
 		}
 	}
 	pool.apply(c, a)
@@ -130,11 +132,11 @@ func (c *cluster) patch(a NodePoolPatch) {
 
 // admit fails the test for a patch that the chart's admission policy rejects.
 func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
-	if pool.consent&consentAny == 0 {
+	if pool.consent&nodepool.ConsentAny == 0 {
 		c.t.Errorf("%s: a patch of %s without consent: %s", c.clock(), pool.Name, a.Text())
 	}
 	for _, change := range slices.Concat(a.Changes, a.Overrides) {
-		if pool.consent&change.Field.Consent() == 0 && !pool.fields[change.Name()].Value.same(change.To) {
+		if pool.consent&change.Field.Consent() == 0 && !pool.fields[change.Name()].Value.Same(change.To) {
 			c.t.Errorf("%s: %s of %s changes to %s without consent", c.clock(), change.Name(), pool.Name, change.To)
 		}
 	}
@@ -150,7 +152,7 @@ func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 		}
 	}
 	for _, h := range a.Overrides {
-		p.fields[h.Name()] = FieldView{Value: h.To, Ours: true}
+		p.fields[h.Name()] = nodepool.FieldView{Value: h.To, Ours: true}
 	}
 }
 
@@ -169,7 +171,7 @@ func (c *cluster) annotate(a PodAnnotation) {
 }
 
 // edit changes a field of a NodePool as another manager.
-func (c *cluster) edit(pool int, field string, v Value) {
-	c.pools[pool].fields[field] = FieldView{Value: v, Owner: "kubectl-edit"}
+func (c *cluster) edit(pool int, field string, v nodepool.Value) {
+	c.pools[pool].fields[field] = nodepool.FieldView{Value: v, Owner: "kubectl-edit"}
 	c.pools[pool].version++
 }

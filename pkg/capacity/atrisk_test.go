@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
@@ -32,11 +34,11 @@ func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 	if a := c.d.Advice[0]; a.AtRisk != 3 {
 		t.Errorf("three losses in five minutes: %+v", a)
 	}
-	c.run(burstWindow + reserveDecay + time.Minute)
+	c.run(burstWindow + statemachine.ReserveDecay + time.Minute)
 	if a := c.d.Advice[0]; a.AtRisk != 2 {
 		t.Errorf("the burst is over, and two may go in one cold start: %+v", a)
 	}
-	c.run(rateWindow + reserveDecay)
+	c.run(rateWindow + statemachine.ReserveDecay)
 	if a := c.d.Advice[0]; a.AtRisk != 0 || chat.ready() != 8 {
 		t.Errorf("after an hour without losses: %+v, %d ready", a, chat.ready())
 	}
@@ -144,7 +146,8 @@ func TestReserveFallsSlowly(t *testing.T) {
 	for c.s.Reserve.Size == 3 && c.now.Sub(began) < time.Hour {
 		c.step()
 	}
-	if lasted := c.now.Sub(began); lasted < burstWindow+reserveDecay-2*time.Second || lasted > burstWindow+reserveDecay+2*time.Second ||
+	if lasted := c.now.Sub(began); lasted < burstWindow+statemachine.ReserveDecay-2*time.Second ||
+		lasted > burstWindow+statemachine.ReserveDecay+2*time.Second ||
 		c.s.Reserve.Size != 2 {
 		t.Errorf("reserve %d after %v; three were needed until %v", c.s.Reserve.Size, lasted, burstWindow)
 	}

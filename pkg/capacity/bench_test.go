@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // benchGroup returns a group with 100 nodes of 8 GPUs, 60 on spot and 40 on demand, and 4 workloads with 200 replicas each.
@@ -14,11 +16,11 @@ func benchGroup(t testing.TB, name string) (*Group, Observation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	field := func(v Value) FieldView { return FieldView{Value: v, Owner: "kubectl"} }
+	field := func(v nodepool.Value) nodepool.FieldView { return nodepool.FieldView{Value: v, Owner: "kubectl"} }
 	var o Observation
 	for i := range g.Pools {
-		v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits | ConsentWeight | ConsentDisruption,
-			Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: field("640")}},
+		v := PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption,
+			Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: field("640")}},
 			Weight: field("80"), ConsolidateAfter: field(`"10m"`), ConsolidationPolicy: field(`"WhenEmptyOrUnderutilized"`),
 			Budgets: field(`[{"nodes":"10%"}]`)}
 		for j := range 60 - 20*i {
@@ -89,16 +91,16 @@ func settle(s *State, g *Group, o *Observation, d *Decision, now *time.Time) {
 func applyTo(v *PoolView, p *NodePoolPatch) {
 	v.Record = p.Record
 	for _, c := range p.Changes {
-		f := FieldView{Value: c.To, Ours: !c.Restore}
+		f := nodepool.FieldView{Value: c.To, Ours: !c.Restore}
 		if c.Restore {
 			f.Owner = c.Owner
 		}
 		switch c.Field {
-		case FieldWeight:
+		case nodepool.FieldWeight:
 			v.Weight = f
-		case FieldBudgets:
+		case nodepool.FieldBudgets:
 			v.Budgets = f
-		case FieldLimit:
+		case nodepool.FieldLimit:
 			v.Limits[0].FieldView = f
 		}
 	}

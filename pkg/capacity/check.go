@@ -1,44 +1,50 @@
 package capacity
 
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
+
 // check adds findings for everything that prevents Karpenter from removing empty nodes, with the price of these nodes, and for everything
 // that prevents a return to spot.
 func (t *tick) check() {
 	for i := range t.views() {
 		v := &t.o.Pools[i]
 		if !v.Exists {
-			t.find(Finding{Kind: FindMissing, Pool: int8(i)})
+			t.find(explain.Finding{Kind: explain.FindMissing, Pool: int8(i)})
 			continue
 		}
 		t.checkEmpty(i, v)
 	}
 	t.checkReturn()
 	if t.g.StartupShield && !t.o.Shields {
-		t.find(Finding{Kind: FindUnsupported, Pool: -1, Rule: RuleShield})
+		t.find(explain.Finding{Kind: explain.FindUnsupported, Pool: -1, Rule: explain.RuleShield})
 	}
 }
 
 // checkEmpty adds one finding for each cause that keeps empty nodes of a NodePool, with the number of these nodes and their price.
 func (t *tick) checkEmpty(pool int, v *PoolView) {
-	never := t.original(pool, FieldConsolidateAfter) == `"Never"`
-	zero := blocksDisruption(t.original(pool, FieldBudgets), reasonEmpty)
-	var all [numFindings]Finding
+	never := t.original(pool, nodepool.FieldConsolidateAfter) == `"Never"`
+	zero := statemachine.BlocksDisruption(t.original(pool, nodepool.FieldBudgets), statemachine.ReasonEmpty)
+	var all [explain.NumFindings]explain.Finding
 	for j := range v.Nodes {
 		n := &v.Nodes[j]
 		if n.Deleting || n.Stage != Usable || n.Used > 0 || n.GPUs == 0 {
 			continue
 		}
-		var kind FindingKind
+		var kind explain.FindingKind
 		switch {
 		case n.DoNotDisruptPods > 0:
-			kind = FindDoNotDisrupt
+			kind = explain.FindDoNotDisrupt
 		case n.BlockingPods > 0:
-			kind = FindBlockingPods
+			kind = explain.FindBlockingPods
 		case never:
-			kind = FindNever
+			kind = explain.FindNever
 		case zero:
-			kind = FindZeroBudget
+			kind = explain.FindZeroBudget
 		case n.Buffered: // the last case, because Karpenter reports it for minutes after the buffer was removed
-			kind = FindBuffered
+			kind = explain.FindBuffered
 		default:
 			continue
 		}
@@ -47,7 +53,7 @@ func (t *tick) checkEmpty(pool int, v *PoolView) {
 	}
 	for kind := range all {
 		if f := all[kind]; f.Count > 0 {
-			f.Kind, f.Pool = FindingKind(kind), int8(pool)
+			f.Kind, f.Pool = explain.FindingKind(kind), int8(pool)
 			t.find(f)
 		}
 	}
@@ -61,7 +67,7 @@ func (t *tick) checkReturn() {
 	t.reportUnreliable()
 	if !t.spotFirst() {
 		spot, onDemand := t.misplacedSpot()
-		f := Finding{Kind: FindWeights, Pool: int8(onDemand), Field: FieldWeight}
+		f := explain.Finding{Kind: explain.FindWeights, Pool: int8(onDemand), Field: nodepool.FieldWeight}
 		if t.spot.count > 1 {
 			f.Name = t.g.Pools[spot].Name
 		}
@@ -79,7 +85,7 @@ func (t *tick) checkReturn() {
 
 // findUnmovable adds one finding for each reason why pods on demand cannot be moved to spot by a surge. w is nil for unmanaged pods.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
-	var count [MaxPools][numMoveBlockers]int
+	var count [nodepool.MaxPools][explain.NumMoveBlockers]int
 	for j := range pods {
 		p := &pods[j]
 		if n := t.node(p); !t.onDemand.has(p.Pool) || n == nil || n.Deleting || n.Type == Reserved {
@@ -92,7 +98,7 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	for _, pool := range t.onDemand.all() {
 		for blocker, n := range count[pool] {
 			if n > 0 {
-				t.find(Finding{Kind: FindUnmovable, Pool: pool, Name: name, Count: n, Blocker: MoveBlocker(blocker)})
+				t.find(explain.Finding{Kind: explain.FindUnmovable, Pool: pool, Name: name, Count: n, Blocker: explain.MoveBlocker(blocker)})
 			}
 		}
 	}
@@ -100,20 +106,20 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 
 // moveBlocker returns why a pod stays on demand. blocked is false for a pod that requires on-demand nodes, and for a pod that a surge can
 // move to spot.
-func moveBlocker(w *Workload, p *Pod) (blocker MoveBlocker, blocked bool) {
+func moveBlocker(w *Workload, p *Pod) (blocker explain.MoveBlocker, blocked bool) {
 	switch {
 	case p.Pinned && !p.UnknownLabels:
 		return 0, false
 	case w == nil:
-		return BlockedByUnmanagedPod, true
+		return explain.BlockedByUnmanagedPod, true
 	case p.Claimed || p.Claims:
-		return BlockedByClaims, true
+		return explain.BlockedByClaims, true
 	case p.Owner != OwnerReplicaSet && p.DoNotDisrupt.Value != "" && !p.DoNotDisrupt.Ours:
-		return BlockedByDoNotDisrupt, true
+		return explain.BlockedByDoNotDisrupt, true
 	case p.UnknownLabels:
-		return BlockedByLabels, true
+		return explain.BlockedByLabels, true
 	case p.Owner == OwnerOther:
-		return BlockedByNoOwner, true
+		return explain.BlockedByNoOwner, true
 	}
-	return BlockedByOwner, p.Owner != OwnerReplicaSet
+	return explain.BlockedByOwner, p.Owner != OwnerReplicaSet
 }

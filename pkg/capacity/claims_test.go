@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // A pod requests GPUs by a resource claim (dynamic resource allocation). Such GPUs are not counted yet, so demand is unknown and the zero
@@ -27,12 +30,12 @@ func TestZeroLimitIsRemovedForPodsWithResourceClaims(t *testing.T) {
 	if c.limit(0) != 16 || c.writes != before+2 {
 		t.Errorf("an hour later: limit %d, %d writes", c.limit(0), c.writes-before)
 	}
-	if f := c.finding(FindClaims); f == nil || f.Count != 1 || !strings.Contains(f.Text(c.g), "jobs/job") {
+	if f := c.finding(explain.FindClaims); f == nil || f.Count != 1 || !strings.Contains(f.Text(c.g.Names()), "jobs/job") {
 		t.Errorf("finding %+v", f)
 	}
 	c.other = nil
 	c.run(10 * time.Minute)
-	if c.limit(0) != 0 || c.finding(FindClaims) != nil {
+	if c.limit(0) != 0 || c.finding(explain.FindClaims) != nil {
 		t.Errorf("it has ended: limit %d\n%s", c.limit(0), c.why())
 	}
 }
@@ -51,7 +54,7 @@ func TestResourceClaimsMakeDemandUnknown(t *testing.T) {
 	if c.limit(0) != 16 || c.limit(1) != 16 || !c.d.Demand.Unknown {
 		t.Errorf("limits %d and %d, demand %+v\n%s", c.limit(0), c.limit(1), c.d.Demand, c.why())
 	}
-	if f := c.finding(FindClaims); f == nil || !strings.Contains(f.Text(c.g), "team-chat/llama") {
+	if f := c.finding(explain.FindClaims); f == nil || !strings.Contains(f.Text(c.g.Names()), "team-chat/llama") {
 		t.Errorf("finding %+v", f)
 	}
 }
@@ -84,17 +87,18 @@ func TestPodWithCountedClaims(t *testing.T) {
 	if d := c.d.Demand; d.UnmanagedPods != 2 || !d.Unknown || d.Pending != 0 {
 		t.Errorf("demand %+v, want 2 and unknown, with no evidence about spot", d)
 	}
-	if c.limit(0) != 16 || c.limit(1) != 16 || c.d.Phase != PreferSpot || c.lastAdvice() != NoAdvice {
+	if c.limit(0) != 16 || c.limit(1) != 16 || c.d.Phase != statemachine.PreferSpot || c.lastAdvice() != NoAdvice {
 		t.Errorf("an hour later: limits %d and %d, phase %s, advice %+v\n%s", c.limit(0), c.limit(1), c.d.Phase, c.lastAdvice(), c.why())
 	}
-	f := c.finding(FindPendingClaims)
-	if f == nil || f.Count != 1 || !strings.Contains(f.Text(c.g), "jobs/job") || !strings.Contains(f.Text(c.g), "--ignore-dra-requests") {
+	f := c.finding(explain.FindPendingClaims)
+	if f == nil || f.Count != 1 || !strings.Contains(f.Text(c.g.Names()), "jobs/job") || !strings.Contains(f.Text(c.g.Names()),
+		"--ignore-dra-requests") {
 		t.Errorf("finding %+v", f)
 	}
 
 	c.node(2)
 	c.run(10 * time.Second)
-	if d := c.d.Demand; job.node == nil || d.UnmanagedPods != 2 || d.Unknown || c.finding(FindPendingClaims) != nil {
+	if d := c.d.Demand; job.node == nil || d.UnmanagedPods != 2 || d.Unknown || c.finding(explain.FindPendingClaims) != nil {
 		t.Errorf("the pod is on a node: demand %+v\n%s", d, c.why())
 	}
 	c.kill(job)
@@ -116,7 +120,7 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 	c.run(10 * time.Minute)
 	chat.want, chat.quota = 1, true // the pod itself does not exist yet
 	c.run(2 * time.Second)
-	if d := c.d.Demand; c.limit(0) != 16 || !d.Unknown || d.Policies != 1 || c.finding(FindPendingClaims) == nil {
+	if d := c.d.Demand; c.limit(0) != 16 || !d.Unknown || d.Policies != 1 || c.finding(explain.FindPendingClaims) == nil {
 		t.Errorf("limit %d, demand %+v\n%s", c.limit(0), d, c.why())
 	}
 	chat.quota = false
@@ -126,8 +130,8 @@ func TestWorkloadWithCountedClaims(t *testing.T) {
 	if len(chat.pods) != 1 || chat.pods[0].node != onDemand || len(c.pools[0].nodes) != 0 || c.d.Demand.Unknown {
 		t.Errorf("the replica runs on demand: %d pods, demand %+v\n%s", len(chat.pods), c.d.Demand, c.why())
 	}
-	f := c.finding(FindUnmovable)
-	if f == nil || f.Blocker != BlockedByClaims {
+	f := c.finding(explain.FindUnmovable)
+	if f == nil || f.Blocker != explain.BlockedByClaims {
 		t.Errorf("finding %+v", f)
 	}
 }
@@ -148,8 +152,8 @@ func TestGroupOfADeviceClassSetsNoLimit(t *testing.T) {
 	}
 	c.run(10 * time.Minute)
 	chat.want, c.pools[0].denied = 2, true
-	c.until(30*time.Minute, "the group falls back", func() bool { return c.d.Phase == Fallback })
+	c.until(30*time.Minute, "the group falls back", func() bool { return c.d.Phase == statemachine.Fallback })
 	c.pools[0].denied = false
-	c.until(6*time.Hour, "a probe tests spot", func() bool { return c.d.Phase == Probing })
+	c.until(6*time.Hour, "a probe tests spot", func() bool { return c.d.Phase == statemachine.Probing })
 	c.run(10 * time.Minute)
 }

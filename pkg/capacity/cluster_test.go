@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // cluster simulates Karpenter, kube-scheduler, the ReplicaSet controller and the API server for one group, second by second.
@@ -26,8 +29,8 @@ type cluster struct {
 	boot, load    time.Duration // from launch to usable, from there to ready
 	ids           int
 	moving        moved
-	batch         move // of the last tick
-	frozen        [MaxPools]freezeMemory
+	batch         statemachine.Move // of the last tick
+	frozen        [nodepool.MaxPools]freezeMemory
 	started       int64 // the first tick of the present state
 	wholeBefore   bool
 	disturbed     int                 // nodes that went with pods on them
@@ -44,7 +47,7 @@ type cluster struct {
 	silent        bool // we are dead: nothing is decided or written
 	releasing     bool
 	log           []string // patches, as people read them
-	phases        []Phase
+	phases        []statemachine.Phase
 	most          int // patches in one tick
 	writes        int
 }
@@ -56,8 +59,8 @@ type failer interface {
 
 type simPool struct {
 	Pool
-	fields            map[string]FieldView // by fieldName
-	consent           Fields
+	fields            map[string]nodepool.FieldView // by fieldName
+	consent           nodepool.Consent
 	record            string
 	nodes             []*simNode
 	denied            bool
@@ -135,15 +138,16 @@ func newCluster(t failer, change func(g *Group)) *cluster {
 	}
 	c := &cluster{t: t, g: group, now: midnight, known: true, boot: 90 * time.Second, load: 60 * time.Second}
 	for _, p := range group.Pools {
-		sim := &simPool{Pool: p, consent: ConsentLimits | ConsentWeight | ConsentDisruption, gpus: 1, hourly: 1, ready: true,
-			fields: map[string]FieldView{
+		sim := &simPool{Pool: p, consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption, gpus: 1, hourly: 1,
+			ready: true,
+			fields: map[string]nodepool.FieldView{
 				"disruption.consolidateAfter":    {Value: `"60s"`, Owner: "kubectl"},
 				"disruption.consolidationPolicy": {Value: `"WhenEmptyOrUnderutilized"`, Owner: "kubectl"},
 				"disruption.budgets":             {Value: `[{"nodes":"100%"}]`, Owner: "kubectl"}, "weight": {Value: "20", Owner: "kubectl"},
 				"limits[nvidia.com/gpu]": {Value: `16`, Owner: "kubectl"}, "limits[cpu]": {Value: `"400"`, Owner: "kubectl"},
 			}}
 		if p.Type == Spot {
-			sim.fields["weight"] = FieldView{Value: "80", Owner: "argocd"}
+			sim.fields["weight"] = nodepool.FieldView{Value: "80", Owner: "argocd"}
 			sim.hourly = 0.4
 		}
 		c.pools = append(c.pools, sim)
@@ -193,7 +197,7 @@ func (c *cluster) clock() string { return c.now.Format("15:04:05") }
 
 func (c *cluster) why() (s string) {
 	for _, r := range c.d.Reasons {
-		s += "\t" + r.Rule.String() + ": " + r.Text(c.g) + "\n"
+		s += "\t" + r.Rule.String() + ": " + r.Text(c.g.Names()) + "\n"
 	}
 	for _, p := range c.pools {
 		s += fmt.Sprintf("\t%s: %d nodes, weight %s, limit %s, budgets %s\n", p.Name, len(p.nodes), p.fields["weight"].Value,
@@ -230,7 +234,7 @@ func (c *cluster) decide() {
 	}
 	before := c.s
 	if c.s.group == nil {
-		c.started = stamp(c.now)
+		c.started = statemachine.Stamp(c.now)
 	}
 	if c.releasing {
 		c.s.Release(c.g, &o, c.now, &c.d)

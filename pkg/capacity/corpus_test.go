@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"pgregory.net/rapid"
 )
 
 const corpusFile = "testdata/corpus.txt"
@@ -127,7 +128,7 @@ func (v *PoolView) change(random *rand.Rand, now time.Time) {
 		v.Ready = false
 	}
 	if some(8) {
-		v.Consent = Fields(random.IntN(16))
+		v.Consent = nodepool.Consent(random.IntN(16))
 	}
 	if some(6) {
 		v.Budgets.Value = `[{"nodes":"0"}]`
@@ -144,7 +145,7 @@ func (v *PoolView) change(random *rand.Rand, now time.Time) {
 	}
 	for i := range v.Limits {
 		if some(6) {
-			v.Limits[i].Value = [...]Value{"0", "3", `"1k"`, `"64Gi"`, "x"}[random.IntN(5)]
+			v.Limits[i].Value = [...]nodepool.Value{"0", "3", `"1k"`, `"64Gi"`, "x"}[random.IntN(5)]
 		}
 	}
 	for i := range v.Nodes {
@@ -226,7 +227,7 @@ func (h digest) decision(g *Group, d *Decision) {
 			f.Hourly, f.Until.UnixMilli())
 	}
 	for _, r := range d.Reasons {
-		if r.Rule == RuleConsolidationFreeze {
+		if r.Rule == explain.RuleConsolidationFreeze {
 			r.B = 0
 		}
 		fmt.Fprintln(h, "reason", uint8(r.Rule), r.Pool, r.Name, uint8(r.Cause), r.A, r.B, r.Until.UnixMilli())

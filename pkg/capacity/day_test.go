@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
@@ -43,7 +44,7 @@ func (d *changeLog) note() {
 	}
 	d.WriteString(c.clock() + "\n" + b.String())
 	for _, r := range c.d.Reasons {
-		d.WriteString("    " + r.Rule.String() + ": " + r.Text(c.g) + "\n")
+		d.WriteString("    " + r.Rule.String() + ": " + r.Text(c.g.Names()) + "\n")
 	}
 }
 
@@ -78,13 +79,13 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	c.pools[0].denied = true // spot is scarce now, and the burst grows
 	chat.want = 9
 	d.run(12 * time.Minute)
-	if chat.ready() != 9 || c.nodes(1) != 3 || c.d.Phase != Fallback {
+	if chat.ready() != 9 || c.nodes(1) != 3 || c.d.Phase != statemachine.Fallback {
 		t.Errorf("%s: %d ready, %d on demand, %v\n%s", c.clock(), chat.ready(), c.nodes(1), c.d.Phase, c.why())
 	}
 	c.pools[0].denied = false
 	chat.minimum = 9
 	d.run(80 * time.Minute)
-	if c.nodes(1) != 0 || c.d.Phase != PreferSpot || chat.minimum < 9 {
+	if c.nodes(1) != 0 || c.d.Phase != statemachine.PreferSpot || chat.minimum < 9 {
 		t.Errorf("%s: %d on demand, %v, %d ready at the least\n%s", c.clock(), c.nodes(1), c.d.Phase, chat.minimum, c.why())
 	}
 	c.now = eight.Add(12*time.Hour + time.Minute)

@@ -1,6 +1,12 @@
 package capacity
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
 
 // Decide returns the actions, the advice and the reasons for one tick, and the state for the next one. It is pure, never blocks and
 // never fails. It does not keep o.
@@ -43,7 +49,7 @@ type tick struct {
 
 	releasing, leaving bool
 	freezeForSpot      bool // the phase needs a consolidation freeze of the on-demand NodePools
-	requests           [MaxPools][numFields]request
+	requests           [nodepool.MaxPools][nodepool.NumFields]request
 }
 
 func (t *tick) begin(g *Group, o *Observation, s *State, now time.Time, d *Decision) {
@@ -105,18 +111,19 @@ func (t *tick) applyRules() {
 }
 
 // because adds a reason.
-func (t *tick) because(r Reason) { t.d.Reasons = append(t.d.Reasons, r) }
+func (t *tick) because(r explain.Reason) { t.d.Reasons = append(t.d.Reasons, r) }
 
 // find adds a finding.
-func (t *tick) find(f Finding) { t.d.Findings = append(t.d.Findings, f) }
+func (t *tick) find(f explain.Finding) { t.d.Findings = append(t.d.Findings, f) }
 
 // release resets the state of the rules and requests no override. As a result, write restores every field, and annotatePods clears every
 // annotation.
 func (t *tick) release() {
 	s := t.s
-	s.Move, s.ZeroLimit, s.TargetCap, s.Pace, s.Reserve = move{}, zeroLimit{}, targetCap{}, pace{}, reserve{}
-	if s.Spot != (spotState{}) {
-		s.Spot = spotState{}
+	s.Move, s.ZeroLimit, s.TargetCap, s.Pace, s.Reserve = statemachine.Move{}, statemachine.ZeroLimit{}, statemachine.TargetCap{},
+		statemachine.Pace{}, statemachine.Reserve{}
+	if s.Spot != (statemachine.SpotState{}) {
+		s.Spot = statemachine.SpotState{}
 		s.encodeRecords()
 	}
 	for i := range s.Pools {
@@ -130,5 +137,5 @@ func (t *tick) release() {
 	for i := range t.o.Workloads {
 		t.setBuffer(&t.o.Workloads[i], 0)
 	}
-	t.because(Reason{Rule: RuleRelease, Pool: -1})
+	t.because(explain.Reason{Rule: explain.RuleRelease, Pool: -1})
 }

@@ -3,6 +3,10 @@ package capacity
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // Decision is the result of one tick for one group.
@@ -13,10 +17,10 @@ type Decision struct {
 	// Plan has the changes that an advisory group would make; empty for every other group.
 	Plan     []Action
 	Advice   []Advice // in the order of Observation.Workloads
-	Findings []Finding
-	Reasons  []Reason
+	Findings []explain.Finding
+	Reasons  []explain.Reason
 	Demand   Demand
-	Phase    Phase
+	Phase    statemachine.Phase
 
 	returning []onDemandNode // memory of analysis.returning, reused between ticks
 }
@@ -63,13 +67,13 @@ type NodePoolPatch struct {
 
 // Change is the change of one field in a NodePoolPatch. The field's path and name come from fieldTable.
 type Change struct {
-	Field    Field
+	Field    nodepool.Field
 	Resource string // resource of a FieldLimit
-	From, To Value
-	Original Value  // the owner's value, which is restored later
-	Owner    string // field manager that owned the field before the override; "": none
-	Restore  bool   // To is the owner's value: the override ends
-	Rule     Rule   // the rule that requests the value
+	From, To nodepool.Value
+	Original nodepool.Value // the owner's value, which is restored later
+	Owner    string         // field manager that owned the field before the override; "": none
+	Restore  bool           // To is the owner's value: the override ends
+	Rule     explain.Rule   // the rule that requests the value
 }
 
 // AnnotationKind is the annotation that a PodAnnotation sets.
@@ -86,7 +90,7 @@ type PodAnnotation struct {
 	UID, Namespace, Name string
 	Kind                 AnnotationKind
 	Value                string // "": clear it
-	Rule                 Rule
+	Rule                 explain.Rule
 }
 
 // Buffer sets the number of replicas for which a workload's CapacityBuffer keeps nodes. With 0 the buffer is removed.
@@ -112,19 +116,11 @@ func (p NodePoolPatch) Text() string {
 	return b.String()
 }
 
-// String returns the value for messages.
-func (v Value) String() string {
-	if v == "" {
-		return "(absent)"
-	}
-	return string(v)
-}
-
 // Name returns the field for messages: its path below spec.
 func (c Change) Name() string { return c.Field.Name(c.Resource) }
 
 // Path returns the path of the field in the NodePool.
-func (c Change) Path() Path { return c.Field.Path(c.Resource) }
+func (c Change) Path() nodepool.Path { return c.Field.Path(c.Resource) }
 
 // Why returns the rule that sets the field, or that the owner's value is restored.
 func (c Change) Why() string {
@@ -150,5 +146,9 @@ func (m PodAnnotation) Text() string {
 
 // Text returns one line with the workload and the number of replicas of its CapacityBuffer.
 func (b Buffer) Text() string {
-	return fmt.Sprintf("%s CapacityBuffer: %d %s\n", b.Workload, b.Replicas, plural(float64(b.Replicas), "replica"))
+	unit := "replicas"
+	if b.Replicas == 1 {
+		unit = "replica"
+	}
+	return fmt.Sprintf("%s CapacityBuffer: %d %s\n", b.Workload, b.Replicas, unit)
 }

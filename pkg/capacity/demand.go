@@ -1,6 +1,11 @@
 package capacity
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+)
 
 // countDemand adds up how much of the group's resource pods and policies request. A Job without a policy counts in the same way as a
 // workload with a policy.
@@ -10,8 +15,8 @@ func (a *analysis) countDemand() {
 	var waiting, largest int64
 	wait := func(p *Pod) {
 		if p.Pending && !p.Claimed {
-			waiting, largest = min(waiting+units(p.GPUs), maxUnits), max(largest, units(p.GPUs))
-			if size := units(p.GPUs); a.smallestWait == 0 || size < a.smallestWait {
+			waiting, largest = min(waiting+nodepool.Units(p.GPUs), nodepool.MaxUnits), max(largest, nodepool.Units(p.GPUs))
+			if size := nodepool.Units(p.GPUs); a.smallestWait == 0 || size < a.smallestWait {
 				a.smallestWait = size
 			}
 		}
@@ -30,13 +35,13 @@ func (a *analysis) countDemand() {
 		}
 		a.countClaims(w, replicas)
 		// The pods of a scale-in that has not ended still count: demand is at least what the existing pods request.
-		requested := min(int64(replicas)*units(w.GPUs), maxUnits)
+		requested := min(int64(replicas)*nodepool.Units(w.GPUs), nodepool.MaxUnits)
 		var have int64
 		for j := range w.Pods {
-			have += units(w.Pods[j].GPUs)
+			have += nodepool.Units(w.Pods[j].GPUs)
 			wait(&w.Pods[j])
 		}
-		d.Policies = min(d.Policies+max(requested, have), maxUnits)
+		d.Policies = min(d.Policies+max(requested, have), nodepool.MaxUnits)
 		a.pods += len(w.Pods)
 	}
 	for i := range a.o.UnmanagedPods {
@@ -45,7 +50,7 @@ func (a *analysis) countDemand() {
 			continue
 		}
 		a.countClaimsOf(p)
-		d.UnmanagedPods = min(d.UnmanagedPods+units(p.GPUs), maxUnits)
+		d.UnmanagedPods = min(d.UnmanagedPods+nodepool.Units(p.GPUs), nodepool.MaxUnits)
 		wait(p)
 		a.pods++
 	}
@@ -126,7 +131,7 @@ func (a *analysis) freeUnitsOf(pool int, size int64) (free int64) {
 	}
 	for j := range a.o.Pools[pool].Nodes {
 		if n := &a.o.Pools[pool].Nodes[j]; n.acceptsPods(a.now) {
-			free += max(units(n.GPUs)-units(n.Used), 0) / size * size
+			free += max(nodepool.Units(n.GPUs)-nodepool.Units(n.Used), 0) / size * size
 		}
 	}
 	return free
@@ -149,10 +154,10 @@ func (n *Node) acceptsPods(now time.Time) bool {
 func (t *tick) trackDemand() {
 	s := t.s
 	if t.claims.count > 0 {
-		t.find(Finding{Kind: FindClaims, Pool: -1, Name: t.claims.first, Count: t.claims.count})
+		t.find(explain.Finding{Kind: explain.FindClaims, Pool: -1, Name: t.claims.first, Count: t.claims.count})
 	}
 	if t.pendingClaims.count > 0 {
-		t.find(Finding{Kind: FindPendingClaims, Pool: -1, Name: t.pendingClaims.first, Count: t.pendingClaims.count})
+		t.find(explain.Finding{Kind: explain.FindPendingClaims, Pool: -1, Name: t.pendingClaims.first, Count: t.pendingClaims.count})
 	}
 	if !t.known {
 		s.KnownSince, s.UnknownAt = t.at, t.at
@@ -166,7 +171,7 @@ func (t *tick) trackDemand() {
 	if s.ShortSince != 0 {
 		t.short = time.Duration(t.at-s.ShortSince) * time.Millisecond
 	}
-	t.because(Reason{Rule: RuleDemand, Pool: -1, A: float64(t.demand.Policies), B: float64(t.demand.UnmanagedPods)})
+	t.because(explain.Reason{Rule: explain.RuleDemand, Pool: -1, A: float64(t.demand.Policies), B: float64(t.demand.UnmanagedPods)})
 }
 
 // trustInterval is how long demand must be known without interruption before a limit may depend on it again. Without this delay, signals

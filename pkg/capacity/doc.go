@@ -26,21 +26,31 @@
 // A rule requests values for fields of NodePools. If several rules request a value for a field, the last one is used. Only write creates
 // patches.
 //
-// # State machines
+// # Packages
 //
-// Each concern is a type with its own state, an input struct that holds everything it reads, and a documented table of its states and
-// events. The tests enumerate every state and event.
+// Imports go down this list. No package of the list imports one above it, and none imports this package.
 //
-//	concern            type             file
-//	spot and fallback  spotState        phase.go
-//	a move to spot     move             move.go
-//	zero limit         zeroLimit        zerolimit.go
-//	limit caps         (no own state)   limits.go
-//	target cap         targetCap        targetcap.go
-//	disruption         freeze           freeze.go
-//	pod annotations    annotationState  annotations.go
-//	buffers            bufferAction     buffer.go
-//	one field          override         override.go
+//	capacity      the group, the observation, the decision, and the rules, which read an analysis of the observation
+//	statemachine  one state machine for each concern: its state, events and transitions, without an observation
+//	explain       reasons and findings, and their texts
+//	nodepool      the fields of a NodePool that may be overridden: paths, values, consent
+//
+// A rule of this package computes the input of a state machine, applies its event, and requests values for fields of NodePools.
+//
+// # Where the rules are
+//
+//	adoptRecords, settleOverrides            override.go, with the record in record.go
+//	countDemand                              demand.go
+//	schedule, limits, base, capOnDemand      schedule.go, limits.go
+//	updatePhase                              spot.go
+//	fallback, probe                          fallback.go, with the weights in weights.go
+//	returnToSpot                             returntospot.go, with one batch in batch.go
+//	limitToZero                              lift.go
+//	freezeConsolidation, buffer              knowndemand.go
+//	addAtRisk, capTargets                    advice.go
+//	check                                    check.go
+//	annotatePods                             annotations.go
+//	write                                    write.go
 //
 // # Overrides
 //

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // A user edits an overridden field while no leader runs. The next leader keeps the edit and does not override the field for ten minutes, as
@@ -17,7 +21,7 @@ func TestEditWithoutLeaderStays(t *testing.T) {
 	c.silent, c.s = false, State{}
 	writes := c.writes
 	c.run(9 * time.Minute)
-	if c.limit(0) != 16 || c.writes != writes || c.reason(RuleForeignEdit) == nil {
+	if c.limit(0) != 16 || c.writes != writes || c.reason(explain.RuleForeignEdit) == nil {
 		t.Errorf("limit %d after %d writes\n%s", c.limit(0), c.writes-writes, c.why())
 	}
 	if c.limit(1) != 0 {
@@ -119,12 +123,12 @@ func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 		c.lose(c.pools[0].nodes[0])
 	}
 	c.run(3 * time.Second)
-	if c.d.Phase != Fallback || c.limit(0) != 1 {
+	if c.d.Phase != statemachine.Fallback || c.limit(0) != 1 {
 		t.Fatalf("%v, limit %d", c.d.Phase, c.limit(0))
 	}
 	c.known = false
 	c.run(30 * time.Second)
-	if c.d.Phase != Fallback || c.limit(0) != 16 || c.pools[1].fields["weight"].Value != "81" {
+	if c.d.Phase != statemachine.Fallback || c.limit(0) != 16 || c.pools[1].fields["weight"].Value != "81" {
 		t.Errorf("unknown: %v, limit %d, weight %s\n%s", c.d.Phase, c.limit(0), c.pools[1].fields["weight"].Value, c.why())
 	}
 	writes := c.writes
@@ -149,17 +153,17 @@ func TestProbeSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	c.until(10*time.Minute, "three replicas are ready on spot", c.whole(chat))
 	c.pools[0].denied = true
 	chat.want = 6
-	c.until(3*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(3*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
 	c.pools[0].denied, c.pools[0].ready = false, false // Karpenter skips it: the probe waits
-	c.until(20*time.Minute, "spot is probed", c.in(Probing))
+	c.until(20*time.Minute, "spot is probed", c.in(statemachine.Probing))
 	c.run(3 * time.Second)
 	if c.limit(0) != 4 {
 		t.Fatalf("a probe with a limit of %d", c.limit(0))
 	}
 	c.known = false
 	c.run(30 * time.Second)
-	if c.d.Phase != Probing || c.limit(0) != 16 {
+	if c.d.Phase != statemachine.Probing || c.limit(0) != 16 {
 		t.Errorf("%v, limit %d\n%s", c.d.Phase, c.limit(0), c.why())
 	}
 }
@@ -173,14 +177,14 @@ func TestFallbackEndsWhileDemandStaysUnknown(t *testing.T) {
 	c.until(10*time.Minute, "three replicas are ready on spot", c.whole(chat))
 	c.pools[0].denied = true
 	chat.want = 6
-	c.until(3*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(3*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.known = false
 	c.run(30 * time.Minute)
-	if c.d.Phase != Fallback {
+	if c.d.Phase != statemachine.Fallback {
 		t.Errorf("%v, half an hour on with demand unknown", c.d.Phase)
 	}
 	c.pools[0].denied = false
-	c.until(2*time.Hour, "the fallback ends", func() bool { return c.d.Phase != Fallback })
+	c.until(2*time.Hour, "the fallback ends", func() bool { return c.d.Phase != statemachine.Fallback })
 	if c.limit(0) != 16 {
 		t.Errorf("limit %d", c.limit(0))
 	}
@@ -195,11 +199,11 @@ func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 		"refused":   func(c *cluster, shut bool) { c.pools[1].denied = shut },
 		"not ready": func(c *cluster, shut bool) { c.pools[1].ready = !shut },
 		"at its limit": func(c *cluster, shut bool) {
-			limit := Value("16")
+			limit := nodepool.Value("16")
 			if shut {
-				limit = Value(strconv.Itoa(c.nodes(1)))
+				limit = nodepool.Value(strconv.Itoa(c.nodes(1)))
 			}
-			c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: limit, Owner: "kubectl"}
+			c.pools[1].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: limit, Owner: "kubectl"}
 		},
 	} {
 		c := newCluster(t, func(g *Group) { g.Fallback = Hard })
@@ -211,19 +215,19 @@ func TestHardFallbackDoesNotLimitSpotWhileOnDemandIsClosed(t *testing.T) {
 			c.lose(c.pools[0].nodes[0])
 		}
 		c.run(3 * time.Second)
-		if c.d.Phase != Fallback || c.limit(0) != 1 {
+		if c.d.Phase != statemachine.Fallback || c.limit(0) != 1 {
 			t.Fatalf("%s: %v, limit %d", name, c.d.Phase, c.limit(0))
 		}
 		shut(c, true)
 		began := c.now
 		c.until(6*time.Minute, "all are ready on spot: "+name, func() bool { return chat.ready() >= 4 })
-		if c.d.Phase != Fallback || c.pools[1].fields["weight"].Value != "81" {
+		if c.d.Phase != statemachine.Fallback || c.pools[1].fields["weight"].Value != "81" {
 			t.Errorf("%s: %v after %v, weight %s\n%s", name, c.d.Phase, c.now.Sub(began), c.pools[1].fields["weight"].Value, c.why())
 		}
 		shut(c, false)
 		chat.want = 4
 		c.run(4 * time.Minute)
-		if c.d.Phase == Fallback && c.limit(0) == 16 {
+		if c.d.Phase == statemachine.Fallback && c.limit(0) == 16 {
 			t.Errorf("%s: no pod waits any more, and spot has no limit\n%s", name, c.why())
 		}
 		c.releasing = true

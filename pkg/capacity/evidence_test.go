@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // pairOf returns a group with one NodePool of each type, consent for every field, and no node.
@@ -16,7 +20,7 @@ func pairOf(t *testing.T, change func(g *Group)) (*Group, Observation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := PoolView{Exists: true, Ready: true, Consent: ConsentLimits | ConsentWeight | ConsentDisruption}
+	pool := PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}
 	o := Observation{Pools: []PoolView{pool, pool}}
 	o.Pools[0].Weight.Value, o.Pools[1].Weight.Value = "80", "20"
 	return group, o
@@ -46,46 +50,46 @@ func TestEvidenceThatSpotFails(t *testing.T) {
 		nodes    []Node
 		onDemand []Node
 		short    time.Duration
-		want     Cause
+		want     explain.Cause
 	}{
-		"three refusals and pods that wait":         {three, nil, nil, nil, time.Minute, CauseRefused},
-		"pods have not waited long":                 {three, nil, nil, nil, 59 * time.Second, CauseNone},
-		"no pod waits":                              {three, nil, nil, nil, 0, CauseNone},
-		"no pod waits, because on-demand runs them": {three, nil, nil, launched(2, time.Minute), 0, CauseRefused},
-		"on-demand grew an hour ago":                {three, nil, nil, launched(2, time.Hour), 0, CauseNone},
-		"two refusals":                              {three[:2], nil, nil, nil, time.Hour, CauseNone},
-		"one refusal, reported three times":         {[]Failure{three[0], three[0], three[0]}, nil, nil, nil, time.Hour, CauseNone},
+		"three refusals and pods that wait":         {three, nil, nil, nil, time.Minute, explain.CauseRefused},
+		"pods have not waited long":                 {three, nil, nil, nil, 59 * time.Second, explain.CauseNone},
+		"no pod waits":                              {three, nil, nil, nil, 0, explain.CauseNone},
+		"no pod waits, because on-demand runs them": {three, nil, nil, launched(2, time.Minute), 0, explain.CauseRefused},
+		"on-demand grew an hour ago":                {three, nil, nil, launched(2, time.Hour), 0, explain.CauseNone},
+		"two refusals":                              {three[:2], nil, nil, nil, time.Hour, explain.CauseNone},
+		"one refusal, reported three times":         {[]Failure{three[0], three[0], three[0]}, nil, nil, nil, time.Hour, explain.CauseNone},
 		"not for lack of capacity": {[]Failure{{"a", now, false}, {"b", now, false}, {"c", now, false}}, nil, nil, nil,
-			time.Hour, CauseNone},
-		"three of seven launches":              {three, nil, launched(4, time.Minute), nil, time.Hour, CauseNone},
-		"three of six launches":                {three, nil, launched(3, time.Minute), nil, time.Hour, CauseRefused},
-		"launches of an hour ago do not count": {three, nil, launched(9, time.Hour), nil, time.Hour, CauseRefused},
+			time.Hour, explain.CauseNone},
+		"three of seven launches":              {three, nil, launched(4, time.Minute), nil, time.Hour, explain.CauseNone},
+		"three of six launches":                {three, nil, launched(3, time.Minute), nil, time.Hour, explain.CauseRefused},
+		"launches of an hour ago do not count": {three, nil, launched(9, time.Hour), nil, time.Hour, explain.CauseRefused},
 		"a claim without an answer is no success": {three, nil, []Node{{UID: "x", Created: now}, {UID: "y", Created: now},
-			{UID: "z", Created: now}, {UID: "w", Created: now}}, nil, time.Hour, CauseRefused},
+			{UID: "z", Created: now}, {UID: "w", Created: now}}, nil, time.Hour, explain.CauseRefused},
 		"six minutes ago": {[]Failure{refused("a", 6*time.Minute), refused("b", 6*time.Minute),
-			refused("c", 6*time.Minute)}, nil, nil, nil, time.Hour, CauseNone},
+			refused("c", 6*time.Minute)}, nil, nil, nil, time.Hour, explain.CauseNone},
 		"by a clock that runs two hours ahead": {[]Failure{refused("a", -2*time.Hour), refused("b", -2*time.Hour),
-			refused("c", -2*time.Hour)}, nil, nil, nil, time.Hour, CauseNone},
-		"three nodes lost, of many":                     {nil, lost(3, 10*time.Minute), launched(40, time.Hour), nil, 0, CauseNone},
-		"half of the nodes lost":                        {nil, lost(20, 10*time.Minute), launched(20, time.Hour), nil, 0, CauseLost},
-		"two of three lost":                             {nil, lost(2, 10*time.Minute), launched(1, time.Hour), nil, 0, CauseLost},
-		"two of eight lost":                             {nil, lost(2, 10*time.Minute), launched(6, time.Hour), nil, 0, CauseNone},
-		"the only one lost":                             {nil, lost(1, time.Minute), nil, nil, 0, CauseNone},
-		"lost twenty minutes ago":                       {nil, lost(5, 20*time.Minute), nil, nil, 0, CauseNone},
-		"a hundred a minute, of which three are enough": {manyFailures(now, 1000), nil, nil, nil, time.Minute, CauseRefused},
+			refused("c", -2*time.Hour)}, nil, nil, nil, time.Hour, explain.CauseNone},
+		"three nodes lost, of many":                     {nil, lost(3, 10*time.Minute), launched(40, time.Hour), nil, 0, explain.CauseNone},
+		"half of the nodes lost":                        {nil, lost(20, 10*time.Minute), launched(20, time.Hour), nil, 0, explain.CauseLost},
+		"two of three lost":                             {nil, lost(2, 10*time.Minute), launched(1, time.Hour), nil, 0, explain.CauseLost},
+		"two of eight lost":                             {nil, lost(2, 10*time.Minute), launched(6, time.Hour), nil, 0, explain.CauseNone},
+		"the only one lost":                             {nil, lost(1, time.Minute), nil, nil, 0, explain.CauseNone},
+		"lost twenty minutes ago":                       {nil, lost(5, 20*time.Minute), nil, nil, 0, explain.CauseNone},
+		"a hundred a minute, of which three are enough": {manyFailures(now, 1000), nil, nil, nil, time.Minute, explain.CauseRefused},
 	} {
 		g, o := pairOf(t, nil)
 		o.Pools[0].Failures, o.Pools[0].Losses, o.Pools[0].Nodes, o.Pools[1].Nodes = c.failures, c.losses, c.nodes, c.onDemand
 		if c.short > 0 {
 			o.UnmanagedPods = []Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}}
 		}
-		s := State{memory: memory{At: stamp(now) - 1000}}
+		s := State{memory: memory{At: statemachine.Stamp(now) - 1000}}
 		s.adapt(g)
 		if s.KnownSince = s.At; c.short > 0 {
-			s.ShortSince = stamp(now.Add(-c.short))
+			s.ShortSince = statemachine.Stamp(now.Add(-c.short))
 		}
 		_, s = Decide(g, o, s, now)
-		if s.Spot.Cause != c.want || (s.Spot.Phase == Fallback) != (c.want != CauseNone) {
+		if s.Spot.Cause != c.want || (s.Spot.Phase == statemachine.Fallback) != (c.want != explain.CauseNone) {
 			t.Errorf("%s: %v in %v, want %v", name, s.Spot.Cause, s.Spot.Phase, c.want)
 		}
 	}
@@ -136,11 +140,25 @@ func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 			w.Uncapped-- // its pod is as good as gone
 		}
 		o.Pools[1].Nodes, o.Workloads = c.nodes, []Workload{w}
-		s := State{memory: memory{At: stamp(midnight), KnownSince: stamp(midnight)}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight), KnownSince: statemachine.Stamp(midnight)}}
 		s.adapt(g)
-		s.Spot = spotState{Phase: Returning, Cause: CauseProbe, Since: s.At}
+		s.Spot = statemachine.SpotState{Phase: statemachine.Returning, Cause: explain.CauseProbe, Since: s.At}
 		if _, s = Decide(g, o, s, midnight.Add(time.Second)); s.Move.Node != c.want {
 			t.Errorf("%s: %q, want %q", name, s.Move.Node, c.want)
+		}
+	}
+}
+
+func TestLossesCountWithinTheirWindow(t *testing.T) {
+	for age, want := range map[time.Duration]int{0: 1, statemachine.LossWindow - time.Millisecond: 1, statemachine.LossWindow: 0} {
+		c := newCluster(t, nil)
+		o := c.observe()
+		o.Pools[0].Losses = []Loss{{"a", midnight.Add(-age)}}
+		var tick tick
+		tick.begin(c.g, &o, &c.s, midnight, &c.d)
+		tick.countNodes()
+		if e := tick.evidence(0, 0); e.Lost != want {
+			t.Errorf("%v ago: %d losses, want %d", age, e.Lost, want)
 		}
 	}
 }

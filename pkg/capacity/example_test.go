@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // A group without demand gets a limit of 0 after five minutes. The owner's value is part of the record and is restored when a pod is
@@ -16,8 +18,8 @@ func ExampleDecide() {
 		fmt.Println(err)
 		return
 	}
-	limit := capacity.LimitView{Resource: "nvidia.com/gpu", FieldView: capacity.FieldView{Value: "16", Owner: "kubectl"}}
-	pool := capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits, Limits: []capacity.LimitView{limit}}
+	limit := nodepool.LimitView{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "16", Owner: "kubectl"}}
+	pool := capacity.PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits, Limits: []nodepool.LimitView{limit}}
 	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 
 	var state capacity.State
@@ -25,7 +27,7 @@ func ExampleDecide() {
 		var decision capacity.Decision
 		decision, state = capacity.Decide(group, capacity.Observation{Pools: []capacity.PoolView{pool}}, state, now)
 		for _, r := range decision.Reasons {
-			fmt.Printf("%s: %s\n", r.Rule, r.Text(group))
+			fmt.Printf("%s: %s\n", r.Rule, r.Text(group.Names()))
 		}
 		for _, a := range decision.Actions {
 			fmt.Print(a.Text())
@@ -47,8 +49,8 @@ func ExampleDecide_fallback() {
 		fmt.Println(err)
 		return
 	}
-	spot := capacity.PoolView{Exists: true, Ready: true, Consent: capacity.ConsentLimits | capacity.ConsentWeight,
-		Weight: capacity.FieldView{Value: "80"}}
+	spot := capacity.PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight,
+		Weight: nodepool.FieldView{Value: "80"}}
 	onDemand := spot
 	onDemand.Weight.Value = "20"
 	observation := capacity.Observation{
@@ -58,7 +60,7 @@ func ExampleDecide_fallback() {
 	start := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
 	var state capacity.State
-	before := capacity.PreferSpot
+	before := statemachine.PreferSpot
 	for now := start; now.Before(start.Add(5 * time.Minute)); now = now.Add(time.Second) {
 		var decision capacity.Decision
 		decision, state = capacity.Decide(group, observation, state, now)

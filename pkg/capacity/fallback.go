@@ -1,21 +1,26 @@
 package capacity
 
-// stranded returns why pods that have waited for shortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
+
+// stranded returns why pods that have waited for ShortageMinimum do not get an on-demand node either. It returns CauseNone if they may get
 // one, or if no pods have waited that long. With any other cause, spot must not be limited.
-func (t *tick) stranded() Cause {
-	if t.short < shortageMinimum {
-		return CauseNone
+func (t *tick) stranded() explain.Cause {
+	if t.short < statemachine.ShortageMinimum {
+		return explain.CauseNone
 	}
-	first := CauseNone
+	first := explain.CauseNone
 	for _, i := range t.onDemand.all() {
 		cause := t.closedBy(int(i))
-		if cause == CauseNone && t.refusedSince(int(i), 0) {
-			cause = CauseRefused // refusals before the end of the last target cap count, too, unlike in closedBy
+		if cause == explain.CauseNone && t.refusedSince(int(i), 0) {
+			cause = explain.CauseRefused // refusals before the end of the last target cap count, too, unlike in closedBy
 		}
-		if cause == CauseNone {
-			return CauseNone
+		if cause == explain.CauseNone {
+			return explain.CauseNone
 		}
-		if first == CauseNone {
+		if first == explain.CauseNone {
 			first = cause
 		}
 	}
@@ -25,21 +30,21 @@ func (t *tick) stranded() Cause {
 // fallback uses on-demand first, and limits each spot NodePool to its current size in a group with a hard fallback.
 func (t *tick) fallback() {
 	s := &t.s.Spot
-	if !t.paired() || s.Phase != Fallback {
+	if !t.paired() || s.Phase != statemachine.Fallback {
 		return
 	}
-	t.preferOnDemand(RuleFallback)
-	t.because(Reason{Rule: RuleFallback, Pool: t.onDemand.first(), Cause: s.Cause,
-		A: float64(s.Count), B: float64(s.Of), Until: instant(s.Until)})
+	t.preferOnDemand(explain.RuleFallback)
+	t.because(explain.Reason{Rule: explain.RuleFallback, Pool: t.onDemand.first(), Cause: s.Cause,
+		A: float64(s.Count), B: float64(s.Of), Until: statemachine.Instant(s.Until)})
 	if t.g.Fallback != Hard || t.leaving || !t.trusted() {
 		return
 	}
-	if cause := t.stranded(); cause != CauseNone {
-		t.because(Reason{Rule: RuleFallback, Pool: t.spot.first(), Cause: cause})
+	if cause := t.stranded(); cause != explain.CauseNone {
+		t.because(explain.Reason{Rule: explain.RuleFallback, Pool: t.spot.first(), Cause: cause})
 		return
 	}
 	for _, i := range t.spot.all() {
-		t.capLimit(int(i), t.pools[i].units, RuleFallback)
+		t.capLimit(int(i), t.pools[i].units, explain.RuleFallback)
 	}
 }
 
@@ -47,11 +52,11 @@ func (t *tick) fallback() {
 // of them may launch this node, because it is not known which one has capacity. When one has launched it, the others may not grow any more.
 func (t *tick) probe() {
 	s := &t.s.Spot
-	if !t.paired() || s.Phase != Probing {
+	if !t.paired() || s.Phase != statemachine.Probing {
 		return
 	}
-	if cause := t.stranded(); cause != CauseNone {
-		t.because(Reason{Rule: RuleProbe, Pool: t.spot.first(), Cause: cause})
+	if cause := t.stranded(); cause != explain.CauseNone {
+		t.because(explain.Reason{Rule: explain.RuleProbe, Pool: t.spot.first(), Cause: cause})
 		return
 	}
 	more := max(s.Limit-t.spot.units, 0)
@@ -61,8 +66,8 @@ func (t *tick) probe() {
 			limit = 0
 		}
 		if !t.leaving && t.trusted() {
-			t.capLimit(int(i), limit, RuleProbe)
+			t.capLimit(int(i), limit, explain.RuleProbe)
 		}
-		t.because(Reason{Rule: RuleProbe, Pool: i, A: float64(limit), Until: instant(s.Until)})
+		t.because(explain.Reason{Rule: explain.RuleProbe, Pool: i, A: float64(limit), Until: statemachine.Instant(s.Until)})
 	}
 }

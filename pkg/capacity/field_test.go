@@ -5,38 +5,43 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // fieldCases lists every field with its path in Karpenter's API.
 var fieldCases = []struct {
-	field    Field
+	field    nodepool.Field
 	resource string
-	path     Path
+	path     nodepool.Path
 	pointer  string
 	text     string // as messages name it
-	value    Value
+	value    nodepool.Value
 }{
-	{FieldWeight, "", Path{"spec", "weight"}, "/spec/weight", "weight", "4"},
-	{FieldConsolidateAfter, "", Path{"spec", "disruption", "consolidateAfter"}, "/spec/disruption/consolidateAfter",
+	{nodepool.FieldWeight, "", nodepool.Path{"spec", "weight"}, "/spec/weight", "weight", "4"},
+	{nodepool.FieldConsolidateAfter, "", nodepool.Path{"spec", "disruption", "consolidateAfter"}, "/spec/disruption/consolidateAfter",
 		"disruption.consolidateAfter", `"Never"`},
-	{FieldConsolidationPolicy, "", Path{"spec", "disruption", "consolidationPolicy"}, "/spec/disruption/consolidationPolicy",
+	{nodepool.FieldConsolidationPolicy, "", nodepool.Path{"spec", "disruption", "consolidationPolicy"}, "/spec/disruption/consolidationPolicy",
 		"disruption.consolidationPolicy", `"WhenEmpty"`},
-	{FieldBudgets, "", Path{"spec", "disruption", "budgets"}, "/spec/disruption/budgets", "disruption.budgets", `[{"nodes":"0"}]`},
-	{FieldLimit, "nvidia.com/gpu", Path{"spec", "limits", "nvidia.com/gpu"}, "/spec/limits/nvidia.com~1gpu", "limits[nvidia.com/gpu]", `"4"`},
-	{FieldLimit + 1, "a~b/c.d", Path{"spec", "limits", "a~b/c.d"}, "/spec/limits/a~0b~1c.d", "limits[a~b/c.d]", `"4"`},
-	{FieldLimit + 2, "limits", Path{"spec", "limits", "limits"}, "/spec/limits/limits", "limits[limits]", `"4"`},
-	{FieldLimit + 3, "cpu", Path{"spec", "limits", "cpu"}, "/spec/limits/cpu", "limits[cpu]", `"4"`},
+	{nodepool.FieldBudgets, "", nodepool.Path{"spec", "disruption", "budgets"}, "/spec/disruption/budgets", "disruption.budgets",
+		`[{"nodes":"0"}]`},
+	{nodepool.FieldLimit, "nvidia.com/gpu", nodepool.Path{"spec", "limits", "nvidia.com/gpu"}, "/spec/limits/nvidia.com~1gpu",
+		"limits[nvidia.com/gpu]", `"4"`},
+	{nodepool.FieldLimit + 1, "a~b/c.d", nodepool.Path{"spec", "limits", "a~b/c.d"}, "/spec/limits/a~0b~1c.d", "limits[a~b/c.d]", `"4"`},
+	{nodepool.FieldLimit + 2, "limits", nodepool.Path{"spec", "limits", "limits"}, "/spec/limits/limits", "limits[limits]", `"4"`},
+	{nodepool.FieldLimit + 3, "cpu", nodepool.Path{"spec", "limits", "cpu"}, "/spec/limits/cpu", "limits[cpu]", `"4"`},
 }
 
 // For every field, the path in the patch, the name in messages, the path in the record and the format of the value must come from the same
 // entry of fieldTable.
 func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
-	if len(fieldCases) != int(numFields) {
-		t.Fatalf("%d cases for %d fields", len(fieldCases), numFields)
+	if len(fieldCases) != int(nodepool.NumFields) {
+		t.Fatalf("%d cases for %d fields", len(fieldCases), nodepool.NumFields)
 	}
 	var s State
 	for _, c := range fieldCases {
-		change := Change{Field: c.field, Resource: c.resource, From: "1", To: c.value, Rule: RuleSchedule}
+		change := Change{Field: c.field, Resource: c.resource, From: "1", To: c.value, Rule: explain.RuleSchedule}
 		shown := Override{Field: c.field, Resource: c.resource}
 		if !slices.Equal(change.Path(), c.path) || !slices.Equal(shown.Path(), c.path) || change.Path().Pointer() != c.pointer {
 			t.Errorf("%s: path %q, pointer %s", c.text, change.Path(), change.Path().Pointer())
@@ -51,11 +56,11 @@ func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 		if f, ok := s.fieldAt(c.pointer); !ok || f != c.field {
 			t.Errorf("%s is field %d, %v, want %d", c.pointer, f, ok, c.field)
 		}
-		if c.field == FieldWeight || c.field >= FieldLimit {
-			if got := c.field.number(4); got != c.value {
+		if c.field == nodepool.FieldWeight || c.field >= nodepool.FieldLimit {
+			if got := c.field.Number(4); got != c.value {
 				t.Errorf("%s: the number 4 is written as %s, want %s", c.text, got, c.value)
 			}
-		} else if c.field != FieldBudgets && c.field.text(strings.Trim(string(c.value), `"`)) != c.value {
+		} else if c.field != nodepool.FieldBudgets && c.field.Text(strings.Trim(string(c.value), `"`)) != c.value {
 			t.Errorf("%s: %s", c.text, c.value)
 		}
 	}
@@ -82,8 +87,8 @@ func TestRecordNamesFieldsByJSONPointer(t *testing.T) {
 	want := map[string]bool{}
 	for _, c := range fieldCases {
 		f := c.field
-		if f >= FieldLimit {
-			if f, _ = s.limit(c.resource); f >= numFields {
+		if f >= nodepool.FieldLimit {
+			if f, _ = s.limit(c.resource); f >= nodepool.NumFields {
 				t.Fatal(c.resource)
 			}
 		}

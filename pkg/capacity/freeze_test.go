@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // office adds known demand of 4 replicas from 08:00 to 20:00, as from a policy schedule with minReplicas 4. It returns the time 08:00.
@@ -25,20 +28,21 @@ func TestFreezeStartsBeforeAWindowAndEndsInTwoSteps(t *testing.T) {
 	c.untouched(before)
 	c.run(2 * time.Second)
 	for i := range c.pools {
-		if c.allowed(c.pools[i], reasonEmpty) || c.allowed(c.pools[i], reasonUnderutilized) || !c.allowed(c.pools[i], "Drifted") {
+		if c.allowed(c.pools[i], statemachine.ReasonEmpty) || c.allowed(c.pools[i], statemachine.ReasonUnderutilized) || !c.allowed(c.pools[i],
+			"Drifted") {
 			t.Errorf("%s: %s", c.pools[i].Name, c.pools[i].fields["disruption.budgets"].Value)
 		}
 	}
 	c.now = eight
 	c.run(5 * time.Minute)
-	if r := c.reason(RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(freezeEmpty).Unix() {
+	if r := c.reason(explain.RuleConsolidationFreeze); r == nil || int64(r.A) != eight.Add(freezeEmpty).Unix() {
 		t.Errorf("before the demand has come: %+v", r)
 	}
 	chat.want = 4
 	c.until(10*time.Minute, "four replicas are ready", c.whole(chat))
 	c.now = eight.Add(freezeEmpty)
 	c.run(2 * time.Second)
-	if c.allowed(c.pools[0], reasonUnderutilized) || !c.allowed(c.pools[0], reasonEmpty) {
+	if c.allowed(c.pools[0], statemachine.ReasonUnderutilized) || !c.allowed(c.pools[0], statemachine.ReasonEmpty) {
 		t.Errorf("the first step releases empty nodes only: %s", c.pools[0].fields["disruption.budgets"].Value)
 	}
 	c.now = eight.Add(freezeInUse)
@@ -58,7 +62,7 @@ func TestArrivedDemandKeepsNoEmptyNode(t *testing.T) {
 	eight := office(c, chat)
 	c.now = eight.Add(5 * time.Minute)
 	c.run(2 * time.Second)
-	if c.allowed(c.pools[0], reasonUnderutilized) || !c.allowed(c.pools[0], reasonEmpty) {
+	if c.allowed(c.pools[0], statemachine.ReasonUnderutilized) || !c.allowed(c.pools[0], statemachine.ReasonEmpty) {
 		t.Errorf("%s", c.pools[0].fields["disruption.budgets"].Value)
 	}
 }
@@ -69,12 +73,12 @@ func TestFreezeEndsByItselfAfterACrash(t *testing.T) {
 	eight := office(c, chat)
 	c.now = eight.Add(-90 * time.Second)
 	c.run(2 * time.Second)
-	if c.allowed(c.pools[0], reasonEmpty) {
+	if c.allowed(c.pools[0], statemachine.ReasonEmpty) {
 		t.Error("no hold 90 seconds before")
 	}
 	c.silent = true
 	c.now = eight.Add(freezeInUse + time.Minute)
-	if !c.allowed(c.pools[0], reasonEmpty) || !c.allowed(c.pools[0], reasonUnderutilized) {
+	if !c.allowed(c.pools[0], statemachine.ReasonEmpty) || !c.allowed(c.pools[0], statemachine.ReasonUnderutilized) {
 		t.Errorf("at %s: %s", c.clock(), c.pools[0].fields["disruption.budgets"].Value)
 	}
 }
@@ -104,26 +108,27 @@ func TestOldFreezeEntriesAreRemovedAtStart(t *testing.T) {
 	}
 }
 
-// The probe begins freezeHandover before the freeze for known demand ends, so that it extends the freeze without a gap.
+// The probe begins FreezeHandover before the freeze for known demand ends, so that it extends the freeze without a gap.
 func TestNoProbeWhileKnownDemandArrives(t *testing.T) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].denied = true
-	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(5*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.ahead = []Span{{From: c.now.Add(13 * time.Minute), Until: c.now.Add(3 * time.Hour), GPUs: 2}}
-	c.run(13*time.Minute + freezeInUse - freezeHandover - 10*time.Second)
-	if c.d.Phase != Fallback {
+	c.run(13*time.Minute + freezeInUse - statemachine.FreezeHandover - 10*time.Second)
+	if c.d.Phase != statemachine.Fallback {
 		t.Errorf("%v while demand arrives", c.d.Phase)
 	}
-	c.until(time.Minute, "spot is probed", c.in(Probing))
+	c.until(time.Minute, "spot is probed", c.in(statemachine.Probing))
 }
 
 func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
-	h := freeze{Start: stamp(midnight), Empty: stamp(midnight.Add(15 * time.Minute)), InUse: stamp(midnight.Add(time.Hour))}
+	h := statemachine.Freeze{Start: statemachine.Stamp(midnight), Empty: statemachine.Stamp(midnight.Add(15 * time.Minute)),
+		InUse: statemachine.Stamp(midnight.Add(time.Hour))}
 	entries := strings.NewReplacer("E,U]", `{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"},`+
 		`{"duration":"60m","nodes":"0","reasons":["Underutilized"],"schedule":"0 0 23 11 *"}]`)
-	for list, with := range map[Value]Value{
+	for list, with := range map[nodepool.Value]nodepool.Value{
 		``:                `[{"nodes":"10%"},E,U]`, // the CRD's default: ours alone would allow everything between two holds
 		`[]`:              `[E,U]`,
 		`[{"nodes":"1"}]`: `[{"nodes":"1"},E,U]`,
@@ -136,21 +141,22 @@ func TestFreezeEntriesAreRecognizedByTheirCompleteForm(t *testing.T) {
 		`[{"duration":"60m","nodes":"0","reasons":["Empty"],"schedule":"0 0 * * 1"}]`: `[{"duration":"60m","nodes":"0",` +
 			`"reasons":["Empty"],"schedule":"0 0 * * 1"},E,U]`,
 	} {
-		got, ok := h.with(list)
+		got, ok := h.With(list)
 		expect := entries.Replace(string(with))
 		if !ok || string(got) != expect {
 			t.Errorf("%s with a hold: %s, want %s", list, got, expect)
 		}
-		back, ours := withoutFreeze(got)
+		back, ours := statemachine.WithoutFreeze(got)
 		if !ours || back != list && list != "" {
 			t.Errorf("%s without it: %s", got, back)
 		}
-		if again, ours := withoutFreeze(list); ours || again != list {
+		if again, ours := statemachine.WithoutFreeze(list); ours || again != list {
 			t.Errorf("%s: %s was taken for ours", list, again)
 		}
 	}
-	for _, list := range []Value{`{`, `{"nodes":"0"}`, `"x"`, Value("[" + strings.Repeat(`{"nodes":"1"},`, 48) + `{"nodes":"1"}]`)} {
-		if got, ok := h.with(list); ok {
+	for _, list := range []nodepool.Value{`{`, `{"nodes":"0"}`, `"x"`, nodepool.Value("[" + strings.Repeat(`{"nodes":"1"},`,
+		48) + `{"nodes":"1"}]`)} {
+		if got, ok := h.With(list); ok {
 			t.Errorf("%.30s...: %.60s", list, got)
 		}
 	}

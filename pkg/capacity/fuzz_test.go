@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // tape is a source of values for groups and observations, read from arbitrary bytes. After the last byte, every value is zero.
@@ -36,9 +39,9 @@ func (t *tape) text() string {
 	return s
 }
 
-func (t *tape) value() Value {
-	return [...]Value{"", "8", `"16"`, "20", "80", `"Never"`, `[{"nodes":"10%"}]`,
-		`[{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"}]`, "null", Value(t.text())}[t.byte()%10]
+func (t *tape) value() nodepool.Value {
+	return [...]nodepool.Value{"", "8", `"16"`, "20", "80", `"Never"`, `[{"nodes":"10%"}]`,
+		`[{"duration":"15m","nodes":"0","reasons":["Empty"],"schedule":"0 0 23 11 *"}]`, "null", nodepool.Value(t.text())}[t.byte()%10]
 }
 
 func (t *tape) group() Group {
@@ -52,8 +55,8 @@ func (t *tape) group() Group {
 	return g
 }
 
-func (t *tape) field() FieldView {
-	return FieldView{Value: t.value(), Owner: t.text(), Ours: t.flag(), Unsupported: t.byte()%8 == 1}
+func (t *tape) field() nodepool.FieldView {
+	return nodepool.FieldView{Value: t.value(), Owner: t.text(), Ours: t.flag(), Unsupported: t.byte()%8 == 1}
 }
 
 func (t *tape) pod(now time.Time) Pod {
@@ -65,11 +68,11 @@ func (t *tape) pod(now time.Time) Pod {
 }
 
 func (t *tape) pool(now time.Time) PoolView {
-	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1, Record: t.text(), Consent: Fields(t.byte()),
+	v := PoolView{Exists: t.byte()%4 > 0, Ready: t.flag(), Mixed: t.byte()%8 == 1, Record: t.text(), Consent: nodepool.Consent(t.byte()),
 		Usage:  t.word(),
 		Weight: t.field(), ConsolidateAfter: t.field(), ConsolidationPolicy: t.field(), Budgets: t.field()}
 	for range t.byte() % 3 {
-		v.Limits = append(v.Limits, LimitView{Resource: [...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], FieldView: t.field(),
+		v.Limits = append(v.Limits, nodepool.LimitView{Resource: [...]string{"nvidia.com/gpu", "cpu", t.text()}[t.byte()%3], FieldView: t.field(),
 			Used: float64(t.word()), Node: float64(t.word())})
 	}
 	for range t.byte() % 4 {
@@ -147,7 +150,7 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 		t.Errorf("advice %+v", d.Advice)
 	}
 	for _, r := range d.Reasons {
-		if r.Text(g) == "" {
+		if r.Text(g.Names()) == "" {
 			t.Errorf("%v says nothing", r.Rule)
 		}
 	}
@@ -160,7 +163,8 @@ func checkDecision(t *testing.T, g *Group, o *Observation, d *Decision) {
 		seen := map[string]bool{}
 		for _, c := range p.Changes {
 			name := c.Name()
-			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&ConsentRestore != 0) || o.Pools[i].Consent&c.Field.Consent() == 0 ||
+			if seen[name] || !c.Restore && (g.Advisory || o.Pools[i].Consent&nodepool.ConsentRestore != 0) ||
+				o.Pools[i].Consent&c.Field.Consent() == 0 ||
 				!o.Pools[i].Exists {
 				t.Errorf("%+v of %+v", c, p)
 			}
@@ -187,7 +191,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		var s State
 		s.begin(g, midnight)
-		s.load(0, text, 1<<numFields-1)
+		s.load(0, text, 1<<nodepool.NumFields-1)
 		first := s.encode(0)
 		if len(text) < 4<<10 && len(first) > 64<<10 {
 			t.Errorf("%d bytes became %d", len(text), len(first))
@@ -197,7 +201,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		var again State
 		again.begin(g, midnight)
-		if !again.load(0, first, 1<<numFields-1) {
+		if !again.load(0, first, 1<<nodepool.NumFields-1) {
 			t.Fatalf("%s cannot be read back", first)
 		}
 		if second := again.encode(0); second != first {
@@ -215,18 +219,18 @@ func FuzzBudgets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string, start, empty, under int64) {
 		const minute = 60_000
 		start = start / minute * minute % (1 << 50)
-		h := freeze{Start: start, Empty: start + empty%1000*minute, InUse: start + under%1000*minute}
-		v, ok := h.with(Value(list))
+		h := statemachine.Freeze{Start: start, Empty: start + empty%1000*minute, InUse: start + under%1000*minute}
+		v, ok := h.With(nodepool.Value(list))
 		if !ok {
 			return
 		}
-		blocksDisruption(v, reasonEmpty)
+		statemachine.BlocksDisruption(v, statemachine.ReasonEmpty)
 		entries := h.Empty > h.Start || h.InUse > h.Start
-		back, ours := withoutFreeze(v)
+		back, ours := statemachine.WithoutFreeze(v)
 		if entries && !ours {
 			t.Errorf("%s: our entries in %s are not ours", list, v)
 		}
-		if again, more := withoutFreeze(back); more || again != back {
+		if again, more := statemachine.WithoutFreeze(back); more || again != back {
 			t.Errorf("%s stripped twice: %s, %s", list, back, again)
 		}
 	})

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// MaxPools, MaxLimits and MaxSchedules bound a group, so that State is a plain value of fixed size.
-const (
-	MaxPools     = 8 // maximum number of NodePools of a group
-	MaxLimits    = 4 // maximum number of resources whose limits a group may set, including its own resource
-	MaxSchedules = 16
-)
+// MaxSchedules is the maximum number of schedules of a group.
+const MaxSchedules = 16
 
 // DefaultReturn is the default pace of the return to spot, in nodes per hour. At this pace, the return is limited only by cold starts and
 // by the capacity of spot. On the recorded spot markets, a pace of 4 increases the cost by 0.10 to 0.32 times the oracle's cost and
@@ -97,8 +95,8 @@ func NewGroup(g Group) (*Group, error) {
 	switch {
 	case g.Resource == "":
 		return nil, errors.New("a capacity group needs a resource")
-	case len(g.Pools) == 0 || len(g.Pools) > MaxPools:
-		return nil, fmt.Errorf("a capacity group has 1 to %d NodePools", MaxPools)
+	case len(g.Pools) == 0 || len(g.Pools) > nodepool.MaxPools:
+		return nil, fmt.Errorf("a capacity group has 1 to %d NodePools", nodepool.MaxPools)
 	case len(g.Schedules) > MaxSchedules:
 		return nil, fmt.Errorf("a capacity group has at most %d schedules", MaxSchedules)
 	}
@@ -116,8 +114,8 @@ func NewGroup(g Group) (*Group, error) {
 			return nil, fmt.Errorf("schedule %s: a NodePool index that the group does not have", s.Window.Name)
 		}
 	}
-	if len(g.limits) > MaxLimits {
-		return nil, fmt.Errorf("a capacity group limits at most %d resources, including its own", MaxLimits)
+	if len(g.limits) > nodepool.MaxLimits {
+		return nil, fmt.Errorf("a capacity group limits at most %d resources, including its own", nodepool.MaxLimits)
 	}
 	return &g, nil
 }
@@ -139,4 +137,25 @@ func (g *Group) alternative() CapacityType {
 		return OnDemand
 	}
 	return Reserved
+}
+
+// String returns the value of the label karpenter.sh/capacity-type, and "mixed" for several types.
+func (c CapacityType) String() string {
+	return [...]string{"mixed", "spot", "on-demand", "reserved"}[min(c, Reserved)]
+}
+
+// Names returns the names of the group and its NodePools, for the texts of reasons and findings.
+func (g *Group) Names() explain.Names {
+	n := explain.Names{Group: g.Name, Resource: g.Resource, Devices: g.countsDevices()}
+	alternative := g.alternative()
+	for _, p := range g.Pools {
+		n.Pools = append(n.Pools, p.Name)
+		switch p.Type {
+		case Spot:
+			n.Spot = append(n.Spot, p.Name)
+		case alternative:
+			n.Alternative = append(n.Alternative, p.Name)
+		}
+	}
+	return n
 }

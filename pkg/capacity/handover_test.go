@@ -4,12 +4,15 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // protected reports whether Karpenter keeps the replicas on demand where they are: either the weights put on-demand first, so that a
 // simulation of Karpenter finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
 func (c *cluster) protected() bool {
-	return c.pools[1].number("weight") > c.pools[0].number("weight") || !c.allowed(c.pools[1], reasonUnderutilized)
+	return c.pools[1].number("weight") > c.pools[0].number("weight") || !c.allowed(c.pools[1], statemachine.ReasonUnderutilized)
 }
 
 // story is a sequence of phases in which replicas run on demand.
@@ -18,7 +21,7 @@ type story struct {
 	group  func(g *Group)
 	begin  func(c *cluster, chat *simLoad) // until replicas run on demand and are protected
 	then   func(c *cluster, chat *simLoad) // what happens next
-	phases []Phase                         // that the group must pass, in this order
+	phases []statemachine.Phase            // that the group must pass, in this order
 	within time.Duration
 }
 
@@ -37,38 +40,42 @@ func TestReplicasOnDemandAreProtectedInEveryTick(t *testing.T) {
 	spotReturns := func(c *cluster, _ *simLoad) { c.pools[0].denied = false }
 	for _, s := range []story{
 		{name: "the probe succeeds, and batch follows batch", begin: onDemand, then: spotReturns, within: 3 * time.Hour,
-			phases: []Phase{Fallback, Probing, Returning, PreferSpot}},
+			phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Returning, statemachine.PreferSpot}},
 		{name: "the probe's successor starts on demand", begin: onDemand, then: func(c *cluster, _ *simLoad) {
 			c.pools[0].denied, c.pools[0].until = false, c.now.Add(35*time.Minute) // Karpenter skips spot without a failed launch
-		}, phases: []Phase{Fallback, Probing, Fallback, Probing, Returning, PreferSpot}, within: 5 * time.Hour},
+		}, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Fallback, statemachine.Probing,
+			statemachine.Returning, statemachine.PreferSpot}, within: 5 * time.Hour},
 		{name: "the probe's node is lost", begin: onDemand, then: func(c *cluster, _ *simLoad) {
 			c.pools[0].denied = false
 			c.until(30*time.Minute, "the probe has a node", func() bool { return c.nodes(0) == 1 && c.pools[0].nodes[0].usable })
 			c.lose(c.pools[0].nodes[0])
 			c.disturbed--
-		}, phases: []Phase{Fallback, Probing, Fallback, Probing, Returning, PreferSpot}, within: 5 * time.Hour},
+		}, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Fallback, statemachine.Probing,
+			statemachine.Returning, statemachine.PreferSpot}, within: 5 * time.Hour},
 		{name: "no pod tries spot during the probe", begin: onDemand, then: func(c *cluster, chat *simLoad) {
 			c.pools[0].denied = false
 			chat.want, chat.neverReady = 4, true // no batch begins while a replica is not ready
-		}, phases: []Phase{Fallback, Probing, Returning}, within: time.Hour},
+		}, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Returning}, within: time.Hour},
 		{name: "known demand ends, and the probe begins", begin: func(c *cluster, chat *simLoad) {
 			onDemand(c, chat)
 			c.pools[0].denied = false
 			c.ahead = []Span{{From: c.now.Add(10 * time.Minute), Until: c.now.Add(50 * time.Minute), GPUs: 2}}
-		}, then: spotReturns, phases: []Phase{Fallback, Probing, Returning, PreferSpot}, within: 4 * time.Hour},
+		}, then: spotReturns, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Returning,
+			statemachine.PreferSpot}, within: 4 * time.Hour},
 		{name: "a schedule without spot ends", group: func(g *Group) {
 			g.Schedules = []Schedule{{Window: windowOf(midnight, time.Hour), Pools: []int{0}, Limits: []Limit{{"nvidia.com/gpu", 0}}},
 				{Window: windowOf(midnight, time.Hour), Pools: []int{1}, ConsolidateAfter: "Never"}}
 		}, begin: func(c *cluster, chat *simLoad) {
 			chat.want = 3
 			c.until(15*time.Minute, "three replicas are ready on demand", c.whole(chat))
-			c.until(time.Hour, "the window is over", c.in(Returning))
-		}, then: spotReturns, phases: []Phase{PreferSpot, Returning, PreferSpot}, within: 3 * time.Hour},
+			c.until(time.Hour, "the window is over", c.in(statemachine.Returning))
+		}, then: spotReturns, phases: []statemachine.Phase{statemachine.PreferSpot, statemachine.Returning, statemachine.PreferSpot},
+			within: 3 * time.Hour},
 		{name: "the owner's limit allows no spot node, but a spot node is free", begin: onDemand, then: func(c *cluster, _ *simLoad) {
 			c.pools[0].nodes = append(c.pools[0].nodes, &simNode{name: c.id("spot"), created: c.now, changed: c.now, usable: true, pool: c.pools[0]})
-			c.pools[0].fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`, Owner: "kubectl"}
-			c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "1", Owner: "kubectl"}
-		}, phases: []Phase{Fallback, Returning}, within: 30 * time.Minute},
+			c.pools[0].fields["disruption.consolidateAfter"] = nodepool.FieldView{Value: `"Never"`, Owner: "kubectl"}
+			c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "1", Owner: "kubectl"}
+		}, phases: []statemachine.Phase{statemachine.Fallback, statemachine.Returning}, within: 30 * time.Minute},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.run(t) })
 	}
@@ -79,9 +86,9 @@ func (s *story) run(t *testing.T) {
 	c.eager = true
 	chat := c.add("team-chat/llama", 1)
 	s.begin(c, chat)
-	c.phases, c.disturbed = []Phase{c.d.Phase}, 0
+	c.phases, c.disturbed = []statemachine.Phase{c.d.Phase}, 0
 	if s.phases[0] != c.d.Phase {
-		c.phases = append([]Phase{s.phases[0]}, c.phases...)
+		c.phases = append([]statemachine.Phase{s.phases[0]}, c.phases...)
 	}
 	gap := time.Time{}
 	c.applied = func() {
@@ -101,7 +108,8 @@ func (s *story) run(t *testing.T) {
 // each change of the phase up to the second fallback. The protection before the change must then still be in force, or the protection after
 // it must be so already.
 func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
-	for _, consent := range [][2]Fields{{ConsentWeight, ConsentDisruption}, {consentAny, consentAny}} {
+	for _, consent := range [][2]nodepool.Consent{{nodepool.ConsentWeight, nodepool.ConsentDisruption}, {nodepool.ConsentAny,
+		nodepool.ConsentAny}} {
 		for refused := range 2 {
 			c := newCluster(t, nil)
 			c.eager, c.pools[0].consent, c.pools[1].consent = true, consent[0], consent[1]
@@ -124,8 +132,9 @@ func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 						c.phases, c.why())
 				}
 			}
-			c.until(4*time.Hour, "all replicas are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
-			if want := []Phase{Fallback, Probing, Fallback, Probing, Returning, PreferSpot}; !slices.Equal(c.phases[len(c.phases)-6:], want) {
+			c.until(4*time.Hour, "all replicas are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
+			if want := []statemachine.Phase{statemachine.Fallback, statemachine.Probing, statemachine.Fallback, statemachine.Probing,
+				statemachine.Returning, statemachine.PreferSpot}; !slices.Equal(c.phases[len(c.phases)-6:], want) {
 				t.Errorf("phases %v", c.phases)
 			}
 			if c.disturbed != 0 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 )
 
 // The findings contain the number of pods that stay on demand for each reason. They do not contain pods that require on-demand nodes or
@@ -45,14 +47,14 @@ func TestUnmovablePodsAreReportedByReason(t *testing.T) {
 			w.Pods = pods
 			o.Workloads = []Workload{w}
 		}
-		words := [numMoveBlockers]string{"by owner", "bare", "by labels", "by mark", "foreign", "by claims"}
+		words := [explain.NumMoveBlockers]string{"by owner", "bare", "by labels", "by mark", "foreign", "by claims"}
 		got, want := map[string]int{}, map[string]int{}
 		if c.want != "" {
 			want[c.want] = 2
 		}
 		d, _ := Decide(g, o, State{}, midnight)
 		for _, f := range d.Findings {
-			if f.Kind == FindUnmovable {
+			if f.Kind == explain.FindUnmovable {
 				got[f.Name+" "+words[f.Blocker]] += f.Count
 			}
 		}

@@ -1,15 +1,21 @@
 package capacity
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
 
 // Override describes one field of a NodePool that is overridden at present, for messages and pages.
 type Override struct {
 	Pool            string
-	Field           Field
+	Field           nodepool.Field
 	Resource        string // resource of a FieldLimit
-	Value, Original Value
-	Owner           string // field manager that owned the field before the override; "": none
-	Rule            Rule   // the rule that overrides the field
+	Value, Original nodepool.Value
+	Owner           string       // field manager that owned the field before the override; "": none
+	Rule            explain.Rule // the rule that overrides the field
 	Since           time.Time
 	Until           time.Time // when the override ends by itself, also after a crash; zero: a rule ends it
 	Releasing       bool      // the owner's value is being restored, and the cluster does not show it yet
@@ -19,24 +25,24 @@ type Override struct {
 func (o *Override) Name() string { return o.Field.Name(o.Resource) }
 
 // Path returns the path of the field in the NodePool.
-func (o *Override) Path() Path { return o.Field.Path(o.Resource) }
+func (o *Override) Path() nodepool.Path { return o.Field.Path(o.Resource) }
 
 // Overrides appends the current overrides of the group's NodePools to into, ordered by NodePool and field, and returns it.
 func (s *State) Overrides(into []Override) []Override {
 	if s.group == nil {
 		return into
 	}
-	for i := range min(len(s.group.Pools), MaxPools) {
+	for i := range min(len(s.group.Pools), nodepool.MaxPools) {
 		p := &s.Pools[i]
-		for f := range numFields {
+		for f := range nodepool.NumFields {
 			o := &p.Overrides[f]
 			if !o.On {
 				continue
 			}
 			shown := Override{Pool: s.group.Pools[i].Name, Field: f, Resource: s.resource(f), Value: o.To, Original: o.Original,
-				Owner: o.Owner, Rule: o.Rule, Since: instant(o.Since), Releasing: o.Releasing}
-			if f == FieldBudgets {
-				shown.Until = instant(max(p.Freeze.Empty, p.Freeze.InUse))
+				Owner: o.Owner, Rule: o.Rule, Since: statemachine.Instant(o.Since), Releasing: o.Releasing}
+			if f == nodepool.FieldBudgets {
+				shown.Until = statemachine.Instant(max(p.Freeze.Empty, p.Freeze.InUse))
 			}
 			into = append(into, shown)
 		}

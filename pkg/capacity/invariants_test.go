@@ -3,6 +3,10 @@ package capacity
 import (
 	"fmt"
 	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 func (c *cluster) compare(again *Decision) {
@@ -31,7 +35,7 @@ func (c *cluster) invariants(o *Observation) {
 		}
 	}
 	for i := range c.loads {
-		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > maxBatch || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
+		if a := c.d.Advice[i]; a.Surge < 0 || a.Surge > statemachine.MaxBatch || a.AtRisk < 0 || a.AtRisk > int32(len(o.Workloads[i].Pods)) {
 			c.t.Errorf("%s: advice %+v", c.clock(), a)
 		}
 	}
@@ -46,8 +50,9 @@ func (c *cluster) invariants(o *Observation) {
 func (c *cluster) watchFallback(o *Observation) {
 	c.t.Helper()
 	s := &c.s.Spot
-	before := len(c.phases) > 0 && c.phases[len(c.phases)-1] == Fallback
-	if before || s.Phase != Fallback || s.Since != stamp(c.now) || s.Cause != CauseRefused && s.Cause != CauseLost {
+	before := len(c.phases) > 0 && c.phases[len(c.phases)-1] == statemachine.Fallback
+	if before || s.Phase != statemachine.Fallback || s.Since != statemachine.Stamp(c.now) || s.Cause != explain.CauseRefused &&
+		s.Cause != explain.CauseLost {
 		return
 	}
 	for i, p := range c.pools {
@@ -60,8 +65,8 @@ func (c *cluster) watchFallback(o *Observation) {
 
 // observedRoom reports whether no limit of a NodePool keeps it from launching a node.
 func (c *cluster) observedRoom(v *PoolView) bool {
-	return !slices.ContainsFunc(v.Limits, func(l LimitView) bool {
-		limit, ok := l.Value.quantity()
+	return !slices.ContainsFunc(v.Limits, func(l nodepool.LimitView) bool {
+		limit, ok := l.Value.Quantity()
 		return ok && limit < l.Used+max(l.Node, 2)
 	})
 }
@@ -76,22 +81,23 @@ func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	return all
 }
 
-// watchFreeze fails the test if a freeze begins although a rule needed the previous freeze of the same NodePool less than freezeHandover
+// watchFreeze fails the test if a freeze begins although a rule needed the previous freeze of the same NodePool less than FreezeHandover
 // ago: the freeze was lifted between two states that both need it. A freeze whose entries had ended does not count.
 func (c *cluster) watchFreeze(o *Observation) {
 	c.t.Helper()
 	for i := range c.pools {
 		h, last := &c.s.Pools[i].Freeze, &c.frozen[i]
 		switch {
-		case !o.Pools[i].Exists || c.releasing || c.started == stamp(c.now):
+		case !o.Pools[i].Exists || c.releasing || c.started == statemachine.Stamp(c.now):
 			*last = freezeMemory{}
-		case h.state() == frozen:
-			if !last.on && last.needed != 0 && stamp(c.now)-last.needed < freezeHandover.Milliseconds() && last.end > stamp(c.now) {
-				c.t.Errorf("%s: the freeze of %s was lifted for less than %v\n%s", c.clock(), c.pools[i].Name, freezeHandover, c.why())
+		case h.State() == statemachine.Frozen:
+			if !last.on && last.needed != 0 && statemachine.Stamp(c.now)-last.needed < statemachine.FreezeHandover.Milliseconds() &&
+				last.end > statemachine.Stamp(c.now) {
+				c.t.Errorf("%s: the freeze of %s was lifted for less than %v\n%s", c.clock(), c.pools[i].Name, statemachine.FreezeHandover, c.why())
 			}
-			*last = freezeMemory{true, stamp(c.now), max(h.Empty, h.InUse)}
+			*last = freezeMemory{true, statemachine.Stamp(c.now), max(h.Empty, h.InUse)}
 		default:
-			last.on = h.state() != thawed
+			last.on = h.State() != statemachine.Thawed
 		}
 	}
 }
@@ -103,15 +109,15 @@ func (c *cluster) watchProtection(o *Observation) {
 	if c.releasing || c.g.Advisory || len(c.pools) < 2 {
 		return
 	}
-	weights := c.reason(RuleFallback) != nil
+	weights := c.reason(explain.RuleFallback) != nil
 	switch c.d.Phase {
-	case Fallback:
+	case statemachine.Fallback:
 		if !weights {
 			c.t.Errorf("%s: a fallback without the weights of a fallback\n%s", c.clock(), c.why())
 		}
-	case Probing, Returning:
+	case statemachine.Probing, statemachine.Returning:
 		for _, i := range c.poolsOf(OnDemand) {
-			if weights || c.s.Pools[i].Freeze.state() != frozen && o.Pools[i].Exists {
+			if weights || c.s.Pools[i].Freeze.State() != statemachine.Frozen && o.Pools[i].Exists {
 				c.t.Errorf("%s: %v without a freeze of %s\n%s", c.clock(), c.d.Phase, c.pools[i].Name, c.why())
 			}
 		}
@@ -134,7 +140,7 @@ func (c *cluster) watch() {
 		if l.key != m.Workload {
 			continue
 		}
-		if m.Step != noMove && c.batch.Workload == m.Workload && c.batch.Step != noMove &&
+		if m.Step != statemachine.NoMove && c.batch.Workload == m.Workload && c.batch.Step != statemachine.NoMove &&
 			(m.Step > c.batch.Step || m.Since == c.batch.Since) && m.Count > c.batch.Count {
 			c.t.Errorf("%s: a batch of %d became one of %d\n%s", c.clock(), c.batch.Count, m.Count, c.why())
 		}
@@ -142,7 +148,7 @@ func (c *cluster) watch() {
 		if c.moving != now {
 			c.moving, c.wholeBefore = now, l.ready() >= l.want
 		}
-		if m.Step != noMove && c.wholeBefore && l.ready() < l.want {
+		if m.Step != statemachine.NoMove && c.wholeBefore && l.ready() < l.want {
 			c.t.Errorf("%s: %s has %d ready of %d in a return\n%s", c.clock(), l.key, l.ready(), l.want, c.why())
 		}
 	}
@@ -161,20 +167,21 @@ func (c *cluster) sound(o *Observation, pool string, change Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]
-	if v.Consent&change.Field.Consent() == 0 || !change.Restore && v.Consent&ConsentRestore != 0 {
+	if v.Consent&change.Field.Consent() == 0 || !change.Restore && v.Consent&nodepool.ConsentRestore != 0 {
 		c.t.Errorf("%s: %s of %s was not handed over", c.clock(), change.Name(), pool)
 	}
-	n, ok := change.To.number()
+	n, ok := change.To.Number()
 	switch {
-	case change.Restore || change.Field < FieldLimit:
-	case change.Rule == RuleZeroLimit:
+	case change.Restore || change.Field < nodepool.FieldLimit:
+	case change.Rule == explain.RuleZeroLimit:
 		if c.d.Demand.Total() > 0 || c.d.Demand.Unknown {
 			c.t.Errorf("%s: a zero limit with a demand of %+v", c.clock(), c.d.Demand)
 		}
-	case change.Rule == RuleSchedule:
-	case (change.Rule == RuleFallback || change.Rule == RuleProbe) && !slices.ContainsFunc(c.poolsOf(OnDemand), func(i int) bool {
-		return o.Pools[i].Ready || !o.Pools[i].Exists
-	}) && c.s.ShortSince != 0 && stamp(c.now)-c.s.ShortSince >= shortageMinimum.Milliseconds():
+	case change.Rule == explain.RuleSchedule:
+	case (change.Rule == explain.RuleFallback || change.Rule == explain.RuleProbe) && !slices.ContainsFunc(c.poolsOf(OnDemand),
+		func(i int) bool {
+			return o.Pools[i].Ready || !o.Pools[i].Exists
+		}) && c.s.ShortSince != 0 && statemachine.Stamp(c.now)-c.s.ShortSince >= statemachine.ShortageMinimum.Milliseconds():
 		c.t.Errorf("%s: spot is closed to pods that on-demand does not take either\n%s", c.clock(), c.why())
 	case !ok || n < int64(len(v.Nodes))*c.pools[i].gpus:
 		c.t.Errorf("%s: a limit of %s where %d nodes run\n%s", c.clock(), change.To, len(v.Nodes), c.why())

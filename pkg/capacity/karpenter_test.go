@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // provision simulates one loop of Karpenter's provisioner. It launches a node for each pending pod that fits on no existing or booting
@@ -47,7 +49,7 @@ func (c *cluster) byWeight() []*simPool {
 	return pools
 }
 
-func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.number(); return n }
+func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.Number(); return n }
 
 // fits reports whether one more node stays below every limit, as Karpenter 1.15 checks it; instead is the node that it replaces.
 func (p *simPool) fits(instead *simNode) bool {
@@ -57,7 +59,7 @@ func (p *simPool) fits(instead *simNode) bool {
 	}
 	for name, f := range p.fields {
 		resource, is := strings.CutPrefix(name, "limits[")
-		if limit, ok := f.Value.quantity(); is && ok && float64((nodes+1)*p.size(strings.TrimSuffix(resource, "]"))) > limit {
+		if limit, ok := f.Value.Quantity(); is && ok && float64((nodes+1)*p.size(strings.TrimSuffix(resource, "]"))) > limit {
 			return false
 		}
 	}
@@ -119,12 +121,13 @@ func (c *cluster) consolidate() {
 				continue
 			}
 			if c.used(n) == 0 {
-				if c.allowed(pool, reasonEmpty) {
+				if c.allowed(pool, statemachine.ReasonEmpty) {
 					pool.remove(n)
 				}
 				continue
 			}
-			if !c.allowed(pool, reasonUnderutilized) || n.heir != nil || pool.fields["disruption.consolidationPolicy"].Value == `"WhenEmpty"` {
+			if !c.allowed(pool, statemachine.ReasonUnderutilized) || n.heir != nil ||
+				pool.fields["disruption.consolidationPolicy"].Value == `"WhenEmpty"` {
 				continue
 			}
 			for _, p := range c.pods() {

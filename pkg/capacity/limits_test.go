@@ -3,6 +3,10 @@ package capacity
 import (
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
@@ -19,7 +23,7 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 		t.Errorf("%d on spot, %d on demand, limit %d\n%s", c.nodes(0), c.nodes(1), c.limit(1), c.why())
 	}
 	c.run(3 * time.Hour)
-	if c.nodes(1) != 1 || c.d.Phase != PreferSpot {
+	if c.nodes(1) != 1 || c.d.Phase != statemachine.PreferSpot {
 		t.Errorf("the base's node is not to return: %d, %v", c.nodes(1), c.d.Phase)
 	}
 	o := c.observe()
@@ -34,13 +38,13 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 // demand again.
 func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 	c := newCluster(t, nil)
-	c.pools[1].fields["weight"] = FieldView{Value: "90", Owner: "kubectl"}
-	c.pools[1].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`}
+	c.pools[1].fields["weight"] = nodepool.FieldView{Value: "90", Owner: "kubectl"}
+	c.pools[1].fields["disruption.consolidationPolicy"] = nodepool.FieldView{Value: `"WhenEmpty"`}
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
 	c.run(3 * time.Hour)
-	if c.nodes(1) != 3 || len(chat.pods) != 3 || c.finding(FindWeights) == nil {
+	if c.nodes(1) != 3 || len(chat.pods) != 3 || c.finding(explain.FindWeights) == nil {
 		t.Errorf("%d on demand, %d pods, %+v", c.nodes(1), len(chat.pods), c.d.Findings)
 	}
 	c.untouched(before)
@@ -48,22 +52,22 @@ func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 
 func TestPreferOnDemandUsesTheWritableWeight(t *testing.T) {
 	for name, w := range map[string]struct {
-		spot, onDemand       Value
-		consents             [2]Fields
-		wantSpot, wantDemand Value
+		spot, onDemand       nodepool.Value
+		consents             [2]nodepool.Consent
+		wantSpot, wantDemand nodepool.Value
 	}{
-		"on-demand is raised":               {"80", "20", [2]Fields{7, 7}, "80", "81"},
-		"an absent weight is 0":             {"", "", [2]Fields{7, 7}, "", "1"},
-		"equal weights":                     {"50", "50", [2]Fields{7, 7}, "50", "51"},
-		"at the top both move":              {"100", "100", [2]Fields{7, 7}, "99", "100"},
-		"spot is lowered where only it may": {"80", "20", [2]Fields{7, 5}, "19", "20"},
-		"neither may":                       {"80", "20", [2]Fields{5, 5}, "80", "20"},
-		"spot cannot go below 1":            {"80", "1", [2]Fields{7, 5}, "80", "1"},
-		"it is first already":               {"20", "80", [2]Fields{7, 7}, "20", "80"},
+		"on-demand is raised":               {"80", "20", [2]nodepool.Consent{7, 7}, "80", "81"},
+		"an absent weight is 0":             {"", "", [2]nodepool.Consent{7, 7}, "", "1"},
+		"equal weights":                     {"50", "50", [2]nodepool.Consent{7, 7}, "50", "51"},
+		"at the top both move":              {"100", "100", [2]nodepool.Consent{7, 7}, "99", "100"},
+		"spot is lowered where only it may": {"80", "20", [2]nodepool.Consent{7, 5}, "19", "20"},
+		"neither may":                       {"80", "20", [2]nodepool.Consent{5, 5}, "80", "20"},
+		"spot cannot go below 1":            {"80", "1", [2]nodepool.Consent{7, 5}, "80", "1"},
+		"it is first already":               {"20", "80", [2]nodepool.Consent{7, 7}, "20", "80"},
 	} {
 		c := newCluster(t, nil)
-		for i, v := range []Value{w.spot, w.onDemand} {
-			c.pools[i].fields["weight"] = FieldView{Value: v}
+		for i, v := range []nodepool.Value{w.spot, w.onDemand} {
+			c.pools[i].fields["weight"] = nodepool.FieldView{Value: v}
 			c.pools[i].consent = w.consents[i]
 		}
 		chat := c.add("team-chat/llama", 1)
@@ -73,7 +77,8 @@ func TestPreferOnDemandUsesTheWritableWeight(t *testing.T) {
 			c.pools[0].losses = append(c.pools[0].losses, Loss{UID: string(rune('a' + i)), At: c.now})
 		}
 		c.run(3 * time.Second)
-		if c.d.Phase != Fallback || c.pools[0].fields["weight"].Value != w.wantSpot || c.pools[1].fields["weight"].Value != w.wantDemand {
+		if c.d.Phase != statemachine.Fallback || c.pools[0].fields["weight"].Value != w.wantSpot ||
+			c.pools[1].fields["weight"].Value != w.wantDemand {
 			t.Errorf("%s: spot %s, on-demand %s\n%s", name, c.pools[0].fields["weight"].Value, c.pools[1].fields["weight"].Value, c.why())
 		}
 	}
@@ -81,11 +86,11 @@ func TestPreferOnDemandUsesTheWritableWeight(t *testing.T) {
 
 func TestUnreadableLimitIsNotOverridden(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = time.Minute })
-	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1.5e3"`}
+	c.pools[1].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: `"1.5e3"`}
 	before := c.specs()
 	c.run(10 * time.Minute)
 	c.untouched(before)
-	if c.finding(FindUnreadable) == nil {
+	if c.finding(explain.FindUnreadable) == nil {
 		t.Errorf("%+v", c.d.Findings)
 	}
 }
@@ -116,29 +121,30 @@ func TestLimitCapFollowsUsageUpAtOnceAndDownWithDelay(t *testing.T) {
 }
 
 func TestValuesAreReadAsKubernetesWritesThem(t *testing.T) {
-	for v, want := range map[Value]int64{"8": 8, `"8"`: 8, `"2k"`: 2000, `"1M"`: 1_000_000, "-1": -1, "0": 0} {
-		if n, ok := v.number(); !ok || n != want {
+	for v, want := range map[nodepool.Value]int64{"8": 8, `"8"`: 8, `"2k"`: 2000, `"1M"`: 1_000_000, "-1": -1, "0": 0} {
+		if n, ok := v.Number(); !ok || n != want {
 			t.Errorf("%s is %d, %v", v, n, ok)
 		}
 	}
-	for _, v := range []Value{"", `""`, `"8Gi"`, `"800m"`, `"x"`, "99999999999999999999", "null", "1.5"} {
-		if n, ok := v.number(); ok {
+	for _, v := range []nodepool.Value{"", `""`, `"8Gi"`, `"800m"`, `"x"`, "99999999999999999999", "null", "1.5"} {
+		if n, ok := v.Number(); ok {
 			t.Errorf("%s is read as %d", v, n)
 		}
 	}
-	if !Value("8").same(`"8"`) || Value("").same("0") || Value(`"a"`).same(`"b"`) || !Value("").same("") {
+	if !nodepool.Value("8").Same(`"8"`) || nodepool.Value("").Same("0") || nodepool.Value(`"a"`).Same(`"b"`) || !nodepool.Value("").Same("") {
 		t.Error("same")
 	}
 }
 
 func TestConsentIsAListOfWords(t *testing.T) {
-	for text, want := range map[string]Fields{"": 0, "limits": ConsentLimits, " weight , disruption": ConsentWeight | ConsentDisruption,
-		"limits,limits,": ConsentLimits} {
-		if got, unknown := ConsentOf(text); got != want || unknown != "" {
+	for text, want := range map[string]nodepool.Consent{"": 0, "limits": nodepool.ConsentLimits,
+		" weight , disruption": nodepool.ConsentWeight | nodepool.ConsentDisruption,
+		"limits,limits,":       nodepool.ConsentLimits} {
+		if got, unknown := nodepool.ConsentOf(text); got != want || unknown != "" {
 			t.Errorf("%q: %v, %q", text, got, unknown)
 		}
 	}
-	if got, unknown := ConsentOf("limits,template"); got != ConsentLimits || unknown != "template" {
+	if got, unknown := nodepool.ConsentOf("limits,template"); got != nodepool.ConsentLimits || unknown != "template" {
 		t.Errorf("%v, %q", got, unknown)
 	}
 }
@@ -149,7 +155,7 @@ func TestGroupBeyondTheBoundsIsRefused(t *testing.T) {
 	many.Schedules = []Schedule{{Limits: []Limit{{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}}}}
 	wrong := good
 	wrong.Schedules = []Schedule{{Pools: []int{1}}}
-	for _, g := range []Group{{Pools: good.Pools}, {Resource: "x"}, {Resource: "x", Pools: make([]Pool, MaxPools+1)},
+	for _, g := range []Group{{Pools: good.Pools}, {Resource: "x"}, {Resource: "x", Pools: make([]Pool, nodepool.MaxPools+1)},
 		{Resource: "x", Pools: good.Pools, Schedules: make([]Schedule, MaxSchedules+1)}, many, wrong} {
 		if _, err := NewGroup(g); err == nil {
 			t.Errorf("%+v", g)
@@ -163,7 +169,7 @@ func TestGroupBeyondTheBoundsIsRefused(t *testing.T) {
 func TestLimitCapIsLoweredEveryTwoMinutesAtMost(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 20 * time.Minute })
 	p := c.pools[1]
-	p.fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`}
+	p.fields["disruption.consolidateAfter"] = nodepool.FieldView{Value: `"Never"`}
 	for i := range 3 {
 		p.nodes = append(p.nodes, &simNode{name: string(rune('x' + i)), created: c.now, changed: c.now, usable: true, pool: p})
 	}
@@ -185,12 +191,12 @@ func TestProbeFailsWhenTheSpotWaitTimeoutExpires(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].denied = true
-	c.until(10*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(10*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "both are ready", c.whole(chat))
-	c.until(20*time.Minute, "spot is probed", c.in(Probing))
+	c.until(20*time.Minute, "spot is probed", c.in(statemachine.Probing))
 	c.pools[0].ready = false // no refusal, no node: Karpenter skips the pool
 	began := c.now
-	c.until(10*time.Minute, "the probe is over", c.in(Fallback))
+	c.until(10*time.Minute, "the probe is over", c.in(statemachine.Fallback))
 	if took := c.now.Sub(began); took > 2*time.Minute+15*time.Second {
 		t.Errorf("a replica waited %v below the limit", took)
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // After four nodes were lost within minutes, the reserve covers the replicas on spot nodes. It does not cover replicas on other nodes, or
@@ -91,7 +94,8 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 		return d.Advice[0].Cap
 	}
 	decide(now)
-	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, maxTargetCap, maxTargetCap} {
+	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, statemachine.MaxTargetCap,
+		statemachine.MaxTargetCap} {
 		refuse := func(at time.Time) { // the pod that stays pending makes Karpenter try again
 			for p := range o.Pools {
 				o.Pools[p].Failures = append(o.Pools[p].Failures, Failure{UID: at.String(), At: at, Capacity: true})
@@ -102,7 +106,7 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 		if limit := decide(from); limit != 1 {
 			t.Fatalf("cap %d: %d after a refusal", i+1, limit)
 		}
-		r := slices.IndexFunc(d.Reasons, func(r Reason) bool { return r.Rule == RuleConstrained })
+		r := slices.IndexFunc(d.Reasons, func(r explain.Reason) bool { return r.Rule == explain.RuleConstrained })
 		if r < 0 {
 			t.Fatalf("cap %d: no reason", i+1)
 		}
@@ -125,12 +129,12 @@ func TestEachTargetCapLastsTwiceAsLong(t *testing.T) {
 func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 	for _, first := range []CapacityType{Spot, OnDemand} {
 		for age, fails := range map[time.Duration]bool{
-			time.Minute:                       true,
-			refusalWindow - time.Millisecond:  true,
-			refusalWindow:                     false,
-			refusalWindow + 30*time.Second:    false,
-			-30 * time.Second:                 true, // by a clock that runs ahead
-			-10 * refusalWindow * 1000 * 1000: true,
+			time.Minute: true,
+			statemachine.RefusalWindow - time.Millisecond:  true,
+			statemachine.RefusalWindow:                     false,
+			statemachine.RefusalWindow + 30*time.Second:    false,
+			-30 * time.Second:                              true, // by a clock that runs ahead
+			-10 * statemachine.RefusalWindow * 1000 * 1000: true,
 		} {
 			g, o := pairOf(t, func(g *Group) {
 				if first == OnDemand {
@@ -148,9 +152,9 @@ func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 			n := usable("od", OnDemand)
 			n.Created = midnight.Add(-age)
 			o.Pools[onDemand].Nodes = []Node{n}
-			s := State{memory: memory{At: stamp(midnight) - 1000, KnownSince: stamp(midnight) - 1000}}
+			s := State{memory: memory{At: statemachine.Stamp(midnight) - 1000, KnownSince: statemachine.Stamp(midnight) - 1000}}
 			s.adapt(g)
-			if _, s = Decide(g, o, s, midnight); (s.Spot.Phase == Fallback) != fails {
+			if _, s = Decide(g, o, s, midnight); (s.Spot.Phase == statemachine.Fallback) != fails {
 				t.Errorf("%v first, on-demand grew %v ago: phase %v", first, age, s.Spot.Phase)
 			}
 		}
@@ -169,7 +173,7 @@ func TestLossesThatProveThatSpotFails(t *testing.T) {
 		for i := range c.left {
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, usable(fmt.Sprint("node-", i), Spot))
 		}
-		if _, s := Decide(g, o, State{}, midnight); (s.Spot.Phase == Fallback) != c.fails {
+		if _, s := Decide(g, o, State{}, midnight); (s.Spot.Phase == statemachine.Fallback) != c.fails {
 			t.Errorf("%d lost, %d left: phase %v", c.lost, c.left, s.Spot.Phase)
 		}
 	}
@@ -183,17 +187,18 @@ func TestEndsOfAProbe(t *testing.T) {
 		onDemand, pending int
 		left              time.Duration // until the probe is given up
 		spot              []Node
-		want              Phase
+		want              statemachine.Phase
 	}{
-		"nothing is left to probe with":             {0, 0, time.Minute, nil, PreferSpot},
-		"a pod waits":                               {0, 1, time.Minute, nil, Probing},
-		"replicas are on demand":                    {1, 0, time.Minute, nil, Probing},
-		"its time is over and nothing was launched": {1, 0, 0, nil, Returning}, // PreferSpot would not protect the replica
-		"its time is over and only a pod waits":     {0, 1, 0, nil, PreferSpot},
-		"just before its time is over":              {1, 0, time.Millisecond, nil, Probing},
-		"its time is over and a node still boots":   {1, 0, 0, spotNode(Launched, time.Minute), Fallback},
-		"a node has lived for five minutes":         {1, 0, time.Minute, spotNode(Usable, settleTime), Returning},
-		"a node has lived for almost five minutes":  {1, 0, time.Minute, spotNode(Usable, settleTime-time.Second), Probing},
+		"nothing is left to probe with":             {0, 0, time.Minute, nil, statemachine.PreferSpot},
+		"a pod waits":                               {0, 1, time.Minute, nil, statemachine.Probing},
+		"replicas are on demand":                    {1, 0, time.Minute, nil, statemachine.Probing},
+		"its time is over and nothing was launched": {1, 0, 0, nil, statemachine.Returning}, // PreferSpot would not protect the replica
+		"its time is over and only a pod waits":     {0, 1, 0, nil, statemachine.PreferSpot},
+		"just before its time is over":              {1, 0, time.Millisecond, nil, statemachine.Probing},
+		"its time is over and a node still boots":   {1, 0, 0, spotNode(Launched, time.Minute), statemachine.Fallback},
+		"a node has lived for five minutes":         {1, 0, time.Minute, spotNode(Usable, statemachine.SettleTime), statemachine.Returning},
+		"a node has lived for almost five minutes": {1, 0, time.Minute, spotNode(Usable, statemachine.SettleTime-time.Second),
+			statemachine.Probing},
 	} {
 		g, o := pairOf(t, nil)
 		w := Workload{Key: "team/a", Uncapped: int32(c.onDemand + c.pending), Current: int32(c.onDemand + c.pending), GPUs: 1, Known: true}
@@ -205,9 +210,10 @@ func TestEndsOfAProbe(t *testing.T) {
 			w.Pods = append(w.Pods, Pod{UID: fmt.Sprint("waits-", i), GPUs: 1, Pool: -1, Pending: true, Since: midnight})
 		}
 		o.Pools[0].Nodes, o.Workloads = c.spot, []Workload{w}
-		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight) - 1, KnownSince: statemachine.Stamp(midnight.Add(-time.Hour))}}
 		s.adapt(g)
-		s.Spot = spotState{Phase: Probing, Level: 1, Since: stamp(midnight.Add(-20 * time.Minute)), Until: stamp(midnight.Add(c.left)), Limit: 1}
+		s.Spot = statemachine.SpotState{Phase: statemachine.Probing, Level: 1, Since: statemachine.Stamp(midnight.Add(-20 * time.Minute)),
+			Until: statemachine.Stamp(midnight.Add(c.left)), Limit: 1}
 		if _, s = Decide(g, o, s, midnight); s.Spot.Phase != c.want {
 			t.Errorf("%s: phase %v, want %v", name, s.Spot.Phase, c.want)
 		}

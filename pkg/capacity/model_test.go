@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"pgregory.net/rapid"
 )
 
 // anyGroup returns a function that sets random valid options of a group.
@@ -36,7 +36,7 @@ func anyGroup(t *rapid.T) func(g *Group) {
 type model struct {
 	*cluster
 	rt     *rapid.T
-	people []map[string]Value
+	people []map[string]nodepool.Value
 }
 
 func newModel(t *rapid.T) *model { return modelOf(t, anyGroup(t)) }
@@ -64,7 +64,7 @@ func modelOf(t *rapid.T, options func(g *Group)) *model {
 	}
 	for _, p := range m.pools {
 		p.gpus = rapid.SampledFrom([]int64{1, 1, 2}).Draw(t, "gpus")
-		written := map[string]Value{}
+		written := map[string]nodepool.Value{}
 		for name, f := range p.fields {
 			written[name] = f.Value
 		}
@@ -101,7 +101,7 @@ func (m *model) happen() {
 	case "edit":
 		m.userEdits(pool)
 	case "consent":
-		p.consent ^= Fields(rapid.IntRange(1, 15).Draw(t, "fields"))
+		p.consent ^= nodepool.Consent(rapid.IntRange(1, 15).Draw(t, "fields"))
 		p.version++
 	case "job":
 		if len(m.other) > 0 {
@@ -137,7 +137,7 @@ func (m *model) happen() {
 func (m *model) userEdits(pool int) {
 	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt,
 		"field")
-	values := map[string][]Value{
+	values := map[string][]nodepool.Value{
 		"weight": {"33", "44", "100", ""}, "limits[nvidia.com/gpu]": {"21", `"23"`, "", `"2k"`},
 		"disruption.budgets": {`[{"nodes":"100%"}]`, `[{"nodes":"3"}]`, ``,
 			`[{"nodes":"50%","reasons":["Empty"]}]`}, "disruption.consolidateAfter": {`"45s"`, `"61s"`},
@@ -155,7 +155,7 @@ func (m *model) recreate(pool int) {
 	p := m.pools[pool]
 	p.record, p.version = "", p.version+1
 	for name, v := range m.people[pool] {
-		p.fields[name] = FieldView{Value: v, Owner: "kubectl"}
+		p.fields[name] = nodepool.FieldView{Value: v, Owner: "kubectl"}
 	}
 }
 
@@ -164,7 +164,7 @@ func (m *model) recreate(pool int) {
 func (m *model) calm() {
 	m.deaf, m.lag, m.known, m.releasing = false, 0, true, true
 	for _, p := range m.pools {
-		p.gone, p.consent, p.version = false, consentAny|ConsentRestore, p.version+1
+		p.gone, p.consent, p.version = false, nodepool.ConsentAny|nodepool.ConsentRestore, p.version+1
 	}
 	m.run(2 * time.Minute)
 	for i, p := range m.pools {

@@ -3,6 +3,8 @@ package capacity
 import (
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // returning returns a cluster in the phase Returning: its two replicas run on demand, and the probe of spot has succeeded.
@@ -13,7 +15,7 @@ func returning(t *testing.T) (*cluster, *simLoad) {
 	c.pools[0].denied = true
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
-	c.until(time.Hour, "spot has proven itself", c.in(Returning))
+	c.until(time.Hour, "spot has proven itself", c.in(statemachine.Returning))
 	return c, chat
 }
 
@@ -27,7 +29,7 @@ func TestTargetFallsAfterTheAnnotationIsObserved(t *testing.T) {
 	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
 	c.deaf = true // marks do not arrive; without one the ReplicaSet would take the youngest, which is the successor
 	c.run(10 * time.Minute)
-	if c.s.Move.Step != annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
+	if c.s.Move.Step != statemachine.Annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
 		t.Errorf("step %d, advice %+v, %d pods", c.s.Move.Step, chat.lastAdvice, len(chat.pods))
 	}
 	victim := c.s.Move.Victims[0]
@@ -56,10 +58,10 @@ func TestNoMoveWhilePodsWaitOrDemandArrivesOrIsUnknown(t *testing.T) {
 		},
 	} {
 		c, chat := returning(t)
-		c.until(20*time.Minute, "the first node is moved", func() bool { return c.nodes(1) == 1 && c.s.Move.Step == noMove })
+		c.until(20*time.Minute, "the first node is moved", func() bool { return c.nodes(1) == 1 && c.s.Move.Step == statemachine.NoMove })
 		trouble(c, chat)
 		for range 40 * 60 {
-			if c.step(); c.d.Phase == Returning && chat.lastAdvice.Surge > 0 {
+			if c.step(); c.d.Phase == statemachine.Returning && chat.lastAdvice.Surge > 0 {
 				t.Errorf("%s, and a move begins\n%s", name, c.why())
 				break
 			}
@@ -86,7 +88,7 @@ func TestMoveEndsWithoutItsPreconditions(t *testing.T) {
 		c.run(2 * time.Second)
 		event(c, chat)
 		c.run(2 * time.Second)
-		if m := c.s.Move; m.Step == shrinking || len(c.d.Advice) > 0 && c.d.Advice[0].Surge != 0 {
+		if m := c.s.Move; m.Step == statemachine.Shrinking || len(c.d.Advice) > 0 && c.d.Advice[0].Surge != 0 {
 			t.Errorf("%s: %+v, advice %+v", name, m, c.d.Advice)
 		}
 	}

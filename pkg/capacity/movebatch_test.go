@@ -5,13 +5,18 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // surges simulates until holds returns true, and returns the number of replicas in each batch of the return.
 func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() bool) (widths []int32) {
 	c.t.Helper()
 	c.until(d, what, func() bool {
-		if n := l.lastAdvice.Surge; n > 0 && (len(widths) == 0 || c.s.Move.Step == surging && c.s.Move.Since == stamp(c.now)) {
+		if n := l.lastAdvice.Surge; n > 0 && (len(widths) == 0 || c.s.Move.Step == statemachine.Surging &&
+			c.s.Move.Since == statemachine.Stamp(c.now)) {
 			widths = append(widths, n)
 		}
 		return holds()
@@ -23,7 +28,7 @@ func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() 
 func scarce(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 600 })
 	for _, p := range c.pools {
-		p.fields["limits[nvidia.com/gpu]"] = FieldView{Value: "64", Owner: "kubectl"}
+		p.fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "64", Owner: "kubectl"}
 	}
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 16
@@ -36,7 +41,7 @@ func scarce(t *testing.T) (*cluster, *simLoad) {
 
 func TestBatchWidthDoublesUpToAQuarter(t *testing.T) {
 	c, chat := scarce(t)
-	widths := c.surges(chat, 3*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	widths := c.surges(chat, 3*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	if want := []int32{1, 2, 4, 4, 4, 1}; !slices.Equal(widths, want) {
 		t.Errorf("batches of %v, want %v", widths, want)
 	}
@@ -47,24 +52,24 @@ func TestBatchWidthDoublesUpToAQuarter(t *testing.T) {
 
 func TestFullMarketIsRetriedWithOneReplicaWithoutFallback(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(time.Hour, "four are on spot", func() bool { return c.nodes(0) >= 4 && c.s.Move.Step == noMove })
+	c.until(time.Hour, "four are on spot", func() bool { return c.nodes(0) >= 4 && c.s.Move.Step == statemachine.NoMove })
 	c.pools[0].denied = true
 	phases := len(c.phases)
 	c.until(time.Hour, "the market is found full", func() bool { return c.s.Pace.Level > 0 })
 	began, on := c.now, c.nodes(1)
 	c.until(time.Hour, "it is found full again", func() bool { return c.s.Pace.Level > 1 })
-	if waited := c.now.Sub(began); waited < settleTime*4/5 {
+	if waited := c.now.Sub(began); waited < statemachine.SettleTime*4/5 {
 		t.Errorf("asked again after %v", waited)
 	}
 	c.run(5 * time.Minute)
-	if len(c.phases) != phases || c.d.Phase != Returning || c.nodes(1) > on {
+	if len(c.phases) != phases || c.d.Phase != statemachine.Returning || c.nodes(1) > on {
 		t.Errorf("%v, %d on demand, then %d\n%s", c.phases[phases-1:], on, c.nodes(1), c.why())
 	}
-	if r := c.reason(RuleReturn); r == nil || r.Until.IsZero() {
+	if r := c.reason(explain.RuleReturn); r == nil || r.Until.IsZero() {
 		t.Errorf("%+v gives the time of the next batch", r)
 	}
 	c.pools[0].denied = false
-	c.until(4*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.until(4*time.Hour, "all are back", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	if chat.minimum < 16 {
 		t.Errorf("%d ready of 16 at the least", chat.minimum)
 	}
@@ -72,12 +77,12 @@ func TestFullMarketIsRetriedWithOneReplicaWithoutFallback(t *testing.T) {
 
 func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
+	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 	spot, onDemand := c.nodes(0), c.nodes(1)
 	c.room(2)
 	c.until(time.Minute, "two of them have a spot node", func() bool { return c.nodes(0) == spot+2 })
 	const came = 2
-	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == noMove })
+	c.until(30*time.Minute, "the batch is over", func() bool { return c.s.Move.Step == statemachine.NoMove })
 	c.run(5 * time.Minute)
 	if c.nodes(0) != spot+came || c.nodes(1) != onDemand-came || chat.minimum < 16 {
 		t.Errorf("%d came: %d on spot of %d, %d on demand of %d, %d ready at the least\n%s", came, c.nodes(0), spot, c.nodes(1), onDemand,
@@ -87,7 +92,7 @@ func TestSuccessorsOnDemandAreDeletedAndThoseOnSpotStay(t *testing.T) {
 
 // room sets the limit of the spot NodePool so that it can launch exactly n more nodes.
 func (c *cluster) room(n int) {
-	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: Value(strconv.Itoa(c.nodes(0) + n)), Owner: "kubectl"}
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: nodepool.Value(strconv.Itoa(c.nodes(0) + n)), Owner: "kubectl"}
 }
 
 // onSpot returns the UIDs of the workload's pods that run on spot nodes.
@@ -106,7 +111,7 @@ func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {
 			c, chat := scarce(t)
-			c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
+			c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 			c.room(room)
 			spot, began := c.nodes(0), c.s.Move.Since
 			c.until(time.Minute, "those that have room have a spot node", func() bool { return c.nodes(0) == spot+room })
@@ -124,7 +129,7 @@ func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 					}
 				}
 				landed = now
-				return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging
+				return c.s.Move.Step == statemachine.NoMove || c.s.Move.Since != began && c.s.Move.Step == statemachine.Surging
 			})
 			if len(landed) != spot+room {
 				t.Errorf("room for %d, %v: %d are on spot, %d before", room, delay, len(landed), spot)
@@ -137,14 +142,14 @@ func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 // the other successors.
 func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == surging && c.s.Move.Count == 4 })
+	c.until(2*time.Hour, "a batch of four begins", func() bool { return c.s.Move.Step == statemachine.Surging && c.s.Move.Count == 4 })
 	spot, began := c.nodes(0), c.s.Move.Since
 	c.until(time.Minute, "it has its spot nodes", func() bool { return c.nodes(0) == spot+4 })
 	c.pools[1].nodes = append(c.pools[1].nodes, &simNode{name: c.id("od"), created: c.now.Add(-time.Hour), changed: c.now, usable: true,
 		pool: c.pools[1]})
 	c.pools[0].remove(c.pools[0].nodes[spot])
 	c.until(6*time.Minute, "the batch is over", func() bool {
-		return c.s.Move.Step == noMove || c.s.Move.Since != began && c.s.Move.Step == surging
+		return c.s.Move.Step == statemachine.NoMove || c.s.Move.Since != began && c.s.Move.Step == statemachine.Surging
 	})
 	if chat.minimum < 16 || len(c.onSpot(chat)) < spot+3 {
 		t.Errorf("%d ready at the least, %d on spot of %d and four\n%s", chat.minimum, len(c.onSpot(chat)), spot, c.why())
@@ -155,10 +160,10 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 // next batch does not wait.
 func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == shrinking && c.s.Move.Count == 4 })
+	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == statemachine.Shrinking && c.s.Move.Count == 4 })
 	chat.want = 20
-	c.until(2*time.Minute, "the batch is over", func() bool { return c.s.Move.Step != shrinking })
-	if len(chat.pods) != 20 && c.s.Move.Step == noMove || chat.ready() < 20 {
+	c.until(2*time.Minute, "the batch is over", func() bool { return c.s.Move.Step != statemachine.Shrinking })
+	if len(chat.pods) != 20 && c.s.Move.Step == statemachine.NoMove || chat.ready() < 20 {
 		t.Errorf("%d pods, %d ready\n%s", len(chat.pods), chat.ready(), c.why())
 	}
 }
@@ -166,7 +171,7 @@ func TestBatchEndsWhenDemandGrows(t *testing.T) {
 // The model takes longer to load than a batch waits, so no batch succeeds. The waits between the batches must become longer.
 func TestBatchesWithoutReadySuccessorsBecomeRare(t *testing.T) {
 	c, chat := scarce(t)
-	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == Returning && c.s.Move.Step == noMove })
+	c.until(time.Hour, "the return begins", func() bool { return c.d.Phase == statemachine.Returning && c.s.Move.Step == statemachine.NoMove })
 	c.load = 40 * time.Minute
 	surging, began := 0, c.now
 	for c.now.Sub(began) < 12*time.Hour {

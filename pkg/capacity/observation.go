@@ -1,9 +1,9 @@
 package capacity
 
 import (
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // Observation is what the caches show of one group in a tick.
@@ -20,53 +20,19 @@ type Observation struct {
 	Shields, Buffers bool
 }
 
-// Fields is the set of words in the annotation gpuscaler.io/nudge of a NodePool. With it, the owner of the NodePool allows gpuscaler to
-// write fields.
-type Fields uint8
-
-// Values of Fields.
-const (
-	ConsentLimits Fields = 1 << iota
-	ConsentWeight
-	ConsentDisruption
-	// ConsentRestore requests the end of all overrides: gpuscaler restores the owner's values of the listed fields and overrides no field
-	// again. The fields must stay listed until they are restored, because the chart's admission policy rejects writes of fields that are
-	// not listed.
-	ConsentRestore
-)
-
-const consentAny = ConsentLimits | ConsentWeight | ConsentDisruption
-
-var fieldWords = []string{"limits", "weight", "disruption", "restore"}
-
-// ConsentOf reads the annotation gpuscaler.io/nudge, such as "limits,weight,disruption". It also returns the first word that is not
-// allowed.
-func ConsentOf(text string) (c Fields, unknown string) {
-	for word := range strings.SplitSeq(text, ",") {
-		word = strings.TrimSpace(word)
-		switch i := slices.Index(fieldWords, word); {
-		case i >= 0:
-			c |= 1 << i
-		case word != "" && unknown == "":
-			unknown = word
-		}
-	}
-	return c, unknown
-}
-
 // PoolView is the observed state of one NodePool.
 type PoolView struct {
 	Exists  bool
 	Ready   bool   // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
 	Mixed   bool   // its requirements allow spot and another capacity type; a NodePool of only reserved and on-demand is not Mixed
 	Record  string // the annotation with the record; "": none
-	Consent Fields
+	Consent nodepool.Consent
 
-	Limits              []LimitView // every entry of spec.limits
-	Weight              FieldView
-	ConsolidateAfter    FieldView
-	ConsolidationPolicy FieldView
-	Budgets             FieldView
+	Limits              []nodepool.LimitView // every entry of spec.limits
+	Weight              nodepool.FieldView
+	ConsolidateAfter    nodepool.FieldView
+	ConsolidationPolicy nodepool.FieldView
+	Budgets             nodepool.FieldView
 
 	Template string // karpenter.sh/nodepool-hash; only shown to users
 	Usage    int64  // how much of the group's resource status.resources contains
@@ -76,24 +42,6 @@ type PoolView struct {
 	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
 	Failures []Failure
 	Losses   []Loss
-}
-
-// FieldView is the observed state of one field of a NodePool's spec.
-type FieldView struct {
-	Value       Value
-	Owner       string // field manager other than gpuscaler that owns the field; "": none
-	Ours        bool   // the field manager of gpuscaler owns it
-	Unsupported bool   // the CRD does not have the field
-}
-
-// LimitView is one entry of spec.limits.
-//
-// Karpenter launches an instance type only if its capacity plus Used is at most the limit. The resource "nodes" limits the number of nodes.
-type LimitView struct {
-	Resource string
-	FieldView
-	Used float64 // sum of the resource over the nodes of the NodePool, as Karpenter counts it: cpu in cores, memory in bytes
-	Node float64 // amount of the resource in the smallest of these nodes; 0: unknown
 }
 
 // Stage is the progress of a node.
@@ -237,9 +185,9 @@ func (w *Workload) complete(pods []Pod) bool { return len(pods) >= int(w.size())
 // podGPUs returns how many GPUs the largest pod of a replica requests. One node must provide this number.
 func (w *Workload) podGPUs() int64 {
 	if w.PodGPUs > 0 {
-		return units(w.PodGPUs)
+		return nodepool.Units(w.PodGPUs)
 	}
-	return units(w.GPUs)
+	return nodepool.Units(w.GPUs)
 }
 
 // needs returns the number of replicas that scaling requests, without the at-risk and surge replicas that this package added.

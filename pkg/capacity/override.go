@@ -3,6 +3,10 @@ package capacity
 import (
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // override is the state machine of one field of one NodePool. To, Before and Original are values: the override, the value before the last
@@ -11,13 +15,13 @@ import (
 //	state      observed value            next       action
 //	free       any                       free       nothing
 //	written    To                        confirmed  nothing
-//	written    Before                    written    repeats the write after repeatInterval
+//	written    Before                    written    repeats the write after RepeatInterval
 //	confirmed  To                        confirmed  nothing
 //	confirmed  Before or another         yielded    the edit stays, and is the owner's value from then on
 //	written    another                   yielded    the same
 //	releasing  Original, ours            releasing  repeats the restore until the ownership ends
 //	releasing  Original                  free       nothing
-//	releasing  Before                    releasing  repeats the restore after repeatInterval
+//	releasing  Before                    releasing  repeats the restore after RepeatInterval
 //	releasing  another                   free       the edit stays
 //	any        another, ours             as loaded  reads the record: a previous leader wrote the value
 //	any        any, consent withdrawn    as it is   the value stays and is reported; an edit ends the override
@@ -26,19 +30,19 @@ import (
 // If another manager edits a list of budgets and keeps the entries of a freeze, the freeze stays in force. The other entries are the
 // owner's new value.
 type override struct {
-	On         bool   `json:"on,omitempty"`
-	Releasing  bool   `json:"releasing,omitempty"`
-	Seen       bool   `json:"seen,omitempty"` // the written value was observed
-	To         Value  `json:"value,omitempty"`
-	Before     Value  `json:"before,omitempty"` // the value before the last write, which an observation may still show
-	Original   Value  `json:"original,omitempty"`
-	Owner      string `json:"owner,omitempty"`
-	Rule       Rule   `json:"rule,omitempty"`
-	At         int64  `json:"at,omitempty"`    // time of the last write
-	Since      int64  `json:"since,omitempty"` // time of the first write
-	Overwrites uint8  `json:"overwrites,omitempty"`
-	Yielded    int64  `json:"yielded,omitempty"` // when an edit of another manager was last seen
-	Retry      int64  `json:"retry,omitempty"`   // the field is not overridden before this time; 0: at any time
+	On         bool           `json:"on,omitempty"`
+	Releasing  bool           `json:"releasing,omitempty"`
+	Seen       bool           `json:"seen,omitempty"` // the written value was observed
+	To         nodepool.Value `json:"value,omitempty"`
+	Before     nodepool.Value `json:"before,omitempty"` // the value before the last write, which an observation may still show
+	Original   nodepool.Value `json:"original,omitempty"`
+	Owner      string         `json:"owner,omitempty"`
+	Rule       explain.Rule   `json:"rule,omitempty"`
+	At         int64          `json:"at,omitempty"`    // time of the last write
+	Since      int64          `json:"since,omitempty"` // time of the first write
+	Overwrites uint8          `json:"overwrites,omitempty"`
+	Yielded    int64          `json:"yielded,omitempty"` // when an edit of another manager was last seen
+	Retry      int64          `json:"retry,omitempty"`   // the field is not overridden before this time; 0: at any time
 }
 
 const (
@@ -90,8 +94,8 @@ func (t *tick) adoptRecords() {
 				t.s.limit(l.Resource) // a limit that another version of the group has set
 			}
 		}
-		var unknown fieldSet
-		for f := range numFields {
+		var unknown nodepool.FieldSet
+		for f := range nodepool.NumFields {
 			if !p.Overrides[f].On && (!p.Adopted || t.view(i, f).Ours) {
 				unknown |= 1 << f
 			}
@@ -101,9 +105,9 @@ func (t *tick) adoptRecords() {
 		}
 		p.Adopted, p.Stale = true, true
 		if !t.s.load(i, v.Record, unknown) {
-			t.find(Finding{Kind: FindRecord, Pool: int8(i)})
+			t.find(explain.Finding{Kind: explain.FindRecord, Pool: int8(i)})
 		}
-		for f := range numFields {
+		for f := range nodepool.NumFields {
 			if unknown&(1<<f) != 0 {
 				t.adopt(i, f)
 			}
@@ -113,11 +117,11 @@ func (t *tick) adoptRecords() {
 
 // adopt checks an override that was read from a record. Record and value are written in one request. If gpuscaler does not own the field,
 // another manager therefore edited it while no leader ran.
-func (t *tick) adopt(pool int, f Field) {
+func (t *tick) adopt(pool int, f nodepool.Field) {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
 	switch {
 	case !o.On || view.Ours:
-	case view.Value.same(o.Original):
+	case view.Value.Same(o.Original):
 		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
 		// overridden for shortYield, but this does not count towards the third edit. The record contains the wait, so that the next leader
 		// waits too.
@@ -137,7 +141,7 @@ func (t *tick) settleOverrides() {
 			t.s.Pools[i] = poolState{} // the overrides were deleted with the NodePool
 			continue
 		}
-		for f := range numFields {
+		for f := range nodepool.NumFields {
 			o := &t.s.Pools[i].Overrides[f]
 			if o.On {
 				t.settle(i, f)
@@ -157,7 +161,7 @@ func (o *override) forgotten(at int64) bool {
 	return at-o.Yielded > overwriteMemory.Milliseconds() && at >= o.Retry
 }
 
-func (t *tick) settle(pool int, f Field) {
+func (t *tick) settle(pool int, f nodepool.Field) {
 	p, view := &t.s.Pools[pool], t.view(pool, f)
 	o, value := &p.Overrides[f], view.Value
 	if !t.writable(pool, f) {
@@ -165,15 +169,15 @@ func (t *tick) settle(pool int, f Field) {
 		return
 	}
 	switch {
-	case o.Releasing && value.same(o.Original) && !view.Ours:
+	case o.Releasing && value.Same(o.Original) && !view.Ours:
 		*o, p.Stale = o.yield(), true
-	case o.Releasing && value.same(o.Original):
+	case o.Releasing && value.Same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
-	case value.same(o.To):
+	case value.Same(o.To):
 		o.Seen = true // also if another manager owns it too: Argo CD applies the values of fields that it ignores as they are
 	case t.isBehind(pool, f):
-	case f == FieldBudgets && !o.Releasing && hasFreeze(value):
-		o.Original, _ = withoutFreeze(value)
+	case f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(value):
+		o.Original, _ = statemachine.WithoutFreeze(value)
 		o.To, o.Seen, p.Stale = value, true, true
 	case view.Ours:
 		// A previous leader wrote this value after this leader's first observation. Read the override from the record.
@@ -185,9 +189,9 @@ func (t *tick) settle(pool int, f Field) {
 }
 
 // settleWithoutConsent is settle for a field that the owner does not list any more. gpuscaler cannot have written another value since then.
-func (p *poolState) settleWithoutConsent(f Field, value Value) {
+func (p *poolState) settleWithoutConsent(f nodepool.Field, value nodepool.Value) {
 	o := &p.Overrides[f]
-	if value.same(o.To) {
+	if value.Same(o.To) {
 		o.Seen, o.Releasing = true, false // the override stays until the owner lists the field again
 		return
 	}
@@ -196,14 +200,14 @@ func (p *poolState) settleWithoutConsent(f Field, value Value) {
 
 // isBehind reports whether the observation still shows the value from before the last write. Either the write is not complete, or the cache
 // is not up to date.
-func (t *tick) isBehind(pool int, f Field) bool {
+func (t *tick) isBehind(pool int, f nodepool.Field) bool {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
-	return view.Value.same(o.Before) && (o.Releasing || !o.Seen && !t.wasReverted(pool, f))
+	return view.Value.Same(o.Before) && (o.Releasing || !o.Seen && !t.wasReverted(pool, f))
 }
 
 // wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache showed it. In this case the
 // record of the write exists, but gpuscaler does not own the field. For example, Argo CD can revert a write before the cache is updated.
-func (t *tick) wasReverted(pool int, f Field) bool {
+func (t *tick) wasReverted(pool int, f nodepool.Field) bool {
 	o, view := &t.s.Pools[pool].Overrides[f], t.view(pool, f)
 	if view.Ours {
 		return false
@@ -211,33 +215,28 @@ func (t *tick) wasReverted(pool int, f Field) bool {
 	r, _ := parseRecord(t.o.Pools[pool].Record)
 	for i := range r.Fields {
 		if at, known := t.s.fieldAt(r.Fields[i].Path); known && at == f {
-			return r.Fields[i].On && r.Fields[i].Since == o.Since && r.Fields[i].To.same(o.To)
+			return r.Fields[i].On && r.Fields[i].Since == o.Since && r.Fields[i].To.Same(o.To)
 		}
 	}
 	return false
 }
 
-func hasFreeze(list Value) bool {
-	_, found := withoutFreeze(list)
-	return found
-}
-
 // original returns the value that a field has without the override. If consent was withdrawn, gpuscaler cannot end the override, so the
 // result is the overridden value.
-func (t *tick) original(pool int, f Field) Value {
+func (t *tick) original(pool int, f nodepool.Field) nodepool.Value {
 	if o := &t.s.Pools[pool].Overrides[f]; o.On && t.writable(pool, f) {
 		return o.Original
 	}
 	v := t.view(pool, f).Value
-	if f == FieldBudgets {
-		v, _ = withoutFreeze(v)
+	if f == nodepool.FieldBudgets {
+		v, _ = statemachine.WithoutFreeze(v)
 	}
 	return v
 }
 
 // effective returns the value that a field has in this tick: the value that a previous rule of the tick requested, or else the original
 // value.
-func (t *tick) effective(pool int, f Field) Value {
+func (t *tick) effective(pool int, f nodepool.Field) nodepool.Value {
 	if r := &t.requests[pool][f]; r.on {
 		return r.value
 	}
@@ -245,55 +244,61 @@ func (t *tick) effective(pool int, f Field) Value {
 }
 
 // reportYield adds a reason, and after the third edit a finding, for a field that is not overridden because another manager edited it.
-func (t *tick) reportYield(pool int, f Field) {
+func (t *tick) reportYield(pool int, f nodepool.Field) {
 	o := &t.s.Pools[pool].Overrides[f]
 	if t.at >= o.Retry {
 		return
 	}
 	resource := t.s.resource(f)
-	t.because(Reason{Rule: RuleForeignEdit, Pool: int8(pool), Name: f.Name(resource), A: float64(o.Overwrites), Until: instant(o.Retry)})
+	t.because(explain.Reason{Rule: explain.RuleForeignEdit, Pool: int8(pool), Name: f.Name(resource), A: float64(o.Overwrites),
+		Until: statemachine.Instant(o.Retry)})
 	if o.Overwrites >= maxOverwrites {
-		t.find(Finding{Kind: FindContested, Pool: int8(pool), Field: f, Resource: resource, Count: int(o.Overwrites), Until: instant(o.Retry)})
+		t.find(explain.Finding{Kind: explain.FindContested, Pool: int8(pool), Field: f, Resource: resource, Count: int(o.Overwrites),
+			Until: statemachine.Instant(o.Retry)})
 	}
 }
 
 // fieldView returns the observed state of a field. For a limit, resource is its resource. A limit field without a resource is not in use;
 // the result is then Unsupported.
-func (a *analysis) fieldView(pool int, f Field, resource string) FieldView {
+func (a *analysis) fieldView(pool int, f nodepool.Field, resource string) nodepool.FieldView {
 	p := &a.o.Pools[pool]
 	switch f {
-	case FieldWeight:
+	case nodepool.FieldWeight:
 		return p.Weight
-	case FieldConsolidateAfter:
+	case nodepool.FieldConsolidateAfter:
 		return p.ConsolidateAfter
-	case FieldConsolidationPolicy:
+	case nodepool.FieldConsolidationPolicy:
 		return p.ConsolidationPolicy
-	case FieldBudgets:
+	case nodepool.FieldBudgets:
 		return p.Budgets
 	}
 	if resource == "" {
-		return FieldView{Unsupported: true}
+		return nodepool.FieldView{Unsupported: true}
 	}
-	i := slices.IndexFunc(p.Limits, func(l LimitView) bool { return l.Resource == resource })
+	i := slices.IndexFunc(p.Limits, func(l nodepool.LimitView) bool { return l.Resource == resource })
 	if i < 0 {
-		return FieldView{}
+		return nodepool.FieldView{}
 	}
 	return p.Limits[i].FieldView
 }
 
 // view returns the observed state of a field.
-func (t *tick) view(pool int, f Field) FieldView { return t.fieldView(pool, f, t.s.resource(f)) }
+func (t *tick) view(pool int, f nodepool.Field) nodepool.FieldView {
+	return t.fieldView(pool, f, t.s.resource(f))
+}
 
 // writable reports whether gpuscaler.io/nudge lists the field. Otherwise the chart's admission policy rejects a write of it.
-func (a *analysis) writable(pool int, f Field) bool { return a.o.Pools[pool].Consent&f.Consent() != 0 }
+func (a *analysis) writable(pool int, f nodepool.Field) bool {
+	return a.o.Pools[pool].Consent&f.Consent() != 0
+}
 
 // consented reports whether the owner allows an override of the field: the field is writable, and gpuscaler.io/nudge does not contain
 // restore.
-func (a *analysis) consented(pool int, f Field) bool {
-	return a.writable(pool, f) && a.o.Pools[pool].Consent&ConsentRestore == 0
+func (a *analysis) consented(pool int, f nodepool.Field) bool {
+	return a.writable(pool, f) && a.o.Pools[pool].Consent&nodepool.ConsentRestore == 0
 }
 
 // mayOverride reports whether an override of the field would be written in this tick if a rule requests one.
-func (t *tick) mayOverride(pool int, f Field) bool {
+func (t *tick) mayOverride(pool int, f nodepool.Field) bool {
 	return !t.g.Advisory && t.consented(pool, f) && !t.view(pool, f).Unsupported && t.at >= t.s.Pools[pool].Overrides[f].Retry
 }

@@ -4,6 +4,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 func TestForeignEditStaysAndIsRestoredAtRelease(t *testing.T) {
@@ -11,7 +15,7 @@ func TestForeignEditStaysAndIsRestoredAtRelease(t *testing.T) {
 	c.edit(0, "limits[nvidia.com/gpu]", `"8"`)
 	want := c.specs()
 	c.run(9 * time.Minute)
-	if c.spec(0) != want[0] || c.reason(RuleForeignEdit) == nil {
+	if c.spec(0) != want[0] || c.reason(explain.RuleForeignEdit) == nil {
 		t.Errorf("%s\n%s", c.spec(0), c.why())
 	}
 	c.run(2 * time.Minute)
@@ -33,7 +37,7 @@ func TestEditFasterThanTheCacheStays(t *testing.T) {
 	c.until(20*time.Minute, "the limit is 0", func() bool { return c.limit(0) == 0 })
 	c.edit(0, "limits[nvidia.com/gpu]", before)
 	c.run(5 * time.Second)
-	if c.limit(0) == 0 || c.reason(RuleForeignEdit) == nil {
+	if c.limit(0) == 0 || c.reason(explain.RuleForeignEdit) == nil {
 		t.Errorf("limit %d: the edit does not stay\n%s", c.limit(0), c.why())
 	}
 }
@@ -48,7 +52,7 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 		c.edit(0, "limits[nvidia.com/gpu]", `16`)
 		c.run(2 * time.Second)
 	}
-	if f := c.finding(FindContested); f == nil || f.Count != 3 {
+	if f := c.finding(explain.FindContested); f == nil || f.Count != 3 {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
 	writes := c.writes
@@ -81,13 +85,13 @@ func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, chat, _ := zeroLimitCluster(t)
 			c.run(3 * time.Second)
-			c.pools[0].fields[limit] = FieldView{Value: `"0"`, Owner: "argocd/Apply", Ours: true}
+			c.pools[0].fields[limit] = nodepool.FieldView{Value: `"0"`, Owner: "argocd/Apply", Ours: true}
 			c.pools[0].version++
 			if restarts {
 				c.s = State{}
 			}
 			c.run(3 * time.Second)
-			if f := c.pools[0].fields[limit]; f.Value != `"0"` || !f.Ours || c.reason(RuleForeignEdit) != nil {
+			if f := c.pools[0].fields[limit]; f.Value != `"0"` || !f.Ours || c.reason(explain.RuleForeignEdit) != nil {
 				t.Errorf("%+v\n%s", f, c.why())
 			}
 			chat.want = 4
@@ -101,7 +105,7 @@ func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {
 
 func TestFieldOfTwoOwnersWithoutRecordKeepsItsValue(t *testing.T) {
 	c := newCluster(t, nil)
-	c.pools[0].fields["weight"] = FieldView{Value: "90", Owner: "argocd/Apply", Ours: true}
+	c.pools[0].fields["weight"] = nodepool.FieldView{Value: "90", Owner: "argocd/Apply", Ours: true}
 	c.run(3 * time.Second)
 	if f := c.pools[0].fields["weight"]; f.Value != "90" || f.Owner != "argocd/Apply" || f.Ours {
 		t.Errorf("%+v", f)
@@ -115,9 +119,9 @@ func TestEditOfBudgetsAroundTheFreezeKeepsBoth(t *testing.T) {
 	c.now = eight.Add(-time.Minute)
 	c.run(5 * time.Second)
 	list := c.pools[0].fields["disruption.budgets"].Value
-	c.edit(0, "disruption.budgets", Value(strings.Replace(string(list), `{"nodes":"100%"}`, `{"nodes":"2"}`, 1)))
+	c.edit(0, "disruption.budgets", nodepool.Value(strings.Replace(string(list), `{"nodes":"100%"}`, `{"nodes":"2"}`, 1)))
 	c.run(20 * time.Minute)
-	if c.allowed(c.pools[0], reasonUnderutilized) || c.s.Pools[0].Overrides[FieldBudgets].Overwrites != 0 {
+	if c.allowed(c.pools[0], statemachine.ReasonUnderutilized) || c.s.Pools[0].Overrides[nodepool.FieldBudgets].Overwrites != 0 {
 		t.Errorf("%s\n%s", c.pools[0].fields["disruption.budgets"].Value, c.why())
 	}
 	c.run(time.Hour)
@@ -141,7 +145,7 @@ func TestEditDuringReleaseStays(t *testing.T) {
 func TestFailedWritesAreRepeatedAfterAnInterval(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	c.add("team-chat/llama", 1)
-	c.run(zeroLimitDelay)
+	c.run(statemachine.ZeroLimitDelay)
 	c.deaf = true
 	sent := 0
 	for range 60 {
@@ -166,7 +170,7 @@ func TestFieldsWithoutConsentAreNotWritten(t *testing.T) {
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
 	c.run(10 * time.Minute)
-	if f := c.finding(FindNotConsented); f == nil || f.Rule != RuleZeroLimit || f.Resource != "nvidia.com/gpu" {
+	if f := c.finding(explain.FindNotConsented); f == nil || f.Rule != explain.RuleZeroLimit || f.Resource != "nvidia.com/gpu" {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
 	c.pools[0].denied = true
@@ -180,7 +184,7 @@ func TestFieldsWithoutConsentAreNotWritten(t *testing.T) {
 
 func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
-	c.pools[0].consent |= ConsentRestore
+	c.pools[0].consent |= nodepool.ConsentRestore
 	c.run(5 * time.Second)
 	if c.spec(0) != before[0] || c.pools[0].record != "" || c.limit(1) != 0 {
 		t.Errorf("%s\nrecord %q, the other at %d", c.spec(0), c.pools[0].record, c.limit(1))
@@ -195,7 +199,8 @@ func TestTheWordRestoreEndsEveryOverride(t *testing.T) {
 // While consent is withdrawn, the API server rejects every write, so the override stays and is reported. It is restored when the owner
 // lists the field again together with restore.
 func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
-	for name, consent := range map[string]Fields{"nothing": 0, "another field": ConsentWeight, "restore alone": ConsentRestore} {
+	for name, consent := range map[string]nodepool.Consent{"nothing": 0, "another field": nodepool.ConsentWeight,
+		"restore alone": nodepool.ConsentRestore} {
 		t.Run(name, func(t *testing.T) {
 			c, chat, before := zeroLimitCluster(t)
 			c.pools[0].consent = consent
@@ -208,18 +213,18 @@ func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 			if c.writes > writes+2 {
 				t.Errorf("%d writes in half an hour", c.writes-writes)
 			}
-			f := c.finding(FindConsentWithdrawn)
+			f := c.finding(explain.FindConsentWithdrawn)
 			if f == nil || f.Pool != 0 || f.Resource != "nvidia.com/gpu" || f.Name != "16" && f.Name != `"16"` {
 				t.Fatalf("findings %+v", c.d.Findings)
 			}
 			c.s = State{} // a new leader knows the record only
 			c.run(5 * time.Second)
-			if c.finding(FindConsentWithdrawn) == nil || c.limit(0) != 0 {
+			if c.finding(explain.FindConsentWithdrawn) == nil || c.limit(0) != 0 {
 				t.Errorf("a new leader: limit %d, findings %+v", c.limit(0), c.d.Findings)
 			}
-			c.pools[0].consent = ConsentLimits | ConsentRestore
+			c.pools[0].consent = nodepool.ConsentLimits | nodepool.ConsentRestore
 			c.run(5 * time.Second)
-			if c.spec(0) != before[0] || c.pools[0].record != "" || c.finding(FindConsentWithdrawn) != nil {
+			if c.spec(0) != before[0] || c.pools[0].record != "" || c.finding(explain.FindConsentWithdrawn) != nil {
 				t.Errorf("%s, record %q", c.spec(0), c.pools[0].record)
 			}
 		})
@@ -231,7 +236,7 @@ func TestEditAfterWithdrawnConsentStays(t *testing.T) {
 	c.pools[0].consent = 0
 	c.edit(0, "limits[nvidia.com/gpu]", "7")
 	c.run(10 * time.Minute)
-	if c.limit(0) != 7 || c.finding(FindConsentWithdrawn) != nil {
+	if c.limit(0) != 7 || c.finding(explain.FindConsentWithdrawn) != nil {
 		t.Errorf("limit %d, findings %+v", c.limit(0), c.d.Findings)
 	}
 }
@@ -241,8 +246,8 @@ func TestUnsupportedFieldIsReported(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
 	c.pools[0].denied, c.pools[0].unsupported, c.pools[1].unsupported = true, true, true
-	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
-	if f := c.finding(FindUnsupported); f == nil || f.Field != FieldWeight {
+	c.until(5*time.Minute, "the group falls back", c.in(statemachine.Fallback))
+	if f := c.finding(explain.FindUnsupported); f == nil || f.Field != nodepool.FieldWeight {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
 	for _, line := range c.log {
@@ -286,7 +291,7 @@ func TestCrashAtAnyTimeLosesNoOriginal(t *testing.T) {
 			c.s = State{} // kill -9; the next leader has the records only
 			kills++
 			c.step()
-			if c.s.Spot.Phase != kept.Phase && kept.Phase != PreferSpot {
+			if c.s.Spot.Phase != kept.Phase && kept.Phase != statemachine.PreferSpot {
 				c.t.Errorf("%s: %v before, %v after\n%s", c.clock(), kept.Phase, c.s.Spot.Phase, c.why())
 			}
 		}

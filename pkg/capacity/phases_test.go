@@ -4,6 +4,10 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // A hard fallback limits spot to its current size. The limit is removed only while pods wait and on-demand cannot launch nodes for them.
@@ -14,33 +18,34 @@ func TestHardFallbackLimitsSpotUnlessOnDemandIsClosed(t *testing.T) {
 		closed bool
 	}{
 		"no pod waits":                        {0, func(*PoolView) {}, true},
-		"pods wait for an on-demand node":     {shortageMinimum, func(*PoolView) {}, true},
-		"on-demand is not ready, pods wait":   {shortageMinimum, func(v *PoolView) { v.Ready = false }, false},
-		"on-demand is not ready for a moment": {shortageMinimum - time.Second, func(v *PoolView) { v.Ready = false }, true},
-		"on-demand refused a launch": {shortageMinimum, func(v *PoolView) {
+		"pods wait for an on-demand node":     {statemachine.ShortageMinimum, func(*PoolView) {}, true},
+		"on-demand is not ready, pods wait":   {statemachine.ShortageMinimum, func(v *PoolView) { v.Ready = false }, false},
+		"on-demand is not ready for a moment": {statemachine.ShortageMinimum - time.Second, func(v *PoolView) { v.Ready = false }, true},
+		"on-demand refused a launch": {statemachine.ShortageMinimum, func(v *PoolView) {
 			v.Failures = []Failure{{UID: "a", At: midnight.Add(-time.Minute), Capacity: true}}
 		}, false},
-		"on-demand refused one for another reason": {shortageMinimum, func(v *PoolView) {
+		"on-demand refused one for another reason": {statemachine.ShortageMinimum, func(v *PoolView) {
 			v.Failures = []Failure{{UID: "a", At: midnight.Add(-time.Minute)}}
 		}, true},
-		"on-demand refused one long ago": {shortageMinimum, func(v *PoolView) {
-			v.Failures = []Failure{{UID: "a", At: midnight.Add(-refusalWindow), Capacity: true}}
+		"on-demand refused one long ago": {statemachine.ShortageMinimum, func(v *PoolView) {
+			v.Failures = []Failure{{UID: "a", At: midnight.Add(-statemachine.RefusalWindow), Capacity: true}}
 		}, true},
-		"on-demand is at its owner's limit": {shortageMinimum, func(v *PoolView) {
-			v.Limits = []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: "0"}}}
+		"on-demand is at its owner's limit": {statemachine.ShortageMinimum, func(v *PoolView) {
+			v.Limits = []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "0"}}}
 		}, false},
 	} {
 		g, o := pairOf(t, func(g *Group) { g.Fallback = Hard })
 		c.change(&o.Pools[1])
-		s := State{memory: memory{At: stamp(midnight) - 1000, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight) - 1000, KnownSince: statemachine.Stamp(midnight.Add(-time.Hour))}}
 		s.adapt(g)
-		s.Spot = spotState{Phase: Fallback, Level: 1, Since: s.KnownSince, Until: stamp(midnight.Add(time.Hour))}
+		s.Spot = statemachine.SpotState{Phase: statemachine.Fallback, Level: 1, Since: s.KnownSince,
+			Until: statemachine.Stamp(midnight.Add(time.Hour))}
 		if c.waits > 0 {
 			o.UnmanagedPods = []Pod{{UID: "waits", GPUs: 1, Pool: -1, Pending: true}}
-			s.ShortSince = stamp(midnight.Add(-c.waits))
+			s.ShortSince = statemachine.Stamp(midnight.Add(-c.waits))
 		}
 		_, s = Decide(g, o, s, midnight)
-		if n := s.Pools[0].Overrides[FieldLimit]; n.On != c.closed || n.On && !n.To.same("0") {
+		if n := s.Pools[0].Overrides[nodepool.FieldLimit]; n.On != c.closed || n.On && !n.To.Same("0") {
 			t.Errorf("%s: limit on spot %+v", name, n)
 		}
 	}
@@ -56,7 +61,7 @@ func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	c.run(time.Minute)
 	c.pools[0].consent = consent
 	c.run(5 * time.Second)
-	if c.limit(0) != 0 || c.reason(RuleForeignEdit) != nil {
+	if c.limit(0) != 0 || c.reason(explain.RuleForeignEdit) != nil {
 		t.Errorf("limit %d\n%s", c.limit(0), c.why())
 	}
 	c.releasing = true
@@ -70,21 +75,22 @@ func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 // probe, replicas move at once.
 func TestReturnWithoutAFailureWaits(t *testing.T) {
 	for _, c := range []struct {
-		cause Cause
+		cause explain.Cause
 		age   time.Duration
 		moves bool
-	}{{CauseNone, 0, false}, {CauseNone, firstFallback - time.Second, false}, {CauseNone, firstFallback, true}, {CauseProbe, time.Second,
+	}{{explain.CauseNone, 0, false}, {explain.CauseNone, statemachine.FirstFallback - time.Second, false}, {explain.CauseNone,
+		statemachine.FirstFallback, true}, {explain.CauseProbe, time.Second,
 		true}} {
 		g, o := pairOf(t, nil)
 		o.Pools[1].Nodes = []Node{usable("od", OnDemand)}
 		o.Workloads = []Workload{{Key: "team/a", Uncapped: 1, Current: 1, GPUs: 1, Known: true, Pods: []Pod{onNode("od", 1, 0)}}}
-		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight) - 1, KnownSince: statemachine.Stamp(midnight.Add(-time.Hour))}}
 		s.adapt(g)
-		s.Spot = spotState{Phase: Returning, Cause: c.cause, Since: stamp(midnight.Add(-c.age))}
+		s.Spot = statemachine.SpotState{Phase: statemachine.Returning, Cause: c.cause, Since: statemachine.Stamp(midnight.Add(-c.age))}
 		d, _ := Decide(g, o, s, midnight)
-		r := slices.IndexFunc(d.Reasons, func(r Reason) bool { return r.Rule == RuleReturn })
+		r := slices.IndexFunc(d.Reasons, func(r explain.Reason) bool { return r.Rule == explain.RuleReturn })
 		moves := d.Advice[0].Surge == 1
-		if moves != c.moves || r < 0 || !moves && !d.Reasons[r].Until.Equal(midnight.Add(firstFallback-c.age)) {
+		if moves != c.moves || r < 0 || !moves && !d.Reasons[r].Until.Equal(midnight.Add(statemachine.FirstFallback-c.age)) {
 			t.Errorf("cause %v, %v after the phase began: surge %d, reasons %+v", c.cause, c.age, d.Advice[0].Surge, d.Reasons)
 		}
 	}
@@ -100,13 +106,13 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 		var tick tick
 		tick.begin(g, &o, &s, midnight.Add(at), &d)
 		before := s.Pools[1].Freeze
-		tick.freezePool(1, freezeInput{tick.at, 0, tick.at + freezeInUse.Milliseconds()}, true)
+		tick.freezePool(1, statemachine.FreezeInput{At: tick.at, Empty: 0, InUse: tick.at + freezeInUse.Milliseconds()}, true)
 		h := s.Pools[1].Freeze
 		if h != before {
 			changes = append(changes, at)
 		}
 		left := time.Duration(h.InUse-tick.at) * time.Millisecond
-		if left < freezeRenewal || left > freezeInUse+time.Minute || h.Empty != 0 || h.Start > tick.at {
+		if left < statemachine.FreezeRenewal || left > freezeInUse+time.Minute || h.Empty != 0 || h.Start > tick.at {
 			t.Fatalf("after %v: %+v", at, h)
 		}
 	}
@@ -116,27 +122,27 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	// Known demand has a fixed end, so its entries are written once. They are written again only if another span of demand ends later.
 	var tick tick
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour), &d)
-	s.Pools[0].Freeze = freeze{}
+	s.Pools[0].Freeze = statemachine.Freeze{}
 	end := tick.at + 10*time.Minute.Milliseconds()
-	tick.freezePool(0, freezeInput{tick.at, end, end}, true)
+	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end, InUse: end}, true)
 	first := s.Pools[0].Freeze
-	tick.freezePool(0, freezeInput{tick.at, end - 1, end - 1}, true)
-	if h := s.Pools[0].Freeze; h != first || h.Empty != upToMinute(end) || h.InUse != upToMinute(end) {
+	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end - 1, InUse: end - 1}, true)
+	if h := s.Pools[0].Freeze; h != first || h.Empty != statemachine.UpToMinute(end) || h.InUse != statemachine.UpToMinute(end) {
 		t.Errorf("%+v after a shorter span, %+v before", h, first)
 	}
-	tick.freezePool(0, freezeInput{tick.at, end + time.Hour.Milliseconds(), end}, true)
+	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end + time.Hour.Milliseconds(), InUse: end}, true)
 	if h := s.Pools[0].Freeze; h != first {
 		t.Errorf("%+v: ten minutes before its end an entry is left alone", h)
 	}
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute), &d)
-	tick.freezePool(0, freezeInput{tick.at, end + time.Hour.Milliseconds(), end}, true)
-	if h := s.Pools[0].Freeze; h.Empty != upToMinute(end+time.Hour.Milliseconds()) || h.InUse != first.InUse {
+	tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: end + time.Hour.Milliseconds(), InUse: end}, true)
+	if h := s.Pools[0].Freeze; h.Empty != statemachine.UpToMinute(end+time.Hour.Milliseconds()) || h.InUse != first.InUse {
 		t.Errorf("%+v: four minutes before its end an entry is freezeRenewal", h)
 	}
 	for after, want := range []bool{true, false} { // minutes after the freeze was last needed
-		tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute+time.Duration(after)*freezeHandover), &d)
-		tick.freezePool(0, freezeInput{tick.at, 0, 0}, true)
-		if h := s.Pools[0].Freeze; h != (freeze{}) != want {
+		tick.begin(g, &o, &s, midnight.Add(4*time.Hour+6*time.Minute+time.Duration(after)*statemachine.FreezeHandover), &d)
+		tick.freezePool(0, statemachine.FreezeInput{At: tick.at, Empty: 0, InUse: 0}, true)
+		if h := s.Pools[0].Freeze; h != (statemachine.Freeze{}) != want {
 			t.Errorf("%+v %d minutes after it was needed", h, after)
 		}
 	}
@@ -145,15 +151,15 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 // If a different rule requests the value that is already in force, the override and its record must contain the new rule.
 func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	w := newWriter(t)
-	w.want(0, FieldLimit, 4)
+	w.want(0, nodepool.FieldLimit, 4)
 	var d Decision
 	var tick tick
 	tick.begin(w.g, &w.o, &w.s, midnight.Add(time.Second), &d)
 	tick.settleOverrides()
-	tick.requestNumber(1, FieldLimit, 4, RuleBase)
+	tick.requestNumber(1, nodepool.FieldLimit, 4, explain.RuleBase)
 	tick.write()
 	overrides := w.s.Overrides(nil)
-	if len(overrides) != 1 || overrides[0].Rule != RuleBase {
+	if len(overrides) != 1 || overrides[0].Rule != explain.RuleBase {
 		t.Errorf("shown %+v", overrides)
 	}
 	if len(d.Actions) != 1 {
@@ -161,7 +167,7 @@ func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	}
 	patch := d.Actions[0].(NodePoolPatch)
 	r, ok := parseRecord(patch.Record)
-	if !ok || len(r.Fields) != 1 || r.Fields[0].Rule != RuleBase || len(patch.Changes) != 0 {
+	if !ok || len(r.Fields) != 1 || r.Fields[0].Rule != explain.RuleBase || len(patch.Changes) != 0 {
 		t.Errorf("record %s, changes %+v", patch.Record, patch.Changes)
 	}
 }
@@ -171,19 +177,19 @@ func TestLimitsArePendingUntilTheOwnersValueIsObserved(t *testing.T) {
 	if w.s.LimitsPending() {
 		t.Error("pending before any override")
 	}
-	w.want(0, FieldWeight, 90)
+	w.want(0, nodepool.FieldWeight, 90)
 	if w.s.LimitsPending() {
 		t.Error("a weight is taken for a limit")
 	}
-	w.want(time.Second, FieldLimit, 4)
+	w.want(time.Second, nodepool.FieldLimit, 4)
 	if !w.s.LimitsPending() {
 		t.Error("a limit in force is not pending")
 	}
-	w.want(2*time.Second, FieldLimit, -1)
+	w.want(2*time.Second, nodepool.FieldLimit, -1)
 	if !w.s.LimitsPending() {
 		t.Error("a restore that is not seen yet is not pending")
 	}
-	w.want(3*time.Second, FieldLimit, -1)
+	w.want(3*time.Second, nodepool.FieldLimit, -1)
 	if w.s.LimitsPending() {
 		t.Error("pending after the restore was seen")
 	}
@@ -200,13 +206,13 @@ func TestFreezeEntryEndsWithinTwoHours(t *testing.T) {
 	for at := time.Duration(0); at < 7*time.Hour+30*time.Minute; at += time.Minute {
 		_, s = Decide(g, o, s, midnight.Add(at))
 		h := s.Pools[0].Freeze
-		if most := s.At + 2*time.Hour.Milliseconds(); h.Empty > upToMinute(most) || h.InUse > upToMinute(most) {
+		if most := s.At + 2*time.Hour.Milliseconds(); h.Empty > statemachine.UpToMinute(most) || h.InUse > statemachine.UpToMinute(most) {
 			t.Fatalf("after %v: %+v", at, h)
 		}
 		if h.Empty > s.At != (at < 6*time.Hour+freezeEmpty) || h.InUse > s.At != (at < 6*time.Hour+freezeInUse) {
 			t.Fatalf("after %v: %+v at %d", at, h, s.At)
 		}
-		wasFrozen = wasFrozen || h != (freeze{})
+		wasFrozen = wasFrozen || h != (statemachine.Freeze{})
 	}
 	if !wasFrozen {
 		t.Error("no freeze was written")
@@ -236,11 +242,11 @@ func TestNewLeaderContinuesAFreeze(t *testing.T) {
 
 // The level, which counts consecutive failures of spot, is reset when spot has been used for more than two hours.
 func TestSpotLevelIsResetAfterTwoHours(t *testing.T) {
-	for age, level := range map[time.Duration]uint8{levelReset: 3, levelReset + time.Millisecond: 0} {
+	for age, level := range map[time.Duration]uint8{statemachine.LevelReset: 3, statemachine.LevelReset + time.Millisecond: 0} {
 		g, o := pairOf(t, nil)
-		s := State{memory: memory{At: stamp(midnight) - 1, KnownSince: stamp(midnight.Add(-time.Hour))}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight) - 1, KnownSince: statemachine.Stamp(midnight.Add(-time.Hour))}}
 		s.adapt(g)
-		s.Spot = spotState{Level: 3, Since: stamp(midnight.Add(-age))}
+		s.Spot = statemachine.SpotState{Level: 3, Since: statemachine.Stamp(midnight.Add(-age))}
 		if _, s = Decide(g, o, s, midnight); s.Spot.Level != level {
 			t.Errorf("after %v: level %d, want %d", age, s.Spot.Level, level)
 		}

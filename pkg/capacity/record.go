@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 const (
@@ -23,13 +27,13 @@ const (
 // record is the content of the annotation with which gpuscaler stores overrides on a NodePool. A new leader needs it to continue the
 // previous leader's decisions and to restore the owner's values. Its fields have the same types as those of State.
 type record struct {
-	Version  int           `json:"v"`
-	Group    string        `json:"group"`
-	Resource string        `json:"resource"`
-	Revision uint32        `json:"revision,omitempty"`
-	Spot     *spotState    `json:"spot,omitempty"`
-	Freeze   *freeze       `json:"freeze,omitempty"`
-	Fields   []recordField `json:"fields"`
+	Version  int                     `json:"v"`
+	Group    string                  `json:"group"`
+	Resource string                  `json:"resource"`
+	Revision uint32                  `json:"revision,omitempty"`
+	Spot     *statemachine.SpotState `json:"spot,omitempty"`
+	Freeze   *statemachine.Freeze    `json:"freeze,omitempty"`
+	Fields   []recordField           `json:"fields"`
 }
 
 // recordField is the override of one field.
@@ -43,7 +47,7 @@ type recordField struct {
 func (s *State) encode(pool int) string {
 	p := &s.Pools[pool]
 	r := record{Version: recordVersion, Group: s.group.Name, Resource: s.group.Resource, Revision: s.Revision}
-	for f := range numFields {
+	for f := range nodepool.NumFields {
 		if o := p.Overrides[f].persistent(); o.remembered() {
 			r.Fields = append(r.Fields, recordField{f.Path(s.resource(f)).Pointer(), o})
 		}
@@ -51,10 +55,10 @@ func (s *State) encode(pool int) string {
 	if len(r.Fields) == 0 {
 		return ""
 	}
-	if s.Spot != (spotState{}) {
+	if s.Spot != (statemachine.SpotState{}) {
 		r.Spot = &s.Spot
 	}
-	if h := p.Freeze.persistent(); h != (freeze{}) {
+	if h := p.Freeze.Persistent(); h != (statemachine.Freeze{}) {
 		r.Freeze = &h
 	}
 	text, err := json.Marshal(&r)
@@ -78,10 +82,11 @@ func parseRecord(text string) (r record, ok bool) {
 	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
-	if d.Decode(&r) != nil || d.More() || r.Version != recordVersion || len(r.Fields) > int(numFields) {
+	if d.Decode(&r) != nil || d.More() || r.Version != recordVersion || len(r.Fields) > int(nodepool.NumFields) {
 		return r, false
 	}
-	if s := r.Spot; s != nil && (s.Phase > Returning || s.Level > maxLevel || s.Limit < 0 || s.Limit > maxUnits) {
+	if s := r.Spot; s != nil && (s.Phase > statemachine.Returning || s.Level > statemachine.MaxLevel || s.Limit < 0 ||
+		s.Limit > nodepool.MaxUnits) {
 		return r, false
 	}
 	return r, true
@@ -90,7 +95,7 @@ func parseRecord(text string) (r record, ok bool) {
 // load reads the given fields of a record into the state. It returns false if the record is not completely valid. It also reads the phase
 // of the group, unless a record of another NodePool has a higher revision. The records of a group can differ if gpuscaler crashed between
 // two writes.
-func (s *State) load(pool int, text string, fields fieldSet) bool {
+func (s *State) load(pool int, text string, fields nodepool.FieldSet) bool {
 	if text == "" {
 		return true
 	}
@@ -109,13 +114,13 @@ func (s *State) load(pool int, text string, fields fieldSet) bool {
 		if fields&(1<<f) == 0 {
 			continue
 		}
-		saved.Rule, saved.Before = min(saved.Rule, numRules-1), saved.Original
+		saved.Rule, saved.Before = min(saved.Rule, explain.NumRules-1), saved.Original
 		saved.Since, saved.Yielded, saved.Retry = s.clip(saved.Since), s.clip(saved.Yielded), s.clip(saved.Retry)
 		saved.At = saved.Since
 		p.Overrides[f] = saved
 	}
 	if r.Freeze != nil {
-		p.Freeze = freeze{Start: s.clip(r.Freeze.Start), Empty: s.clip(r.Freeze.Empty), InUse: s.clip(r.Freeze.InUse)}
+		p.Freeze = statemachine.Freeze{Start: s.clip(r.Freeze.Start), Empty: s.clip(r.Freeze.Empty), InUse: s.clip(r.Freeze.InUse)}
 	}
 	if r.Group != s.group.Name || r.Revision < s.Revision {
 		return ok

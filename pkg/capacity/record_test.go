@@ -4,9 +4,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-const everyField = fieldSet(1<<numFields - 1)
+const everyField = nodepool.FieldSet(1<<nodepool.NumFields - 1)
 
 // If gpuscaler crashes between the writes of two NodePools, their records differ. The phase of the group is that of the newest record, in
 // every order of the NodePools. A record of another group does not count.
@@ -18,14 +21,15 @@ func TestNewestRecordSetsThePhase(t *testing.T) {
 		`"fields":[{"path":"/spec/weight","on":true,"original":"20","value":"81"}]}`
 	other := strings.Replace(newer, `"chat","resource":"nvidia.com/gpu","revision":5`, `"batch","resource":"nvidia.com/gpu","revision":9`, 1)
 	for _, order := range [][]string{{older, newer}, {newer, older}, {newer, strings.Replace(other, `"phase":1`, `"phase":3`, 1)}} {
-		s := State{memory: memory{At: stamp(midnight)}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight)}}
 		s.adapt(g)
 		for i, text := range order {
 			if !s.load(i, text, everyField) {
 				t.Errorf("%s was not read", text)
 			}
 		}
-		if s.Spot.Phase != Fallback || s.Spot.Level != 2 || !s.Pools[0].Overrides[FieldWeight].On || !s.Pools[1].Overrides[FieldWeight].On {
+		if s.Spot.Phase != statemachine.Fallback || s.Spot.Level != 2 || !s.Pools[0].Overrides[nodepool.FieldWeight].On ||
+			!s.Pools[1].Overrides[nodepool.FieldWeight].On {
 			t.Errorf("%+v", s.Spot)
 		}
 	}
@@ -45,12 +49,12 @@ func TestForeignRecordIsNotRead(t *testing.T) {
 			maxOriginal+1) + `"}]}`,
 		"too long": `{"v":1,"group":"` + strings.Repeat("x", maxRecord) + `","fields":[]}`,
 	} {
-		s := State{memory: memory{At: stamp(midnight)}}
+		s := State{memory: memory{At: statemachine.Stamp(midnight)}}
 		s.adapt(g)
 		if s.load(0, text, everyField) {
 			t.Errorf("%s was read", name)
 		}
-		for f := range numFields {
+		for f := range nodepool.NumFields {
 			if s.Pools[0].Overrides[f].On {
 				t.Errorf("%s: %v is overridden", name, f)
 			}
@@ -59,12 +63,12 @@ func TestForeignRecordIsNotRead(t *testing.T) {
 }
 
 func TestStampsOfAnotherClockAreClipped(t *testing.T) {
-	s := State{memory: memory{At: stamp(midnight)}}
+	s := State{memory: memory{At: statemachine.Stamp(midnight)}}
 	for at, want := range map[int64]int64{
-		0:                                 0,
-		s.At:                              s.At,
-		stamp(midnight.AddDate(40, 0, 0)): stamp(midnight.Add(longYield)),
-		1:                                 stamp(midnight.Add(-maxStampAge)),
+		0:    0,
+		s.At: s.At,
+		statemachine.Stamp(midnight.AddDate(40, 0, 0)): statemachine.Stamp(midnight.Add(longYield)),
+		1: statemachine.Stamp(midnight.Add(-maxStampAge)),
 	} {
 		if got := s.clip(at); got != want {
 			t.Errorf("%d became %d, want %d", at, got, want)
@@ -98,7 +102,7 @@ func TestShutdownRestoresEveryLimit(t *testing.T) {
 	}
 	c.s = State{} // the next leader continues
 	c.run(3 * time.Second)
-	if c.d.Phase != Fallback || c.limit(0) != 1 {
+	if c.d.Phase != statemachine.Fallback || c.limit(0) != 1 {
 		t.Errorf("%v, limit %d", c.d.Phase, c.limit(0))
 	}
 }

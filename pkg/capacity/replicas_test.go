@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // grouped is a group with one workload whose replicas have two pods each, as in a LeaderWorkerSet. Each pod has one GPU and its own node.
@@ -17,8 +19,8 @@ func newGrouped(t *testing.T, kind CapacityType) *grouped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := PoolView{Exists: true, Ready: true, Consent: ConsentLimits,
-		Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: `"8"`, Owner: "kubectl"}}}}
+	v := PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits,
+		Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: `"8"`, Owner: "kubectl"}}}}
 	w := Workload{Key: "team-chat/big", GPUs: 2, Size: 2, PodGPUs: 1, Known: true}
 	return &grouped{g, Observation{Pools: []PoolView{v}, Workloads: []Workload{w}}}
 }

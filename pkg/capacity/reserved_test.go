@@ -3,6 +3,9 @@ package capacity
 import (
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // An on-demand NodePool that also allows reserved capacity (In [reserved, on-demand]) is the on-demand NodePool of the pair. Replicas on
@@ -12,19 +15,19 @@ func TestReservedReplicasDoNotReturn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, func(g *Group) { g.Pools[1].Type, g.ReturnNodesPerHour = kind, 30 })
 			c.pools[1].Type, c.pools[1].reserved = OnDemand, 2
-			c.pools[1].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`, Owner: "kubectl"}
+			c.pools[1].fields["disruption.consolidationPolicy"] = nodepool.FieldView{Value: `"WhenEmpty"`, Owner: "kubectl"}
 			chat := c.add("team-chat/llama", 1)
 			chat.want = 4
 			c.pools[0].denied = true
 			c.until(15*time.Minute, "four replicas are ready on demand", c.whole(chat))
-			if !c.whole(chat)() || c.d.Phase != Fallback {
+			if !c.whole(chat)() || c.d.Phase != statemachine.Fallback {
 				t.Fatalf("phase %v: the pair is not seen\n%s", c.d.Phase, c.why())
 			}
 			c.pools[0].denied = false
 			c.until(3*time.Hour, "two nodes are left, those of the reservation", func() bool {
 				return c.nodes(1) == 2 && c.pools[1].nodes[0].reserved && c.pools[1].nodes[1].reserved && chat.ready() == 4
 			})
-			c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
+			c.until(10*time.Minute, "the group is at rest", c.in(statemachine.PreferSpot))
 			if surges, nodes, frozen := c.play(3 * time.Hour); surges > 0 || nodes != 4 || frozen > 60 {
 				t.Errorf("%d surges, %d nodes at most, consolidation is frozen for %d s\n%s", surges, nodes, frozen, c.why())
 			}
@@ -40,11 +43,11 @@ func newSix(t failer) *cluster {
 		g.Pools = []Pool{{"reserved", Reserved}, {"spot-a", Spot}, {"spot-b", Spot}, {"spot-c", Spot}, {"ondemand-a", OnDemand},
 			{"ondemand-b", OnDemand}}
 	})
-	for i, weight := range []Value{"81", "80", "70", "60", "20", "10"} {
-		c.pools[i].fields["weight"] = FieldView{Value: weight, Owner: "argocd"}
-		c.pools[i].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`, Owner: "argocd"}
+	for i, weight := range []nodepool.Value{"81", "80", "70", "60", "20", "10"} {
+		c.pools[i].fields["weight"] = nodepool.FieldView{Value: weight, Owner: "argocd"}
+		c.pools[i].fields["disruption.consolidationPolicy"] = nodepool.FieldView{Value: `"WhenEmpty"`, Owner: "argocd"}
 	}
-	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "2", Owner: "argocd"}
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "2", Owner: "argocd"}
 	return c
 }
 
@@ -63,16 +66,16 @@ func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 	chat.want = 2
 	c.until(15*time.Minute, "two replicas are ready on reserved capacity", c.whole(chat))
 	chat.want = 4
-	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(15*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(15*time.Minute, "four replicas are ready", c.whole(chat))
 	if c.nodes(0) != 2 || c.nodes(4)+c.nodes(5) != 2 {
 		t.Errorf("%d reserved nodes, %d on demand\n%s", c.nodes(0), c.nodes(4)+c.nodes(5), c.why())
 	}
 	// The owner buys another reserved instance.
-	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "3", Owner: "argocd"}
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "3", Owner: "argocd"}
 	chat.want = 5
 	c.until(15*time.Minute, "five replicas are ready", c.whole(chat))
-	if c.nodes(0) != 3 || c.d.Phase != Fallback {
+	if c.nodes(0) != 3 || c.d.Phase != statemachine.Fallback {
 		t.Errorf("%d reserved nodes in phase %v, want 3: on-demand is used before the reservation\n%s", c.nodes(0), c.d.Phase, c.why())
 	}
 	chat.want = 0
@@ -81,7 +84,7 @@ func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 	})
 	c.releasing = true
 	c.run(time.Minute)
-	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "2", Owner: "argocd"}
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "2", Owner: "argocd"}
 	c.untouched(before)
 }
 
@@ -106,7 +109,7 @@ func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 		t.Errorf("%d ready of 3 at the least", chat.minimum)
 	}
 	surges, _, _ := c.play(time.Hour)
-	if surges > 0 || c.d.Phase != PreferSpot {
+	if surges > 0 || c.d.Phase != statemachine.PreferSpot {
 		t.Errorf("%d surges after the return, phase %v\n%s", surges, c.d.Phase, c.why())
 	}
 	c.untouched(before)
@@ -115,23 +118,23 @@ func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 // The weights of a fallback in a group with a reserved NodePool, a spot NodePool and an on-demand NodePool.
 func TestWeightsOfAFallbackBesideReservedCapacity(t *testing.T) {
 	for name, w := range map[string]struct {
-		before, after [3]Value // reserved, spot, on-demand
-		fixed         bool     // the weight of the reserved NodePool may not be set
+		before, after [3]nodepool.Value // reserved, spot, on-demand
+		fixed         bool              // the weight of the reserved NodePool may not be set
 	}{
-		"there is space between reserved and spot":          {[3]Value{"90", "80", "20"}, [3]Value{"90", "80", "81"}, false},
-		"reserved is raised too":                            {[3]Value{"81", "80", "20"}, [3]Value{"82", "80", "81"}, false},
-		"reserved after spot is still before on-demand":     {[3]Value{"50", "80", "20"}, [3]Value{"82", "80", "81"}, false},
-		"reserved after on-demand stays there":              {[3]Value{"10", "80", "20"}, [3]Value{"10", "80", "81"}, false},
-		"at the top spot is lowered":                        {[3]Value{"100", "99", "20"}, [3]Value{"100", "98", "99"}, false},
-		"spot is lowered where reserved may not be set":     {[3]Value{"81", "80", "20"}, [3]Value{"81", "79", "80"}, true},
-		"a low reserved weight that may not be set is less": {[3]Value{"2", "1", ""}, [3]Value{"2", "1", "2"}, true},
+		"there is space between reserved and spot":          {[3]nodepool.Value{"90", "80", "20"}, [3]nodepool.Value{"90", "80", "81"}, false},
+		"reserved is raised too":                            {[3]nodepool.Value{"81", "80", "20"}, [3]nodepool.Value{"82", "80", "81"}, false},
+		"reserved after spot is still before on-demand":     {[3]nodepool.Value{"50", "80", "20"}, [3]nodepool.Value{"82", "80", "81"}, false},
+		"reserved after on-demand stays there":              {[3]nodepool.Value{"10", "80", "20"}, [3]nodepool.Value{"10", "80", "81"}, false},
+		"at the top spot is lowered":                        {[3]nodepool.Value{"100", "99", "20"}, [3]nodepool.Value{"100", "98", "99"}, false},
+		"spot is lowered where reserved may not be set":     {[3]nodepool.Value{"81", "80", "20"}, [3]nodepool.Value{"81", "79", "80"}, true},
+		"a low reserved weight that may not be set is less": {[3]nodepool.Value{"2", "1", ""}, [3]nodepool.Value{"2", "1", "2"}, true},
 	} {
 		c := newCluster(t, func(g *Group) { g.Pools = []Pool{{"reserved", Reserved}, {"spot", Spot}, {"on-demand", OnDemand}} })
 		for i, v := range w.before {
-			c.pools[i].fields["weight"] = FieldView{Value: v}
+			c.pools[i].fields["weight"] = nodepool.FieldView{Value: v}
 		}
 		if w.fixed {
-			c.pools[0].consent &^= ConsentWeight
+			c.pools[0].consent &^= nodepool.ConsentWeight
 		}
 		chat := c.add("team-chat/llama", 1)
 		chat.want = 4
@@ -141,7 +144,7 @@ func TestWeightsOfAFallbackBesideReservedCapacity(t *testing.T) {
 		}
 		c.run(3 * time.Second)
 		for i, want := range w.after {
-			if got := c.pools[i].fields["weight"].Value; got != want || c.d.Phase != Fallback {
+			if got := c.pools[i].fields["weight"].Value; got != want || c.d.Phase != statemachine.Fallback {
 				t.Errorf("%s: weight %s of %s in phase %v, want %s", name, got, c.pools[i].Name, c.d.Phase, want)
 			}
 		}

@@ -1,24 +1,16 @@
 package capacity
 
 import (
-	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-const (
-	// maxBatch is the maximum number of replicas in one batch. surgeShare is the divisor for the replicas of a workload: at most a quarter
-	// of them move at once, as in a Deployment's rolling update by default.
-	maxBatch   = 16
-	surgeShare = 4
-)
-
-// pace contains the size and the start time of the next batch. It is not part of a record: after a change of the leader, the first batch
-// has one replica.
-type pace struct {
-	Width uint8 `json:"width,omitempty"` // maximum size of the next batch; doubled after each batch for which spot had capacity
-	Level uint8 `json:"level,omitempty"` // number of consecutive batches for which spot had no capacity
-	Until int64 `json:"until,omitempty"` // start time of the next batch
-}
+// surgeShare is the divisor for the replicas of a workload: at most a quarter of them move at once, as in a Deployment's rolling update by
+// default.
+const surgeShare = 4
 
 // onDemandNode is a node of an on-demand NodePool, from which replicas may move to spot.
 type onDemandNode struct {
@@ -34,7 +26,7 @@ func (a *analysis) findReturnable() {
 	if !a.paired() {
 		return
 	}
-	var first [MaxPools]int // the index of the first node of each on-demand NodePool in a.returning
+	var first [nodepool.MaxPools]int // the index of the first node of each on-demand NodePool in a.returning
 	for _, pool := range a.onDemand.all() {
 		first[pool] = len(a.returning)
 		for node := range a.o.Pools[pool].Nodes {
@@ -43,8 +35,8 @@ func (a *analysis) findReturnable() {
 	}
 	a.eachPod(func(w *Workload, p *Pod) {
 		if a.onDemand.has(p.Pool) && p.Node >= 0 && p.Node < len(a.o.Pools[p.Pool].Nodes) && movable(w, p) {
-			a.returning[first[p.Pool]+p.Node].movable += units(p.GPUs)
-			if size := units(p.GPUs); a.smallestMove == 0 || size < a.smallestMove {
+			a.returning[first[p.Pool]+p.Node].movable += nodepool.Units(p.GPUs)
+			if size := nodepool.Units(p.GPUs); a.smallestMove == 0 || size < a.smallestMove {
 				a.smallestMove = size
 			}
 		}
@@ -52,7 +44,7 @@ func (a *analysis) findReturnable() {
 	spare := a.aboveBase()
 	for i := range a.returning {
 		if a.canEmpty(i, spare) {
-			a.returnable += units(a.returningNode(i).Used)
+			a.returnable += nodepool.Units(a.returningNode(i).Used)
 		}
 	}
 	a.returnable = min(a.returnable, spare)
@@ -69,8 +61,8 @@ func (a *analysis) returningNode(i int) *Node {
 // case.
 func (a *analysis) canEmpty(i int, spare int64) bool {
 	n := a.returningNode(i)
-	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.returning[i].movable == units(n.Used) &&
-		units(n.GPUs) <= spare
+	return !n.Deleting && n.Type != Reserved && n.Stage == Usable && n.Used > 0 && a.returning[i].movable == nodepool.Units(n.Used) &&
+		nodepool.Units(n.GPUs) <= spare
 }
 
 // movable reports whether a surge can move a pod. Its controller must be a ReplicaSet, which can create the successor before it deletes the
@@ -83,42 +75,42 @@ func movable(w *Workload, p *Pod) bool {
 // returnToSpot moves replicas from on-demand to spot in batches, see move. Ready replicas never drop below demand.
 func (t *tick) returnToSpot() {
 	m, s := &t.s.Move, &t.s.Spot
-	if !t.paired() || s.Phase != Probing && s.Phase != Returning || t.g.Advisory || t.leaving {
-		*m = move{}
+	if !t.paired() || s.Phase != statemachine.Probing && s.Phase != statemachine.Returning || t.g.Advisory || t.leaving {
+		*m = statemachine.Move{}
 		t.explainNoReturn()
 		return
 	}
-	if m.Step != noMove {
+	if m.Step != statemachine.NoMove {
 		t.advanceMove()
 	}
-	if m.Step == noMove {
+	if m.Step == statemachine.NoMove {
 		t.startMove()
 	}
-	if s.Phase == Returning {
-		t.because(Reason{Rule: RuleReturn, Pool: t.onDemand.first(), A: float64(t.returnable), B: float64(t.g.ReturnNodesPerHour),
+	if s.Phase == statemachine.Returning {
+		t.because(explain.Reason{Rule: explain.RuleReturn, Pool: t.onDemand.first(), A: float64(t.returnable), B: float64(t.g.ReturnNodesPerHour),
 			Until: t.future(t.nextNode())})
 	}
 	i := t.workload(m.Workload)
-	if m.Step == noMove || i < 0 {
+	if m.Step == statemachine.NoMove || i < 0 {
 		return
 	}
-	if m.Step != shrinking {
+	if m.Step != statemachine.Shrinking {
 		t.d.Advice[i].Surge = m.Count
 	}
 	w := &t.o.Workloads[i]
-	t.because(Reason{Rule: RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
+	t.because(explain.Reason{Rule: explain.RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
 // nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
-// waits for firstFallback, because the replicas may run on demand since a launch on spot failed.
+// waits for FirstFallback, because the replicas may run on demand since a launch on spot failed.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()
 	if s.Moved == 0 {
 		next = 0
 	}
-	if s.Phase == Returning && s.Cause == CauseNone {
-		next = max(next, s.Since+firstFallback.Milliseconds())
+	if s.Phase == statemachine.Returning && s.Cause == explain.CauseNone {
+		next = max(next, s.Since+statemachine.FirstFallback.Milliseconds())
 	}
 	return max(next, t.s.Pace.Until)
 }
@@ -140,7 +132,7 @@ func (t *tick) startMove() {
 		allowed = 1 + (t.at-next)/t.nodeInterval()
 	}
 	spare := t.aboveBase()
-	batch := move{Step: surging, Since: t.at}
+	batch := statemachine.Move{Step: statemachine.Surging, Since: t.at}
 	for i := t.nextToEmpty(-1, spare); i >= 0; i = t.nextToEmpty(i, spare) {
 		n := t.returningNode(i)
 		if n.Name != m.Node && allowed == 0 {
@@ -154,7 +146,7 @@ func (t *tick) startMove() {
 			t.s.Spot.Moved = t.at
 			t.s.encodeRecords()
 		}
-		batch.Node, spare = n.Name, spare-units(n.GPUs)
+		batch.Node, spare = n.Name, spare-nodepool.Units(n.GPUs)
 	}
 	if batch.Count > 0 {
 		*m = batch
@@ -183,7 +175,7 @@ func (t *tick) before(i, j int) bool {
 }
 
 // fillBatch adds pods of a node to the batch until the batch has the size that batchWidth allows. It reports whether it added any.
-func (t *tick) fillBatch(batch *move, node int) bool {
+func (t *tick) fillBatch(batch *statemachine.Move, node int) bool {
 	before := batch.Count
 	for {
 		w, p := t.victim(batch, node)
@@ -200,13 +192,13 @@ func (t *tick) fillBatch(batch *move, node int) bool {
 // have.
 func (t *tick) batchWidth(w *Workload) int32 {
 	n := int32(1)
-	if t.s.Spot.Phase == Returning {
-		n = max(1, min(int32(t.s.Pace.Width), w.needs()/surgeShare, maxBatch))
+	if t.s.Spot.Phase == statemachine.Returning {
+		n = max(1, min(int32(t.s.Pace.Width), w.needs()/surgeShare, statemachine.MaxBatch))
 	}
 	if w.Bounded {
 		n = min(n, max(w.Room, 0))
 	}
-	return int32(min(int64(n), t.spareOnSpot()/max(units(w.GPUs), 1)))
+	return int32(min(int64(n), t.spareOnSpot()/max(nodepool.Units(w.GPUs), 1)))
 }
 
 // hasEmptyNode reports whether an empty on-demand node exists. If there is one, the next successor would be scheduled there and not on
@@ -222,7 +214,7 @@ func (a *analysis) hasEmptyNode() bool {
 
 // victim returns the next pod of a node to move, with its workload, or nil. All required replicas of the workload must be ready. If the
 // batch already has pods, the pod must belong to the same workload.
-func (a *analysis) victim(batch *move, node int) (of *Workload, victim *Pod) {
+func (a *analysis) victim(batch *statemachine.Move, node int) (of *Workload, victim *Pod) {
 	for i := range a.o.Workloads {
 		w := &a.o.Workloads[i]
 		if !w.Known || w.Paused || a.ready(w) < w.needs() || w.needs() == 0 || batch.Count > 0 && w.Key != batch.Workload {
@@ -231,15 +223,10 @@ func (a *analysis) victim(batch *move, node int) (of *Workload, victim *Pod) {
 		for j := range w.Pods {
 			p := &w.Pods[j]
 			onNode := p.Pool == a.returning[node].pool && p.Node == a.returning[node].node
-			if onNode && movable(w, p) && !batch.has(p.UID) && (victim == nil || p.Name < victim.Name) {
+			if onNode && movable(w, p) && !batch.Has(p.UID) && (victim == nil || p.Name < victim.Name) {
 				of, victim = w, p
 			}
 		}
 	}
 	return of, victim
-}
-
-// has reports whether the pod with the given UID is one of the victims.
-func (m *move) has(uid string) bool {
-	return slices.Contains(m.Victims[:min(max(m.Count, 0), maxBatch)], uid)
 }

@@ -3,6 +3,10 @@ package capacity
 import (
 	"math"
 	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // limitOfNodes is the resource name of the limit on the number of a NodePool's nodes. Karpenter 1.15 checks this limit only when it begins
@@ -18,11 +22,11 @@ const limitOfNodes = "nodes"
 func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]
-		f.room, f.full = maxUnits, ""
+		f.room, f.full = nodepool.MaxUnits, ""
 		size := t.smallestNode(i)
 		for j := range t.o.Pools[i].Limits {
 			l := &t.o.Pools[i].Limits[j]
-			value, ok := t.limitOf(i, l).quantity()
+			value, ok := t.limitOf(i, l).Quantity()
 			if !ok {
 				continue
 			}
@@ -30,7 +34,7 @@ func (t *tick) measureRoom() {
 				f.room, f.full = room, l.Resource
 			}
 		}
-		f.room = min(f.room, maxUnits)
+		f.room = min(f.room, nodepool.MaxUnits)
 	}
 	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
 }
@@ -48,9 +52,9 @@ func (a *analysis) smallestNode(pool int) int64 {
 	return a.nodeSize()
 }
 
-// nodesBelow returns how many more nodes fit below a limit, at most maxUnits. It also returns maxUnits if it is unknown how much of the
+// nodesBelow returns how many more nodes fit below a limit, at most MaxUnits. It also returns MaxUnits if it is unknown how much of the
 // limited resource a node has.
-func (a *analysis) nodesBelow(pool int, l *LimitView, limit float64) int64 {
+func (a *analysis) nodesBelow(pool int, l *nodepool.LimitView, limit float64) int64 {
 	used, node := l.Used, l.Node
 	switch l.Resource {
 	case a.g.Resource:
@@ -63,16 +67,16 @@ func (a *analysis) nodesBelow(pool int, l *LimitView, limit float64) int64 {
 	case left <= 0:
 		return 0
 	case !(node > 0): // also true for NaN
-		return maxUnits
+		return nodepool.MaxUnits
 	}
-	return int64(min(max(math.Floor(float64(left/node)+rounding), 0), float64(maxUnits)))
+	return int64(min(max(math.Floor(float64(left/node)+rounding), 0), float64(nodepool.MaxUnits)))
 }
 
 // limitOf returns a limit of a NodePool without gpuscaler's override of the last tick. This is the limit of an open schedule, or else that
 // of the owner.
-func (t *tick) limitOf(pool int, l *LimitView) Value {
+func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	if i := slices.Index(t.s.Limits[:], l.Resource); i >= 0 && l.Resource != "" {
-		return t.effective(pool, FieldLimit+Field(i))
+		return t.effective(pool, nodepool.FieldLimit+nodepool.Field(i))
 	}
 	return l.Value
 }
@@ -95,7 +99,8 @@ func (a *analysis) canReturn() bool {
 
 // explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on demand.
 func (t *tick) explainNoReturn() {
-	if t.paired() && t.s.Spot.Phase == PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
-		t.because(Reason{Rule: RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: CauseLimit, A: float64(t.returnable)})
+	if t.paired() && t.s.Spot.Phase == statemachine.PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
+		t.because(explain.Reason{Rule: explain.RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: explain.CauseLimit,
+			A: float64(t.returnable)})
 	}
 }

@@ -5,18 +5,21 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // atLimit returns a cluster with the given limit on its spot NodePool, and a workload without replicas. With a limit of fourNodes, the
 // NodePool can have four nodes.
-func atLimit(t *testing.T, resource string, limit Value, change func(*Group)) (*cluster, *simLoad) {
+func atLimit(t *testing.T, resource string, limit nodepool.Value, change func(*Group)) (*cluster, *simLoad) {
 	c := newCluster(t, change)
-	name := FieldLimit.Name(resource)
-	c.pools[0].fields[name] = FieldView{Value: limit, Owner: "kubectl"}
+	name := nodepool.FieldLimit.Name(resource)
+	c.pools[0].fields[name] = nodepool.FieldView{Value: limit, Owner: "kubectl"}
 	return c, c.add("team-chat/llama", 1)
 }
 
-var fourNodes = map[string]Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
+var fourNodes = map[string]nodepool.Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
 
 // play simulates the given time. It returns the number of surges, the greatest number of nodes, and for how many seconds consolidation of
 // the on-demand NodePool was frozen.
@@ -30,7 +33,7 @@ func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 			}
 		}
 		nodes = max(nodes, c.nodes(0)+c.nodes(1))
-		if _, ours := withoutFreeze(c.pools[1].fields["disruption.budgets"].Value); ours {
+		if _, ours := statemachine.WithoutFreeze(c.pools[1].fields["disruption.budgets"].Value); ours {
 			frozen++
 		}
 	}
@@ -54,9 +57,10 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 				t.Errorf("not said: %q\n%s", want, c.why())
 			}
 			// When the owner raises the limit, the replicas must return to spot.
-			c.edit(0, FieldLimit.Name(resource), map[string]Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`, "nodes": `6`}[resource])
+			c.edit(0, nodepool.FieldLimit.Name(resource), map[string]nodepool.Value{"nvidia.com/gpu": `6`, "cpu": `"48"`, "memory": `"384Gi"`,
+				"nodes": `6`}[resource])
 			c.until(2*time.Hour, "nothing is left on demand", func() bool { return c.nodes(1) == 0 && chat.ready() == 6 })
-			c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
+			c.until(10*time.Minute, "the group is at rest", c.in(statemachine.PreferSpot))
 		})
 	}
 }
@@ -70,7 +74,7 @@ func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c.until(20*time.Minute, "six replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
 	c.until(4*time.Hour, "spot is full", func() bool { return c.nodes(0) == 5 && c.nodes(1) == 1 && chat.ready() == 6 })
-	c.until(10*time.Minute, "the group is at rest", c.in(PreferSpot))
+	c.until(10*time.Minute, "the group is at rest", c.in(statemachine.PreferSpot))
 	if surges, nodes, frozen := c.play(6 * time.Hour); surges != 0 || nodes != 6 || frozen > 60 {
 		t.Errorf("6 hours: %d surges, %d nodes at most for 6 replicas, consolidation on demand is frozen for %d s\n%s", surges, nodes, frozen,
 			c.why())
@@ -103,16 +107,16 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	for i := range 5 {
 		c.pools[0].losses = append(c.pools[0].losses, Loss{UID: fmt.Sprint(i), At: c.now}) // of nodes that came back by themselves
 	}
-	c.until(time.Minute, "the group falls back", c.in(Fallback))
+	c.until(time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	chat.want = 6
-	c.until(2*time.Hour, "the fallback ends", c.in(PreferSpot))
+	c.until(2*time.Hour, "the fallback ends", c.in(statemachine.PreferSpot))
 	c.until(2*time.Hour, "six replicas are ready, and none for expected losses", c.whole(chat))
 	c.run(10 * time.Minute)
 	if surges, nodes, _ := c.play(3 * time.Hour); surges != 0 || nodes != 6 {
 		t.Errorf("%d surges, %d nodes at most\n%s", surges, nodes, c.why())
 	}
 	for _, p := range c.phases {
-		if p == Probing || p == Returning {
+		if p == statemachine.Probing || p == statemachine.Returning {
 			t.Errorf("phases %v: nothing more can come on spot", c.phases)
 			break
 		}
@@ -123,7 +127,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 	for resource, limit := range fourNodes {
 		c, chat := atLimit(t, resource, limit, nil)
-		c.pools[1].fields["limits[cpu]"] = FieldView{Value: `"16"`, Owner: "kubectl"}
+		c.pools[1].fields["limits[cpu]"] = nodepool.FieldView{Value: `"16"`, Owner: "kubectl"}
 		chat.want = 4
 		c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
 		chat.want = 6
@@ -137,18 +141,18 @@ func TestEveryOwnersLimitCapsTargetsAndIsNamed(t *testing.T) {
 }
 
 func TestQuantitiesAreReadAsKubernetesReadsThem(t *testing.T) {
-	for text, want := range map[Value]float64{
+	for text, want := range map[nodepool.Value]float64{
 		`8`: 8, `"8"`: 8, `"0"`: 0, `"-1"`: -1, `"1000m"`: 1, `"1k"`: 1000, `"1.5Gi"`: 1.5 * (1 << 30), `"1e3"`: 1000, `"1E3"`: 1000,
 		`"2E"`: 2e18, `"5Ei"`: 5 * (1 << 60), `1e3`: 1000,
 		`"500u"`: 0.0005, `"64Mi"`: 64 << 20,
 	} {
-		if got, ok := text.quantity(); !ok || got != want {
+		if got, ok := text.Quantity(); !ok || got != want {
 			t.Errorf("%s: %v, %v, want %v", text, got, ok, want)
 		}
 	}
-	for _, text := range []Value{"", `""`, `"Gi"`, `"1 Gi"`, `"1iG"`, `"1GiB"`, `"1mm"`, `"NaN"`, `"Inf"`, `"infinity"`, `{}`, `null`,
+	for _, text := range []nodepool.Value{"", `""`, `"Gi"`, `"1 Gi"`, `"1iG"`, `"1GiB"`, `"1mm"`, `"NaN"`, `"Inf"`, `"infinity"`, `{}`, `null`,
 		`true`, `"1e400"`} {
-		if got, ok := text.quantity(); ok {
+		if got, ok := text.Quantity(); ok {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
@@ -175,7 +179,7 @@ func TestLimitWithoutAFieldCounts(t *testing.T) {
 	for resource, full := range map[string]bool{"": true, "example.com/unknown": true, "nvidia.com/gpu": true} {
 		c := newCluster(t, nil)
 		o := c.observe()
-		o.Pools[0].Limits = []LimitView{{Resource: resource, FieldView: FieldView{Value: "0"}, Used: 1, Node: 1}}
+		o.Pools[0].Limits = []nodepool.LimitView{{Resource: resource, FieldView: nodepool.FieldView{Value: "0"}, Used: 1, Node: 1}}
 		var tick tick
 		tick.begin(c.g, &o, &c.s, midnight, &c.d)
 		tick.countNodes()

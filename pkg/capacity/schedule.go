@@ -1,5 +1,10 @@
 package capacity
 
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+)
+
 // schedule requests the values of the group's open schedules. A limit is used as configured even if it is below what runs, because
 // Karpenter does not remove nodes to meet a limit.
 func (t *tick) schedule() {
@@ -9,7 +14,7 @@ func (t *tick) schedule() {
 		if !open {
 			continue
 		}
-		t.because(Reason{Rule: RuleSchedule, Pool: -1, Name: w.Window.Name, Until: until})
+		t.because(explain.Reason{Rule: explain.RuleSchedule, Pool: -1, Name: w.Window.Name, Until: until})
 		if len(w.Pools) == 0 {
 			for pool := range t.views() {
 				t.applySchedule(w, pool)
@@ -27,16 +32,16 @@ func (t *tick) schedule() {
 func (t *tick) applySchedule(w *Schedule, pool int) {
 	for _, l := range w.Limits {
 		if f, ok := t.s.limit(l.Resource); ok {
-			t.requestNumber(pool, f, l.Value, RuleSchedule)
+			t.requestNumber(pool, f, l.Value, explain.RuleSchedule)
 		}
 	}
 	if w.Weight > 0 {
-		t.requestNumber(pool, FieldWeight, int64(w.Weight), RuleSchedule)
+		t.requestNumber(pool, nodepool.FieldWeight, int64(w.Weight), explain.RuleSchedule)
 	}
 	if w.ConsolidateAfter != "" {
-		t.request(pool, FieldConsolidateAfter, FieldConsolidateAfter.text(w.ConsolidateAfter), RuleSchedule)
+		t.request(pool, nodepool.FieldConsolidateAfter, nodepool.FieldConsolidateAfter.Text(w.ConsolidateAfter), explain.RuleSchedule)
 	}
 	if w.ConsolidationPolicy != "" {
-		t.request(pool, FieldConsolidationPolicy, FieldConsolidationPolicy.text(w.ConsolidationPolicy), RuleSchedule)
+		t.request(pool, nodepool.FieldConsolidationPolicy, nodepool.FieldConsolidationPolicy.Text(w.ConsolidationPolicy), explain.RuleSchedule)
 	}
 }

@@ -3,18 +3,21 @@ package capacity
 import (
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // side contains the NodePools of one capacity type of a group, with the sums of their facts. A group has two sides between which replicas
 // can move: the spot NodePools and the on-demand NodePools. A side may have one NodePool for each zone or instance family. Only NodePools
 // that exist and launch one capacity type belong to a side.
 type side struct {
-	pools   [MaxPools]int8 // indexes in Group.Pools, in the order of the group
+	pools   [nodepool.MaxPools]int8 // indexes in Group.Pools, in the order of the group
 	count   int
 	units   int64     // of nodes that exist and are not being deleted
 	largest int64     // units of the largest node
 	newest  time.Time // creation of the newest launched node
-	room    int64     // units that limits still allow, see sideRoom; maxUnits: any number
+	room    int64     // units that limits still allow, see sideRoom; MaxUnits: any number
 }
 
 // all returns the indexes of the NodePools of the side.
@@ -22,7 +25,7 @@ func (s *side) all() []int8 { return s.pools[:s.count] }
 
 // has reports whether a NodePool belongs to the side.
 func (s *side) has(pool int) bool {
-	return pool >= 0 && pool < MaxPools && slices.Contains(s.all(), int8(pool))
+	return pool >= 0 && pool < nodepool.MaxPools && slices.Contains(s.all(), int8(pool))
 }
 
 // first returns the index of the side's first NodePool. Reasons about a side contain it.
@@ -46,7 +49,7 @@ func (a *analysis) sideOf(kind CapacityType) (s side) {
 		s.pools[s.count] = int8(i)
 		s.count++
 		f := &a.pools[i]
-		s.units, s.largest = min(s.units+f.units, maxUnits), max(s.largest, f.largest)
+		s.units, s.largest = min(s.units+f.units, nodepool.MaxUnits), max(s.largest, f.largest)
 		if f.newest.After(s.newest) {
 			s.newest = f.newest
 		}
@@ -65,41 +68,29 @@ func (a *analysis) isReserved(pool int) bool {
 // sideRoom returns by how many units the NodePools of a side may still grow together. A NodePool that gpuscaler cannot rely on provides no
 // room, unless this is true of every NodePool of the side.
 func (t *tick) sideRoom(s *side) (room int64) {
-	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == reliablePool })
+	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == explain.PoolReliable })
 	for _, i := range s.all() {
-		if !reliable || t.unreliable(int(i)) == reliablePool {
-			room = min(room+t.pools[i].room, maxUnits)
+		if !reliable || t.unreliable(int(i)) == explain.PoolReliable {
+			room = min(room+t.pools[i].room, nodepool.MaxUnits)
 		}
 	}
 	return room
 }
 
-// PoolProblem is the reason why a NodePool of a side with several NodePools provides no room.
-type PoolProblem uint8
-
-// The values of PoolProblem.
-const (
-	reliablePool     PoolProblem = iota
-	PoolNotReady                 // its condition Ready is False
-	PoolNotConsented             // gpuscaler.io/nudge lists no field, or restore
-	PoolContested                // another field manager edited the limit of the group's resource
-	PoolStatic                   // it has spec.replicas
-)
-
 // unreliable returns why gpuscaler does not rely on the room of a NodePool.
-func (t *tick) unreliable(pool int) PoolProblem {
+func (t *tick) unreliable(pool int) explain.PoolProblem {
 	v := &t.o.Pools[pool]
 	switch {
 	case !v.Ready:
-		return PoolNotReady
-	case v.Consent&consentAny == 0 || v.Consent&ConsentRestore != 0:
-		return PoolNotConsented
-	case t.at < t.s.Pools[pool].Overrides[FieldLimit].Retry:
-		return PoolContested
+		return explain.PoolNotReady
+	case v.Consent&nodepool.ConsentAny == 0 || v.Consent&nodepool.ConsentRestore != 0:
+		return explain.PoolNotConsented
+	case t.at < t.s.Pools[pool].Overrides[nodepool.FieldLimit].Retry:
+		return explain.PoolContested
 	case v.Weight.Unsupported:
-		return PoolStatic
+		return explain.PoolStatic
 	}
-	return reliablePool
+	return explain.PoolReliable
 }
 
 // mayLaunch reports whether Karpenter may launch a node in a NodePool: it is ready, and its limits allow a node.
@@ -108,8 +99,8 @@ func (a *analysis) mayLaunch(pool int) bool { return a.o.Pools[pool].Ready && a.
 // precedes reports whether Karpenter uses NodePool i before NodePool j without an override of their weights. If the weights are equal,
 // Karpenter uses the NodePool whose name is later in the alphabet.
 func (t *tick) precedes(i, j int) bool {
-	a, _ := t.original(i, FieldWeight).number()
-	b, _ := t.original(j, FieldWeight).number()
+	a, _ := t.original(i, nodepool.FieldWeight).Number()
+	b, _ := t.original(j, nodepool.FieldWeight).Number()
 	return a > b || a == b && t.g.Pools[i].Name > t.g.Pools[j].Name
 }
 
@@ -134,8 +125,8 @@ func (t *tick) reportUnreliable() {
 			continue
 		}
 		for _, i := range s.all() {
-			if problem := t.unreliable(int(i)); problem != reliablePool {
-				t.find(Finding{Kind: FindNoRoom, Pool: i, Problem: problem})
+			if problem := t.unreliable(int(i)); problem != explain.PoolReliable {
+				t.find(explain.Finding{Kind: explain.FindNoRoom, Pool: i, Problem: problem})
 			}
 		}
 	}

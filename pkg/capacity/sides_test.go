@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // zones replaces the NodePools of a group by two spot NodePools (0 and 1) and two on-demand NodePools (2 and 3).
@@ -34,7 +38,7 @@ func TestRefusalsInOneZoneDoNotEndTheUseOfSpot(t *testing.T) {
 		chat.want = 5
 		c.until(20*time.Minute, "all replicas are ready", c.whole(chat))
 		c.run(2 * time.Hour)
-		if c.nodes(1-refusing) != 5 || c.nodes(2)+c.nodes(3) != 0 || !slices.Equal(c.phases, []Phase{PreferSpot}) {
+		if c.nodes(1-refusing) != 5 || c.nodes(2)+c.nodes(3) != 0 || !slices.Equal(c.phases, []statemachine.Phase{statemachine.PreferSpot}) {
 			t.Errorf("%s refuses: %d and %d spot nodes, %v\n%s", c.pools[refusing].Name, c.nodes(0), c.nodes(1), c.phases, c.why())
 		}
 		c.untouched(before)
@@ -49,19 +53,19 @@ func TestFallbackWhenEveryZoneRefusesAndReturnToTheFirstThatRecovers(t *testing.
 		chat := c.add("team-chat/llama", 1)
 		c.deny(true, true)
 		chat.want = 3
-		c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+		c.until(15*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 		c.until(15*time.Minute, "the replicas are ready on demand", c.whole(chat))
 		if c.limit(0) != 0 || c.limit(1) != 0 {
 			t.Errorf("limits %d and %d in a hard fallback without spot nodes\n%s", c.limit(0), c.limit(1), c.why())
 		}
 		chat.minimum = 3
 		c.deny(recovering != 0, recovering != 1)
-		c.until(3*time.Hour, "a probe tests both zones", c.in(Probing))
+		c.until(3*time.Hour, "a probe tests both zones", c.in(statemachine.Probing))
 		if c.limit(0) != 1 || c.limit(1) != 1 {
 			t.Errorf("limits %d and %d in a probe, want one node each\n%s", c.limit(0), c.limit(1), c.why())
 		}
 		c.until(6*time.Hour, "all replicas run in the zone that recovered", func() bool {
-			return c.nodes(recovering) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == PreferSpot
+			return c.nodes(recovering) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == statemachine.PreferSpot
 		})
 		if chat.minimum < 3 {
 			t.Errorf("%d ready of 3 at the least", chat.minimum)
@@ -84,14 +88,14 @@ func TestSeveralNodePoolsSurviveALeaderChangeInEveryPhase(t *testing.T) {
 			writes, c.s = c.writes, State{}
 		}
 	}
-	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(15*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(15*time.Minute, "the replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
 	c.until(6*time.Hour, "all replicas are back on spot", func() bool {
-		return c.nodes(0) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == PreferSpot
+		return c.nodes(0) == 3 && c.nodes(2)+c.nodes(3) == 0 && c.d.Phase == statemachine.PreferSpot
 	})
 	for i := 1; i < len(c.phases); i++ {
-		if c.phases[i] == Returning && c.phases[i-1] == Fallback {
+		if c.phases[i] == statemachine.Returning && c.phases[i-1] == statemachine.Fallback {
 			t.Errorf("a leader forgot a phase: %v", c.phases)
 		}
 	}
@@ -104,7 +108,7 @@ func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.Fallback = Hard })
 	chat := c.add("team-chat/llama", 1)
 	c.pools[0].denied, chat.want = true, 3
-	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(15*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.run(time.Minute)
 	until, record := c.s.Spot.Until, c.pools[0].record
 	if record == "" || c.limit(0) != 0 {
@@ -118,10 +122,11 @@ func TestRecordsOfAPairAreReadAfterNodePoolsWereAdded(t *testing.T) {
 	later.pools[0], later.pools[2] = c.pools[0], c.pools[1]
 	later.pools[1].denied = true
 	later.run(10 * time.Second)
-	if later.d.Phase != Fallback || later.s.Spot.Until != until {
+	if later.d.Phase != statemachine.Fallback || later.s.Spot.Until != until {
 		t.Errorf("phase %v until %d, want the fallback until %d", later.d.Phase, later.s.Spot.Until, until)
 	}
-	if o := later.s.Pools[0].Overrides[FieldLimit]; later.limit(0) != 0 || later.limit(1) != 0 || o.Original != "16" || o.Owner != "kubectl" {
+	if o := later.s.Pools[0].Overrides[nodepool.FieldLimit]; later.limit(0) != 0 || later.limit(1) != 0 || o.Original != "16" ||
+		o.Owner != "kubectl" {
 		t.Errorf("limits %d and %d, want 0 in both spot NodePools\n%s", later.limit(0), later.limit(1), later.why())
 	}
 	for _, spot := range later.pools[:2] {
@@ -140,14 +145,14 @@ func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	c.deny(true, true)
 	chat.want = 3
-	c.until(15*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(15*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(15*time.Minute, "the replicas are ready on demand", c.whole(chat))
 	removed := c.pools[1]
 	smaller := newZones(t, func(g *Group) { g.Fallback, g.Pools = Hard, slices.Delete(g.Pools, 1, 2) })
 	smaller.s, smaller.now, smaller.loads, smaller.ids = c.s, c.now, c.loads, c.ids
 	smaller.pools = slices.Delete(slices.Clone(c.pools), 1, 2)
 	smaller.run(time.Minute)
-	if smaller.d.Phase != Fallback || smaller.limit(0) != 0 || smaller.s.Pools[1].Overrides[FieldWeight].To == "" {
+	if smaller.d.Phase != statemachine.Fallback || smaller.limit(0) != 0 || smaller.s.Pools[1].Overrides[nodepool.FieldWeight].To == "" {
 		t.Errorf("the other NodePools: phase %v, limit %d\n%s", smaller.d.Phase, smaller.limit(0), smaller.why())
 	}
 
@@ -164,14 +169,14 @@ func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	c := newZones(t, nil)
 	chat := c.add("team-chat/llama", 1)
-	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "1", Owner: "kubectl"}
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "1", Owner: "kubectl"}
 	chat.want = 4
 	c.until(15*time.Minute, "four replicas are ready", c.whole(chat))
 	c.run(time.Hour)
-	if c.nodes(2)+c.nodes(3) != 0 || c.d.Phase != PreferSpot {
+	if c.nodes(2)+c.nodes(3) != 0 || c.d.Phase != statemachine.PreferSpot {
 		t.Fatalf("one spot NodePool is full: phase %v\n%s", c.d.Phase, c.why())
 	}
-	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "8", Owner: "kubectl"}
+	c.pools[1].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "8", Owner: "kubectl"}
 	chat.want = 9
 	c.until(15*time.Minute, "nine replicas are ready on spot", c.whole(chat))
 	if c.nodes(0)+c.nodes(1) != 9 {
@@ -180,8 +185,9 @@ func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	chat.want = 11
 	c.until(15*time.Minute, "two replicas run on demand, because both are full", c.whole(chat))
 	c.run(time.Hour)
-	r := c.reason(RuleReturn)
-	if c.nodes(2)+c.nodes(3) != 2 || r == nil || !strings.Contains(r.Text(c.g), "NodePools spot-a and spot-b have reached their limits") {
+	r := c.reason(explain.RuleReturn)
+	if c.nodes(2)+c.nodes(3) != 2 || r == nil || !strings.Contains(r.Text(c.g.Names()),
+		"NodePools spot-a and spot-b have reached their limits") {
 		t.Errorf("reason %+v\n%s", r, c.why())
 	}
 }
@@ -200,7 +206,7 @@ func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
 	if c.nodes(2)+c.nodes(3) != 0 {
 		t.Errorf("a node on demand before the timeout\n%s", c.why())
 	}
-	c.until(3*time.Minute, "the timeout ends", c.in(Fallback))
+	c.until(3*time.Minute, "the timeout ends", c.in(statemachine.Fallback))
 	c.run(2 * time.Second)
 	if c.limit(2) != 16 || c.limit(3) != 16 {
 		t.Errorf("limits %d and %d after the timeout\n%s", c.limit(2), c.limit(3), c.why())
@@ -211,12 +217,12 @@ func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
 // spot, and a finding names the NodePool.
 func TestNoOnDemandLimitUnlessAllMayBeSet(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
-	c.pools[3].consent = ConsentWeight | ConsentDisruption
+	c.pools[3].consent = nodepool.ConsentWeight | nodepool.ConsentDisruption
 	before := c.specs()
 	c.run(10 * time.Minute)
 	c.untouched(before)
-	f := c.finding(FindNotConsented)
-	if f == nil || !strings.Contains(f.Text(c.g), "NodePool ondemand-b:") {
+	f := c.finding(explain.FindNotConsented)
+	if f == nil || !strings.Contains(f.Text(c.g.Names()), "NodePool ondemand-b:") {
 		t.Errorf("finding %+v\n%s", f, c.why())
 	}
 }
@@ -243,13 +249,13 @@ func TestBaseIsSharedByTheOnDemandNodePools(t *testing.T) {
 
 // A NodePool that is not ready, or whose owner withdrew consent, counts as no room and is named. The other NodePool is used.
 func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
-	for problem, change := range map[PoolProblem]func(p *simPool){
-		PoolNotReady:     func(p *simPool) { p.ready = false },
-		PoolNotConsented: func(p *simPool) { p.consent = 0 },
+	for problem, change := range map[explain.PoolProblem]func(p *simPool){
+		explain.PoolNotReady:     func(p *simPool) { p.ready = false },
+		explain.PoolNotConsented: func(p *simPool) { p.consent = 0 },
 	} {
 		c := newZones(t, nil)
 		change(c.pools[1])
-		c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "3", Owner: "kubectl"}
+		c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "3", Owner: "kubectl"}
 		o := c.observe()
 		var tick tick
 		tick.begin(c.g, &o, &c.s, midnight, &c.d)
@@ -259,8 +265,8 @@ func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
 			t.Errorf("problem %d: room %d, want the 3 of the other NodePool", problem, tick.spot.room)
 		}
 		c.run(time.Second)
-		f := c.finding(FindNoRoom)
-		if f == nil || f.Problem != problem || !strings.HasPrefix(f.Text(c.g), "NodePool spot-b ") {
+		f := c.finding(explain.FindNoRoom)
+		if f == nil || f.Problem != problem || !strings.HasPrefix(f.Text(c.g.Names()), "NodePool spot-b ") {
 			t.Errorf("problem %d: finding %+v", problem, f)
 		}
 	}
@@ -269,13 +275,14 @@ func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.until(10*time.Minute, "the replicas run in the NodePool that exists", func() bool { return c.whole(chat)() && c.nodes(1) == 2 })
-	if f := c.finding(FindMissing); f == nil || !strings.HasPrefix(f.Text(c.g), "NodePool spot-a ") || !(c.d.Phase == PreferSpot) {
+	if f := c.finding(explain.FindMissing); f == nil || !strings.HasPrefix(f.Text(c.g.Names()), "NodePool spot-a ") ||
+		!(c.d.Phase == statemachine.PreferSpot) {
 		t.Errorf("finding %+v", f)
 	}
 	for range 4 {
 		c.pools[1].losses = append(c.pools[1].losses, Loss{UID: c.id("lost"), At: c.now})
 	}
-	c.until(time.Minute, "the only spot NodePool loses its nodes, and the group falls back", c.in(Fallback))
+	c.until(time.Minute, "the only spot NodePool loses its nodes, and the group falls back", c.in(statemachine.Fallback))
 }
 
 // No demand exists: the limits of all four NodePools are 0. With the first pod, all of them are restored.
@@ -297,7 +304,7 @@ func TestZeroLimitOfEveryNodePool(t *testing.T) {
 // The state of a group with few NodePools has the same JSON form as before groups could have more than four. The state of a group with the
 // most NodePools is not shortened.
 func TestSnapshotOmitsUnusedNodePools(t *testing.T) {
-	for used, saved := range map[int]int{1: 4, 4: 4, 6: 6, MaxPools: MaxPools} {
+	for used, saved := range map[int]int{1: 4, 4: 4, 6: 6, nodepool.MaxPools: nodepool.MaxPools} {
 		g := Group{Name: "chat", Resource: "nvidia.com/gpu"}
 		for i := range used {
 			g.Pools = append(g.Pools, Pool{Name: string(rune('a' + i)), Type: Spot})
@@ -338,22 +345,22 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		a, b PoolView
-		want Cause
+		want explain.Cause
 	}{
 		"both refuse": {PoolView{Ready: true, Failures: refused(2)}, PoolView{Ready: true, Failures: refused(1)},
-			CauseRefused},
+			explain.CauseRefused},
 		"too few refusals": {PoolView{Ready: true, Failures: refused(1)}, PoolView{Ready: true, Failures: refused(1)},
-			CauseNone},
-		"one refuses":                         {PoolView{Ready: true, Failures: refused(9)}, PoolView{Ready: true}, CauseNone},
-		"one refuses, the other is not ready": {PoolView{Ready: true, Failures: refused(3)}, PoolView{}, CauseRefused},
+			explain.CauseNone},
+		"one refuses":                         {PoolView{Ready: true, Failures: refused(9)}, PoolView{Ready: true}, explain.CauseNone},
+		"one refuses, the other is not ready": {PoolView{Ready: true, Failures: refused(3)}, PoolView{}, explain.CauseRefused},
 		"one refuses, the other is full": {PoolView{Ready: true, Failures: refused(3)}, PoolView{Ready: true,
-			Limits: []LimitView{{Resource: "nvidia.com/gpu", FieldView: FieldView{Value: "0"}}}}, CauseRefused},
-		"both lose nodes": {PoolView{Ready: true, Losses: lost(2)}, PoolView{Ready: true, Losses: lost(2)}, CauseLost},
-		"one loses nodes": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true}, CauseNone},
+			Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "0"}}}}, explain.CauseRefused},
+		"both lose nodes": {PoolView{Ready: true, Losses: lost(2)}, PoolView{Ready: true, Losses: lost(2)}, explain.CauseLost},
+		"one loses nodes": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true}, explain.CauseNone},
 		"one loses nodes, the other refuses": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true, Failures: refused(3)},
-			CauseRefused},
+			explain.CauseRefused},
 		"the other launched nodes meanwhile": {PoolView{Ready: true, Failures: refused(5)}, PoolView{Ready: true, Failures: refused(1),
-			Nodes: []Node{{Stage: Usable, GPUs: 1, Created: now.Add(-time.Minute)}, {Stage: Usable, GPUs: 1, Created: now}}}, CauseNone},
+			Nodes: []Node{{Stage: Usable, GPUs: 1, Created: now.Add(-time.Minute)}, {Stage: Usable, GPUs: 1, Created: now}}}, explain.CauseNone},
 	} {
 		g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"z", Spot}, {"y", Spot}, {"x", OnDemand}}})
 		if err != nil {
@@ -361,12 +368,12 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 		}
 		o := Observation{Pools: []PoolView{c.a, c.b, {Ready: true}}, UnmanagedPods: []Pod{{UID: "pending", GPUs: 1, Pool: -1, Pending: true}}}
 		for i := range o.Pools {
-			o.Pools[i].Exists, o.Pools[i].Consent = true, consentAny
+			o.Pools[i].Exists, o.Pools[i].Consent = true, nodepool.ConsentAny
 		}
-		s := State{memory: memory{At: stamp(now) - 1000}}
+		s := State{memory: memory{At: statemachine.Stamp(now) - 1000}}
 		s.adapt(g)
-		s.KnownSince, s.ShortSince = s.At, stamp(now.Add(-2*time.Minute))
-		if _, s = Decide(g, o, s, now); s.Spot.Cause != c.want || (s.Spot.Phase == Fallback) != (c.want != CauseNone) {
+		s.KnownSince, s.ShortSince = s.At, statemachine.Stamp(now.Add(-2*time.Minute))
+		if _, s = Decide(g, o, s, now); s.Spot.Cause != c.want || (s.Spot.Phase == statemachine.Fallback) != (c.want != explain.CauseNone) {
 			t.Errorf("%s: %v in %v, want %v", name, s.Spot.Cause, s.Spot.Phase, c.want)
 		}
 	}
@@ -375,23 +382,24 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 // The weights of a fallback: on-demand is above spot, and the order of the NodePools of each type stays.
 func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
-		before, after [4]Value
+		before, after [4]nodepool.Value
 		fixed         bool // the weights of on-demand may not be set
 	}{
-		"on-demand is raised in its order":         {[4]Value{"80", "60", "20", "10"}, [4]Value{"80", "60", "82", "81"}, false},
-		"equal weights stay equal":                 {[4]Value{"80", "80", "20", "20"}, [4]Value{"80", "80", "81", "81"}, false},
-		"one is above spot already":                {[4]Value{"50", "40", "90", "30"}, [4]Value{"50", "40", "90", "51"}, false},
-		"absent weights are 0":                     {[4]Value{"", "", "", ""}, [4]Value{"", "", "1", "1"}, false},
-		"at the top both types move":               {[4]Value{"100", "99", "20", "10"}, [4]Value{"98", "97", "100", "99"}, false},
-		"all are first already":                    {[4]Value{"20", "10", "80", "70"}, [4]Value{"20", "10", "80", "70"}, false},
-		"spot is lowered where only it may be set": {[4]Value{"80", "60", "40", "30"}, [4]Value{"29", "28", "40", "30"}, true},
-		"a low spot weight stays":                  {[4]Value{"80", "20", "40", "30"}, [4]Value{"29", "20", "40", "30"}, true},
+		"on-demand is raised in its order": {[4]nodepool.Value{"80", "60", "20", "10"}, [4]nodepool.Value{"80", "60", "82", "81"}, false},
+		"equal weights stay equal":         {[4]nodepool.Value{"80", "80", "20", "20"}, [4]nodepool.Value{"80", "80", "81", "81"}, false},
+		"one is above spot already":        {[4]nodepool.Value{"50", "40", "90", "30"}, [4]nodepool.Value{"50", "40", "90", "51"}, false},
+		"absent weights are 0":             {[4]nodepool.Value{"", "", "", ""}, [4]nodepool.Value{"", "", "1", "1"}, false},
+		"at the top both types move": {[4]nodepool.Value{"100", "99", "20", "10"}, [4]nodepool.Value{"98", "97", "100", "99"},
+			false},
+		"all are first already":                    {[4]nodepool.Value{"20", "10", "80", "70"}, [4]nodepool.Value{"20", "10", "80", "70"}, false},
+		"spot is lowered where only it may be set": {[4]nodepool.Value{"80", "60", "40", "30"}, [4]nodepool.Value{"29", "28", "40", "30"}, true},
+		"a low spot weight stays":                  {[4]nodepool.Value{"80", "20", "40", "30"}, [4]nodepool.Value{"29", "20", "40", "30"}, true},
 	} {
 		c := newZones(t, nil)
 		for i, v := range w.before {
-			c.pools[i].fields["weight"] = FieldView{Value: v}
+			c.pools[i].fields["weight"] = nodepool.FieldView{Value: v}
 			if w.fixed && i >= 2 {
-				c.pools[i].consent &^= ConsentWeight
+				c.pools[i].consent &^= nodepool.ConsentWeight
 			}
 		}
 		chat := c.add("team-chat/llama", 1)
@@ -403,11 +411,11 @@ func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 			}
 		}
 		c.run(3 * time.Second)
-		var after [4]Value
+		var after [4]nodepool.Value
 		for i := range after {
 			after[i] = c.pools[i].fields["weight"].Value
 		}
-		if c.d.Phase != Fallback || after != w.after {
+		if c.d.Phase != statemachine.Fallback || after != w.after {
 			t.Errorf("%s: %v in %v, want %v", name, after, c.d.Phase, w.after)
 		}
 		c.releasing = true

@@ -1,75 +1,80 @@
 package capacity
 
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
+
 // updatePhase computes the event of this tick and changes the group's phase if necessary. No other rule changes the phase, so that all
 // rules of a tick use the same one. If a probe or a fallback ends with PreferSpot and replicas on demand can run on spot, the phase becomes
 // Returning in the same tick: in PreferSpot, neither a weight nor a freeze protects them.
 func (t *tick) updatePhase() {
 	in := t.spotInput()
-	event := t.s.Spot.event(&in)
-	if event != spotFails && in.paired && t.s.Spot.resetLevel(t.at) {
+	event := t.s.Spot.Event(&in)
+	if event != statemachine.SpotFails && in.Paired && t.s.Spot.ResetLevel(t.at) {
 		t.s.encodeRecords()
 	}
-	if t.changePhase(event, &in) && t.s.Spot.Phase == PreferSpot {
+	if t.changePhase(event, &in) && t.s.Spot.Phase == statemachine.PreferSpot {
 		in = t.spotInput()
-		t.changePhase(t.s.Spot.event(&in), &in)
+		t.changePhase(t.s.Spot.Event(&in), &in)
 	}
-	t.freezeForSpot = !t.g.Advisory && t.s.Spot.needsFreeze(&in)
-	if !in.paired {
+	t.freezeForSpot = !t.g.Advisory && t.s.Spot.NeedsFreeze(&in)
+	if !in.Paired {
 		t.reportMixed()
 	}
 }
 
 // changePhase applies an event to the phase, and reports whether the phase changed. When a fallback begins, the size of batches is reset,
 // so that the next return begins with one replica.
-func (t *tick) changePhase(event spotEvent, in *spotInput) bool {
-	if !t.s.Spot.apply(event, in) {
+func (t *tick) changePhase(event statemachine.SpotEvent, in *statemachine.SpotInput) bool {
+	if !t.s.Spot.Apply(event, in) {
 		return false
 	}
-	if t.s.Spot.Phase == Fallback {
+	if t.s.Spot.Phase == statemachine.Fallback {
 		t.s.Pace.Width = 1
 	}
 	t.s.encodeRecords()
 	return true
 }
 
-func (t *tick) spotInput() spotInput {
+func (t *tick) spotInput() statemachine.SpotInput {
 	s := &t.s.Spot
-	in := spotInput{at: t.at, group: t.g.Name, paired: t.paired(), known: t.known}
-	if !in.paired {
+	in := statemachine.SpotInput{At: t.at, Group: t.g.Name, Paired: t.paired(), Known: t.known}
+	if !in.Paired {
 		return in
 	}
-	in.peak, in.waitOver = t.peak(), t.spotWaitOver()
-	if s.Phase != Fallback {
-		in.evidence = t.spotEvidence(s.Since, s.Phase == Probing)
+	in.Peak, in.WaitOver = t.peak(), t.spotWaitOver()
+	if s.Phase != statemachine.Fallback {
+		in.Evidence = t.spotEvidence(s.Since, s.Phase == statemachine.Probing)
 	}
-	in.failure = t.spotFailure(in.waitOver, in.evidence)
-	in.probeUnits = t.spot.units + t.nodeSize()
-	in.candidates = t.returnable > 0 || t.demand.Pending > 0
-	in.spotFirst, in.full = t.spotFirst(), t.spot.room == 0
-	in.launched, in.settled = stamp(t.spot.newest) > s.Since, t.settled(s.Since)
-	in.returnable, in.moving, in.replaced = t.canReturn(), t.s.Move.Step != noMove, t.successorOnDemand()
+	in.Failure = t.spotFailure(in.WaitOver, in.Evidence)
+	in.ProbeUnits = t.spot.units + t.nodeSize()
+	in.Candidates = t.returnable > 0 || t.demand.Pending > 0
+	in.SpotFirst, in.Full = t.spotFirst(), t.spot.room == 0
+	in.Launched, in.Settled = statemachine.Stamp(t.spot.newest) > s.Since, t.settled(s.Since)
+	in.Returnable, in.Moving, in.Replaced = t.canReturn(), t.s.Move.Step != statemachine.NoMove, t.successorOnDemand()
 	return in
 }
 
 // spotFailure returns why spot fails at present, and CauseNone if it does not. While the on-demand NodePool has a limit cap, spot fails
 // only if pods have waited for the spot wait timeout.
-func (t *tick) spotFailure(waitOver bool, e evidence) Cause {
+func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause {
 	switch {
 	case waitOver:
-		return CauseSpotWaitTimeout
+		return explain.CauseSpotWaitTimeout
 	case t.capsOnDemand():
-		return CauseNone
+		return explain.CauseNone
 	}
 	// During a return, the on-demand NodePool grows by each successor that spot has no capacity for. This is not a failure of spot: the
 	// next batch only waits longer.
-	e.replaced = e.replaced && t.s.Spot.Phase != Returning
-	return e.failure(t.short)
+	e.Replaced = e.Replaced && t.s.Spot.Phase != statemachine.Returning
+	return e.Failure(t.short)
 }
 
-// settled reports whether a spot node that was created after an instant has run for settleTime, in a NodePool that lost no node since then.
+// settled reports whether a spot node that was created after an instant has run for SettleTime, in a NodePool that lost no node since then.
 func (a *analysis) settled(since int64) bool {
 	for _, i := range a.spot.all() {
-		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).lost == 0 {
+		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).Lost == 0 {
 			return true
 		}
 	}
@@ -79,8 +84,8 @@ func (a *analysis) settled(since int64) bool {
 func (a *analysis) settledIn(v *PoolView, since int64) bool {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		created := stamp(n.Created)
-		if n.Stage == Usable && n.Ready && !n.Deleting && !n.Notice && created > since && a.at-created >= settleTime.Milliseconds() {
+		created := statemachine.Stamp(n.Created)
+		if n.Stage == Usable && n.Ready && !n.Deleting && !n.Notice && created > since && a.at-created >= statemachine.SettleTime.Milliseconds() {
 			return true
 		}
 	}
@@ -114,7 +119,7 @@ func (t *tick) reportMixed() {
 		if !v.Exists || !v.Mixed && t.g.Pools[i].Type != Mixed {
 			continue
 		}
-		f := Finding{Kind: FindMixed, Pool: int8(i)}
+		f := explain.Finding{Kind: explain.FindMixed, Pool: int8(i)}
 		for j := range v.Nodes {
 			if n := &v.Nodes[j]; n.Type == OnDemand && !n.Deleting {
 				f.Count++
@@ -123,4 +128,65 @@ func (t *tick) reportMixed() {
 		}
 		t.find(f)
 	}
+}
+
+// evidence returns the evidence for a NodePool since the stamp since. Each NodeClaim counts once, identified by its UID, because Kubernetes
+// repeats and merges Events.
+func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
+	v := &a.o.Pools[pool]
+	from := max(since, a.at-statemachine.RefusalWindow.Milliseconds())
+	var counted [statemachine.MaxEvidence]string
+	for i := range v.Failures {
+		f := &v.Failures[i]
+		if f.Capacity && a.within(f.At, from) && countOnce(&counted, e.Refused, f.UID) {
+			e.Refused++
+		}
+	}
+	e.Attempts = e.Refused
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Stage != Requested && a.within(n.Created, from) {
+			e.Attempts++
+		}
+	}
+	e.Replaced = a.paired() && statemachine.Stamp(a.onDemand.newest) > from
+	from = max(since, a.at-statemachine.LossWindow.Milliseconds())
+	for i := range v.Losses {
+		if l := &v.Losses[i]; a.within(l.At, from) && countOnce(&counted, e.Lost, l.UID) {
+			e.Lost++
+		}
+	}
+	e.Nodes = a.pools[pool].nodes + e.Lost
+	return e
+}
+
+// spotEvidence returns the sum of the evidence of all spot NodePools since the stamp since. A NodePool that failed does not close the
+// others: spot as a whole is open until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
+// node, or with the first refused launch if it launched no node.
+func (a *analysis) spotEvidence(since int64, probing bool) (sum statemachine.Evidence) {
+	for _, i := range a.spot.all() {
+		e := a.evidence(int(i), since)
+		sum.Refused, sum.Attempts = sum.Refused+e.Refused, sum.Attempts+e.Attempts
+		sum.Lost, sum.Nodes = sum.Lost+e.Lost, sum.Nodes+e.Nodes
+		sum.Replaced = e.Replaced
+		failed := e.Refused > 0 && 2*e.Refused >= e.Attempts || e.ManyLost()
+		if probing {
+			failed = e.Lost > 0 || e.Refused > 0 && statemachine.Stamp(a.pools[i].newest) <= since
+		}
+		sum.Open = sum.Open || !failed && a.mayLaunch(int(i))
+	}
+	return sum
+}
+
+// countOnce adds uid to counted, whose first n entries are in use. It returns false if uid is already counted or the list is full.
+func countOnce(counted *[statemachine.MaxEvidence]string, n int, uid string) bool {
+	if n >= statemachine.MaxEvidence {
+		return false
+	}
+	for _, s := range counted[:n] {
+		if s == uid {
+			return false
+		}
+	}
+	counted[n] = uid
+	return true
 }

@@ -2,9 +2,11 @@ package capacity
 
 import (
 	"encoding/json"
-	"hash/fnv"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // State is the state of one group between two ticks. It is a plain value of fixed size that the caller stores. With the zero State, Decide
@@ -20,25 +22,25 @@ type State struct {
 type memory struct {
 	At int64 `json:"at"` // time of the last tick
 	// the resources of the limit fields: first those of the group, then those that only records contain
-	Limits   [MaxLimits]string `json:"limits"`
-	Pools    poolStates        `json:"pools"`
-	Spot     spotState         `json:"spot"`
-	Revision uint32            `json:"revision"` // revision of Spot: if two records differ, the one with the greater revision is newer
+	Limits [nodepool.MaxLimits]string `json:"limits"`
+	Pools  poolStates                 `json:"pools"`
+	Spot   statemachine.SpotState     `json:"spot"`
+	// revision of Spot: if two records differ, the one with the greater revision is newer
+	Revision uint32 `json:"revision"`
 
-	KnownSince int64              `json:"knownSince"` // time since which demand has been known without interruption
-	UnknownAt  int64              `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
-	ShortSince int64              `json:"shortSince"` // time since which pods have waited for which no node is being launched
-	ZeroLimit  zeroLimit          `json:"zeroLimit"`
-	TargetCap  targetCap          `json:"targetCap"`
-	Move       move               `json:"move"`
-	Pace       pace               `json:"pace"`
-	Reserve    reserve            `json:"reserve"`
-	Sent       [16]sentAnnotation `json:"sent"` // annotations that the next observation may not show yet
-	SentNext   uint8              `json:"sentNext"`
+	KnownSince        int64                  `json:"knownSince"` // time since which demand has been known without interruption
+	UnknownAt         int64                  `json:"unknownAt"`  // when demand was last unknown; 0: it has been known since the start
+	ShortSince        int64                  `json:"shortSince"` // time since which pods have waited for which no node is being launched
+	ZeroLimit         statemachine.ZeroLimit `json:"zeroLimit"`
+	TargetCap         statemachine.TargetCap `json:"targetCap"`
+	Move              statemachine.Move      `json:"move"`
+	Pace              statemachine.Pace      `json:"pace"`
+	Reserve           statemachine.Reserve   `json:"reserve"`
+	statemachine.Sent                        // writes that the next observation may not show yet
 }
 
 // poolStates are the states of the NodePools of a group.
-type poolStates [MaxPools]poolState
+type poolStates [nodepool.MaxPools]poolState
 
 // minSavedPools is the least number of NodePools in the JSON form of poolStates.
 const minSavedPools = 4
@@ -46,7 +48,7 @@ const minSavedPools = 4
 // MarshalJSON omits the zero states after the last NodePool of the group, except for the first minSavedPools. A recording of a group with
 // few NodePools therefore does not contain many empty states.
 func (p *poolStates) MarshalJSON() ([]byte, error) {
-	n := MaxPools
+	n := nodepool.MaxPools
 	for n > minSavedPools && p[n-1] == (poolState{}) {
 		n--
 	}
@@ -55,17 +57,17 @@ func (p *poolStates) MarshalJSON() ([]byte, error) {
 
 // poolState is the state of one NodePool between two ticks.
 type poolState struct {
-	Adopted   bool                `json:"adopted"` // the record on the NodePool was read
-	Stale     bool                `json:"stale"`   // the record must be encoded again
-	Record    string              `json:"record"`
-	Written   string              `json:"written"` // the record of the last write, and the time of that write
-	WrittenAt int64               `json:"writtenAt"`
-	Overrides [numFields]override `json:"overrides"`
-	Freeze    freeze              `json:"freeze"`
+	Adopted   bool                         `json:"adopted"` // the record on the NodePool was read
+	Stale     bool                         `json:"stale"`   // the record must be encoded again
+	Record    string                       `json:"record"`
+	Written   string                       `json:"written"` // the record of the last write, and the time of that write
+	WrittenAt int64                        `json:"writtenAt"`
+	Overrides [nodepool.NumFields]override `json:"overrides"`
+	Freeze    statemachine.Freeze          `json:"freeze"`
 
 	frozen struct { // the budgets with the entries of a freeze, stored so that they are not computed again in each tick
-		of         freeze
-		list, with Value
+		of         statemachine.Freeze
+		list, with nodepool.Value
 	}
 }
 
@@ -82,8 +84,8 @@ func (s *State) stamps() []*int64 {
 			all = append(all, &o.At, &o.Since, &o.Retry, &o.Yielded)
 		}
 	}
-	for i := range s.Sent {
-		all = append(all, &s.Sent[i].At)
+	for i := range s.Sent.Writes {
+		all = append(all, &s.Sent.Writes[i].At)
 	}
 	return all
 }
@@ -91,7 +93,7 @@ func (s *State) stamps() []*int64 {
 // begin prepares the state for a tick. If the clock was set back, it moves all stamps back by the same time. It does not change the stamps
 // of the entries of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own clock.
 func (s *State) begin(g *Group, now time.Time) {
-	at := stamp(now)
+	at := statemachine.Stamp(now)
 	if s.group == nil {
 		*s = State{memory: memory{At: at, KnownSince: at}}
 	}
@@ -112,23 +114,23 @@ func (s *State) begin(g *Group, now time.Time) {
 // NodePools that are no longer part of the group. Their overrides are in their records, see Orphan.
 func (s *State) adapt(g *Group) {
 	old := *s
-	s.group, s.Pools, s.Limits = g, poolStates{}, [MaxLimits]string{}
+	s.group, s.Pools, s.Limits = g, poolStates{}, [nodepool.MaxLimits]string{}
 	s.Limits[0] = g.Resource
 	copy(s.Limits[:], g.limits)
-	for i := range min(len(g.Pools), MaxPools) {
+	for i := range min(len(g.Pools), nodepool.MaxPools) {
 		if old.group == nil {
 			break
 		}
 		j := slices.IndexFunc(old.group.Pools, func(p Pool) bool { return p.Name == g.Pools[i].Name })
-		if j < 0 || j >= MaxPools {
+		if j < 0 || j >= nodepool.MaxPools {
 			continue
 		}
 		s.Pools[i] = old.Pools[j]
-		for k := range MaxLimits {
-			s.Pools[i].Overrides[int(FieldLimit)+k] = override{}
+		for k := range nodepool.MaxLimits {
+			s.Pools[i].Overrides[int(nodepool.FieldLimit)+k] = override{}
 		}
-		for k := range MaxLimits {
-			o := old.Pools[j].Overrides[int(FieldLimit)+k]
+		for k := range nodepool.MaxLimits {
+			o := old.Pools[j].Overrides[int(nodepool.FieldLimit)+k]
 			if !o.remembered() {
 				continue
 			}
@@ -148,34 +150,34 @@ func (s *State) encodeRecords() {
 	}
 }
 
-func hash(parts ...string) uint64 {
-	h := fnv.New64a()
-	for _, p := range parts {
-		_, _ = h.Write([]byte(p)) // a hash never fails
-		_, _ = h.Write([]byte{0})
+// resource returns the resource of a limit, and "" for every other field.
+func (s *State) resource(f nodepool.Field) string {
+	if f < nodepool.FieldLimit || f >= nodepool.NumFields {
+		return ""
 	}
-	return h.Sum64()
+	return s.Limits[f-nodepool.FieldLimit]
 }
 
-// jittered returns a duration between 80 and 120 percent of d that depends only on name and level. It differs between groups, so that
-// groups whose launches were refused at the same time do not retry at the same time.
-func jittered(d time.Duration, name string, level uint8) time.Duration {
-	return d*4/5 + d*2/5/1000*time.Duration(hash(name, string(rune('a'+level)))%1000)
-}
-
-// maxStamp limits stamps, so that the sum of a stamp and a duration fits in an int64. It is after the year 100,000,000.
-const maxStamp = int64(1) << 61
-
-// stamp returns t as Unix milliseconds. Times for which time.Time.UnixMilli would overflow are limited to maxStamp.
-func stamp(t time.Time) int64 {
-	const maxSeconds = maxStamp / 1000
-	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)
-}
-
-// instant returns the time of a stamp, and the zero time for 0.
-func instant(at int64) time.Time {
-	if at == 0 {
-		return time.Time{}
+// limit returns the field for the limit of a resource. If the resource has none yet, limit assigns an unused field to it. ok is false if
+// all MaxLimits fields are in use.
+func (s *State) limit(resource string) (f nodepool.Field, ok bool) {
+	for i := range s.Limits {
+		switch s.Limits[i] {
+		case "":
+			s.Limits[i] = resource
+			return nodepool.FieldLimit + nodepool.Field(i), true
+		case resource:
+			return nodepool.FieldLimit + nodepool.Field(i), true
+		}
 	}
-	return time.UnixMilli(at).UTC()
+	return 0, false
+}
+
+// FieldAt returns the field at a JSON pointer. ok is false if there is none.
+func (s *State) fieldAt(pointer string) (f nodepool.Field, ok bool) {
+	f, resource, ok := nodepool.FieldAt(pointer)
+	if !ok || f < nodepool.FieldLimit {
+		return f, ok
+	}
+	return s.limit(resource)
 }

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 func (c *cluster) nodes(pool int) int { return len(c.pools[pool].nodes) }
@@ -13,18 +17,18 @@ func (c *cluster) whole(l *simLoad) func() bool {
 	return func() bool { return l.ready() == l.want && len(l.pods) == int(l.want) }
 }
 
-func (c *cluster) in(p Phase) func() bool { return func() bool { return c.d.Phase == p } }
+func (c *cluster) in(p statemachine.Phase) func() bool { return func() bool { return c.d.Phase == p } }
 
 // limit returns the limit of a NodePool, -1 for none.
 func (c *cluster) limit(pool int) int64 {
-	n, ok := c.pools[pool].fields["limits[nvidia.com/gpu]"].Value.number()
+	n, ok := c.pools[pool].fields["limits[nvidia.com/gpu]"].Value.Number()
 	if !ok {
 		return -1
 	}
 	return n
 }
 
-func (c *cluster) reason(r Rule) *Reason {
+func (c *cluster) reason(r explain.Rule) *explain.Reason {
 	for i := range c.d.Reasons {
 		if c.d.Reasons[i].Rule == r {
 			return &c.d.Reasons[i]
@@ -33,7 +37,7 @@ func (c *cluster) reason(r Rule) *Reason {
 	return nil
 }
 
-func (c *cluster) finding(k FindingKind) *Finding {
+func (c *cluster) finding(k explain.FindingKind) *explain.Finding {
 	for i := range c.d.Findings {
 		if c.d.Findings[i].Kind == k {
 			return &c.d.Findings[i]
@@ -73,24 +77,24 @@ func TestFallbackAndReturnOneByOne(t *testing.T) {
 	c.untouched(before)
 	c.pools[0].denied = true
 	chat.want = 6
-	c.until(3*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(3*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
 	if c.nodes(0) != 3 || c.nodes(1) != 3 {
 		t.Errorf("%d on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
 	}
 	chat.minimum = chat.ready()
-	c.until(18*time.Minute, "spot is probed", c.in(Probing)) // 15 minutes, give or take a fifth
+	c.until(18*time.Minute, "spot is probed", c.in(statemachine.Probing)) // 15 minutes, give or take a fifth
 	if c.limit(0) != 4 {
 		t.Errorf("a probe with a limit of %d where 3 nodes run", c.limit(0))
 	}
-	c.until(time.Minute, "the probe is refused", c.in(Fallback))
+	c.until(time.Minute, "the probe is refused", c.in(statemachine.Fallback))
 	began := c.now
-	c.until(36*time.Minute, "spot is probed again", c.in(Probing))
+	c.until(36*time.Minute, "spot is probed again", c.in(statemachine.Probing))
 	if wait := c.now.Sub(began); wait < 24*time.Minute {
 		t.Errorf("the second hold lasted %v, the first 15 minutes", wait)
 	}
 	c.pools[0].denied = false
-	c.until(10*time.Minute, "the probe holds", c.in(Returning))
+	c.until(10*time.Minute, "the probe holds", c.in(statemachine.Returning))
 	moves := []int64{c.s.Spot.Moved}
 	for on := c.nodes(1); on > 0; on = c.nodes(1) {
 		c.until(25*time.Minute, "a node is removed", func() bool { return c.nodes(1) < on })
@@ -99,11 +103,11 @@ func TestFallbackAndReturnOneByOne(t *testing.T) {
 		}
 	}
 	for i := 1; i < len(moves); i++ {
-		if pace := instant(moves[i]).Sub(instant(moves[i-1])); pace < 15*time.Minute {
+		if pace := statemachine.Instant(moves[i]).Sub(statemachine.Instant(moves[i-1])); pace < 15*time.Minute {
 			t.Errorf("two nodes within %v at 4 an hour", pace)
 		}
 	}
-	c.until(5*time.Minute, "the group is as it was", c.in(PreferSpot))
+	c.until(5*time.Minute, "the group is as it was", c.in(statemachine.PreferSpot))
 	if chat.minimum < 6 {
 		t.Errorf("%d ready of 6 at the least", chat.minimum)
 	}
@@ -124,7 +128,7 @@ func TestHardFallbackLimitsSpotToItsSize(t *testing.T) {
 		c.lose(c.pools[0].nodes[0])
 	}
 	c.step()
-	if c.d.Phase != Fallback || c.limit(0) != 1 {
+	if c.d.Phase != statemachine.Fallback || c.limit(0) != 1 {
 		t.Errorf("three of four lost at once: %v, limit %d\n%s", c.d.Phase, c.limit(0), c.why())
 	}
 	c.until(10*time.Minute, "four replicas are ready again", func() bool { return chat.ready() >= 4 })
@@ -133,7 +137,7 @@ func TestHardFallbackLimitsSpotToItsSize(t *testing.T) {
 	}
 	c.run(20 * time.Minute)
 	chat.minimum = 4
-	c.until(4*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.until(4*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	c.run(5 * time.Minute)
 	c.untouched(before)
 	if chat.minimum < 4 {
@@ -148,7 +152,7 @@ func TestKarpenterDeletionsAreNoLosses(t *testing.T) {
 	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
 	chat.want = 1
 	c.run(10 * time.Minute) // five nodes go for being empty
-	if c.nodes(0) != 1 || c.d.Phase != PreferSpot || c.writes > 0 {
+	if c.nodes(0) != 1 || c.d.Phase != statemachine.PreferSpot || c.writes > 0 {
 		t.Errorf("%d nodes, %v, %d writes\n%s", c.nodes(0), c.d.Phase, c.writes, c.why())
 	}
 }
@@ -163,7 +167,7 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity
 	}
 	c.run(20 * time.Minute)
-	if len(c.phases) != 1 || c.phases[0] != PreferSpot {
+	if len(c.phases) != 1 || c.phases[0] != statemachine.PreferSpot {
 		t.Errorf("phases %v", c.phases)
 	}
 }
@@ -173,13 +177,13 @@ func TestInterruptedProbeFails(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].denied = true
-	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(5*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.pools[0].denied = false
-	c.until(20*time.Minute, "spot is probed", c.in(Probing))
+	c.until(20*time.Minute, "spot is probed", c.in(statemachine.Probing))
 	c.until(5*time.Minute, "a spot node is usable", func() bool { return c.nodes(0) == 1 && c.pools[0].nodes[0].usable })
 	c.lose(c.pools[0].nodes[0])
 	c.step()
-	if c.d.Phase != Fallback || c.s.Spot.Level != 2 {
+	if c.d.Phase != statemachine.Fallback || c.s.Spot.Level != 2 {
 		t.Errorf("%v, level %d", c.d.Phase, c.s.Spot.Level)
 	}
 }
@@ -195,15 +199,15 @@ func TestReturnMovesNoJobStatefulSetOrPausedWorkload(t *testing.T) {
 	c.until(20*time.Minute, "all run on demand", func() bool { return stateful.ready()+paused.ready() == 2 && job.node != nil })
 	c.pools[0].denied, paused.paused = false, true
 	nodes := slices.Clone(c.pools[1].nodes)
-	c.pools[1].fields["disruption.consolidationPolicy"] = FieldView{Value: `"WhenEmpty"`}
+	c.pools[1].fields["disruption.consolidationPolicy"] = nodepool.FieldView{Value: `"WhenEmpty"`}
 	c.run(3 * time.Hour)
 	if !slices.Equal(nodes, c.pools[1].nodes) || c.nodes(0) != 0 {
 		t.Errorf("nodes %d and %d\n%s", c.nodes(0), c.nodes(1), c.why())
 	}
-	if f := c.finding(FindUnmovable); f == nil || f.Name != "team/db" || f.Count != 1 {
+	if f := c.finding(explain.FindUnmovable); f == nil || f.Name != "team/db" || f.Count != 1 {
 		t.Errorf("findings %+v", c.d.Findings)
 	}
-	if c.d.Phase != PreferSpot || c.pools[1].record != "" {
+	if c.d.Phase != statemachine.PreferSpot || c.pools[1].record != "" {
 		t.Errorf("%v: a freeze without replicas to move\n%s", c.d.Phase, c.why())
 	}
 }
@@ -215,14 +219,14 @@ func TestGrowingDemandKeepsTheSurge(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
-	c.until(time.Hour, "a pod is marked", func() bool { return c.s.Move.Step == annotating })
+	c.until(time.Hour, "a pod is marked", func() bool { return c.s.Move.Step == statemachine.Annotating })
 	chat.want = 4
 	chat.minimum = chat.ready()
 	c.run(40 * time.Minute)
 	if chat.minimum < 2 || chat.ready() < 4 {
 		t.Errorf("%d ready at the least, %d now\n%s", chat.minimum, chat.ready(), c.why())
 	}
-	c.until(2*time.Hour, "all are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.until(2*time.Hour, "all are back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	for _, p := range chat.pods {
 		if p.cost.Value != "" {
 			t.Errorf("%s keeps its mark", p.name)
@@ -240,7 +244,7 @@ func TestLargeNodesAreEmptiedOneByOne(t *testing.T) {
 	c.pools[0].denied = true
 	c.until(20*time.Minute, "eight replicas are ready on two nodes", c.whole(chat))
 	c.pools[0].denied = false
-	c.until(time.Hour, "a node is chosen", func() bool { return c.s.Move.Step == surging })
+	c.until(time.Hour, "a node is chosen", func() bool { return c.s.Move.Step == statemachine.Surging })
 	began, first := c.now, c.s.Move.Node
 	chat.minimum = chat.ready()
 	c.until(time.Hour, "the first node is gone", func() bool { return c.nodes(1) == 1 })
@@ -272,11 +276,11 @@ func TestBaseRunsOnDemandAndTheRestOnSpot(t *testing.T) {
 	}
 	c.pools[0].denied = true
 	chat.want = 7
-	c.until(2*time.Minute, "on-demand may grow", c.in(Fallback))
+	c.until(2*time.Minute, "on-demand may grow", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "seven replicas are ready", c.whole(chat))
 	c.pools[0].denied = false
 	chat.minimum = chat.ready()
-	c.until(5*time.Hour, "all but the base is back on spot", func() bool { return c.nodes(1) == 2 && c.d.Phase == PreferSpot })
+	c.until(5*time.Hour, "all but the base is back on spot", func() bool { return c.nodes(1) == 2 && c.d.Phase == statemachine.PreferSpot })
 	c.run(time.Hour)
 	if c.nodes(0) != 5 || c.nodes(1) != 2 || chat.minimum < 7 {
 		t.Errorf("%d on spot, %d on demand, %d ready at the least\n%s", c.nodes(0), c.nodes(1), chat.minimum, c.why())
@@ -290,7 +294,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	before := c.specs()
 	c.run(3 * time.Minute)
-	if c.limit(1) != 0 || c.finding(FindPermanentLimit) == nil {
+	if c.limit(1) != 0 || c.finding(explain.FindPermanentLimit) == nil {
 		t.Errorf("limit %d on an on-demand pool without nodes\n%s", c.limit(1), c.why())
 	}
 	chat := c.add("team-chat/llama", 1)
@@ -304,7 +308,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	c.pools[0].denied = true
 	chat.want = 3
 	began := c.now
-	c.until(10*time.Minute, "on-demand may grow", c.in(Fallback))
+	c.until(10*time.Minute, "on-demand may grow", c.in(statemachine.Fallback))
 	if waited := c.now.Sub(began); waited < 4*time.Minute || waited > 4*time.Minute+5*time.Second {
 		t.Errorf("waited %v", waited)
 	}
@@ -313,7 +317,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	}
 	c.until(10*time.Minute, "three are ready", c.whole(chat))
 	c.pools[0].denied = false
-	c.until(4*time.Hour, "the third is back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.until(4*time.Hour, "the third is back on spot", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	c.known = false
 	c.run(2 * time.Second)
 	if c.limit(1) != 16 {
@@ -336,13 +340,13 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 
 func TestSpotWaitTimeoutWithoutConsentIsReported(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.SpotWaitTimeout, g.OnDemandBase = 4*time.Minute, 1 })
-	c.pools[1].consent = ConsentWeight
+	c.pools[1].consent = nodepool.ConsentWeight
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
 	c.pools[0].denied = true
-	c.until(5*time.Minute, "the group falls back on evidence", c.in(Fallback))
+	c.until(5*time.Minute, "the group falls back on evidence", c.in(statemachine.Fallback))
 	c.run(2 * time.Hour)
-	if f := c.finding(FindNotConsented); c.limit(1) != 16 || c.d.Phase != Fallback && f == nil {
+	if f := c.finding(explain.FindNotConsented); c.limit(1) != 16 || c.d.Phase != statemachine.Fallback && f == nil {
 		t.Errorf("limit %d, findings %+v", c.limit(1), c.d.Findings)
 	}
 }

@@ -3,6 +3,9 @@ package capacity
 import (
 	"cmp"
 	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // maxWeight is the greatest weight that the CRD allows.
@@ -15,9 +18,9 @@ type poolWeight struct {
 }
 
 // weights returns the NodePools of a side with their weights, the lowest weight first.
-func (t *tick) weights(s *side, into *[MaxPools]poolWeight) []poolWeight {
+func (t *tick) weights(s *side, into *[nodepool.MaxPools]poolWeight) []poolWeight {
 	for n, i := range s.all() {
-		weight, _ := t.effective(int(i), FieldWeight).number()
+		weight, _ := t.effective(int(i), nodepool.FieldWeight).Number()
 		into[n] = poolWeight{i, weight}
 	}
 	all := into[:s.count]
@@ -27,7 +30,7 @@ func (t *tick) weights(s *side, into *[MaxPools]poolWeight) []poolWeight {
 
 // reservedAhead returns the NodePools of reserved capacity that Karpenter uses before each of the given on-demand NodePools, with their
 // weights, the lowest weight first. It returns none if the reserved NodePools are the side that replaces spot.
-func (t *tick) reservedAhead(onDemand []poolWeight, into *[MaxPools]poolWeight) []poolWeight {
+func (t *tick) reservedAhead(onDemand []poolWeight, into *[nodepool.MaxPools]poolWeight) []poolWeight {
 	reserved := t.sideOf(Reserved)
 	if t.g.alternative() == Reserved || reserved.count == 0 {
 		return nil
@@ -43,15 +46,15 @@ func (t *tick) reservedAhead(onDemand []poolWeight, into *[MaxPools]poolWeight) 
 // fixed reports whether the weight of any of the NodePools may not be overridden. In an advisory group it returns false, so that the plan
 // shows what gpuscaler would write in mode auto.
 func (t *tick) fixed(all []poolWeight) bool {
-	return !t.g.Advisory && slices.ContainsFunc(all, func(w poolWeight) bool { return !t.mayOverride(int(w.pool), FieldWeight) })
+	return !t.g.Advisory && slices.ContainsFunc(all, func(w poolWeight) bool { return !t.mayOverride(int(w.pool), nodepool.FieldWeight) })
 }
 
 // preferOnDemand requests weights so that every on-demand NodePool has a higher weight than every spot NodePool. It raises the weights of
 // on-demand. If only the weights of spot may be overridden, it lowers these instead. The order of the NodePools of one side does not
 // change. NodePools of reserved capacity that Karpenter uses before on-demand stay before it, because the reservation is paid for in any
 // case: their weights are also raised. If these may not be overridden, on-demand stays below them and spot is lowered.
-func (t *tick) preferOnDemand(rule Rule) {
-	var spots, onDemands, reserves [MaxPools]poolWeight
+func (t *tick) preferOnDemand(rule explain.Rule) {
+	var spots, onDemands, reserves [nodepool.MaxPools]poolWeight
 	spot, onDemand := t.weights(&t.spot, &spots), t.weights(&t.onDemand, &onDemands)
 	highest, lowest := spot[len(spot)-1].weight, onDemand[0].weight
 	if lowest > highest {
@@ -66,7 +69,7 @@ func (t *tick) preferOnDemand(rule Rule) {
 	}
 	top := raised(onDemand, highest+1)
 	switch {
-	case !t.mayOverrideAll(&t.onDemand, FieldWeight) && t.mayOverrideAll(&t.spot, FieldWeight) && lowest > 1:
+	case !t.mayOverrideAll(&t.onDemand, nodepool.FieldWeight) && t.mayOverrideAll(&t.spot, nodepool.FieldWeight) && lowest > 1:
 		lower(spot, lowest-1)
 		t.requestWeights(spot, rule)
 		return
@@ -97,10 +100,10 @@ func spread(all []poolWeight, to int64) {
 	}
 }
 
-func (t *tick) requestWeights(all []poolWeight, rule Rule) {
+func (t *tick) requestWeights(all []poolWeight, rule explain.Rule) {
 	for _, w := range all {
 		if w.weight > 0 { // an absent weight is 0
-			t.requestNumber(int(w.pool), FieldWeight, w.weight, rule)
+			t.requestNumber(int(w.pool), nodepool.FieldWeight, w.weight, rule)
 		}
 	}
 }
@@ -125,7 +128,7 @@ func raise(all []poolWeight, from int64) {
 
 // raised returns the greatest weight that raise would set.
 func raised(all []poolWeight, from int64) int64 {
-	var list [MaxPools]poolWeight
+	var list [nodepool.MaxPools]poolWeight
 	changed := list[:copy(list[:], all)]
 	raise(changed, from)
 	return changed[len(changed)-1].weight

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 func TestTargetCapLeavesOnePendingReplica(t *testing.T) {
@@ -21,7 +24,7 @@ func TestTargetCapLeavesOnePendingReplica(t *testing.T) {
 			t.Fatalf("%s: nothing pends, so nothing would bring a node", c.clock())
 		}
 	}
-	if r := c.reason(RuleConstrained); r == nil || r.Cause != CauseRefused {
+	if r := c.reason(explain.RuleConstrained); r == nil || r.Cause != explain.CauseRefused {
 		t.Errorf("%+v", r)
 	}
 	c.pools[0].denied = false
@@ -33,20 +36,20 @@ func TestTargetCapLeavesOnePendingReplica(t *testing.T) {
 
 func TestOwnersLimitAndQuotaCapTargets(t *testing.T) {
 	c := newCluster(t, nil)
-	c.pools[0].fields["limits[nvidia.com/gpu]"] = FieldView{Value: "2"}
-	c.pools[1].fields["limits[nvidia.com/gpu]"] = FieldView{Value: `"1"`}
+	c.pools[0].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: "2"}
+	c.pools[1].fields["limits[nvidia.com/gpu]"] = nodepool.FieldView{Value: `"1"`}
 	chat, other := c.add("team-chat/llama", 1), c.add("team-embed/worker", 1)
 	chat.want = 5
 	c.run(5 * time.Minute)
-	r := c.reason(RuleConstrained)
-	if a := c.d.Advice[0]; a.Cap != 4 || r == nil || r.Cause != CauseLimit || r.A != 2 {
+	r := c.reason(explain.RuleConstrained)
+	if a := c.d.Advice[0]; a.Cap != 4 || r == nil || r.Cause != explain.CauseLimit || r.A != 2 {
 		t.Errorf("advice %+v, %+v", a, r)
 	}
 	chat.want = 0
 	c.run(5 * time.Minute)
 	other.want, other.quota = 3, true
 	c.run(2 * time.Second)
-	if a := c.d.Advice; a[1].Cap != 1 || a[0].Cap != -1 || c.reason(RuleConstrained).Cause != CauseQuota {
+	if a := c.d.Advice; a[1].Cap != 1 || a[0].Cap != -1 || c.reason(explain.RuleConstrained).Cause != explain.CauseQuota {
 		t.Errorf("advice %+v", a)
 	}
 }
@@ -75,7 +78,7 @@ func TestBufferKeepsNodesForFutureReplicas(t *testing.T) {
 	}
 	c.now = eight.Add(-10 * time.Minute)
 	c.step()
-	if f := c.finding(FindUnsupported); chat.buffer != 0 || f == nil || f.Rule != RuleBuffer {
+	if f := c.finding(explain.FindUnsupported); chat.buffer != 0 || f == nil || f.Rule != explain.RuleBuffer {
 		t.Errorf("no cluster serves it: %d, %+v", chat.buffer, c.d.Findings)
 	}
 	decide := func() {
@@ -128,7 +131,7 @@ func TestWindowOverridesFieldsAndRestoresThem(t *testing.T) {
 	if c.limit(0) != 4 || c.limit(1) != 4 {
 		t.Errorf("the later in the list wins: %d, %d", c.limit(0), c.limit(1))
 	}
-	if c.finding(FindNever) != nil {
+	if c.finding(explain.FindNever) != nil {
 		t.Error("what the schedule itself says is no finding")
 	}
 	c.now = midnight.Add(30 * time.Hour)
@@ -160,22 +163,22 @@ func TestKeptEmptyNodesAreReportedWithTheirPrice(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 3
 	c.until(10*time.Minute, "three are ready", c.whole(chat))
-	c.pools[0].fields["disruption.consolidateAfter"] = FieldView{Value: `"Never"`}
+	c.pools[0].fields["disruption.consolidateAfter"] = nodepool.FieldView{Value: `"Never"`}
 	chat.want = 0
 	c.run(30 * time.Minute)
-	if f := c.finding(FindNever); f == nil || f.Count != 3 || f.Hourly < 1.19 || f.Hourly > 1.21 {
+	if f := c.finding(explain.FindNever); f == nil || f.Count != 3 || f.Hourly < 1.19 || f.Hourly > 1.21 {
 		t.Errorf("%+v", c.d.Findings)
 	}
-	c.pools[0].fields["disruption.consolidateAfter"] = FieldView{Value: `"60s"`}
-	c.pools[0].fields["disruption.budgets"] = FieldView{Value: `[{"nodes":"10%"},{"nodes":"0","reasons":["Empty"]}]`}
+	c.pools[0].fields["disruption.consolidateAfter"] = nodepool.FieldView{Value: `"60s"`}
+	c.pools[0].fields["disruption.budgets"] = nodepool.FieldView{Value: `[{"nodes":"10%"},{"nodes":"0","reasons":["Empty"]}]`}
 	c.pools[0].nodes[0].blockingPods = 2
 	c.run(time.Minute)
-	if a, b := c.finding(FindZeroBudget), c.finding(FindBlockingPods); a == nil || a.Count != 2 || b == nil || b.Count != 1 {
+	if a, b := c.finding(explain.FindZeroBudget), c.finding(explain.FindBlockingPods); a == nil || a.Count != 2 || b == nil || b.Count != 1 {
 		t.Errorf("%+v", c.d.Findings)
 	}
 	c.pools[1].gone = true
 	c.run(time.Second)
-	if c.finding(FindMissing) == nil {
+	if c.finding(explain.FindMissing) == nil {
 		t.Errorf("%+v", c.d.Findings)
 	}
 }
@@ -190,7 +193,7 @@ func TestMixedNodePoolIsOnlyObserved(t *testing.T) {
 	chat.want = 5
 	c.run(time.Hour)
 	c.untouched(before)
-	if c.finding(FindMixed) == nil || c.writes > 0 {
+	if c.finding(explain.FindMixed) == nil || c.writes > 0 {
 		t.Errorf("%d writes, %+v", c.writes, c.d.Findings)
 	}
 }
@@ -201,7 +204,7 @@ func TestClockStepBackKeepsFreezesAndWaits(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].denied = true
-	c.until(5*time.Minute, "the group falls back", c.in(Fallback))
+	c.until(5*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.pools[0].denied = false
 	c.now = c.now.Add(-3 * time.Hour)
 	for _, p := range c.pools {
@@ -211,11 +214,11 @@ func TestClockStepBackKeepsFreezesAndWaits(t *testing.T) {
 		}
 	}
 	c.run(10 * time.Minute)
-	if c.d.Phase != Fallback {
+	if c.d.Phase != statemachine.Fallback {
 		t.Errorf("%v ten minutes into a hold of fifteen", c.d.Phase)
 	}
-	c.until(10*time.Minute, "spot is probed", c.in(Probing))
-	c.until(3*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == PreferSpot })
+	c.until(10*time.Minute, "spot is probed", c.in(statemachine.Probing))
+	c.until(3*time.Hour, "everything is back", func() bool { return c.nodes(1) == 0 && c.d.Phase == statemachine.PreferSpot })
 	c.run(5 * time.Minute)
 	c.untouched(before)
 }

@@ -3,19 +3,23 @@ package capacity
 import (
 	"cmp"
 	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // request is the value that a rule needs for one field in this tick.
 type request struct {
 	on    bool
-	value Value
-	rule  Rule
+	value nodepool.Value
+	rule  explain.Rule
 }
 
 // request requests a value for a field on behalf of a rule. If several rules request a value for the same field, the last request is used.
 // A limit for devices of a DeviceClass is not requested, because it would have no effect.
-func (t *tick) request(pool int, f Field, v Value, rule Rule) {
-	if f == FieldLimit && t.g.countsDevices() {
+func (t *tick) request(pool int, f nodepool.Field, v nodepool.Value, rule explain.Rule) {
+	if f == nodepool.FieldLimit && t.g.countsDevices() {
 		return
 	}
 	t.requests[pool][f] = request{on: true, value: v, rule: rule}
@@ -23,14 +27,14 @@ func (t *tick) request(pool int, f Field, v Value, rule Rule) {
 
 // requestNumber requests a number for a limit or a weight. If the override already has this number, its text is reused, so that a tick
 // without changes allocates no memory.
-func (t *tick) requestNumber(pool int, f Field, n int64, rule Rule) {
+func (t *tick) requestNumber(pool int, f nodepool.Field, n int64, rule explain.Rule) {
 	if o := &t.s.Pools[pool].Overrides[f]; o.On {
-		if current, ok := o.To.number(); ok && current == n {
+		if current, ok := o.To.Number(); ok && current == n {
 			t.request(pool, f, o.To, rule)
 			return
 		}
 	}
-	t.request(pool, f, f.number(n), rule)
+	t.request(pool, f, f.Number(n), rule)
 }
 
 // write turns the requests into patches, one for each NodePool that changes.
@@ -41,7 +45,7 @@ func (t *tick) write() {
 		}
 		patch := NodePoolPatch{Pool: t.g.Pools[i].Name}
 		plan := NodePoolPatch{Pool: patch.Pool}
-		for f := range numFields {
+		for f := range nodepool.NumFields {
 			t.writeField(i, f, &patch, &plan)
 			t.reportPermanentLimit(i, f)
 		}
@@ -54,16 +58,16 @@ func (t *tick) write() {
 
 // writeField compares the requested value of a field with its override and adds the necessary change to the patch. In an advisory group it
 // adds the change to the plan instead.
-func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
+func (t *tick) writeField(pool int, f nodepool.Field, patch, plan *NodePoolPatch) {
 	p, view, r := &t.s.Pools[pool], t.view(pool, f), t.requests[pool][f]
 	o := &p.Overrides[f]
-	if r.on && r.value.same(t.original(pool, f)) {
+	if r.on && r.value.Same(t.original(pool, f)) {
 		r.on = false // the field already has this value without an override
 	}
 	t.reportYield(pool, f)
 	switch {
 	case o.On && !t.writable(pool, f):
-		t.find(Finding{Kind: FindConsentWithdrawn, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: o.Rule,
+		t.find(explain.Finding{Kind: explain.FindConsentWithdrawn, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: o.Rule,
 			Name: cmp.Or(string(o.Original), "absent")})
 	case !r.on || t.releasing || !t.allowed(pool, f, view, r):
 		t.restore(pool, f, view, patch)
@@ -77,7 +81,7 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 		*o = override{On: true, To: r.value, Before: view.Value, Original: t.original(pool, f), Owner: view.Owner, Rule: r.rule,
 			At: t.at, Since: t.at, Overwrites: o.Overwrites, Yielded: o.Yielded}
 		t.addChange(pool, f, view, patch)
-	case !o.To.same(r.value) || o.Releasing:
+	case !o.To.Same(r.value) || o.Releasing:
 		if !t.loosens(f, o.To, r.value) && !o.Releasing && t.at-o.At < tightenInterval.Milliseconds() {
 			return
 		}
@@ -95,15 +99,15 @@ func (t *tick) writeField(pool int, f Field, patch, plan *NodePoolPatch) {
 }
 
 // allowed reports whether the field may be overridden. If not, it adds a finding with the reason.
-func (t *tick) allowed(pool int, f Field, view FieldView, r request) bool {
-	finding := Finding{Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: r.rule}
+func (t *tick) allowed(pool int, f nodepool.Field, view nodepool.FieldView, r request) bool {
+	finding := explain.Finding{Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: r.rule}
 	switch {
 	case view.Unsupported:
-		finding.Kind = FindUnsupported
+		finding.Kind = explain.FindUnsupported
 	case len(t.original(pool, f)) > maxOriginal:
-		finding.Kind = FindUnreadable
+		finding.Kind = explain.FindUnreadable
 	case !t.consented(pool, f):
-		finding.Kind = FindNotConsented
+		finding.Kind = explain.FindNotConsented
 	default:
 		return true
 	}
@@ -112,19 +116,19 @@ func (t *tick) allowed(pool int, f Field, view FieldView, r request) bool {
 }
 
 // change returns the change that writes an override.
-func (t *tick) change(f Field, view FieldView, o *override) Change {
+func (t *tick) change(f nodepool.Field, view nodepool.FieldView, o *override) Change {
 	return Change{Field: f, Resource: t.s.resource(f), From: view.Value, To: o.To, Original: o.Original, Owner: o.Owner, Rule: o.Rule}
 }
 
 // restoring returns the change that restores the owner's value.
-func (t *tick) restoring(pool int, f Field, view FieldView) Change {
+func (t *tick) restoring(pool int, f nodepool.Field, view nodepool.FieldView) Change {
 	c := t.change(f, view, &t.s.Pools[pool].Overrides[f])
-	c.To, c.Rule, c.Restore = c.Original, RuleRelease, true
+	c.To, c.Rule, c.Restore = c.Original, explain.RuleRelease, true
 	return c
 }
 
 // addChange adds an override to the patch.
-func (t *tick) addChange(pool int, f Field, view FieldView, patch *NodePoolPatch) {
+func (t *tick) addChange(pool int, f nodepool.Field, view nodepool.FieldView, patch *NodePoolPatch) {
 	o := &t.s.Pools[pool].Overrides[f]
 	patch.Changes = append(patch.Changes, t.change(f, view, o))
 	patch.Loosens = patch.Loosens || t.loosens(f, view.Value, o.To)
@@ -133,7 +137,7 @@ func (t *tick) addChange(pool int, f Field, view FieldView, patch *NodePoolPatch
 
 // restore adds the change that restores the owner's value of a field to the patch. The field is overridden, or gpuscaler owns it without a
 // record because of a previous leader.
-func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) {
+func (t *tick) restore(pool int, f nodepool.Field, view nodepool.FieldView, patch *NodePoolPatch) {
 	p := &t.s.Pools[pool]
 	o := &p.Overrides[f]
 	switch {
@@ -154,25 +158,25 @@ func (t *tick) restore(pool int, f Field, view FieldView, patch *NodePoolPatch) 
 // adoptWithoutRecord creates an override for a field that gpuscaler owns although the record was removed, so that the field can be
 // restored. A value that another manager owns too is kept. Otherwise, for budgets, the original value is the list without the entries of
 // a freeze. For every other field, the original value is unknown. The field is then removed, so that Karpenter's default applies.
-func (t *tick) adoptWithoutRecord(pool int, f Field, view FieldView) {
-	original := Value("")
+func (t *tick) adoptWithoutRecord(pool int, f nodepool.Field, view nodepool.FieldView) {
+	original := nodepool.Value("")
 	switch {
 	case view.Owner != "":
 		original = view.Value
-	case f == FieldBudgets:
-		original, _ = withoutFreeze(view.Value)
+	case f == nodepool.FieldBudgets:
+		original, _ = statemachine.WithoutFreeze(view.Value)
 	}
 	t.s.Pools[pool].Overrides[f] = override{On: true, Releasing: true, Seen: true, To: view.Value, Before: view.Value, Original: original,
-		Owner: view.Owner, Rule: RuleRelease, At: t.at, Since: t.at}
+		Owner: view.Owner, Rule: explain.RuleRelease, At: t.at, Since: t.at}
 }
 
 // loosens reports whether a change of a limit allows more nodes. It is false for every other field.
-func (t *tick) loosens(f Field, from, to Value) bool {
-	if f < FieldLimit || from == "" {
+func (t *tick) loosens(f nodepool.Field, from, to nodepool.Value) bool {
+	if f < nodepool.FieldLimit || from == "" {
 		return false
 	}
-	a, ok1 := from.number()
-	b, ok2 := to.number()
+	a, ok1 := from.Number()
+	b, ok2 := to.Number()
 	return to == "" || ok1 && ok2 && b > a
 }
 
@@ -180,7 +184,7 @@ func (t *tick) loosens(f Field, from, to Value) bool {
 // gpuscaler.io/nudge lists no field, it does nothing, because the chart's admission policy rejects a write of the record.
 func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	p := &t.s.Pools[pool]
-	if t.o.Pools[pool].Consent&consentAny == 0 {
+	if t.o.Pools[pool].Consent&nodepool.ConsentAny == 0 {
 		return
 	}
 	if p.Stale {
@@ -199,11 +203,11 @@ func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 // completePatch adds the overrides that do not change to the patch. Without them, the server-side apply would give up these fields and the
 // API server would remove them. For the same reason it repeats restores that no observation shows yet.
 func (t *tick) completePatch(pool int, patch *NodePoolPatch) {
-	for f := range numFields {
+	for f := range nodepool.NumFields {
 		o := &t.s.Pools[pool].Overrides[f]
 		switch {
 		case o.On && !o.Releasing:
-			patch.Overrides = append(patch.Overrides, t.change(f, FieldView{Value: o.To}, o))
+			patch.Overrides = append(patch.Overrides, t.change(f, nodepool.FieldView{Value: o.To}, o))
 		case o.On && !slices.ContainsFunc(patch.Changes, func(c Change) bool { return c.Field == f }):
 			o.At = t.at
 			patch.Changes = append(patch.Changes, t.restoring(pool, f, t.view(pool, f)))
@@ -213,8 +217,8 @@ func (t *tick) completePatch(pool int, patch *NodePoolPatch) {
 
 // reportPermanentLimit adds a finding for an overridden limit. If gpuscaler is killed and does not start again, the limit stays and pods
 // cannot get nodes. A weight that stays only costs money, and a consolidation freeze ends by itself.
-func (t *tick) reportPermanentLimit(pool int, f Field) {
-	if o := &t.s.Pools[pool].Overrides[f]; f >= FieldLimit && o.On && !o.Releasing {
-		t.find(Finding{Kind: FindPermanentLimit, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: o.Rule})
+func (t *tick) reportPermanentLimit(pool int, f nodepool.Field) {
+	if o := &t.s.Pools[pool].Overrides[f]; f >= nodepool.FieldLimit && o.On && !o.Releasing {
+		t.find(explain.Finding{Kind: explain.FindPermanentLimit, Pool: int8(pool), Field: f, Resource: t.s.resource(f), Rule: o.Rule})
 	}
 }

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // onNode returns a ready pod with one GPU on the given node of a NodePool.
@@ -31,7 +35,7 @@ func newWriter(t *testing.T) *writer {
 
 // want runs a tick at the given time after midnight in which the field is requested to have the value n, or in which no value is requested
 // if n < 0. It returns the patch and its last change. ok is false if nothing changes.
-func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodePoolPatch, ok bool) {
+func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c Change, patch NodePoolPatch, ok bool) {
 	w.t.Helper()
 	var d Decision
 	var t tick
@@ -39,7 +43,7 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 	t.adoptRecords()
 	t.settleOverrides()
 	if n >= 0 {
-		t.requestNumber(1, f, n, RuleSpotWaitTimeout)
+		t.requestNumber(1, f, n, explain.RuleSpotWaitTimeout)
 	}
 	t.write()
 	for _, a := range d.Actions {
@@ -47,11 +51,11 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 		v := &w.o.Pools[1]
 		v.Record = patch.Record
 		for _, c = range patch.Changes {
-			shown := FieldView{Value: c.To, Ours: !c.Restore}
-			if c.Field == FieldWeight {
+			shown := nodepool.FieldView{Value: c.To, Ours: !c.Restore}
+			if c.Field == nodepool.FieldWeight {
 				v.Weight = shown
 			} else {
-				v.Limits = []LimitView{{Resource: c.Resource, FieldView: shown}}
+				v.Limits = []nodepool.LimitView{{Resource: c.Resource, FieldView: shown}}
 			}
 			ok = true
 		}
@@ -63,36 +67,36 @@ func (w *writer) want(at time.Duration, f Field, n int64) (c Change, patch NodeP
 func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		field   Field
+		field   nodepool.Field
 		first   int64
 		then    int64
 		after   time.Duration
 		written bool
 		loosens bool
 	}{
-		{"a lower limit just before two minutes", FieldLimit, 4, 2, tightenInterval - time.Millisecond, false, false},
-		{"a lower limit after two minutes", FieldLimit, 4, 2, tightenInterval, true, false},
-		{"a higher limit", FieldLimit, 4, 6, time.Second, true, true},
-		{"another weight just before two minutes", FieldWeight, 81, 85, tightenInterval - time.Millisecond, false, false},
-		{"another weight after two minutes", FieldWeight, 81, 85, tightenInterval, true, false},
+		{"a lower limit just before two minutes", nodepool.FieldLimit, 4, 2, tightenInterval - time.Millisecond, false, false},
+		{"a lower limit after two minutes", nodepool.FieldLimit, 4, 2, tightenInterval, true, false},
+		{"a higher limit", nodepool.FieldLimit, 4, 6, time.Second, true, true},
+		{"another weight just before two minutes", nodepool.FieldWeight, 81, 85, tightenInterval - time.Millisecond, false, false},
+		{"another weight after two minutes", nodepool.FieldWeight, 81, 85, tightenInterval, true, false},
 	} {
 		w := newWriter(t)
 		if _, _, ok := w.want(0, c.field, c.first); !ok {
 			t.Fatalf("%s: the first value is not written", c.name)
 		}
 		change, patch, ok := w.want(c.after, c.field, c.then)
-		if got, _ := change.To.number(); ok != c.written || ok && (got != c.then || patch.Loosens != c.loosens) {
+		if got, _ := change.To.Number(); ok != c.written || ok && (got != c.then || patch.Loosens != c.loosens) {
 			t.Errorf("%s: written %v to %d, loosens %v", c.name, ok, got, patch.Loosens)
 		}
 	}
 	w := newWriter(t)
-	w.want(0, FieldLimit, 4)
-	if c, _, ok := w.want(time.Second, FieldLimit, -1); !ok || !c.Restore {
+	w.want(0, nodepool.FieldLimit, 4)
+	if c, _, ok := w.want(time.Second, nodepool.FieldLimit, -1); !ok || !c.Restore {
 		t.Fatalf("a limit that no rule requests is not restored: %+v", c)
 	}
 	// The restore is not seen yet.
-	w.o.Pools[1].Limits = []LimitView{{Resource: w.g.Resource, FieldView: FieldView{Value: `"4"`, Ours: true}}}
-	if c, _, ok := w.want(2*time.Second, FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
+	w.o.Pools[1].Limits = []nodepool.LimitView{{Resource: w.g.Resource, FieldView: nodepool.FieldView{Value: `"4"`, Ours: true}}}
+	if c, _, ok := w.want(2*time.Second, nodepool.FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
 		t.Errorf("a limit that is requested again while it is restored: written %v, %+v", ok, c)
 	}
 }
@@ -101,21 +105,23 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 // resources than one group can override.
 func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 	g, o := pairOf(t, nil)
-	o.Pools[1].Limits = []LimitView{{Resource: g.Resource, FieldView: FieldView{Value: "16", Owner: "kubectl"}}}
+	o.Pools[1].Limits = []nodepool.LimitView{{Resource: g.Resource, FieldView: nodepool.FieldView{Value: "16", Owner: "kubectl"}}}
 	for _, name := range []string{"memory", "pods", "ephemeral-storage", "hugepages-2Mi", "nodes"} {
-		o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: name, FieldView: FieldView{Value: "1", Owner: "kubectl"}})
+		o.Pools[1].Limits = append(o.Pools[1].Limits, nodepool.LimitView{Resource: name, FieldView: nodepool.FieldView{Value: "1",
+			Owner: "kubectl"}})
 	}
-	o.Pools[1].Limits = append(o.Pools[1].Limits, LimitView{Resource: "cpu", FieldView: FieldView{Value: `"64"`, Ours: true}})
+	o.Pools[1].Limits = append(o.Pools[1].Limits, nodepool.LimitView{Resource: "cpu", FieldView: nodepool.FieldView{Value: `"64"`,
+		Ours: true}})
 	o.Pools[1].Record = `{"v":1,"group":"chat","resource":"nvidia.com/gpu",` +
 		`"fields":[{"path":"/spec/limits/cpu","on":true,"original":"\"400\"","owner":"kubectl","value":"\"64\""}]}`
 	record := o.Pools[1].Record
 	for name, c := range map[string]struct {
 		record string
-		want   Value
+		want   nodepool.Value
 	}{"with its record": {record, `"400"`}, "without a record": {"", ""}} {
 		o.Pools[1].Record = c.record
 		d, _ := Decide(g, o, State{}, midnight)
-		if f := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Kind == FindRecord }); f >= 0 {
+		if f := slices.IndexFunc(d.Findings, func(f explain.Finding) bool { return f.Kind == explain.FindRecord }); f >= 0 {
 			t.Errorf("%s: the record is not read: %+v", name, d.Findings[f])
 		}
 		var restored []Change
@@ -132,14 +138,14 @@ func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 // original value of a new freeze must not contain the old entries.
 func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.ConsolidationFreeze = true })
-	day := stamp(midnight.Add(-72 * time.Hour))
+	day := statemachine.Stamp(midnight.Add(-72 * time.Hour))
 	end := day + time.Hour.Milliseconds()
-	old, ok := freeze{Start: day, Empty: end, InUse: end}.with(`[{"nodes":"2"}]`)
+	old, ok := statemachine.Freeze{Start: day, Empty: end, InUse: end}.With(`[{"nodes":"2"}]`)
 	if !ok {
 		t.Fatal("no list")
 	}
 	for i := range o.Pools {
-		o.Pools[i].Budgets = FieldView{Value: old, Owner: "kubectl-edit"}
+		o.Pools[i].Budgets = nodepool.FieldView{Value: old, Owner: "kubectl-edit"}
 	}
 	o.Ahead = []Span{{From: midnight, Until: midnight.Add(time.Hour), GPUs: 4}}
 	d, _ := Decide(g, o, State{}, midnight)
@@ -148,7 +154,7 @@ func TestEarlierFreezeEntriesAreNotOriginal(t *testing.T) {
 	}
 	for _, a := range d.Actions {
 		c := a.(NodePoolPatch).Changes[0]
-		if c.Field != FieldBudgets || c.Original != `[{"nodes":"2"}]` || strings.Count(string(c.To), reasonEmpty) != 1 {
+		if c.Field != nodepool.FieldBudgets || c.Original != `[{"nodes":"2"}]` || strings.Count(string(c.To), statemachine.ReasonEmpty) != 1 {
 			t.Errorf("budgets %s, to go back to %s; want one entry for each reason, and the owner's list", c.To, c.Original)
 		}
 	}
@@ -159,7 +165,7 @@ func TestEverySuffixOfAQuantity(t *testing.T) {
 	for _, c := range []struct{ decimal, binary string }{{"k", "Ki"}, {"M", "Mi"}, {"G", "Gi"}, {"T", "Ti"}, {"P", "Pi"}, {"E", "Ei"}} {
 		decimal, binary = decimal*1000, binary*1024
 		for suffix, want := range map[string]float64{c.decimal: 3 * decimal, c.binary: 3 * binary} {
-			if got, ok := Value(`"3` + suffix + `"`).quantity(); !ok || got != want {
+			if got, ok := nodepool.Value(`"3` + suffix + `"`).Quantity(); !ok || got != want {
 				t.Errorf("3%s is read as %v, %v; want %v", suffix, got, ok, want)
 			}
 		}

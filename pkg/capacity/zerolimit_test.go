@@ -3,6 +3,9 @@ package capacity
 import (
 	"testing"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // zeroLimitCluster returns a cluster whose NodePools have the zero limit, its workload without pods, and the original specs of the
@@ -11,9 +14,9 @@ func zeroLimitCluster(t *testing.T) (*cluster, *simLoad, []string) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.LeadTime = true, 5*time.Minute })
 	before := c.specs()
 	chat := c.add("team-chat/llama", 1)
-	c.run(zeroLimitDelay)
-	if c.limit(0) != 16 || c.reason(RuleNoZeroLimit) == nil {
-		t.Errorf("a zero limit after %v: limit %d", zeroLimitDelay, c.limit(0))
+	c.run(statemachine.ZeroLimitDelay)
+	if c.limit(0) != 16 || c.reason(explain.RuleNoZeroLimit) == nil {
+		t.Errorf("a zero limit after %v: limit %d", statemachine.ZeroLimitDelay, c.limit(0))
 	}
 	c.run(2 * time.Second)
 	if c.limit(0) != 0 || c.limit(1) != 0 {
@@ -51,19 +54,19 @@ func TestEveryDoubtRemovesTheZeroLimit(t *testing.T) {
 	for name, doubt := range map[string]struct {
 		do    func(c *cluster, l *simLoad)
 		after time.Duration
-		lift  LiftReason
+		lift  explain.LiftReason
 	}{
 		"a Job without a policy pends": {func(c *cluster, _ *simLoad) {
 			c.other = append(c.other, &simPod{uid: "job", gpus: 8, since: c.now})
-		}, 2 * time.Second, LiftedByPendingPod},
+		}, 2 * time.Second, explain.LiftedByPendingPod},
 		"a pod of unknown placement pends": {func(c *cluster, _ *simLoad) {
 			c.other = append(c.other, &simPod{uid: "odd", gpus: 1, since: c.now, unsure: true})
-		}, 61 * time.Second, LiftedByPendingPod},
-		"signals are lost":      {func(_ *cluster, l *simLoad) { l.unknown = true }, 2 * time.Second, LiftedByUnknownDemand},
-		"a cache is not synced": {func(c *cluster, _ *simLoad) { c.known = false }, 2 * time.Second, LiftedByUnknownDemand},
+		}, 61 * time.Second, explain.LiftedByPendingPod},
+		"signals are lost":      {func(_ *cluster, l *simLoad) { l.unknown = true }, 2 * time.Second, explain.LiftedByUnknownDemand},
+		"a cache is not synced": {func(c *cluster, _ *simLoad) { c.known = false }, 2 * time.Second, explain.LiftedByUnknownDemand},
 		"a window opens in 6 minutes": {func(c *cluster, l *simLoad) {
 			c.ahead = []Span{{From: c.now.Add(6*time.Minute + 2*time.Second), Until: c.now.Add(time.Hour), GPUs: 2, Workload: l.key, Replicas: 2}}
-		}, 4 * time.Second, LiftedByKnownDemand},
+		}, 4 * time.Second, explain.LiftedByKnownDemand},
 	} {
 		c, chat, _ := zeroLimitCluster(t)
 		c.pools[0].denied, c.pools[1].denied = true, true
@@ -76,7 +79,7 @@ func TestEveryDoubtRemovesTheZeroLimit(t *testing.T) {
 		if c.limit(0) != 16 || c.limit(1) != 16 {
 			t.Errorf("%s: the limit is 0\n%s", name, c.why())
 		}
-		if r := c.reason(RuleNoZeroLimit); r == nil || LiftReason(r.A) != doubt.lift {
+		if r := c.reason(explain.RuleNoZeroLimit); r == nil || explain.LiftReason(r.A) != doubt.lift {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

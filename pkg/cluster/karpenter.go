@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
@@ -197,7 +198,7 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 		return
 	}
 	for _, reason := range r.Reasons {
-		if reason.Rule != capacity.RuleForeignEdit || reason.Pool < 0 || int(reason.Pool) >= len(r.Group.Pools) {
+		if reason.Rule != explain.RuleForeignEdit || reason.Pool < 0 || int(reason.Pool) >= len(r.Group.Pools) {
 			continue
 		}
 		pool := r.Group.Pools[reason.Pool].Name
@@ -207,7 +208,7 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 		}
 		n.yielded[key] = reason.Until
 		if p := n.NodePool(pool); p != nil {
-			n.events.Send(p.Reference(), corev1.EventTypeWarning, ReasonYielded, reason.Text(r.Group))
+			n.events.Send(p.Reference(), corev1.EventTypeWarning, ReasonYielded, reason.Text(r.Group.Names()))
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
@@ -94,7 +95,7 @@ func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testi
 				t.Errorf("Events %v", sent)
 			}
 			raised := []capacity.Change{
-				{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
+				{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
 			patch := capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: true, Record: `{"v":1}`, Changes: raised, Overrides: raised}
 			<-c.nodes.Act(g, []capacity.Action{patch})
 			if (len(*applied) > 0) != (w.want == "") {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -18,11 +21,11 @@ func fallbackRecord() *engine.GroupRecord {
 	demand.Use[capacity.OnDemand] = engine.Use{Nodes: 4, GPUs: 16, Used: 16}
 	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // terminating pods count too
 	return &engine.GroupRecord{
-		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: capacity.Fallback,
+		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: statemachine.Fallback,
 		Pools: []engine.PoolUse{spot, demand, {Name: "typo"}},
 		Overrides: []capacity.Override{
-			{Pool: "l40s-ondemand", Field: capacity.FieldWeight, Value: "60", Original: "10", Rule: capacity.RuleFallback},
-			{Pool: "l40s-spot", Field: capacity.FieldBudgets, Value: `[{"nodes":"0"}]`, Rule: capacity.RuleConsolidationFreeze,
+			{Pool: "l40s-ondemand", Field: nodepool.FieldWeight, Value: "60", Original: "10", Rule: explain.RuleFallback},
+			{Pool: "l40s-spot", Field: nodepool.FieldBudgets, Value: `[{"nodes":"0"}]`, Rule: explain.RuleConsolidationFreeze,
 				Until: nine.Add(19 * time.Minute)},
 		},
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 // GroupRecord is the newest decision of a capacity group with its inputs. It shares no memory with the engine.
@@ -12,10 +14,10 @@ type GroupRecord struct {
 	Group     *capacity.Group
 	At        time.Time // time of the decision; zero: no decision yet
 	Since     time.Time // time since which the group has its phase
-	Phase     capacity.Phase
+	Phase     statemachine.Phase
 	Demand    capacity.Demand
-	Reasons   []capacity.Reason
-	Findings  []capacity.Finding
+	Reasons   []explain.Reason
+	Findings  []explain.Finding
 	Overrides []capacity.Override // the overrides on its NodePools
 	Actions   []capacity.Action   // the actions of the tick of the change; set only in records of the history
 	Plan      []capacity.Action   // the actions that would be applied if the group were not advisory
@@ -150,13 +152,13 @@ func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNe
 
 func (s *groupEntry) copied() GroupRecord {
 	r := s.record
-	r.Reasons, r.Findings = append([]capacity.Reason(nil), r.Reasons...), append([]capacity.Finding(nil), r.Findings...)
+	r.Reasons, r.Findings = append([]explain.Reason(nil), r.Reasons...), append([]explain.Finding(nil), r.Findings...)
 	r.Plan, r.Overrides = append([]capacity.Action(nil), r.Plan...), append([]capacity.Override(nil), r.Overrides...)
 	r.Pools, r.Workloads = append([]PoolUse(nil), r.Pools...), append([]GroupWorkload(nil), r.Workloads...)
 	return r
 }
 
-func rulesOf(reasons []capacity.Reason) (rules uint32) {
+func rulesOf(reasons []explain.Reason) (rules uint32) {
 	for _, r := range reasons {
 		rules |= 1 << r.Rule
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -38,7 +39,7 @@ func newFakeNodes(groups ...capacity.Group) *fakeNodes {
 		g.groups = append(g.groups, compiled)
 		for _, p := range group.Pools {
 			g.pools[p.Name] = &capacity.PoolView{Exists: true, Ready: true,
-				Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption}
+				Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}
 		}
 	}
 	return g
@@ -80,8 +81,8 @@ func (g *fakeNodes) write(p capacity.NodePoolPatch) {
 	v := g.pools[p.Pool]
 	v.Record = p.Record
 	for _, c := range p.Changes {
-		if c.Field >= capacity.FieldLimit {
-			v.Limits = []capacity.LimitView{{Resource: c.Resource, FieldView: capacity.FieldView{Value: c.To, Ours: !c.Restore}}}
+		if c.Field >= nodepool.FieldLimit {
+			v.Limits = []nodepool.LimitView{{Resource: c.Resource, FieldView: nodepool.FieldView{Value: c.To, Ours: !c.Restore}}}
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (c *controller) logGroup(r engine.GroupRecord) {
 	c.cluster.ReportYields(&r)
 	reasons := make([]string, 0, len(r.Reasons))
 	for _, reason := range r.Reasons {
-		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group))
+		reasons = append(reasons, reason.Rule.String()+": "+reason.Text(r.Group.Names()))
 	}
 	c.log.Info("capacity group decided", "group", r.Group.Name, "advisory", r.Group.Advisory, "phase", r.Phase.String(),
 		"demand", r.Demand.Total(),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
@@ -80,7 +81,7 @@ func buffers(t *testing.T, d docSet) (out []string) {
 		Ahead: []capacity.Span{{From: now.Add(30 * time.Minute), Until: now.Add(time.Hour), GPUs: 6, Workload: "team-chat/llama", Replicas: 6}}}
 	for range g.Pools {
 		o.Pools = append(o.Pools, capacity.PoolView{Exists: true, Ready: true,
-			Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption})
+			Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption})
 	}
 	var s capacity.State
 	var decision capacity.Decision

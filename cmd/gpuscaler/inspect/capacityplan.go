@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -99,7 +100,7 @@ func (g *groupPlan) add(in span, action capacity.Action) {
 			changes = append(changes, plannedChange{in, "NodePool " + a.Pool, c.Path().String(), c.From.String(), c.To.String(), c.Why()})
 		}
 	case capacity.PodAnnotation:
-		change := plannedChange{in, "Pod " + a.Namespace + "/" + a.Name, a.Kind.String(), "", capacity.Value(a.Value).String(), a.Rule.String()}
+		change := plannedChange{in, "Pod " + a.Namespace + "/" + a.Name, a.Kind.String(), "", nodepool.Value(a.Value).String(), a.Rule.String()}
 		changes = append(changes, change)
 	}
 	for _, c := range changes {
@@ -152,9 +153,9 @@ func (g *groupPlan) look(decisions *engine.DecisionStore, first bool, in span) {
 	}
 	g.Phase, g.Demand = r.Phase.String(), r.Demand.Total()
 	for _, reason := range r.Reasons {
-		g.Reasons = append(g.Reasons, reason.Rule.String()+": "+reason.Text(r.Group))
+		g.Reasons = append(g.Reasons, reason.Rule.String()+": "+reason.Text(r.Group.Names()))
 	}
 	for _, f := range r.Findings {
-		g.Findings = append(g.Findings, f.Text(r.Group))
+		g.Findings = append(g.Findings, f.Text(r.Group.Names()))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/schedulability"
 )
@@ -55,14 +56,14 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 	v := &p.view
 	v.Exists = u.GetDeletionTimestamp() == nil
 	v.Record, v.Template = annotations[RecordAnnotation], annotations[karpv1.NodePoolHashAnnotationKey]
-	v.Consent, p.UnknownConsent = capacity.ConsentOf(annotations[ConsentAnnotation])
+	v.Consent, p.UnknownConsent = nodepool.ConsentOf(annotations[ConsentAnnotation])
 	v.Weight = p.field(owned, "spec", "weight")
 	v.ConsolidateAfter = p.field(owned, "spec", "disruption", "consolidateAfter")
 	v.ConsolidationPolicy = p.field(owned, "spec", "disruption", "consolidationPolicy")
 	v.Budgets = p.field(owned, "spec", "disruption", "budgets")
 	limits, _, _ := unstructured.NestedMap(u.Object, "spec", "limits")
 	for _, name := range sortedKeys(limits) {
-		v.Limits = append(v.Limits, capacity.LimitView{Resource: name, FieldView: p.field(owned, "spec", "limits", name)})
+		v.Limits = append(v.Limits, nodepool.LimitView{Resource: name, FieldView: p.field(owned, "spec", "limits", name)})
 	}
 	p.Holder = annotations[HolderAnnotation]
 	p.Ours = v.Record != "" || ownership.HasManager(u.GetManagedFields(), ownership.Manager)
@@ -94,13 +95,13 @@ func (p *NodePool) Static() bool { return p.Spec.Replicas != nil }
 func (p *NodePool) Record() string { return p.view.Record }
 
 // Consent returns the fields that the owner of the NodePool lets gpuscaler override.
-func (p *NodePool) Consent() capacity.Fields { return p.view.Consent }
+func (p *NodePool) Consent() nodepool.Consent { return p.view.Consent }
 
 // Limits returns the entries of spec.limits, sorted by resource.
-func (p *NodePool) Limits() []capacity.LimitView { return p.view.Limits }
+func (p *NodePool) Limits() []nodepool.LimitView { return p.view.Limits }
 
 // ConsolidateAfter returns the value of spec.disruption.consolidateAfter as JSON. It is empty if the field is not set.
-func (p *NodePool) ConsolidateAfter() capacity.Value { return p.view.ConsolidateAfter.Value }
+func (p *NodePool) ConsolidateAfter() nodepool.Value { return p.view.ConsolidateAfter.Value }
 
 // Used returns how much of a resource the nodes of the NodePool have, by status.resources.
 func (p *NodePool) Used(name string) int64 { return wholeCount(p.usage, name) }
@@ -121,8 +122,8 @@ func (p *NodePool) Reference() corev1.ObjectReference {
 }
 
 // field returns the value at a path, and its owners except gpuscaler.
-func (p *NodePool) field(owned ownership.Fields, path ...string) capacity.FieldView {
-	v := capacity.FieldView{}
+func (p *NodePool) field(owned ownership.Fields, path ...string) nodepool.FieldView {
+	v := nodepool.FieldView{}
 	if value, found, _ := unstructured.NestedFieldNoCopy(p.Object.Object, path...); found {
 		v.Value = EncodeValue(value)
 	}
@@ -139,12 +140,12 @@ func (p *NodePool) field(owned ownership.Fields, path ...string) capacity.FieldV
 }
 
 // EncodeValue returns a value of an object as package capacity stores it: as JSON.
-func EncodeValue(value any) capacity.Value {
+func EncodeValue(value any) nodepool.Value {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "" // not possible: the value was decoded from JSON
 	}
-	return capacity.Value(text)
+	return nodepool.Value(text)
 }
 
 // largestNode returns the largest number of GPUs per instance that a requirement on instance-gpu-count with operator In lists. It returns 0
@@ -186,8 +187,8 @@ func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capaci
 	v.Budgets.Unsupported = !s.Budgets
 	v.Limits = slices.Clone(p.view.Limits)
 	for _, name := range g.Limits() {
-		if !slices.ContainsFunc(v.Limits, func(l capacity.LimitView) bool { return l.Resource == name }) {
-			v.Limits = append(v.Limits, capacity.LimitView{Resource: name})
+		if !slices.ContainsFunc(v.Limits, func(l nodepool.LimitView) bool { return l.Resource == name }) {
+			v.Limits = append(v.Limits, nodepool.LimitView{Resource: name})
 		}
 	}
 	for i := range v.Limits {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
@@ -45,7 +46,7 @@ func ExampleWriter_Write() {
 		},
 		Writes: nodepoolwriter.NewWritesMetric(), Log: slog.New(slog.DiscardHandler),
 	})
-	zero := capacity.Change{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: `"0"`, Original: "16"}
+	zero := capacity.Change{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: `"0"`, Original: "16"}
 	writer.Write(capacity.NodePoolPatch{
 		Pool: "l40s-spot", Record: `{"v":1}`, Overrides: []capacity.Change{zero}, Changes: []capacity.Change{zero},
 	}, base)

@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
@@ -90,12 +91,12 @@ func newPatchServer(t *testing.T) (*Writer, *patchServer, *unstructured.Unstruct
 
 // restoredAndFrozen restores the limit and the weight, and keeps the override of consolidateAfter.
 func restoredAndFrozen() capacity.NodePoolPatch {
-	frozen := capacity.Change{Field: capacity.FieldConsolidateAfter, To: `"Never"`, Original: `"1m"`}
+	frozen := capacity.Change{Field: nodepool.FieldConsolidateAfter, To: `"Never"`, Original: `"1m"`}
 	return capacity.NodePoolPatch{
 		Pool: "l40s-spot", Record: `{"v":1}`, Overrides: []capacity.Change{frozen},
 		Changes: []capacity.Change{
-			{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "0", To: "16", Original: "16", Owner: "kubectl/Update", Restore: true},
-			{Field: capacity.FieldWeight, From: "90", To: "", Restore: true},
+			{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "0", To: "16", Original: "16", Owner: "kubectl/Update", Restore: true},
+			{Field: nodepool.FieldWeight, From: "90", To: "", Restore: true},
 		},
 	}
 }
@@ -142,7 +143,7 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 // The record contains only the fields of Overrides. A patch that changes another field is refused before any request, because the owner's
 // value of that field would be lost.
 func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
-	weight := capacity.Change{Field: capacity.FieldWeight, From: "20", To: "81", Original: "20"}
+	weight := capacity.Change{Field: nodepool.FieldWeight, From: "20", To: "81", Original: "20"}
 	lower := weight
 	lower.To = "79"
 	for name, overrides := range map[string][]capacity.Change{"not listed": nil, "listed with another value": {lower}} {

@@ -9,6 +9,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
@@ -28,7 +29,7 @@ func encode(operations []operation) ([]byte, error) {
 }
 
 // decodeValue converts a value to the types of unstructured objects, with whole numbers as int64. An absent value is nil.
-func decodeValue(v capacity.Value) (value any, err error) {
+func decodeValue(v nodepool.Value) (value any, err error) {
 	if v == "" {
 		return nil, nil
 	}
@@ -47,7 +48,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 			continue
 		}
 		path := c.Path()
-		current := capacity.Value("")
+		current := nodepool.Value("")
 		if value, found, _ := unstructured.NestedFieldNoCopy(base.Object, path...); found {
 			current = karpenter.EncodeValue(value)
 		}
@@ -58,7 +59,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 		case current == c.To:
 		case value == nil:
 			all = append(all, operation{Op: "remove", Path: path.Pointer()})
-			if c.Field >= capacity.FieldLimit {
+			if c.Field >= nodepool.FieldLimit {
 				left--
 			}
 		default:
@@ -74,7 +75,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 }
 
 // missingParents returns the operations that create those parents of a field that another client has removed.
-func missingParents(base *unstructured.Unstructured, path capacity.Path) (all []operation) {
+func missingParents(base *unstructured.Unstructured, path nodepool.Path) (all []operation) {
 	for i := 2; i < len(path); i++ {
 		if _, found, _ := unstructured.NestedFieldNoCopy(base.Object, path[:i]...); !found {
 			all = append(all, operation{Op: "add", Path: path[:i].Pointer(), Value: map[string]any{}})

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
@@ -67,7 +68,7 @@ func newServer(answer func(s *server, version string) error) *server {
 
 func raisedLimit(loosens bool) capacity.NodePoolPatch {
 	raised := []capacity.Change{
-		{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
+		{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
 	return capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: loosens, Changes: raised, Overrides: raised}
 }
 
@@ -162,12 +163,12 @@ func TestWrittenPatchIsReportedOnItsNodePool(t *testing.T) {
 
 func TestRestoreRemovesLimitsThatDidNotExistBefore(t *testing.T) {
 	base := nodePool("1", 7).Object
-	removed := capacity.Change{Field: capacity.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "", Restore: true}
+	removed := capacity.Change{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "", Restore: true}
 	operations, err := restoredValues(capacity.NodePoolPatch{Changes: []capacity.Change{removed}}, base)
 	if err != nil || fmt.Sprint(operations) != "[{remove /spec/limits/nvidia.com~1gpu <nil>} {remove /spec/limits <nil>}]" {
 		t.Errorf("%v, %v", operations, err)
 	}
-	weight := capacity.Change{Field: capacity.FieldConsolidateAfter, From: `"Never"`, To: `"1m"`, Restore: true}
+	weight := capacity.Change{Field: nodepool.FieldConsolidateAfter, From: `"Never"`, To: `"1m"`, Restore: true}
 	operations, err = restoredValues(capacity.NodePoolPatch{Changes: []capacity.Change{weight}}, base)
 	if err != nil || fmt.Sprint(operations) != "[{add /spec/disruption map[]} {add /spec/disruption/consolidateAfter 1m}]" {
 		t.Errorf("%v, %v", operations, err)

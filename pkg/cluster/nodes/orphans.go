@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -80,7 +81,7 @@ func (n *Cache) orphanedAnnotations(groups []*capacity.Group, workloads []scalin
 	}
 	slices.SortFunc(annotated, func(a, b Pod) int { return cmp.Compare(a.GetNamespace(), b.GetNamespace()) })
 	for _, p := range annotated {
-		mark := capacity.PodAnnotation{UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Rule: capacity.RuleRelease}
+		mark := capacity.PodAnnotation{UID: string(p.GetUID()), Namespace: p.GetNamespace(), Name: p.GetName(), Rule: explain.RuleRelease}
 		if p.GPU().DeletionCost.Ours {
 			mark.Kind = capacity.DeletionCost
 			actions = append(actions, mark)

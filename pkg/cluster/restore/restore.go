@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/buffers"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
@@ -205,7 +207,7 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 
 // notPatchable returns an error with the reason why gpuscaler may not restore a NodePool and what the user can do.
 func notPatchable(p *karpenter.NodePool, findings string) error {
-	if p.Consent()&(capacity.ConsentLimits|capacity.ConsentWeight|capacity.ConsentDisruption) == 0 {
+	if p.Consent()&(nodepool.ConsentLimits|nodepool.ConsentWeight|nodepool.ConsentDisruption) == 0 {
 		return fmt.Errorf("its annotation %s lists no field, so that gpuscaler may not write the NodePool; list the "+
 			"fields to restore there and run the command again%s", karpenter.ConsentAnnotation, findings)
 	}
@@ -233,8 +235,8 @@ func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time
 		}
 	}
 	for i := range d.Findings {
-		if d.Findings[i].Kind == capacity.FindConsentWithdrawn {
-			findings += "; " + d.Findings[i].Text(g)
+		if d.Findings[i].Kind == explain.FindConsentWithdrawn {
+			findings += "; " + d.Findings[i].Text(g.Names())
 		}
 	}
 	return patch, findings, false
@@ -260,7 +262,7 @@ func (r *restorer) annotations(ctx context.Context) (done []Result, err error) {
 				if !ownership.HasManager(p.ManagedFields, manager) {
 					continue
 				}
-				mark := capacity.PodAnnotation{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: kind, Rule: capacity.RuleRelease}
+				mark := capacity.PodAnnotation{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Kind: kind, Rule: explain.RuleRelease}
 				done = append(done, Result{Object: "Pod " + p.Namespace + "/" + p.Name, Changes: []string{strings.TrimSpace(mark.Text())}})
 				if !r.options.DryRun {
 					r.writer.WriteAnnotation(mark)

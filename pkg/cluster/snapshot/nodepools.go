@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
@@ -44,7 +44,7 @@ func factsOfNodePool(p *karpenter.NodePool) objects.NodePoolFacts {
 	for _, l := range p.Limits() {
 		f.Limits = append(f.Limits, l.Resource)
 	}
-	f.ClosedLimits = slices.ContainsFunc(p.Limits(), func(l capacity.LimitView) bool {
+	f.ClosedLimits = slices.ContainsFunc(p.Limits(), func(l nodepool.LimitView) bool {
 		return !l.Ours && (l.Value == `"0"` || l.Value == "0")
 	})
 	for i := range p.Spec.Disruption.Budgets {
@@ -78,7 +78,7 @@ func (s *Snapshot) limit(nodePool, resource string) (amount int64, known bool) {
 		if p.Name() != nodePool {
 			continue
 		}
-		overridden := slices.ContainsFunc(p.Limits(), func(l capacity.LimitView) bool { return l.Resource == resource && l.Ours })
+		overridden := slices.ContainsFunc(p.Limits(), func(l nodepool.LimitView) bool { return l.Resource == resource && l.Ours })
 		q, limited := p.Spec.Limits[corev1.ResourceName(resource)]
 		return q.Value(), limited && !overridden
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -47,14 +48,14 @@ var (
 )
 
 // findingLabels has the value of the label finding for each kind of finding. Alerts match these values, so they must not change.
-var findingLabels = map[capacity.FindingKind]string{
-	capacity.FindMissing: "missing", capacity.FindNotConsented: "not-handed-over", capacity.FindUnsupported: "unsupported",
-	capacity.FindUnreadable: "unreadable", capacity.FindContested: "contested", capacity.FindMixed: "mixed", capacity.FindWeights: "weights",
-	capacity.FindNever: "never-consolidated", capacity.FindZeroBudget: "zero-budget", capacity.FindDoNotDisrupt: "do-not-disrupt",
-	capacity.FindBlockingPods: "blocking-pods", capacity.FindBuffered: "buffered", capacity.FindUnmovable: "unmovable",
-	capacity.FindForeignAnnotation: "foreign-annotation", capacity.FindPermanentLimit: "permanent-limit",
-	capacity.FindRecord: "unreadable-record", capacity.FindConsentWithdrawn: "consent-withdrawn", capacity.FindClaims: "resource-claims",
-	capacity.FindPendingClaims: "pending-claims", capacity.FindNoRoom: "no-room",
+var findingLabels = map[explain.FindingKind]string{
+	explain.FindMissing: "missing", explain.FindNotConsented: "not-handed-over", explain.FindUnsupported: "unsupported",
+	explain.FindUnreadable: "unreadable", explain.FindContested: "contested", explain.FindMixed: "mixed", explain.FindWeights: "weights",
+	explain.FindNever: "never-consolidated", explain.FindZeroBudget: "zero-budget", explain.FindDoNotDisrupt: "do-not-disrupt",
+	explain.FindBlockingPods: "blocking-pods", explain.FindBuffered: "buffered", explain.FindUnmovable: "unmovable",
+	explain.FindForeignAnnotation: "foreign-annotation", explain.FindPermanentLimit: "permanent-limit",
+	explain.FindRecord: "unreadable-record", explain.FindConsentWithdrawn: "consent-withdrawn", explain.FindClaims: "resource-claims",
+	explain.FindPendingClaims: "pending-claims", explain.FindNoRoom: "no-room",
 }
 
 // Describe sends the description of every metric.
@@ -115,9 +116,9 @@ func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometh
 }
 
 // constrained returns the number of replicas that are pending because no NodePool can provide nodes for them.
-func constrained(reasons []capacity.Reason) (replicas float64) {
+func constrained(reasons []explain.Reason) (replicas float64) {
 	for _, r := range reasons {
-		if r.Rule == capacity.RuleConstrained {
+		if r.Rule == explain.RuleConstrained {
 			replicas += r.A
 		}
 	}

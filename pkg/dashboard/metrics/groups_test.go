@@ -8,6 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -34,14 +37,14 @@ func TestGroupMetrics(t *testing.T) {
 		Group: &capacity.Group{Name: "chat", Pools: []capacity.Pool{
 			{Name: "l40s-spot", Type: capacity.Spot}, {Name: "l40s-od", Type: capacity.OnDemand},
 		}},
-		At: time.Unix(1700000000, 0), Phase: capacity.Returning,
+		At: time.Unix(1700000000, 0), Phase: statemachine.Returning,
 		Demand:  capacity.Demand{Policies: 6, UnmanagedPods: 2, Pending: 1},
-		Reasons: []capacity.Reason{{Rule: capacity.RuleDemand, A: 6}, {Rule: capacity.RuleConstrained, A: 3}},
-		Findings: []capacity.Finding{
-			{Kind: capacity.FindContested, Pool: 1}, {Kind: capacity.FindForeignAnnotation, Pool: -1},
-			{Kind: capacity.FindForeignAnnotation, Pool: -1},
+		Reasons: []explain.Reason{{Rule: explain.RuleDemand, A: 6}, {Rule: explain.RuleConstrained, A: 3}},
+		Findings: []explain.Finding{
+			{Kind: explain.FindContested, Pool: 1}, {Kind: explain.FindForeignAnnotation, Pool: -1},
+			{Kind: explain.FindForeignAnnotation, Pool: -1},
 		},
-		Overrides: []capacity.Override{{Pool: "l40s-od", Field: capacity.FieldWeight, Rule: capacity.RuleFallback}},
+		Overrides: []capacity.Override{{Pool: "l40s-od", Field: nodepool.FieldWeight, Rule: explain.RuleFallback}},
 		Pools:     []engine.PoolUse{{Name: "l40s-spot"}, {Name: "l40s-od"}},
 	}
 	chat.Pools[0].Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6, Hourly: 4, Unused: 1}
@@ -76,7 +79,7 @@ gpuscaler_group_phase{group="chat",phase="returning"} 1
 // An alert matches a finding by its label, so each kind of finding needs its own, non-empty label.
 func TestEveryKindOfFindingHasItsOwnLabel(t *testing.T) {
 	seen := map[string]bool{}
-	for kind := capacity.FindMissing; kind <= capacity.FindNoRoom; kind++ {
+	for kind := explain.FindMissing; kind <= explain.FindNoRoom; kind++ {
 		label := findingLabels[kind]
 		if label == "" || seen[label] {
 			t.Errorf("finding %d has the label %q", kind, label)

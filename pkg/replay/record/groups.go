@@ -7,6 +7,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -140,7 +142,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	if err := json.Unmarshal(text, &w); err != nil {
 		return err
 	}
-	if len(w.Pools) > capacity.MaxPools || w.Workloads < 0 || w.Workloads > mostParts {
+	if len(w.Pools) > nodepool.MaxPools || w.Workloads < 0 || w.Workloads > mostParts {
 		return fmt.Errorf("%d pools and %d workloads", len(w.Pools), w.Workloads)
 	}
 	o.Pools, o.Workloads = sized(o.Pools, len(w.Pools)), sized(o.Workloads, w.Workloads)
@@ -207,12 +209,12 @@ type groupAction struct {
 }
 
 type groupReason struct {
-	capacity.Reason
+	explain.Reason
 	A, B number
 }
 
 type groupFinding struct {
-	capacity.Finding
+	explain.Finding
 	Hourly number
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
@@ -67,7 +69,7 @@ func market(t testing.TB) simulator.Config {
 
 // recordMarket records a simulation of two hours with the configuration of market. It returns the path of the recording, and the phases of
 // the group.
-func recordMarket(t testing.TB, o Options) (path string, phases map[capacity.Phase]bool) {
+func recordMarket(t testing.TB, o Options) (path string, phases map[statemachine.Phase]bool) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "recording.jsonl")
 	r, err := New(path, o)
@@ -75,7 +77,7 @@ func recordMarket(t testing.TB, o Options) (path string, phases map[capacity.Pha
 		t.Fatal(err)
 	}
 	c := market(t)
-	phases = map[capacity.Phase]bool{}
+	phases = map[statemachine.Phase]bool{}
 	c.Engine.OnGroupTick = func(g engine.GroupTick) {
 		phases[g.Decision.Phase] = true
 		r.GroupTick(g)
@@ -98,7 +100,7 @@ func recordMarket(t testing.TB, o Options) (path string, phases map[capacity.Pha
 
 func TestAMarketIsDecidedAgain(t *testing.T) {
 	path, phases := recordMarket(t, Options{})
-	for _, p := range []capacity.Phase{capacity.PreferSpot, capacity.Fallback, capacity.Returning} {
+	for _, p := range []statemachine.Phase{statemachine.PreferSpot, statemachine.Fallback, statemachine.Returning} {
 		if !phases[p] {
 			t.Errorf("the group never came to phase %d: little was shown", p)
 		}
@@ -107,7 +109,7 @@ func TestAMarketIsDecidedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := v.Phases["gpu"]; p[0] != capacity.PreferSpot || !slices.Contains(p, capacity.Fallback) {
+	if p := v.Phases["gpu"]; p[0] != statemachine.PreferSpot || !slices.Contains(p, statemachine.Fallback) {
 		t.Errorf("it went through %v", p)
 	}
 	if v.Ticks != 7200 || v.Groups != 7200 || v.Decisions != 7200 {
@@ -198,7 +200,7 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 	}
 	old, young := group(true), group(true)
 	see := func(workloads int, record string) capacity.Observation {
-		o := capacity.Observation{Pools: []capacity.PoolView{{Exists: true, Ready: true, Consent: capacity.ConsentLimits, Record: record,
+		o := capacity.Observation{Pools: []capacity.PoolView{{Exists: true, Ready: true, Consent: nodepool.ConsentLimits, Record: record,
 			Nodes: []capacity.Node{{Name: "n", UID: "1", Stage: capacity.Usable, GPUs: 8, Hourly: math.NaN()}}}}}
 		for i := range workloads {
 			o.Workloads = append(o.Workloads, capacity.Workload{Key: string(rune('a' + i)), Known: true, GPUs: 1})

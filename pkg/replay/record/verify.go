@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -27,7 +28,7 @@ type Verified struct {
 	From, To  time.Time
 	LeftOut   []string // policies that were skipped because their formula is unknown
 	// Phases contains the phases of each capacity group, in their order of time.
-	Phases map[string][]capacity.Phase
+	Phases map[string][]statemachine.Phase
 }
 
 // Difference is an outcome that differs from the recording.
@@ -88,9 +89,9 @@ func (v *Verified) add(o Verified) {
 	v.Ticks, v.Decisions, v.Groups, v.LeftOut = v.Ticks+o.Ticks, v.Decisions+o.Decisions, v.Groups+o.Groups, append(v.LeftOut, o.LeftOut...)
 }
 
-func (v *Verified) enter(group string, p capacity.Phase) {
+func (v *Verified) enter(group string, p statemachine.Phase) {
 	if v.Phases == nil {
-		v.Phases = map[string][]capacity.Phase{}
+		v.Phases = map[string][]statemachine.Phase{}
 	}
 	if all := v.Phases[group]; len(all) == 0 || all[len(all)-1] != p {
 		v.Phases[group] = append(all, p)

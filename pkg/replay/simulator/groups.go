@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -30,7 +31,7 @@ const evidenceRetention = time.Hour
 // and losses.
 type overridable struct {
 	resource string
-	fields   map[string]capacity.FieldView // fields by JSON pointer, as in capacity.Field
+	fields   map[string]nodepool.FieldView // fields by JSON pointer, as in nodepool.Field
 	record   string
 	failures []capacity.Failure
 	losses   []capacity.Loss
@@ -46,7 +47,7 @@ func (w *Simulator) openGroups() error {
 				return fmt.Errorf("capacity group %s: NodePool %s does not exist", g.Name, member.Name)
 			}
 			c := &p.config
-			field := func(v string) capacity.FieldView { return capacity.FieldView{Value: capacity.Value(v), Owner: owner} }
+			field := func(v string) nodepool.FieldView { return nodepool.FieldView{Value: nodepool.Value(v), Owner: owner} }
 			after, policy := c.ConsolidateAfter.String(), "WhenEmptyOrUnderutilized"
 			if c.ConsolidateAfter == Never {
 				after = "Never"
@@ -54,7 +55,7 @@ func (w *Simulator) openGroups() error {
 			if c.OnlyWhenEmpty {
 				policy = "WhenEmpty"
 			}
-			p.overridable = &overridable{resource: g.Resource, fields: map[string]capacity.FieldView{
+			p.overridable = &overridable{resource: g.Resource, fields: map[string]nodepool.FieldView{
 				weightField: field(strconv.Itoa(int(c.Weight))), afterField: field(strconv.Quote(after)),
 				policyField: field(strconv.Quote(policy)), budgetsField: field(budgetsText(c.Budgets)),
 			}}
@@ -68,13 +69,13 @@ func (w *Simulator) openGroups() error {
 
 // The fields of a NodePool that a group overrides.
 var (
-	weightField  = capacity.FieldWeight.Path("").Pointer()
-	afterField   = capacity.FieldConsolidateAfter.Path("").Pointer()
-	policyField  = capacity.FieldConsolidationPolicy.Path("").Pointer()
-	budgetsField = capacity.FieldBudgets.Path("").Pointer()
+	weightField  = nodepool.FieldWeight.Path("").Pointer()
+	afterField   = nodepool.FieldConsolidateAfter.Path("").Pointer()
+	policyField  = nodepool.FieldConsolidationPolicy.Path("").Pointer()
+	budgetsField = nodepool.FieldBudgets.Path("").Pointer()
 )
 
-func limitOf(resource string) string { return capacity.FieldLimit.Path(resource).Pointer() }
+func limitOf(resource string) string { return nodepool.FieldLimit.Path(resource).Pointer() }
 
 func (w *Simulator) pool(name string) *pool {
 	for _, p := range w.nodes.pools {
@@ -130,12 +131,12 @@ func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capaci
 func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity.PoolView {
 	u, start := p.overridable, p.w.config.Start
 	v := capacity.PoolView{
-		Exists: true, Ready: true, Record: u.record, Consent: capacity.ConsentLimits | capacity.ConsentWeight | capacity.ConsentDisruption,
+		Exists: true, Ready: true, Record: u.record, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption,
 		Weight: u.fields[weightField], ConsolidateAfter: u.fields[afterField],
 		ConsolidationPolicy: u.fields[policyField], Budgets: u.fields[budgetsField], NodeGPUs: int64(p.config.GPUs),
 	}
 	if limit := u.fields[limitOf(u.resource)]; limit.Value != "" {
-		v.Limits = []capacity.LimitView{{Resource: u.resource, FieldView: limit}}
+		v.Limits = []nodepool.LimitView{{Resource: u.resource, FieldView: limit}}
 	}
 	for i, n := range p.nodes {
 		found(n, i)

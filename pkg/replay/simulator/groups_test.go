@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -53,7 +54,7 @@ func (w *Simulator) nodesOf(name string) (n int) {
 func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
 	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10},
 		{At: 2 * time.Hour, Added: 10}}}
-	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]capacity.FieldView) {
+	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]nodepool.FieldView) {
 		c := grouped(t, nil)
 		c.NodePools[0].Market = market
 		if !withGroup {

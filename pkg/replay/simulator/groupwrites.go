@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // completed is the channel that Act returns. It is closed, because writes to the simulated API server complete immediately.
@@ -34,11 +35,11 @@ func (p *pool) patch(a capacity.NodePoolPatch) {
 	u.record = a.Record
 	for _, c := range a.Changes {
 		if c.Restore {
-			u.fields[c.Path().Pointer()] = capacity.FieldView{Value: c.To, Owner: c.Owner}
+			u.fields[c.Path().Pointer()] = nodepool.FieldView{Value: c.To, Owner: c.Owner}
 		}
 	}
 	for _, c := range a.Overrides {
-		u.fields[c.Path().Pointer()] = capacity.FieldView{Value: c.To, Ours: true}
+		u.fields[c.Path().Pointer()] = nodepool.FieldView{Value: c.To, Ours: true}
 	}
 	p.reread()
 }

@@ -3,6 +3,10 @@ package capacity
 import (
 	"math"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
 const (
@@ -17,17 +21,7 @@ const (
 	// deviations is the number of standard deviations by which the reserve exceeds the expected losses. If losses are normally distributed,
 	// they exceed the reserve in one of forty cold starts.
 	deviations = 2
-	// reserveDecay is how long a smaller reserve must be sufficient before the reserve decreases by one replica. A reserve that decreased
-	// too early would cost a cold start for each replica that is added again.
-	reserveDecay = burstWindow
 )
-
-// reserve is the number of additional replicas that compensate for expected losses of spot nodes. It is not part of the record on a
-// NodePool: a new leader computes it from the observed losses of the last hour.
-type reserve struct {
-	Size int32 `json:"size,omitempty"`
-	At   int64 `json:"at,omitempty"` // when a reserve of this size was last needed
-}
 
 // exposure counts the ready replicas and pods on spot nodes without an interruption notice. The provider can take these nodes at any time.
 type exposure struct {
@@ -54,11 +48,11 @@ func (t *tick) addAtRisk() {
 		all.nodes = t.exposedNodes()
 		lost = all.replicasLostWith(nodes)
 	}
-	if reserve := t.s.Reserve.step(t.at, lost, t.s.Move.Step == noMove); reserve > 0 && all.needed > 0 {
+	if reserve := t.s.Reserve.Step(t.at, lost, t.s.Move.Step == statemachine.NoMove); reserve > 0 && all.needed > 0 {
 		expected = t.addReserve(reserve, all.needed)
 	}
 	if noticed+expected > 0 {
-		t.because(Reason{Rule: RuleAtRisk, Pool: -1, A: noticed, B: expected})
+		t.because(explain.Reason{Rule: explain.RuleAtRisk, Pool: -1, A: noticed, B: expected})
 	}
 }
 
@@ -93,7 +87,7 @@ const rounding = 1e-6
 func (a *analysis) exposedNodes() (nodes float64) {
 	a.eachPod(func(_ *Workload, p *Pod) {
 		if n := a.node(p); n != nil && p.Ready && n.Type == Spot && !n.Notice && !n.Deleting {
-			nodes += float64(units(p.GPUs)) / float64(max(units(n.Used), units(p.GPUs), 1))
+			nodes += float64(nodepool.Units(p.GPUs)) / float64(max(nodepool.Units(n.Used), nodepool.Units(p.GPUs), 1))
 		}
 	})
 	return nodes
@@ -134,8 +128,8 @@ func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 // compound Poisson process, in which an interruption of n nodes adds n squared to the variance. In a burst, it is at least the number of
 // nodes lost in the burst.
 func (a *analysis) expectedLosses() int32 {
-	var counted [maxEvidence]string
-	var at [maxEvidence]int64
+	var counted [statemachine.MaxEvidence]string
+	var at [statemachine.MaxEvidence]int64
 	lost, burst, squares := 0, 0, 0
 	for i := range a.views() {
 		for j := range a.o.Pools[i].Losses {
@@ -143,7 +137,7 @@ func (a *analysis) expectedLosses() int32 {
 			if !a.within(l.At, a.at-rateWindow.Milliseconds()) || !countOnce(&counted, lost, l.UID) {
 				continue
 			}
-			at[lost] = stamp(l.At)
+			at[lost] = statemachine.Stamp(l.At)
 			squares++
 			for _, other := range at[:lost] {
 				if max(other-at[lost], at[lost]-other) < interruptionSpan.Milliseconds() {
@@ -167,15 +161,109 @@ func (a *analysis) expectedLosses() int32 {
 	return n
 }
 
-// step updates the size of the reserve and returns it. The reserve increases immediately and decreases by at most one replica per
-// reserveDecay. mayDecrease is false while a batch of replicas moves to spot: if the target decreased then, the ReplicaSet would delete the
-// new replicas first.
-func (r *reserve) step(at int64, needed int32, mayDecrease bool) int32 {
-	switch {
-	case needed >= r.Size:
-		r.Size, r.At = needed, at
-	case mayDecrease && at-r.At >= reserveDecay.Milliseconds():
-		r.Size, r.At = r.Size-1, at
+// capTargets caps the targets of the group's workloads while no NodePool provides a node. The cap is one replica above the number of
+// replicas that have nodes. The additional replica stays pending, so that Karpenter tries to launch a node for it. The result of these
+// launches is the evidence for a fallback.
+func (t *tick) capTargets() {
+	c := &t.s.TargetCap
+	closed := t.allClosed()
+	in := statemachine.TargetCapInput{At: t.at, Group: t.g.Name, Closed: closed.cause != explain.CauseNone, Waiting: t.s.ShortSince != 0,
+		Short: t.short}
+	c.Apply(c.Event(in), in)
+	var missing float64
+	reason := explain.Reason{Rule: explain.RuleConstrained, Pool: closed.pool, Name: closed.resource, Cause: closed.cause,
+		Until: statemachine.Instant(c.Until)}
+	for i := range t.o.Workloads {
+		w := &t.o.Workloads[i]
+		if !c.On && !w.Quota {
+			continue
+		}
+		limit := w.placed() + 1
+		if !c.On {
+			reason.Pool, reason.Cause, reason.Name = -1, explain.CauseQuota, ""
+		}
+		t.d.Advice[i].Cap = limit
+		missing += float64(max(w.Uncapped-limit+1, 0))
 	}
-	return r.Size
+	if missing > 0 || c.On {
+		reason.A = missing
+		t.because(reason)
+	}
+}
+
+// placed returns the number of replicas of which all pods exist and are on nodes. If the API server rejects further pods of the
+// workload, replicas with pending pods also count.
+func (w *Workload) placed() (n int32) {
+	w.eachReplica(func(pods []Pod) {
+		if !w.complete(pods) {
+			return
+		}
+		for i := range pods {
+			if !w.Quota && pods[i].Pending {
+				return
+			}
+		}
+		n++
+	})
+	return n
+}
+
+// closedGroup is the reason why no NodePool of a group provides a node. It names the first NodePool.
+type closedGroup struct {
+	pool     int8
+	cause    explain.Cause // CauseNone: some NodePool may provide a node
+	resource string        // resource of a CauseLimit
+}
+
+// allClosed returns why no NodePool of the group provides a node. Limits that gpuscaler itself sets are ignored, because gpuscaler removes
+// them when they are no longer needed.
+func (t *tick) allClosed() (closed closedGroup) {
+	closed.pool = -1
+	for i := range t.views() {
+		if !t.o.Pools[i].Exists {
+			continue // it is unknown which nodes it would provide
+		}
+		why := t.closedBy(i)
+		if why == explain.CauseNone {
+			return closedGroup{pool: -1}
+		}
+		if closed.cause == explain.CauseNone {
+			closed.pool, closed.cause = int8(i), why
+			if why == explain.CauseLimit {
+				closed.resource = t.pools[i].full
+			}
+		}
+	}
+	return closed
+}
+
+// closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a target cap,
+// every recent refused launch counts. Without a cap, only refused launches since the end of the last cap count, so that the full target is
+// tried once.
+func (t *tick) closedBy(pool int) explain.Cause {
+	since := t.s.TargetCap.Since
+	if t.s.TargetCap.On {
+		since = 0
+	}
+	switch {
+	case !t.o.Pools[pool].Ready:
+		return explain.CauseNotReady
+	case t.pools[pool].room < max(t.smallestWait, 1):
+		return explain.CauseLimit
+	case t.refusedSince(pool, since):
+		return explain.CauseRefused
+	}
+	return explain.CauseNone
+}
+
+// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after the stamp since, within RefusalWindow, and
+// after its newest node was created.
+func (a *analysis) refusedSince(pool int, since int64) bool {
+	from := max(since, statemachine.Stamp(a.pools[pool].newest), a.at-statemachine.RefusalWindow.Milliseconds())
+	for i := range a.o.Pools[pool].Failures {
+		if f := &a.o.Pools[pool].Failures[i]; f.Capacity && a.within(f.At, from) {
+			return true
+		}
+	}
+	return false
 }

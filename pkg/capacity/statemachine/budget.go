@@ -1,4 +1,4 @@
-package capacity
+package statemachine
 
 import (
 	"encoding/json"
@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 const (
-	reasonEmpty         = "Empty"
-	reasonUnderutilized = "Underutilized"
+	ReasonEmpty         = "Empty"
+	ReasonUnderutilized = "Underutilized"
 
 	// maxBudgets is the maximum length of the list of budgets that Karpenter's CRD allows.
 	maxBudgets = 50
@@ -19,9 +21,9 @@ const (
 	defaultBudgets = `[{"nodes":"10%"}]`
 )
 
-// with returns the owner's list of budgets followed by the entries of the freeze. ok is false if the list cannot be parsed, or if it has no
+// With returns the owner's list of budgets followed by the entries of the freeze. ok is false if the list cannot be parsed, or if it has no
 // space for two more entries.
-func (h freeze) with(list Value) (v Value, ok bool) {
+func (h Freeze) With(list nodepool.Value) (v nodepool.Value, ok bool) {
 	if list == "" {
 		list = defaultBudgets
 	}
@@ -30,10 +32,10 @@ func (h freeze) with(list Value) (v Value, ok bool) {
 		return "", false
 	}
 	if h.Empty > h.Start {
-		entries = append(entries, h.entry(reasonEmpty, h.Empty))
+		entries = append(entries, h.entry(ReasonEmpty, h.Empty))
 	}
 	if h.InUse > h.Start {
-		entries = append(entries, h.entry(reasonUnderutilized, h.InUse))
+		entries = append(entries, h.entry(ReasonUnderutilized, h.InUse))
 	}
 	return joinBudgets(entries), true
 }
@@ -41,13 +43,13 @@ func (h freeze) with(list Value) (v Value, ok bool) {
 // entry returns a budget of 0 nodes for one disruption reason, from the start of the freeze until end. Its cron expression contains a day
 // and a month. If gpuscaler crashes, the entry has no effect after its end until the same day of the next year, and gpuscaler removes it at
 // its next start.
-func (h freeze) entry(reason string, end int64) json.RawMessage {
-	t := instant(h.Start)
+func (h Freeze) entry(reason string, end int64) json.RawMessage {
+	t := Instant(h.Start)
 	return json.RawMessage(fmt.Sprintf(`{"duration":"%dm","nodes":"0","reasons":["%s"],"schedule":"%d %d %d %d *"}`,
 		(end-h.Start)/time.Minute.Milliseconds(), reason, t.Minute(), t.Hour(), t.Day(), int(t.Month())))
 }
 
-func joinBudgets(entries []json.RawMessage) Value {
+func joinBudgets(entries []json.RawMessage) nodepool.Value {
 	var b strings.Builder
 	for i, e := range entries {
 		b.WriteByte("[,"[min(i, 1)])
@@ -57,11 +59,11 @@ func joinBudgets(entries []json.RawMessage) Value {
 		b.WriteByte('[')
 	}
 	b.WriteByte(']')
-	return Value(b.String())
+	return nodepool.Value(b.String())
 }
 
-// withoutFreeze returns a list of budgets without the entries of a freeze. found reports whether it had any.
-func withoutFreeze(list Value) (v Value, found bool) {
+// WithoutFreeze returns a list of budgets without the entries of a freeze. found reports whether it had any.
+func WithoutFreeze(list nodepool.Value) (v nodepool.Value, found bool) {
 	if !strings.Contains(string(list), `m","nodes":"0","reasons":["`) {
 		return list, false
 	}
@@ -80,7 +82,7 @@ func withoutFreeze(list Value) (v Value, found bool) {
 // only one day of the year.
 func isFreezeEntry(entry string) bool {
 	var minutes, minute, hour, day, month int
-	for _, reason := range []string{reasonEmpty, reasonUnderutilized} {
+	for _, reason := range []string{ReasonEmpty, ReasonUnderutilized} {
 		format := `{"duration":"%dm","nodes":"0","reasons":["` + reason + `"],"schedule":"%d %d %d %d *"}`
 		if n, err := fmt.Sscanf(entry, format, &minutes, &minute, &hour, &day, &month); err == nil && n == 5 {
 			return true
@@ -89,9 +91,9 @@ func isFreezeEntry(entry string) bool {
 	return false
 }
 
-// blocksDisruption reports whether a list of budgets always forbids the disruption of nodes for the given reason. Entries with a schedule
+// BlocksDisruption reports whether a list of budgets always forbids the disruption of nodes for the given reason. Entries with a schedule
 // are ignored, because they do not apply all the time.
-func blocksDisruption(list Value, reason string) bool {
+func BlocksDisruption(list nodepool.Value, reason string) bool {
 	if !strings.Contains(string(list), `"nodes":"0`) {
 		return false
 	}
@@ -110,4 +112,9 @@ func blocksDisruption(list Value, reason string) bool {
 		}
 	}
 	return false
+}
+
+func HasFreeze(list nodepool.Value) bool {
+	_, found := WithoutFreeze(list)
+	return found
 }

@@ -1,6 +1,6 @@
-package capacity
+package explain
 
-import "time"
+import "strconv"
 
 // Rule identifies the rule of Decide that caused a Reason, a Finding or an override.
 type Rule uint8
@@ -32,43 +32,21 @@ const (
 	RuleConstrained // no NodePool provides a node. Pool: the first one, with its Cause; A: replicas without a node; Until: next try
 	RuleBuffer      // a CapacityBuffer keeps nodes. A: for how many replicas; Until: when they are needed
 	RuleRelease     // every field is restored
-	numRules
+	NumRules
 )
 
-// LiftReason is the reason why the NodePools of a group do not have the zero limit.
-type LiftReason uint8
+var ruleNames = [NumRules]string{
+	RuleNone: "none", RuleDemand: "demand", RuleForeignEdit: "foreign edit", RuleSchedule: "schedule", RuleBase: "on-demand base",
+	RuleFallback: "spot fallback", RuleProbe: "spot probe", RuleReturn: "return to spot", RuleMove: "move",
+	RuleSpotWaitTimeout: "spot wait timeout", RuleZeroLimit: "zero limit", RuleNoZeroLimit: "no zero limit",
+	RuleConsolidationFreeze: "consolidation freeze", RuleShield: "startup shield", RulePacking: "scale-in packing",
+	RuleAtRisk: "nodes at risk", RuleConstrained: "CapacityConstrained", RuleBuffer: "buffer", RuleRelease: "restore",
+}
 
-// The reasons why a group does not have the zero limit.
-const (
-	LiftedByDemand        LiftReason = iota // a policy requests units
-	LiftedByPendingPod                      // a pod is pending that may need these NodePools
-	LiftedByUnknownDemand                   // demand is unknown
-	LiftedByKnownDemand                     // known demand starts soon
-	LiftedByPods                            // pods still run
-	NotLifted                               // there is no demand, but not for long enough
-)
-
-// Cause is the reason why a group left spot, or why pods get no node.
-type Cause uint8
-
-// The causes of a fallback, or of pods without a node.
-const (
-	CauseNone            Cause = iota
-	CauseRefused               // launches failed for lack of capacity
-	CauseLost                  // the provider took nodes
-	CauseSpotWaitTimeout       // pods waited longer than the spot wait timeout
-	CauseLimit                 // the NodePool is at its limit
-	CauseNotReady              // the NodePool is not ready or does not exist
-	CauseQuota                 // the API server rejects the pods, for example because of a ResourceQuota or a LimitRange
-	CauseProbe                 // a probe failed
-)
-
-// Reason is the effect of one rule. Its Text is rendered on demand.
-type Reason struct {
-	Rule  Rule
-	Pool  int8   // index in Group.Pools; -1: the group
-	Name  string // name of a workload, a window, or a field
-	Cause Cause
-	A, B  float64   // their meaning is in the comment of the rule
-	Until time.Time // zero: no end is known
+// String returns the name of the rule for messages and metric labels.
+func (r Rule) String() string {
+	if r < NumRules {
+		return ruleNames[r]
+	}
+	return "rule " + strconv.Itoa(int(r))
 }

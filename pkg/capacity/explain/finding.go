@@ -1,10 +1,11 @@
-package capacity
+package explain
 
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
 // FindingKind is a problem that only a user can solve.
@@ -37,7 +38,7 @@ const (
 	FindPendingClaims
 	// gpuscaler does not rely on one of several NodePools of a capacity type; Problem is the reason
 	FindNoRoom
-	numFindings
+	NumFindings
 )
 
 // MoveBlocker is the reason why a pod on an on-demand node cannot be moved to spot.
@@ -51,14 +52,14 @@ const (
 	BlockedByDoNotDisrupt                    // karpenter.sh/do-not-disrupt of another manager
 	BlockedByUnmanagedPod                    // a pod without a policy runs on a node that would otherwise become empty
 	BlockedByClaims                          // by default Karpenter launches no node for a pod that claims devices
-	numMoveBlockers
+	NumMoveBlockers
 )
 
 // Finding is one problem of a group that a user can solve, with its price per hour if the price is known.
 type Finding struct {
 	Kind     FindingKind
 	Pool     int8 // index in Group.Pools; -1: none
-	Field    Field
+	Field    nodepool.Field
 	Resource string      // resource of a FieldLimit
 	Name     string      // name of a workload or a pod
 	Rule     Rule        // the rule that needs the field
@@ -70,22 +71,23 @@ type Finding struct {
 }
 
 // Text returns the message for users: the problem, its price if known, and what to do about it.
-func (f Finding) Text(g *Group) string {
-	pool := "NodePool " + g.pool(f.Pool)
+func (f Finding) Text(names Names) string {
+	pool := "NodePool " + names.pool(f.Pool)
 	if f.Pool < 0 {
-		pool = "group " + g.Name
+		pool = "group " + names.Group
 	}
 	switch f.Kind {
 	case FindMissing:
-		return fmt.Sprintf("%s of group %s does not exist: create it, or remove it from nodePools of group %s", pool, g.Name, g.Name)
+		return fmt.Sprintf("%s of group %s does not exist: create it, or remove it from nodePools of group %s", pool, names.Group, names.Group)
 	case FindMixed:
 		return fmt.Sprintf("%s allows several capacity types: gpuscaler does not change it (%d on-demand %s%s); use a NodePool for each type",
 			pool, f.Count, plural(float64(f.Count), "node"), f.price())
 	case FindWeights:
 		return fmt.Sprintf("%s has precedence over spot NodePool %s by weight: no replica returns to spot; give the spot NodePool more weight",
-			pool, cmp.Or(f.Name, enumerate(g.namesOf(Spot)), g.Name))
+			pool, cmp.Or(f.Name, enumerate(names.Spot), names.Group))
 	case FindNoRoom:
-		return fmt.Sprintf("%s %s: gpuscaler counts no room in it and uses the other NodePools of group %s; %s", pool, f.Problem.text(), g.Name,
+		return fmt.Sprintf("%s %s: gpuscaler counts no room in it and uses the other NodePools of group %s; %s", pool, f.Problem.text(),
+			names.Group,
 			f.Problem.remedy())
 	case FindUnmovable:
 		return pool + ": " + f.unmovable()
@@ -93,12 +95,12 @@ func (f Finding) Text(g *Group) string {
 		return fmt.Sprintf("pod %s: another field manager set controller.kubernetes.io/pod-deletion-cost: gpuscaler does not move the pod "+
 			"to spot; remove the annotation to have it moved", f.Name)
 	case FindClaims, FindPendingClaims:
-		return f.claims(g)
+		return f.claims(names)
 	case FindRecord:
 		return pool + ": the annotation gpuscaler.io/record with the owner's values cannot be read: gpuscaler removes the fields that it set, " +
 			"and Karpenter's defaults apply; set your values again"
 	case FindNever, FindZeroBudget, FindDoNotDisrupt, FindBlockingPods, FindBuffered:
-		return fmt.Sprintf("%s: %s", pool, f.keeper(g))
+		return fmt.Sprintf("%s: %s", pool, f.keeper(names))
 	}
 	return pool + ": " + f.fieldText()
 }
@@ -162,7 +164,7 @@ func (f Finding) unmovable() string {
 }
 
 // claims returns why pods with ResourceClaims make the demand of a group unknown, and what a user can do.
-func (f Finding) claims(g *Group) string {
+func (f Finding) claims(names Names) string {
 	who, n := f.Name, float64(f.Count)
 	if f.Count > 1 {
 		who += fmt.Sprintf(" and %d more", f.Count-1)
@@ -170,14 +172,14 @@ func (f Finding) claims(g *Group) string {
 	if f.Kind == FindPendingClaims {
 		return fmt.Sprintf("%s %s pods with resourceClaims and without a node: gpuscaler lowers no limit of group %s; by default Karpenter "+
 			"launches no node for such pods: set its --ignore-dra-requests to false, or add a node with free devices",
-			who, plural(n, "has", "have"), g.Name)
+			who, plural(n, "has", "have"), names.Group)
 	}
 	text := fmt.Sprintf("%s %s resourceClaims, whose devices gpuscaler cannot count as %s: the demand of group %s is unknown, and gpuscaler "+
-		"lowers no limit", who, plural(n, "uses", "use"), g.Resource, g.Name)
-	if g.countsDevices() {
+		"lowers no limit", who, plural(n, "uses", "use"), names.Resource, names.Group)
+	if names.Devices {
 		return text
 	}
-	return text + "; they count if extendedResourceName of their DeviceClass is " + g.Resource
+	return text + "; they count if extendedResourceName of their DeviceClass is " + names.Resource
 }
 
 // text returns the problem as a predicate of the NodePool.
@@ -194,9 +196,9 @@ func (p PoolProblem) remedy() string {
 }
 
 // keeper returns a message with the cause that keeps empty nodes, their price and what a user can do, without the name of the NodePool.
-func (f Finding) keeper(g *Group) string {
+func (f Finding) keeper(names Names) string {
 	n := float64(f.Count)
-	nodes := fmt.Sprintf("Karpenter keeps %d %s without %s pods%s", f.Count, plural(n, "node"), g.Resource, f.price())
+	nodes := fmt.Sprintf("Karpenter keeps %d %s without %s pods%s", f.Count, plural(n, "node"), names.Resource, f.price())
 	switch f.Kind {
 	case FindNever:
 		return "consolidateAfter is Never: " + nodes + "; set a duration to have them removed"
@@ -205,7 +207,7 @@ func (f Finding) keeper(g *Group) string {
 	case FindDoNotDisrupt:
 		return "pods have the annotation karpenter.sh/do-not-disrupt: " + nodes + "; remove the annotation or move the pods"
 	case FindBlockingPods:
-		return fmt.Sprintf("pods that do not request %s run there: %s; add a taint to the NodePool, or move the pods", g.Resource, nodes)
+		return fmt.Sprintf("pods that do not request %s run there: %s; add a taint to the NodePool, or move the pods", names.Resource, nodes)
 	}
 	return "a CapacityBuffer reserves nodes: " + nodes + "; delete the CapacityBuffer if they are not needed"
 }
@@ -217,13 +219,14 @@ func (f Finding) price() string {
 	return fmt.Sprintf(", $%.2f/h", f.Hourly)
 }
 
-// String returns the words of the consent as in the annotation gpuscaler.io/nudge, separated by commas.
-func (c Fields) String() string {
-	var words []string
-	for i, word := range fieldWords {
-		if c&(1<<i) != 0 {
-			words = append(words, word)
-		}
-	}
-	return strings.Join(words, ",")
-}
+// PoolProblem is the reason why a NodePool of a side with several NodePools provides no room.
+type PoolProblem uint8
+
+// The values of PoolProblem.
+const (
+	PoolReliable     PoolProblem = iota
+	PoolNotReady                 // its condition Ready is False
+	PoolNotConsented             // gpuscaler.io/nudge lists no field, or restore
+	PoolContested                // another field manager edited the limit of the group's resource
+	PoolStatic                   // it has spec.replicas
+)

@@ -1,0 +1,176 @@
+package capacity
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
+
+// successorTimeout is how long the successors of a batch may take until they are ready on spot, in addition to the group's lead time. After
+// that the move ends without a result.
+const successorTimeout = 20 * time.Minute
+
+// advanceMove computes the event of this tick for the current batch and executes its action.
+func (t *tick) advanceMove() {
+	m := &t.s.Move
+	in, w, foreign := t.moveInput()
+	event := m.Event(&in)
+	if m.Next(event) == m.Step {
+		return
+	}
+	switch event {
+	case statemachine.WorkloadUnknown, statemachine.MoveTimeout, statemachine.DemandGrew:
+		if m.Step == statemachine.Annotating && event == statemachine.MoveTimeout {
+			t.giveUpMove() // the victims cannot be annotated; the move ends, because its surge must not last forever
+			return
+		}
+		m.End()
+	case statemachine.VictimsGone:
+		t.completeMove()
+	case statemachine.ForeignAnnotation:
+		t.find(explain.Finding{Kind: explain.FindForeignAnnotation, Pool: -1, Name: foreign.Namespace + "/" + foreign.Name,
+			Rule: explain.RuleMove})
+		m.End()
+	case statemachine.SuccessorsReady:
+		t.keepSuccessors(w, in.Came)
+	case statemachine.SuccessorsRefused:
+		t.refuseBatch(in.Came.Refused > 0 || in.Age > in.Limit)
+		t.giveUpMove()
+	case statemachine.VictimsAnnotated:
+		m.Step, m.Since = statemachine.Shrinking, t.at
+	}
+}
+
+// MoveInput returns the input of the state machine, the workload of the batch, and a victim that has a deletion cost of another manager, or
+// nil. It also removes the victims that no longer exist from the batch.
+func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod) {
+	m := &t.s.Move
+	i := t.workload(m.Workload)
+	if in.Known = i >= 0 && t.o.Workloads[i].Known && !t.o.Workloads[i].Paused; !in.Known {
+		return in, nil, nil
+	}
+	w = &t.o.Workloads[i]
+	m.DropGone(func(uid string) bool { return slices.ContainsFunc(w.Pods, func(p Pod) bool { return p.UID == uid }) })
+	foreign = t.foreignVictim(w)
+	in.Phase, in.Victims, in.Foreign, in.Limit = t.s.Spot.Phase, m.Count, foreign != nil, successorTimeout+t.g.LeadTime
+	in.Age = time.Duration(t.at-m.Since) * time.Millisecond
+	in.Came, in.Grew = t.successors(w), w.Uncapped >= int32(len(w.Pods))
+	in.Annotated, in.ReadyGone = t.victimsAnnotated(w), t.readyVictims(w)
+	return in, w, foreign
+}
+
+// foreignVictim returns a victim with a deletion cost of another manager, or nil.
+func (t *tick) foreignVictim(w *Workload) *Pod {
+	m := &t.s.Move
+	for j := range w.Pods {
+		if p := &w.Pods[j]; m.Has(p.UID) && p.DeletionCost.Value != "" && !p.DeletionCost.Ours {
+			return p
+		}
+	}
+	return nil
+}
+
+// VictimsAnnotated reports whether the observation shows the lowest deletion cost on every victim.
+func (t *tick) victimsAnnotated(w *Workload) bool {
+	m := &t.s.Move
+	return !slices.ContainsFunc(w.Pods, func(p Pod) bool { return m.Has(p.UID) && p.DeletionCost.Value != lowestCost })
+}
+
+// readyVictims returns the number of victims that are ready on a node without an interruption notice that is not being deleted.
+func (t *tick) readyVictims(w *Workload) (n int32) {
+	for j := range w.Pods {
+		if p := &w.Pods[j]; p.Ready && !t.endangered(p) && t.s.Move.Has(p.UID) {
+			n++
+		}
+	}
+	return n
+}
+
+// successors counts the workload's pods that were created since the move began.
+func (t *tick) successors(w *Workload) (c statemachine.Successors) {
+	c.Spare = t.ready(w) - w.needs()
+	for j := range w.Pods {
+		p := &w.Pods[j]
+		switch n := t.node(p); {
+		case n == nil || !t.createdInMove(p.Since) || t.endangered(p):
+		case t.spot.has(p.Pool) && p.Ready:
+			c.Ready++
+		case t.isReserved(p.Pool) && p.Ready:
+			c.Reserved++
+		case (t.spot.has(p.Pool) || t.isReserved(p.Pool)) && p.Loading:
+			c.Loading++
+		case t.onDemand.has(p.Pool) && t.createdInMove(n.Created):
+			c.Refused++
+		case t.onDemand.has(p.Pool) && p.Ready:
+			c.Existing++
+		}
+	}
+	return c
+}
+
+// successorOnDemand reports whether a successor of the current batch runs on a new on-demand node, because spot had no capacity for it.
+func (t *tick) successorOnDemand() bool {
+	m := &t.s.Move
+	if m.Step != statemachine.Surging {
+		return false
+	}
+	i := t.workload(m.Workload)
+	return i >= 0 && t.successors(&t.o.Workloads[i]).Refused > 0
+}
+
+// keepSuccessors continues the move with as many victims as there are successors ready on spot or reserved capacity. If there are fewer
+// than requested, the other successors that run on new on-demand nodes also become victims, up to the size of the batch. The limit is
+// necessary because some pods on new on-demand nodes may serve demand that has grown meanwhile.
+func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
+	m := &t.s.Move
+	m.Step = statemachine.Annotating
+	ready := came.Moved()
+	if ready >= m.Count {
+		return
+	}
+	requested := m.Count
+	clear(m.Victims[ready:])
+	m.Count = ready
+	t.refuseBatch(came.Refused > 0)
+	for j := range w.Pods {
+		p := &w.Pods[j]
+		n := t.node(p)
+		if m.Count < requested && n != nil && t.onDemand.has(p.Pool) && t.createdInMove(p.Since) && t.createdInMove(n.Created) {
+			m.Victims[m.Count] = p.UID
+			m.Count++
+		}
+	}
+}
+
+// refuseBatch records that spot had no capacity for the complete batch. This is not a failure of spot: replicas on spot stay there, and new
+// replicas still use spot first. If full is true, the next batch has one replica and waits. Each consecutive wait is twice as long as the
+// previous one.
+func (t *tick) refuseBatch(full bool) {
+	t.s.Move.Refused = true
+	if full {
+		t.s.Pace.Refused(t.at, t.g.Name)
+	}
+}
+
+// completeMove ends a batch whose victims are deleted. If all of its successors were ready on spot, the next batch may be twice as large.
+func (t *tick) completeMove() {
+	if m := &t.s.Move; m.Step == statemachine.Shrinking && !m.Refused {
+		t.s.Pace.Completed()
+	}
+	t.s.Move.End()
+}
+
+// giveUpMove ends a move without a result. The next batch starts after the same interval as if the node had been emptied.
+func (t *tick) giveUpMove() {
+	t.s.Move = statemachine.Move{}
+	t.s.Spot.Moved = t.at
+	t.s.encodeRecords()
+}
+
+// createdInMove reports whether the creation time at is after the start of the move. The API server truncates creation times to seconds, so
+// a time in the same second also counts. A time in the future does not count, because it means that the clock was set back.
+func (t *tick) createdInMove(at time.Time) bool {
+	return t.within(at, t.s.Move.Since-t.s.Move.Since%time.Second.Milliseconds()-1)
+}

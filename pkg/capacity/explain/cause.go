@@ -1,0 +1,68 @@
+package explain
+
+// LiftReason is the reason why the NodePools of a group do not have the zero limit.
+type LiftReason uint8
+
+// The reasons why a group does not have the zero limit.
+const (
+	LiftedByDemand        LiftReason = iota // a policy requests units
+	LiftedByPendingPod                      // a pod is pending that may need these NodePools
+	LiftedByUnknownDemand                   // demand is unknown
+	LiftedByKnownDemand                     // known demand starts soon
+	LiftedByPods                            // pods still run
+	NotLifted                               // there is no demand, but not for long enough
+)
+
+// Cause is the reason why a group left spot, or why pods get no node.
+type Cause uint8
+
+// The causes of a fallback, or of pods without a node.
+const (
+	CauseNone            Cause = iota
+	CauseRefused               // launches failed for lack of capacity
+	CauseLost                  // the provider took nodes
+	CauseSpotWaitTimeout       // pods waited longer than the spot wait timeout
+	CauseLimit                 // the NodePool is at its limit
+	CauseNotReady              // the NodePool is not ready or does not exist
+	CauseQuota                 // the API server rejects the pods, for example because of a ResourceQuota or a LimitRange
+	CauseProbe                 // a probe failed
+)
+
+// text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.
+func (c Cause) text(p phrase, resource string) string {
+	switch c {
+	case CauseRefused:
+		return "launches in " + p.text + " failed for lack of capacity"
+	case CauseLost:
+		return "the provider took nodes of " + p.text
+	case CauseSpotWaitTimeout:
+		return "pods waited for " + p.text + " longer than spotWaitTimeout"
+	case CauseLimit:
+		if resource != "" && !p.several {
+			return p.text + " has reached limits[" + resource + "]"
+		}
+		return p.text + p.verb(" has reached its limits", " have reached their limits")
+	case CauseNotReady:
+		return p.text + p.verb(" is not ready", " are not ready")
+	case CauseProbe:
+		return "the probe of " + p.text + " failed"
+	}
+	return "the cause is unknown"
+}
+
+// text returns the reason why the limit is not 0, as a clause.
+func (l LiftReason) text(resource string) string {
+	switch l {
+	case LiftedByDemand:
+		return "a policy requests " + resource
+	case LiftedByPendingPod:
+		return "a pod that may need " + resource + " is pending"
+	case LiftedByUnknownDemand:
+		return "the demand for " + resource + " is unknown"
+	case LiftedByKnownDemand:
+		return "known demand for " + resource + " starts soon"
+	case LiftedByPods:
+		return "pods that request " + resource + " run"
+	}
+	return "no pod or policy requests " + resource
+}

@@ -1,0 +1,85 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+)
+
+// Names are the names of a group and its NodePools, as messages contain them.
+type Names struct {
+	Group       string
+	Resource    string   // the resource that the group counts
+	Devices     bool     // the resource is the devices of a DeviceClass
+	Pools       []string // the NodePools in the order of the group
+	Spot        []string // those of spot capacity
+	Alternative []string // those that replace spot
+}
+
+// pool returns the name of a NodePool of the group, and the name of the group for an index without a NodePool.
+func (n *Names) pool(i int8) string {
+	if i < 0 || int(i) >= len(n.Pools) {
+		return n.Group
+	}
+	return n.Pools[i]
+}
+
+// enumerate joins names for a message, as in "a, b and c".
+func enumerate(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
+// phrase names one or several NodePools in a message: "NodePool a", or "NodePools a and b".
+type phrase struct {
+	text    string
+	several bool
+}
+
+// verb returns the form of a verb for the number of NodePools.
+func (p phrase) verb(one, several string) string {
+	if p.several {
+		return several
+	}
+	return one
+}
+
+// one returns the phrase of a single NodePool.
+func (n *Names) one(i int8) phrase { return phrase{text: "NodePool " + n.pool(i)} }
+
+// side returns the phrase of all NodePools of the side of NodePool i: those of spot, or those that replace spot.
+func (n *Names) side(i int8) phrase {
+	switch name := n.pool(i); {
+	case slices.Contains(n.Spot, name):
+		return n.phrase(n.Spot, i)
+	case slices.Contains(n.Alternative, name):
+		return n.phrase(n.Alternative, i)
+	}
+	return n.one(i)
+}
+
+// phrase returns the phrase of several NodePools. If there are none, it returns the phrase of NodePool i.
+func (n *Names) phrase(pools []string, i int8) phrase {
+	switch len(pools) {
+	case 0:
+		return n.one(i)
+	case 1:
+		return phrase{text: "NodePool " + pools[0]}
+	}
+	return phrase{text: "NodePools " + enumerate(pools), several: true}
+}
+
+// limitName returns the name of the limit of the group's resource below spec.
+func (n *Names) limitName() string { return nodepool.FieldLimit.Name(n.Resource) }
+
+// amount returns an amount of the group's resource, such as 3 GPUs. An amount of a resource other than whole GPUs has its name.
+func (n *Names) amount(of float64) string {
+	if strings.HasSuffix(n.Resource, "/gpu") {
+		return fmt.Sprintf("%.0f %s", of, plural(of, "GPU"))
+	}
+	return fmt.Sprintf("%.0f %s", of, n.Resource)
+}

@@ -1,0 +1,13 @@
+package explain
+
+import "time"
+
+// Reason is the effect of one rule. Its Text is rendered on demand.
+type Reason struct {
+	Rule  Rule
+	Pool  int8   // index in Group.Pools; -1: the group
+	Name  string // name of a workload, a window, or a field
+	Cause Cause
+	A, B  float64   // their meaning is in the comment of the rule
+	Until time.Time // zero: no end is known
+}

@@ -1,0 +1,73 @@
+package capacity
+
+import (
+	"testing"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+)
+
+// settled is the expected effect of an observation on an override.
+type settled uint8
+
+const (
+	stays     settled = iota // nothing changes
+	confirmed                // the value was observed
+	kept                     // gpuscaler may not write the field: the value stays, and a restore that has begun ends
+	freed                    // the override ends, and the number of earlier edits is kept
+	yields                   // the edit of another manager stays, and is counted
+	forgotten                // the override ends; the record is read again
+)
+
+// TestEveryStateOfAnOverrideAndEveryObservation has one row for each state of an override. A row contains the expected effect of each
+// observed value in three cases: gpuscaler owns the field, another manager owns it, or consent is withdrawn.
+func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
+	values := []nodepool.Value{"81", "30", "20", "44"} // To, Before, Original, another
+	written := override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: explain.RuleFallback, At: 5, Since: 5,
+		Overwrites: 1, Yielded: 3}
+	seen, releasing := written, written
+	seen.Seen, releasing.Releasing = true, true
+	for name, c := range map[string]struct {
+		state          override
+		ours, theirs   [4]settled // by value
+		withoutConsent [4]settled
+	}{
+		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{confirmed, stays, yields, yields},
+			[4]settled{kept, forgotten, forgotten, forgotten}},
+		"confirmed": {seen, [4]settled{confirmed, forgotten, forgotten, forgotten}, [4]settled{confirmed, yields, yields, yields},
+			[4]settled{kept, forgotten, forgotten, forgotten}},
+		"releasing": {releasing, [4]settled{confirmed, stays, stays, forgotten}, [4]settled{confirmed, stays, freed, freed},
+			[4]settled{kept, forgotten, forgotten, forgotten}},
+	} {
+		for i, value := range values {
+			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentWeight), c.ours[i])
+			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, nodepool.ConsentWeight), c.theirs[i])
+			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Ours: true}, nodepool.ConsentLimits), c.withoutConsent[i])
+			checkSettled(t, name, c.state, weightView(nodepool.FieldView{Value: value, Owner: "kubectl"}, 0), c.withoutConsent[i])
+		}
+	}
+}
+
+// weightView returns a NodePool with a value of weight and the fields that gpuscaler may change.
+func weightView(weight nodepool.FieldView, consent nodepool.Consent) PoolView {
+	return PoolView{Exists: true, Consent: consent, Weight: weight}
+}
+
+func checkSettled(t *testing.T, name string, was override, pool PoolView, want settled) {
+	t.Helper()
+	c := newCluster(t, nil)
+	o, d := Observation{Pools: []PoolView{pool, {Exists: true}}}, Decision{}
+	var tick tick
+	tick.begin(c.g, &o, &c.s, midnight, &d)
+	got := &c.s.Pools[0].Overrides[nodepool.FieldWeight]
+	*got = was
+	tick.settle(0, nodepool.FieldWeight)
+	after := map[settled]override{stays: was, confirmed: was, kept: was, freed: {Overwrites: 1, Yielded: 3},
+		yields: {Overwrites: 2, Yielded: tick.at, Retry: tick.at + shortYield.Milliseconds()}}[want]
+	if want == confirmed || want == kept {
+		after.Seen, after.Releasing = true, was.Releasing && want == confirmed
+	}
+	if *got != after {
+		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, pool.Weight.Value, pool.Weight.Ours, pool.Consent, *got, after)
+	}
+}

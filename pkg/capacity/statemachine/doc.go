@@ -1,0 +1,17 @@
+// Package statemachine contains one state machine for each concern of a capacity group. Each has its own state, an input of plain values
+// that holds everything it reads, and a documented table of its states and events. The tests enumerate every state and event.
+//
+//	concern                     type             file
+//	spot and fallback           SpotState        phase.go
+//	a move to spot              Move             move.go
+//	zero limit                  ZeroLimit        zerolimit.go
+//	target cap                  TargetCap        targetcap.go
+//	consolidation freeze        Freeze           freeze.go, its entries in the list of budgets in budget.go
+//	replicas for expected loss  Reserve          reserve.go
+//	pod annotations             AnnotationState  annotation.go
+//	buffers                     BufferAction     buffer.go
+//	repeated writes             Sent             sent.go
+//
+// The states are stored in snapshots and, as far as a new leader needs them, in the record on a NodePool. Times in a state are stamps: Unix
+// milliseconds, and 0 means that the time is not set.
+package statemachine

@@ -1,0 +1,46 @@
+package statemachine
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+)
+
+// Evidence counts the NodeClaims of one or several spot NodePools that failed or were lost recently. It shows whether the provider has spot
+// capacity.
+type Evidence struct {
+	Refused, Attempts int  // launches that were refused for lack of capacity, and all launches, within RefusalWindow
+	Lost, Nodes       int  // nodes that the provider took, and all nodes, within LossWindow
+	Replaced          bool // an on-demand NodePool has grown in this time: it runs the pods that spot had no capacity for
+	Open              bool // one of several NodePools may launch nodes and has not failed: spot may have capacity
+}
+
+const (
+	RefusalWindow = 5 * time.Minute
+	LossWindow    = 15 * time.Minute
+	// ShortageMinimum is how long pods must have waited before refused launches count as a failure. After one refusal, Karpenter excludes
+	// only that offering (instance type and zone) and tries the next one.
+	ShortageMinimum = time.Minute
+	minRefusals     = 3
+	minLosses       = 2 // minimum of lost nodes; half of the NodePool must also be lost, because 3 of 60 nodes are normal
+	// MaxEvidence is the maximum number of NodeClaims that are counted. Karpenter can create a hundred NodeClaims per minute, and three
+	// refusals are sufficient evidence.
+	MaxEvidence = 32
+)
+
+// Failure returns the cause if the evidence is sufficient to stop using spot, and otherwise CauseNone. short is how long pods have waited
+// without a node that will take them.
+func (e Evidence) Failure(short time.Duration) explain.Cause {
+	switch {
+	case e.Open:
+		return explain.CauseNone
+	case (short >= ShortageMinimum || e.Replaced) && e.Refused >= minRefusals && 2*e.Refused >= e.Attempts:
+		return explain.CauseRefused
+	case e.ManyLost():
+		return explain.CauseLost
+	}
+	return explain.CauseNone
+}
+
+// ManyLost reports whether the provider took at least half of the nodes, and at least minLosses.
+func (e *Evidence) ManyLost() bool { return e.Lost >= minLosses && 2*e.Lost >= e.Nodes }

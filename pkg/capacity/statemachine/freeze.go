@@ -1,0 +1,130 @@
+package statemachine
+
+import (
+	"cmp"
+	"time"
+)
+
+const (
+	// maxFreeze is the longest duration of a freeze entry. If gpuscaler crashes, Karpenter can consolidate again when the entry ends.
+	maxFreeze = 2 * time.Hour
+	// FreezeRenewal: a freeze entry that ends within this time gets a later end, if a rule needs it for longer.
+	FreezeRenewal = 5 * time.Minute
+	// FreezeHandover is how long a freeze overlaps with the protection before it and after it. Weights and budgets may be fields of
+	// different NodePools, which cannot be written in one request, and a write may fail. During a gap of a second, Karpenter can choose
+	// every on-demand node for replacement.
+	FreezeHandover = time.Minute
+)
+
+// Freeze is the state machine of the consolidation freeze of one NodePool. A freeze consists of two entries in the list of budgets, each
+// with a fixed end. Until the time Empty, Karpenter removes no node for being empty. Until the time InUse, it removes no node for being
+// underutilized. Drift and node repair continue. All times are full minutes.
+//
+//	state     event          next      action
+//	Thawed    freezeExtends  Frozen    writes entries that start now
+//	Thawed    freezeOver     Thawed    nothing
+//	Frozen    freezeExtends  Frozen    writes entries with a later end
+//	Frozen    freezeNeeded   Frozen    keeps the entries, also where demand needs less
+//	Frozen    freezeUnused   Ending    keeps the entries for FreezeHandover
+//	Ending    freezeUnused   Ending    keeps the entries
+//	Ending    freezeNeeded   Frozen    keeps the entries
+//	Ending    freezeExtends  Frozen    writes entries with a later end
+//	any       freezeOver     Thawed    restores the owner's list
+//
+// The state ending makes the freeze continuous: it does not end if a rule stops needing it and another rule, or the same one, needs it
+// again shortly afterwards.
+type Freeze struct {
+	Start  int64 `json:"start,omitempty"`
+	Empty  int64 `json:"empty,omitempty"`
+	InUse  int64 `json:"inUse,omitempty"`
+	Unused int64 `json:"unused,omitempty"` // time since which no rule needs the freeze; 0: a rule needs it
+}
+
+// Persistent returns the part of a freeze that is stored in the record.
+func (h Freeze) Persistent() Freeze {
+	h.Unused = 0
+	return h
+}
+
+type FreezeState uint8
+
+const (
+	Thawed FreezeState = iota
+	Frozen
+	Ending // no rule needs the freeze, and its entries are kept
+	numFreezeStates
+)
+
+type freezeEvent uint8
+
+const (
+	freezeUnused  freezeEvent = iota // no rule needs a freeze
+	freezeOver                       // no rule has needed the freeze for FreezeHandover, or its entries have ended
+	freezeNeeded                     // a rule needs a freeze, and entries that exist last long enough
+	freezeExtends                    // a rule needs more than an entry that does not exist or ends within FreezeRenewal
+	numFreezeEvents
+)
+
+// freezeTransitions is the next state for each state and event.
+var freezeTransitions = [numFreezeStates][numFreezeEvents]FreezeState{
+	Thawed: {freezeUnused: Thawed /* does not occur */, freezeOver: Thawed, freezeNeeded: Frozen, freezeExtends: Frozen},
+	Frozen: {freezeUnused: Ending, freezeOver: Thawed, freezeNeeded: Frozen, freezeExtends: Frozen},
+	Ending: {freezeUnused: Ending, freezeOver: Thawed, freezeNeeded: Frozen, freezeExtends: Frozen},
+}
+
+// FreezeInput is the input of the state machine: the current time, and the times until which empty nodes and nodes with pods must be kept.
+// 0 means that they need not be kept.
+type FreezeInput struct{ At, Empty, InUse int64 }
+
+func (h *Freeze) State() FreezeState {
+	switch {
+	case *h == (Freeze{}):
+		return Thawed
+	case h.Unused != 0:
+		return Ending
+	}
+	return Frozen
+}
+
+// event returns the event that the input causes in the current state.
+func (h *Freeze) event(in FreezeInput) freezeEvent {
+	soon := in.At + FreezeRenewal.Milliseconds()
+	switch {
+	case in.Empty == 0 && in.InUse == 0:
+		if max(h.Empty, h.InUse) <= in.At || h.Unused != 0 && in.At-h.Unused >= FreezeHandover.Milliseconds() {
+			return freezeOver
+		}
+		return freezeUnused
+	case in.Empty > h.Empty && h.Empty < soon || in.InUse > h.InUse && h.InUse < soon:
+		return freezeExtends
+	}
+	return freezeNeeded
+}
+
+// Step applies the event of the input to the freeze and returns its next state.
+func (h *Freeze) Step(in FreezeInput) FreezeState {
+	latest := in.At + maxFreeze.Milliseconds()
+	in.Empty, in.InUse = UpToMinute(min(in.Empty, latest)), UpToMinute(min(in.InUse, latest))
+	event := h.event(in)
+	next := freezeTransitions[h.State()][event]
+	switch {
+	case next == Thawed:
+		*h = Freeze{}
+	case event == freezeUnused:
+		h.Unused = cmp.Or(h.Unused, in.At)
+	case event == freezeNeeded:
+		h.Unused = 0
+	case event == freezeExtends:
+		minute := time.Minute.Milliseconds()
+		*h = Freeze{Start: in.At - (in.At%minute+minute)%minute, Empty: max(in.Empty, h.Empty), InUse: max(in.InUse, h.InUse)}
+	}
+	return next
+}
+
+func UpToMinute(at int64) int64 {
+	minute := time.Minute.Milliseconds()
+	if at <= 0 {
+		return at
+	}
+	return (at + minute - 1) / minute * minute
+}

@@ -1,0 +1,188 @@
+package statemachine
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// MaxBatch is the maximum number of replicas in one batch.
+	MaxBatch = 16
+	// ShrinkTimeout is how long the deletion of the annotated pods may take after the target has decreased.
+	ShrinkTimeout = 10 * time.Minute
+	// GrowthDelay is how long the target must be at least the number of pods before the move ends. With such a target, the ReplicaSet
+	// deletes none of the annotated pods.
+	GrowthDelay = time.Minute
+	// maxPaceWait is the longest wait after a batch for which spot had no capacity. Each attempt while spot has no capacity costs an
+	// additional on-demand node for some minutes.
+	maxPaceWait = 30 * time.Minute
+)
+
+// Move is the state machine of a batch of replicas of one workload that moves from on-demand to spot. The target first increases by a surge
+// of as many successors as the batch has replicas. When the successors are ready on spot, or on reserved capacity if the group also has a
+// reserved NodePool, the replaced pods, called victims, are deleted.
+//
+//	step        event               next        action
+//	Surging     SuccessorsReady     Annotating  drops the victims without a successor
+//	Surging     SuccessorsRefused   NoMove      the next batch waits longer
+//	Annotating  VictimsAnnotated    Shrinking   the target decreases by the surge
+//	Annotating  MoveTimeout         NoMove      the next node waits
+//	Shrinking   MoveTimeout         NoMove      the victims stay
+//	Shrinking   DemandGrew          NoMove      the victims are needed
+//	any         VictimsGone         NoMove      after Shrinking: the next batch is twice as wide
+//	any         WorkloadUnknown     NoMove      the target decreases by the surge
+//	any         ForeignAnnotation   NoMove      the annotation of another manager stays
+//
+// In every other combination the step does not change; moveTransitions is the complete table. The move is not part of a record. A new
+// leader computes the target without the surge and clears the annotations of the move.
+type Move struct {
+	Step     MoveStep         `json:"step,omitempty"`
+	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
+	Since    int64            `json:"since,omitempty"`   // start of the move, or of the step shrinking
+	Workload string           `json:"workload,omitempty"`
+	Count    int32            `json:"count,omitempty"` // number of victims
+	Victims  [MaxBatch]string `json:"victims"`         // UIDs of the victims
+	// the on-demand node that is being emptied; after a move it stays set until the next node is chosen
+	Node string `json:"node,omitempty"`
+}
+
+type MoveStep uint8
+
+const (
+	NoMove     MoveStep = iota
+	Surging             // the target includes the surge; the successors are not ready on spot yet
+	Annotating          // the successors are ready: the pods on demand get the lowest deletion cost
+	Shrinking           // the target has no surge; the annotated pods are deleted
+	numMoveSteps
+)
+
+type MoveEvent uint8
+
+const (
+	MoveUnchanged     MoveEvent = iota
+	WorkloadUnknown             // the workload is gone, paused, or without a current decision
+	VictimsGone                 // every victim is deleted
+	ForeignAnnotation           // a victim has a deletion cost of another manager
+	SuccessorsReady             // enough replicas are ready without the victims, including the successors on spot or reserved capacity
+	SuccessorsRefused           // no successor runs on spot, or none was ready in time
+	VictimsAnnotated            // the observation shows the lowest deletion cost on every victim, and enough replicas are ready without them
+	MoveTimeout                 // the step takes too long
+	DemandGrew                  // the target is as high as the number of existing replicas
+	numMoveEvents
+)
+
+// moveTransitions is the next step for each step and event.
+var moveTransitions = [numMoveSteps][numMoveEvents]MoveStep{
+	NoMove: {}, // every event: NoMove
+	Surging: {MoveUnchanged: Surging, SuccessorsReady: Annotating, VictimsAnnotated: Surging, MoveTimeout: Surging,
+		DemandGrew: Surging}, // every other event: NoMove
+	Annotating: {MoveUnchanged: Annotating, SuccessorsReady: Annotating, SuccessorsRefused: Annotating, VictimsAnnotated: Shrinking,
+		DemandGrew: Annotating},
+	Shrinking: {MoveUnchanged: Shrinking, SuccessorsReady: Shrinking, SuccessorsRefused: Shrinking, VictimsAnnotated: Shrinking},
+}
+
+// Successors counts the new pods of a batch, by where they run and whether they are ready.
+type Successors struct {
+	Ready    int32 // ready on spot nodes
+	Reserved int32 // ready on nodes of a reserved NodePool that Karpenter uses before spot
+	Loading  int32 // on spot or reserved nodes, not ready yet
+	Refused  int32 // on a new on-demand node, because spot had no capacity
+	Existing int32 // ready on an older on-demand node: the pod replaces a lost pod and does not show whether spot has capacity
+	Spare    int32 // number of ready replicas that demand does not need
+}
+
+// Moved returns the number of replicas that are ready on nodes to which a batch may move.
+func (c *Successors) Moved() int32 { return c.Ready + c.Reserved }
+
+// MoveInput is everything that the state machine reads.
+type MoveInput struct {
+	Phase     Phase
+	Known     bool // the workload exists, has a current decision, and is not paused
+	Victims   int32
+	Foreign   bool          // a victim has a deletion cost of another manager
+	Age       time.Duration // age of the move, or of the step shrinking
+	Limit     time.Duration // successorTimeout plus the group's lead time
+	Came      Successors
+	Grew      bool  // the target is as high as the number of pods
+	Annotated bool  // the observation shows the lowest deletion cost on every victim
+	ReadyGone int32 // number of victims that are ready
+}
+
+// Event returns the event that the input causes in the current step.
+func (m *Move) Event(in *MoveInput) MoveEvent {
+	switch {
+	case m.Step == NoMove:
+		return MoveUnchanged
+	case !in.Known:
+		return WorkloadUnknown
+	case in.Victims == 0:
+		return VictimsGone
+	case in.Foreign:
+		return ForeignAnnotation
+	case m.Step == Surging:
+		return in.surgeEvent()
+	case m.Step == Annotating && in.Came.Spare >= in.ReadyGone && in.Annotated:
+		return VictimsAnnotated
+	case m.Step == Annotating && in.Age > in.Limit+ShrinkTimeout, m.Step == Shrinking && in.Age > ShrinkTimeout:
+		return MoveTimeout
+	case m.Step == Shrinking && in.Age > GrowthDelay && in.Grew:
+		return DemandGrew
+	}
+	return MoveUnchanged
+}
+
+func (in *MoveInput) surgeEvent() MoveEvent {
+	c, late, ready := &in.Came, in.Age > in.Limit, in.Came.Moved()
+	over := late || c.Loading == 0 && ready+c.Refused+c.Existing >= in.Victims
+	// During a probe, a successor on reserved capacity does not show whether spot has capacity, but the replica has moved.
+	moves := in.Phase == Returning && ready > 0 || c.Reserved > 0 && c.Reserved >= in.Victims
+	switch {
+	case moves && over && c.Spare >= min(ready, in.Victims):
+		return SuccessorsReady
+	case late || ready == 0 && over:
+		return SuccessorsRefused
+	}
+	return MoveUnchanged
+}
+
+// DropGone drops the victims whose pods do not exist any more.
+func (m *Move) DropGone(exists func(uid string) bool) {
+	count := m.Count
+	m.Count = 0
+	for _, uid := range m.Victims[:min(count, MaxBatch)] {
+		if exists(uid) {
+			m.Victims[m.Count] = uid
+			m.Count++
+		}
+	}
+	clear(m.Victims[m.Count:])
+}
+
+// Refused makes the next batch one replica, and makes it wait. Each consecutive wait is twice as long as the previous one. group is the
+// name of the group, so that several groups do not wait equally long.
+func (p *Pace) Refused(at int64, group string) {
+	p.Width, p.Level = 1, min(p.Level+1, MaxLevel)
+	p.Until = at + jittered(min(SettleTime<<(p.Level-1), maxPaceWait), group, p.Level).Milliseconds()
+}
+
+// Completed makes the next batch twice as large as the last one.
+func (p *Pace) Completed() { p.Width, p.Level = min(2*max(p.Width, 1), MaxBatch), 0 }
+
+// Next returns the step after an event.
+func (m *Move) Next(event MoveEvent) MoveStep { return moveTransitions[m.Step][event] }
+
+// End ends a move. The node remains the one that is being emptied, so that the next batch continues with it.
+func (m *Move) End() { *m = Move{Node: m.Node} }
+
+// Pace contains the size and the start time of the next batch. It is not part of a record: after a change of the leader, the first batch
+// has one replica.
+type Pace struct {
+	Width uint8 `json:"width,omitempty"` // maximum size of the next batch; doubled after each batch for which spot had capacity
+	Level uint8 `json:"level,omitempty"` // number of consecutive batches for which spot had no capacity
+	Until int64 `json:"until,omitempty"` // start time of the next batch
+}
+
+// Has reports whether the pod with the given UID is one of the victims.
+func (m *Move) Has(uid string) bool {
+	return slices.Contains(m.Victims[:min(max(m.Count, 0), MaxBatch)], uid)
+}

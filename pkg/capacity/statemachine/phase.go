@@ -1,0 +1,225 @@
+package statemachine
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+)
+
+const (
+	// FirstFallback is how long on-demand is used first after the first failure of spot. AWS and Karpenter reject further requests for
+	// about 3 minutes after a refusal. With a fallback of that length, the group would switch between spot and on-demand all the time.
+	FirstFallback = 15 * time.Minute
+	maxFallback   = 2 * time.Hour
+	MaxLevel      = 5 // level at which a fallback has the maximum length: FirstFallback doubled four times is more than maxFallback
+	// SettleTime is how long a new spot node must run before spot counts as available again. It is longer than the time for which a
+	// provider repeats a refusal and than the time of an interruption notice.
+	SettleTime = 5 * time.Minute
+	// probeTimeout is the longest time that a probe waits until a pod uses spot.
+	probeTimeout = 30 * time.Minute
+	// LevelReset is how long spot must have been used before the next fallback starts from FirstFallback again.
+	LevelReset = 2 * time.Hour
+)
+
+// Phase determines whether new nodes of a group are spot or on-demand nodes, and whether replicas move back to spot:
+//
+//	PreferSpot --SpotFails--> Fallback --FallbackOver--> Probing --ProbeSucceeds--> Returning --ReturnComplete--> PreferSpot
+//
+//	phase       event             next        why
+//	PreferSpot  SpotFails         Fallback    launches are refused, nodes are lost, or the spot wait timeout expired
+//	PreferSpot  ReplicasOnDemand  Returning   Karpenter itself launched on-demand nodes
+//	Fallback    FallbackOver      Probing     each fallback lasts twice as long as the previous one
+//	Fallback    ProbeUseless      PreferSpot  no replica is left to probe with: new pods will try spot
+//	Probing     ProbeFails        Fallback
+//	Probing     ProbeSucceeds     Returning
+//	Probing     ProbeUseless      PreferSpot
+//	Returning   SpotFails         Fallback
+//	Returning   ReturnComplete    PreferSpot
+//	any         PairLost          PreferSpot  the group has no pair of NodePools any more
+//
+// In every other combination the phase does not change; spotTransitions is the complete table.
+type Phase uint8
+
+// Values of Phase.
+const (
+	PreferSpot Phase = iota // spot is used first, and weights and limits have their owners' values
+	Fallback                // on-demand is used first until the next probe
+	Probing                 // spot is used again, for at most one more node
+	Returning               // replicas move back to spot at the configured pace
+	numPhases
+)
+
+// SpotEvent is the event of the state machine Phase. Each tick has exactly one.
+type SpotEvent uint8
+
+const (
+	SpotUnchanged    SpotEvent = iota
+	PairLost                   // the group has no pair of NodePools any more
+	SpotFails                  // launches are refused, nodes are lost, or pods waited for the spot wait timeout
+	FallbackOver               // the fallback has lasted long enough, and a probe is possible
+	ProbeUseless               // no replica is left to probe with, or no node may be launched
+	ProbeFails                 // the probe was refused, its node was lost, or it took too long
+	ProbeSucceeds              // a node of the probe has run for SettleTime
+	ReplicasOnDemand           // replicas on demand could run on spot
+	ReturnComplete             // no replica is left that could move
+	numSpotEvents
+)
+
+// spotTransitions is the next phase for each phase and event.
+var spotTransitions = [numPhases][numSpotEvents]Phase{
+	PreferSpot: {SpotFails: Fallback, ReplicasOnDemand: Returning}, // every other event: PreferSpot
+	Fallback: {SpotUnchanged: Fallback, PairLost: PreferSpot, SpotFails: Fallback, FallbackOver: Probing, ProbeUseless: PreferSpot,
+		ProbeFails: Fallback, ProbeSucceeds: Fallback, ReplicasOnDemand: Fallback, ReturnComplete: Fallback},
+	Probing: {SpotUnchanged: Probing, PairLost: PreferSpot, SpotFails: Probing, FallbackOver: Probing, ProbeUseless: PreferSpot,
+		ProbeFails: Fallback, ProbeSucceeds: Returning, ReplicasOnDemand: Probing, ReturnComplete: Probing},
+	Returning: {SpotUnchanged: Returning, PairLost: PreferSpot, SpotFails: Fallback, FallbackOver: Returning, ProbeUseless: Returning,
+		ProbeFails: Returning, ProbeSucceeds: Returning, ReplicasOnDemand: Returning, ReturnComplete: PreferSpot},
+}
+
+// SpotState is the state of the state machine Phase. It is stored in the record, so it is not lost in a crash.
+type SpotState struct {
+	Phase Phase         `json:"phase"`
+	Level uint8         `json:"level,omitempty"` // failures in a row: each doubles the length of the fallback
+	Cause explain.Cause `json:"cause,omitempty"`
+	Since int64         `json:"since,omitempty"` // start of the phase
+	Until int64         `json:"until,omitempty"` // end of a fallback (a probe then begins), or end of a probe
+	Limit int64         `json:"limit,omitempty"` // limit of the spot NodePool during a probe
+	Moved int64         `json:"moved,omitempty"` // when the move of the last node began
+	// Count and Of are the evidence for a fallback: Count refused launches of Of launches, or Count lost nodes of Of nodes.
+	Count int32 `json:"count,omitempty"`
+	Of    int32 `json:"of,omitempty"`
+}
+
+// SpotInput is everything that the state machine reads.
+type SpotInput struct {
+	At         int64
+	Group      string
+	Paired     bool
+	Known      bool          // demand is known
+	Peak       bool          // known demand arrives soon: no probe and no move starts in this time
+	WaitOver   bool          // pods have waited for the spot wait timeout
+	Failure    explain.Cause // why spot fails; CauseNone: spot does not fail
+	Evidence   Evidence      // evidence since the start of the phase
+	ProbeUnits int64         // the limit of a probe that starts now
+	Candidates bool          // replicas or pending pods exist that could use spot
+	SpotFirst  bool          // Karpenter uses spot before on-demand without an override
+	Full       bool          // the owners' limits allow no spot node
+	Launched   bool          // spot has launched a node in this phase
+	Settled    bool          // a spot node of this phase has run for SettleTime
+	Returnable bool          // a replica on demand fits on spot
+	Replaced   bool          // the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
+	Moving     bool          // a batch of replicas is moving
+}
+
+// Event returns the event that the input causes in the current phase.
+func (s *SpotState) Event(in *SpotInput) SpotEvent {
+	if !in.Paired {
+		return PairLost
+	}
+	switch s.Phase {
+	case PreferSpot:
+		switch {
+		case in.Failure != explain.CauseNone:
+			return SpotFails
+		case in.Returnable && in.Known && in.SpotFirst:
+			return ReplicasOnDemand
+		}
+	case Fallback:
+		switch {
+		case in.At < s.Until || in.Peak || !in.Known && in.At < s.Until+maxFallback.Milliseconds():
+		case !in.probePossible():
+			return ProbeUseless
+		default:
+			return FallbackOver
+		}
+	case Probing:
+		return s.probeEvent(in)
+	case Returning:
+		switch {
+		case in.Failure != explain.CauseNone:
+			return SpotFails
+		case !in.Returnable && !in.Moving:
+			return ReturnComplete
+		}
+	}
+	return SpotUnchanged
+}
+
+// probePossible reports whether a replica or a pod exists that can show whether spot has capacity.
+func (in *SpotInput) probePossible() bool { return in.Candidates && in.SpotFirst && !in.Full }
+
+// NeedsFreeze reports whether consolidation of the on-demand NodePool must be frozen because of the phase. While spot is preferred by
+// weight, Karpenter would otherwise replace every on-demand node by a spot node at once. During a fallback, the weights prevent this. The
+// freeze begins FreezeHandover before the fallback ends, so that it is in force before the weights are restored.
+func (s *SpotState) NeedsFreeze(in *SpotInput) bool {
+	switch s.Phase {
+	case Probing, Returning:
+		return in.Paired
+	case Fallback:
+		return in.Paired && in.At >= s.Until-FreezeHandover.Milliseconds() && in.probePossible()
+	}
+	return false
+}
+
+func (s *SpotState) probeEvent(in *SpotInput) SpotEvent {
+	e := &in.Evidence
+	switch {
+	case !e.Open && (e.Lost > 0 || e.Refused > 0 && !in.Launched), in.WaitOver, in.Replaced:
+		return ProbeFails
+	case in.Settled:
+		return ProbeSucceeds
+	case !in.Candidates, in.Full && !in.Launched, in.At >= s.Until && e.Attempts == 0:
+		return ProbeUseless // new pods will show whether spot has capacity
+	case in.At >= s.Until:
+		return ProbeFails
+	}
+	return SpotUnchanged
+}
+
+// Apply changes the phase, and reports whether it changed.
+func (s *SpotState) Apply(event SpotEvent, in *SpotInput) bool {
+	was, next := s.Phase, spotTransitions[s.Phase][event]
+	if next == was {
+		return false
+	}
+	if event == ReturnComplete && s.Moved >= s.Since {
+		s.Level = 0 // only a return that moved a replica proves that spot is available
+	}
+	s.Phase, s.Cause, s.Since, s.Until, s.Limit, s.Count, s.Of = next, explain.CauseNone, in.At, 0, 0, 0, 0
+	switch {
+	case next == Fallback:
+		s.fallBack(event, in)
+	case next == Probing:
+		s.Limit, s.Until = in.ProbeUnits, in.At+probeTimeout.Milliseconds()
+	case was == Probing && next == Returning:
+		s.Cause = explain.CauseProbe
+	}
+	return true
+}
+
+// fallBack starts a fallback of twice the length of the previous one.
+func (s *SpotState) fallBack(event SpotEvent, in *SpotInput) {
+	if s.Cause = in.Failure; event == ProbeFails {
+		s.Cause = explain.CauseProbe
+	}
+	s.Level = min(s.Level+1, MaxLevel)
+	s.Until = in.At + jittered(min(FirstFallback<<(s.Level-1), maxFallback), in.Group, s.Level).Milliseconds()
+	s.Count, s.Of = int32(in.Evidence.Refused), int32(in.Evidence.Attempts)
+	if s.Cause == explain.CauseLost {
+		s.Count, s.Of = int32(in.Evidence.Lost), int32(in.Evidence.Nodes)
+	}
+}
+
+// ResetLevel sets the number of consecutive failures to 0 if spot has been used for longer than LevelReset. It reports whether it did.
+func (s *SpotState) ResetLevel(at int64) bool {
+	if s.Phase != PreferSpot || s.Level == 0 || at-s.Since <= LevelReset.Milliseconds() {
+		return false
+	}
+	s.Level = 0
+	return true
+}
+
+// String returns the name of the phase for messages and metric labels.
+func (p Phase) String() string {
+	return [...]string{"prefer spot", "fallback", "probing", "returning"}[min(p, Returning)]
+}

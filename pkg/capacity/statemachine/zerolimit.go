@@ -1,0 +1,89 @@
+package statemachine
+
+import (
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+)
+
+// ZeroLimitDelay is how long there must be no demand before the limit is set to 0. Without this delay, a queue that is empty for only some
+// minutes would cause two writes of each NodePool every time.
+const ZeroLimitDelay = 5 * time.Minute
+
+// ZeroLimit is the state machine of the zero limit, which is a limit of 0 while there is no demand:
+//
+//	state  event         next
+//	any    demandExists  ZeroLimitOff
+//	any    noDemand      ZeroLimitPending
+//	any    noDemandLong  ZeroLimitOn
+//
+// noDemandLong can also occur in ZeroLimitOff: a new leader finds the zero limit of the previous leader in force and keeps it.
+type ZeroLimit struct {
+	Since int64 `json:"since,omitempty"` // time since which there is no demand; 0: demand exists
+}
+
+type ZeroLimitState uint8
+
+const (
+	ZeroLimitOff     ZeroLimitState = iota // demand exists or is unknown
+	ZeroLimitPending                       // there is no demand, but not for long enough
+	ZeroLimitOn                            // the limit is 0
+	numZeroLimitStates
+)
+
+type zeroLimitEvent uint8
+
+const (
+	demandExists zeroLimitEvent = iota // demand exists or may exist: in case of doubt it counts as demand
+	noDemand
+	noDemandLong // there has been no demand for ZeroLimitDelay, or there is none and the limit is already 0
+	numZeroLimitEvents
+)
+
+// zeroLimitTransitions is the next state for each state and event.
+var zeroLimitTransitions = [numZeroLimitStates][numZeroLimitEvents]ZeroLimitState{
+	ZeroLimitOff:     {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
+	ZeroLimitPending: {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
+	ZeroLimitOn:      {demandExists: ZeroLimitOff, noDemand: ZeroLimitPending, noDemandLong: ZeroLimitOn},
+}
+
+// ZeroLimitInput is everything that the state machine reads.
+type ZeroLimitInput struct {
+	At      int64
+	Lift    explain.LiftReason
+	InForce bool // the limit of a NodePool is 0, set by this or a previous leader
+}
+
+// state returns the current state. It depends on the time, because ZeroLimitPending becomes ZeroLimitOn after ZeroLimitDelay.
+func (z *ZeroLimit) state(in ZeroLimitInput) ZeroLimitState {
+	switch {
+	case z.Since == 0:
+		return ZeroLimitOff
+	case in.InForce || in.At >= z.Since+ZeroLimitDelay.Milliseconds():
+		return ZeroLimitOn
+	}
+	return ZeroLimitPending
+}
+
+// event returns the event that the input causes.
+func (z *ZeroLimit) event(in ZeroLimitInput) zeroLimitEvent {
+	switch {
+	case in.Lift != explain.NotLifted:
+		return demandExists
+	case in.InForce || z.Since != 0 && in.At >= z.Since+ZeroLimitDelay.Milliseconds():
+		return noDemandLong
+	}
+	return noDemand
+}
+
+// Step applies the event of the input and returns the next state.
+func (z *ZeroLimit) Step(in ZeroLimitInput) ZeroLimitState {
+	next := zeroLimitTransitions[z.state(in)][z.event(in)]
+	switch {
+	case next == ZeroLimitOff:
+		z.Since = 0
+	case z.Since == 0:
+		z.Since = in.At
+	}
+	return next
+}
