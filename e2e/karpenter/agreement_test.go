@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -76,7 +76,7 @@ func simulatedDay(t *testing.T) (phases []statemachine.Phase, most, last int) {
 			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	spot := pool("spot", simulator.Spot, 80)
-	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 3, Events: []trace.SpotEvent{{At: 90 * time.Minute, Added: 10}}}
+	spot.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 3, Events: []spotmarket.Event{{At: 90 * time.Minute, Added: 10}}}
 	c := simulator.Config{Start: begin, Seed: 1, Groups: []*capacity.Group{group},
 		NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 20)},
 		Workloads: []simulator.Workload{{Policy: chat, Service: simulator.Chat8B}}}

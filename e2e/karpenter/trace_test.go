@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 	"github.com/gpuscaler/gpuscaler/e2e/karpenter"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // This test replays forty minutes of a recorded spot market: AWS's g4dn in the Bamboo traces, from 3:04 to 3:44. The market has ten
@@ -77,14 +77,14 @@ func TestLongFortyMinutesOfARecordedMarket(t *testing.T) {
 }
 
 // bamboo reads the trace, or skips the test if the shared data are missing.
-func bamboo(t *testing.T) *trace.Spot {
+func bamboo(t *testing.T) *spotmarket.Trace {
 	t.Helper()
 	root, err := components.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(filepath.Dir(root), "..", "shared", "data", "spot", "bamboo_aws_g4dn-trace.csv")
-	spot, err := trace.OpenSpot(path)
+	spot, err := spotmarket.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skipf("the shared trace is missing: %v", err)
 	}
@@ -97,7 +97,7 @@ func bamboo(t *testing.T) *trace.Spot {
 // recorded is a market that follows a trace: the pool's instance type has as many spot machines as the trace.
 type recorded struct {
 	pool  pool
-	trace *trace.Spot
+	trace *spotmarket.Trace
 	from  time.Duration
 	began time.Time
 	stop  context.CancelFunc
@@ -111,7 +111,7 @@ type recorded struct {
 // noticeAhead is the time between the announcement and the interruption, as on AWS.
 const noticeAhead = 2 * time.Minute
 
-func replayMarket(t *testing.T, p pool, of *trace.Spot, from time.Duration) *recorded {
+func replayMarket(t *testing.T, p pool, of *spotmarket.Trace, from time.Duration) *recorded {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &recorded{pool: p, trace: of, from: from, began: time.Now(), stop: cancel, over: make(chan struct{}), noticed: map[string]bool{}}

@@ -20,6 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 // lag is the time that the HPA may take to follow a target: one sync period and the delays of a busy machine. A target that lasts for a
@@ -185,7 +186,7 @@ func azure(t *testing.T) *trace.Trace {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("the shared trace is missing:", err)
 	}
-	requests, err := trace.Open(path, trace.Options{})
+	requests, err := tracefile.Open(path, tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -148,7 +149,7 @@ func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, 
 		out.Notes = append(out.Notes, fmt.Sprintf("%d of %d steps have no number of requests; the replay uses that of the step before",
 			gaps, steps))
 	}
-	t, err := trace.Read(w.Key(), &text, trace.Options{Format: trace.RateCSV, Window: s.step(), Seed: 1})
+	t, err := tracefile.Read(w.Key(), &text, tracefile.Options{Format: tracefile.RateCSV, Window: s.step(), Seed: 1})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoForecast, err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 const (
@@ -52,7 +53,7 @@ func (r *rangeFlags) enabled() bool { return r.Address != "" }
 
 // open returns the trace. On the first call it fetches the series; later calls decode the same response again. The format of the response
 // is the one that --save writes.
-func (r *rangeFlags) open(ctx context.Context, o trace.Options) (*trace.Trace, error) {
+func (r *rangeFlags) open(ctx context.Context, o tracefile.Options) (*trace.Trace, error) {
 	if r.answer == nil {
 		span, err := r.span(time.Now()) // I/O edge: --start and --end refer to the time of the command
 		if err != nil {
@@ -67,8 +68,8 @@ func (r *rangeFlags) open(ctx context.Context, o trace.Options) (*trace.Trace, e
 			}
 		}
 	}
-	o.Format = trace.Prometheus
-	return trace.Read("--query "+r.query, bytes.NewReader(r.answer), o)
+	o.Format = tracefile.Prometheus
+	return tracefile.Read("--query "+r.query, bytes.NewReader(r.answer), o)
 }
 
 func (r *rangeFlags) span(now time.Time) (v1.Range, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -119,7 +119,7 @@ func (o *caseFlags) simulation() (c evaluate.Case, err error) {
 		return c, fmt.Errorf("--measure %w", err)
 	}
 	if o.spot != "" {
-		c.Spot, err = trace.OpenSpot(o.spot)
+		c.Spot, err = spotmarket.Open(o.spot)
 	}
 	return c, err
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 // benchTrace is one trace of the benchmark.
 type benchTrace struct {
 	name, file string
-	options    trace.Options
+	options    tracefile.Options
 }
 
 // benchTraces are the traces in the shared data folder, scaled so that each needs about a dozen replicas.
 var benchTraces = []benchTrace{
-	{"Azure conversations, flat hour", "AzureLLMInferenceTrace_conv.csv", trace.Options{}},
-	{"ServeGen deepseek-r1, 24 h, x0.3", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Scale: 0.3, Seed: 1}},
-	{"ServeGen m-large, second day, x0.02", "servegen_m-large_traces.tar.gz", trace.Options{Scale: 0.02, From: 24 * time.Hour,
+	{"Azure conversations, flat hour", "AzureLLMInferenceTrace_conv.csv", tracefile.Options{}},
+	{"ServeGen deepseek-r1, 24 h, x0.3", "servegen_deepseek-r1_traces.tar.gz", tracefile.Options{Scale: 0.3, Seed: 1}},
+	{"ServeGen m-large, second day, x0.02", "servegen_m-large_traces.tar.gz", tracefile.Options{Scale: 0.02, From: 24 * time.Hour,
 		To: 48 * time.Hour, Seed: 1}},
 }
 
@@ -53,7 +53,7 @@ func replayBenchCommand() *cobra.Command {
 				SLO: evaluate.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: evaluate.AutoInitial, Hourly: evaluate.DefaultHourly, Seed: 1,
 			}
 			for _, t := range benchTraces {
-				if base.Traffic, err = trace.Open(filepath.Join(data, "requests", t.file), t.options); err != nil {
+				if base.Traffic, err = tracefile.Open(filepath.Join(data, "requests", t.file), t.options); err != nil {
 					return err
 				}
 				for _, base.ColdStart = range colds {

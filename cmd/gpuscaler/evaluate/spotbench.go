@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotbench"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // spotBenchCommand returns the command of `make bench-spot`. For each recorded spot market it simulates a workload with as many replicas as
@@ -33,7 +33,7 @@ func spotBenchCommand() *cobra.Command {
 				if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
 					continue
 				}
-				s, err := trace.OpenSpot(file)
+				s, err := spotmarket.Open(file)
 				if err != nil {
 					return err
 				}

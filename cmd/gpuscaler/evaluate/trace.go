@@ -12,12 +12,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/timestamp"
 )
 
 // traceFlags are the flags that control how a trace is read. Every command that reads traces shares them.
 type traceFlags struct {
-	options     trace.Options
+	options     tracefile.Options
 	format      string
 	unit        string
 	serviceUnit string
@@ -55,7 +58,7 @@ func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error
 		return nil, fmt.Errorf("%s and --prometheus both name a trace: use one of them", path)
 	}
 	o := t.options
-	o.Format, o.TimeUnit, o.ServiceUnit = trace.Format(t.format), trace.TimeUnit(t.unit), trace.TimeUnit(t.serviceUnit)
+	o.Format, o.TimeUnit, o.ServiceUnit = tracefile.Format(t.format), timestamp.Unit(t.unit), timestamp.Unit(t.serviceUnit)
 	if t.zone != "" {
 		zone, err := time.LoadLocation(t.zone)
 		if err != nil {
@@ -66,7 +69,7 @@ func (t *traceFlags) open(ctx context.Context, path string) (*trace.Trace, error
 	if t.fetched.enabled() {
 		return t.fetched.open(ctx, o)
 	}
-	return trace.Open(path, o)
+	return tracefile.Open(path, o)
 }
 
 func traceCommand() *cobra.Command {
@@ -122,7 +125,7 @@ func describeTrace(t *trace.Trace, output string, out io.Writer) error {
 }
 
 func describeSpot(path, output string, out io.Writer) error {
-	s, err := trace.OpenSpot(path)
+	s, err := spotmarket.Open(path)
 	if err != nil {
 		return err
 	}
@@ -165,7 +168,7 @@ on every machine. The presets are ` + strings.Join(trace.PresetNames(), ", ") + 
 			if err != nil {
 				return err
 			}
-			return commandline.ToFile(file, c.OutOrStdout(), t.WriteCSV)
+			return commandline.ToFile(file, c.OutOrStdout(), func(w io.Writer) error { return tracefile.WriteCSV(w, t) })
 		},
 	}
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of all random numbers")

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // night returns an edit that gives the policy a capacity group and two schedules in UTC: six replicas from 7:00 to 9:00, and three from
@@ -39,7 +39,7 @@ func chatGroup(more ...any) map[string]any {
 func nodeWrites(t *testing.T, d docSet) (out []string) {
 	store := good(t, d)
 	start := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
-	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 50 * time.Minute, Lost: 10},
+	market := &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{{At: 50 * time.Minute, Lost: 10},
 		{At: 70 * time.Minute, Added: 10}}}
 	c := simulator.Config{Start: start, Seed: 1, Groups: store.Groups()}
 	for name, kind := range map[string]string{"a-spot": "spot", "a-od": "on-demand"} {

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 const platform = `apiVersion: gpuscaler.io/v1alpha1
@@ -108,8 +109,8 @@ func text(t testing.TB, r *Result) string {
 }
 
 func TestImpossibleQuestionsAreRefusedWithTheReason(t *testing.T) {
-	none := &trace.Trace{Name: "empty.csv", Kind: trace.Log}
-	one, err := trace.Read("one.csv", strings.NewReader("timestamp\n2026-11-02T00:00:00Z\n"), trace.Options{})
+	none := trace.NewLog(trace.Header{Name: "empty.csv"}, nil)
+	one, err := tracefile.Read("one.csv", strings.NewReader("timestamp\n2026-11-02T00:00:00Z\n"), tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

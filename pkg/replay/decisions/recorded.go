@@ -5,29 +5,29 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 // recordedTrace is a family of traffic that replays a shared trace. Its law is the mean rate of the ten minutes around each slot (two
 // minutes for a trace of one hour). The oracle therefore knows more than a policy can know.
 type recordedTrace struct {
 	name, file string
-	options    trace.Options
+	options    tracefile.Options
 	around     int // number of slots over which the mean is computed
 	held       bool
 }
 
 var recordedTraces = []recordedTrace{
-	{"azure", "AzureLLMInferenceTrace_conv.csv", trace.Options{}, 24, false},
-	{"deepseek", "servegen_deepseek-r1_traces.tar.gz", trace.Options{Seed: 1}, 120, false},
-	{"mlarge", "servegen_m-large_traces.tar.gz", trace.Options{Seed: 1, Scale: 0.02, To: 4 * 24 * time.Hour}, 120, true},
+	{"azure", "AzureLLMInferenceTrace_conv.csv", tracefile.Options{}, 24, false},
+	{"deepseek", "servegen_deepseek-r1_traces.tar.gz", tracefile.Options{Seed: 1}, 120, false},
+	{"mlarge", "servegen_m-large_traces.tar.gz", tracefile.Options{Seed: 1, Scale: 0.02, To: 4 * 24 * time.Hour}, 120, true},
 }
 
 // recordedFamilies reads the shared traces from a directory. It returns two lists: the traces with which the policy was developed, and the
 // held-out traces that were not used for that.
 func recordedFamilies(dir string) (developed, held []family, err error) {
 	for _, rec := range recordedTraces {
-		tr, err := trace.Open(filepath.Join(dir, "requests", rec.file), rec.options)
+		tr, err := tracefile.Open(filepath.Join(dir, "requests", rec.file), rec.options)
 		if err != nil {
 			return nil, nil, err
 		}

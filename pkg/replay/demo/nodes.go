@@ -5,7 +5,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // Prices in us-east-1, 2026-07; spot prices are estimated from the Spot Advisor.
@@ -44,10 +44,10 @@ func poolsOf(name string) []string {
 
 // market returns the spot capacity of a NodePool for a week. About every five hours some or all nodes are lost, and the capacity returns
 // within an hour.
-func market(pool string, seed uint64) *trace.Spot {
+func market(pool string, seed uint64) *spotmarket.Trace {
 	const most = 16
 	draws := reproducible.NewDraws(seed, "demo market "+pool)
-	m := &trace.Spot{Name: pool, Duration: 7 * 24 * time.Hour, Initial: most}
+	m := &spotmarket.Trace{Name: pool, Duration: 7 * 24 * time.Hour, Initial: most}
 	for now := time.Duration(0); ; {
 		now += minutes(draws, 180, 480)
 		back := now + minutes(draws, 20, 60)
@@ -59,7 +59,7 @@ func market(pool string, seed uint64) *trace.Spot {
 			lost = most
 		}
 		m.Events = append(m.Events,
-			trace.SpotEvent{At: now, Lost: lost, Available: most - lost}, trace.SpotEvent{At: back, Added: lost, Available: most})
+			spotmarket.Event{At: now, Lost: lost, Available: most - lost}, spotmarket.Event{At: back, Added: lost, Available: most})
 		now = back
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -57,7 +58,7 @@ type Case struct {
 	// HeldOut is the share of the run, at its end, that is the report part; 0: the whole run. Before it is the train part: policies
 	// learn, and settings are searched. All results and bounds are of the report part.
 	HeldOut   float64
-	Spot      *trace.Spot          // available spot nodes over time; nil: on-demand GPUs, billed per second
+	Spot      *spotmarket.Trace    // available spot nodes over time; nil: on-demand GPUs, billed per second
 	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second
 	Pools     []string             // names of the NodePools that the workload may run on; empty: all
 	Service   simulator.Service

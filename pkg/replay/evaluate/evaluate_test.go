@@ -12,7 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -111,7 +113,7 @@ func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 func TestSameSeedGivesTheSameReport(t *testing.T) {
 	c := small(t, func(c *Case) {
 		c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines()[1:3], true, true
-		c.Spot = &trace.Spot{Name: "market", Duration: time.Hour, Initial: 4, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 3},
+		c.Spot = &spotmarket.Trace{Name: "market", Duration: time.Hour, Initial: 4, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 3},
 			{At: 15 * time.Minute, Added: 3}}}
 	})
 	var texts [2][]byte
@@ -144,7 +146,7 @@ func TestScaleToZeroMakesTheFirstRequestsLate(t *testing.T) {
 			log.WriteString(time.Unix(int64(burst*900+i), 0).UTC().Format("2006-01-02T15:04:05Z") + ",500,100\n")
 		}
 	}
-	tr, err := trace.Read("bursts.csv", strings.NewReader(log.String()), trace.Options{Duration: time.Hour})
+	tr, err := tracefile.Read("bursts.csv", strings.NewReader(log.String()), tracefile.Options{Duration: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -20,7 +21,7 @@ func onNodes(c *Case) {
 			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	c.NodePools = []simulator.NodePool{pool("spot", simulator.Spot, 80, 1), pool("on-demand", simulator.OnDemand, 20, 2)}
-	c.NodePools[0].Market = &trace.Spot{Name: "market", Duration: 4 * time.Hour, Initial: 2, Events: []trace.SpotEvent{
+	c.NodePools[0].Market = &spotmarket.Trace{Name: "market", Duration: 4 * time.Hour, Initial: 2, Events: []spotmarket.Event{
 		{At: 30 * time.Minute, Lost: 1}, {At: 70 * time.Minute, Lost: 1}, {At: 80 * time.Minute, Added: 2}, {At: 150 * time.Minute, Lost: 2}}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
@@ -34,7 +35,7 @@ func traffic(t testing.TB, parts ...part) *trace.Trace {
 			log.WriteString(time.UnixMilli(int64(at*1000)).UTC().Format("2006-01-02T15:04:05.000Z") + ",500,100\n")
 		}
 	}
-	tr, err := trace.Read("parts.csv", strings.NewReader(log.String()), trace.Options{})
+	tr, err := tracefile.Read("parts.csv", strings.NewReader(log.String()), tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

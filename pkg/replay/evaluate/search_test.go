@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -277,7 +277,7 @@ func TestSearchFindsACooldownOfHours(t *testing.T) {
 			fmt.Fprintf(text, "%d,1\n", 9000*wave+3*i)
 		}
 	}
-	tr, err := trace.Read("waves.csv", strings.NewReader(text.String()), trace.Options{Duration: 510 * time.Minute})
+	tr, err := tracefile.Read("waves.csv", strings.NewReader(text.String()), tracefile.Options{Duration: 510 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 // recorded is a log without tokens: 10 minutes with 2 requests per second, which record the given service times in turn. An empty text is
@@ -19,7 +20,7 @@ func recorded(t *testing.T, service ...string) *trace.Trace {
 	for i := range 1200 {
 		fmt.Fprintf(text, "%.1f,%s\n", float64(i)/2, service[i%len(service)])
 	}
-	tr, err := trace.Read("recorded.csv", strings.NewReader(text.String()), trace.Options{})
+	tr, err := tracefile.Read("recorded.csv", strings.NewReader(text.String()), tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -105,7 +106,7 @@ func TestWorkloadsShareNodesAndABound(t *testing.T) {
 		c.Baselines, c.Bound = simulator.Baselines()[:5], true
 		c.NodePools = []simulator.NodePool{
 			{Name: "spot", CapacityType: simulator.Spot, InstanceType: "four", GPUs: 4, Hourly: 4, Weight: 80, ConsolidateAfter: time.Minute,
-				Market: &trace.Spot{Name: "market", Duration: time.Hour, Initial: 2, Events: []trace.SpotEvent{{At: 8 * time.Minute, Lost: 1}}}},
+				Market: &spotmarket.Trace{Name: "market", Duration: time.Hour, Initial: 2, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 1}}}},
 			{Name: "on-demand", CapacityType: simulator.OnDemand, InstanceType: "four, on demand", GPUs: 4, Hourly: 8, Weight: 20,
 				ConsolidateAfter: time.Minute},
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -60,7 +61,7 @@ func market(t testing.TB) simulator.Config {
 			OnlyWhenEmpty:    true, Budgets: []simulator.Budget{{Percent: 100}}}
 	}
 	spot := pool("spot", simulator.Spot, 0.78, 80)
-	spot.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 20 * time.Minute, Lost: 10},
+	spot.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{{At: 20 * time.Minute, Lost: 10},
 		{At: 50 * time.Minute, Added: 10}}}
 	return simulator.Config{Start: noon, Seed: 1, Groups: []*capacity.Group{group},
 		NodePools: []simulator.NodePool{spot, pool("on-demand", simulator.OnDemand, 1.861, 20)},

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -36,8 +37,8 @@ func example(t testing.TB, heldOut float64) *evaluate.Report {
 			}},
 			Sources: []policy.Source{{Type: policy.SourcePrometheus}},
 		},
-		Traffic: tr, Spot: &trace.Spot{Name: "market.csv", Duration: time.Hour, Initial: 6,
-			Events: []trace.SpotEvent{{At: 6 * time.Minute, Lost: 4}}},
+		Traffic: tr, Spot: &spotmarket.Trace{Name: "market.csv", Duration: time.Hour, Initial: 6,
+			Events: []spotmarket.Event{{At: 6 * time.Minute, Lost: 4}}},
 		Service: simulator.Chat8B, Measures: map[string]measure.Measure{"load": measure.InSystem},
 		SLO:     evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,

@@ -18,7 +18,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 const (
@@ -217,7 +219,7 @@ func (t *trafficSpec) open(folder string, f *file) (*trace.Trace, error) {
 		return nil, errors.New("traffic: want either file or preset")
 	}
 	if t.File != "" {
-		return trace.Open(filepath.Join(folder, t.File), trace.Options{})
+		return tracefile.Open(filepath.Join(folder, t.File), tracefile.Options{})
 	}
 	p, ok := trace.Preset(t.Preset)
 	if !ok {
@@ -242,7 +244,7 @@ func (p *poolSpec) build(folder string) (simulator.NodePool, error) {
 	}
 	var err error
 	if p.Spot != "" {
-		out.Market, err = trace.OpenSpot(filepath.Join(folder, p.Spot))
+		out.Market, err = spotmarket.Open(filepath.Join(folder, p.Spot))
 	}
 	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -14,7 +15,7 @@ import (
 func TestSeedGivesTheGoldenBytes(t *testing.T) {
 	spot, od := nodePool("spot", Spot, 2, 1.6, 80), nodePool("on-demand", OnDemand, 4, 7.44, 20)
 	spot.ConsolidateAfter, od.ConsolidateAfter = time.Minute, 5*time.Minute
-	spot.Market = &trace.Spot{Duration: 3 * time.Hour, Initial: 6, Events: []trace.SpotEvent{{At: 70 * time.Minute, Lost: 4},
+	spot.Market = &spotmarket.Trace{Duration: 3 * time.Hour, Initial: 6, Events: []spotmarket.Event{{At: 70 * time.Minute, Lost: 4},
 		{At: 100 * time.Minute, Added: 4}}}
 	c := Config{Seed: 42, NodePools: []NodePool{od, spot}, Resolution: 30 * time.Minute}
 	for i, r := range Baselines() {

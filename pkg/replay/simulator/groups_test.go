@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -52,7 +53,7 @@ func (w *Simulator) nodesOf(name string) (n int) {
 // there. The group must move them back to spot one replica at a time, each after its replacement is Ready, and must then restore the fields
 // of the NodePools.
 func TestReturnToSpotKeepsReadyReplicas(t *testing.T) {
-	market := &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10},
+	market := &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{{At: time.Hour, Lost: 10},
 		{At: 2 * time.Hour, Added: 10}}}
 	play := func(withGroup bool) (r *Result, onDemand, least int, fields map[string]nodepool.FieldView) {
 		c := grouped(t, nil)
@@ -109,9 +110,9 @@ func TestGroupWithSpotInTwoZones(t *testing.T) {
 	})
 	a, b := c.NodePools[0], c.NodePools[0]
 	a.Name, b.Name, a.Weight, b.Weight = "spot-a", "spot-b", 90, 80
-	a.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: time.Hour, Lost: 10},
+	a.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{{At: time.Hour, Lost: 10},
 		{At: 2 * time.Hour, Added: 10}, {At: 3 * time.Hour, Lost: 10}}}
-	b.Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 30, Events: []trace.SpotEvent{{At: 3 * time.Hour, Lost: 30},
+	b.Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 30, Events: []spotmarket.Event{{At: 3 * time.Hour, Lost: 30},
 		{At: 4 * time.Hour, Added: 30}}}
 	c.NodePools = []NodePool{a, b, c.NodePools[1]}
 	most := 0 // on-demand nodes while one of the zones has capacity
@@ -188,7 +189,8 @@ func TestGroupRequiresItsNodePools(t *testing.T) {
 // replicas return to it. In the evening there are no nodes again.
 func TestDayFromZeroToZero(t *testing.T) {
 	c := grouped(t, func(g *capacity.Group) { g.ZeroLimit, g.ConsolidationFreeze = true, true })
-	c.NodePools[0].Market = &trace.Spot{Duration: 100 * time.Hour, Initial: 10, Events: []trace.SpotEvent{{At: 10 * time.Hour, Lost: 10},
+	c.NodePools[0].Market = &spotmarket.Trace{Duration: 100 * time.Hour, Initial: 10, Events: []spotmarket.Event{
+		{At: 10 * time.Hour, Lost: 10},
 		{At: 12 * time.Hour, Added: 10}}}
 	p := c.Workloads[0].Policy.Workload.Policy
 	office := &p.Schedules[0]

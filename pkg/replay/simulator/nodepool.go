@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // Capacity types, as in the label karpenter.sh/capacity-type.
@@ -34,9 +34,9 @@ type NodePool struct {
 	OnlyWhenEmpty    bool          // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
 	Budgets          []Budget      // the lowest budget that applies is used; empty: one budget of 10%
 
-	NodeLaunch, GPUReady *Spread     // nil: the values of Assumptions
-	Market               *trace.Spot // available nodes over time, repeated at its end; nil: unlimited
-	Outages              []Outage    // periods without capacity
+	NodeLaunch, GPUReady *Spread           // nil: the values of Assumptions
+	Market               *spotmarket.Trace // available nodes over time, repeated at its end; nil: unlimited
+	Outages              []Outage          // periods without capacity
 }
 
 // Budget limits how many nodes may be terminating at the same time.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -245,9 +246,9 @@ func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
 }
 
 // losses returns a spot market of ten nodes that loses some of them at the given time.
-func losses(lost int, at time.Duration) *trace.Spot {
-	return &trace.Spot{Name: "test", Duration: 2 * time.Hour, Initial: 10,
-		Events: []trace.SpotEvent{{At: at, Lost: lost, Available: 10 - lost}}}
+func losses(lost int, at time.Duration) *spotmarket.Trace {
+	return &spotmarket.Trace{Name: "test", Duration: 2 * time.Hour, Initial: 10,
+		Events: []spotmarket.Event{{At: at, Lost: lost, Available: 10 - lost}}}
 }
 
 func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
@@ -316,7 +317,8 @@ func TestANodeIsAsLikelyToGoAsAnyOther(t *testing.T) {
 
 func TestAMarketStartsAgain(t *testing.T) {
 	spot := nodePool("spot", Spot, 1, 1, 80)
-	spot.Market = &trace.Spot{Duration: 20 * time.Minute, Initial: 2, Events: []trace.SpotEvent{{At: 10 * time.Minute, Lost: 1, Available: 1}}}
+	spot.Market = &spotmarket.Trace{Duration: 20 * time.Minute, Initial: 2,
+		Events: []spotmarket.Event{{At: 10 * time.Minute, Lost: 1, Available: 1}}}
 	seen := map[int]int{}
 	watch(t, Config{NodePools: []NodePool{spot}, Workloads: []Workload{plan("a")}}, 41*time.Minute,
 		func(w *Simulator, s int) { seen[s] = w.nodes.pools[0].market.available })

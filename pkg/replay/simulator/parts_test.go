@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
 // queueOf returns a replica that serves one request a minute, and requests that arrive after the given seconds.
@@ -19,7 +19,7 @@ func queueOf(t *testing.T, seconds ...string) Workload {
 	for _, s := range seconds {
 		log += "1970-01-01T00:" + s + "Z,1,1\n"
 	}
-	tr, err := trace.Read("queue.csv", strings.NewReader(log), trace.Options{})
+	tr, err := tracefile.Read("queue.csv", strings.NewReader(log), tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -29,7 +30,7 @@ func anything(t *rapid.T) Config {
 		spot, od := nodePool("spot", Spot, rapid.Int32Range(2, 8).Draw(t, "spot GPUs"), 3, 80), nodePool("od", OnDemand, 4, 8, 20)
 		spot.ConsolidateAfter, od.ConsolidateAfter = seconds("after", 0, 300), seconds("after", 0, 300)
 		spot.Outages = []Outage{{seconds("from", 0, 1000), seconds("to", 0, 2000)}}
-		spot.Market = &trace.Spot{Duration: 30 * time.Minute, Initial: 3, Events: []trace.SpotEvent{
+		spot.Market = &spotmarket.Trace{Duration: 30 * time.Minute, Initial: 3, Events: []spotmarket.Event{
 			{At: seconds("loss", 100, 900), Lost: rapid.IntRange(1, 3).Draw(t, "lost")}, {At: 16 * time.Minute, Added: 2}}}
 		limit := int64(rapid.IntRange(0, 16).Draw(t, "limit"))
 		od.Limit = &limit

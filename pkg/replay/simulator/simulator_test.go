@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -147,7 +148,7 @@ func azure(t testing.TB) *trace.Trace {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("the shared traces are not there: %v", err)
 	}
-	tr, err := trace.Open(path, trace.Options{})
+	tr, err := tracefile.Open(path, tracefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotbench"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // No spot node is available in the second of six hours. The plan that knows the trace pays, for each of four replicas, five spot hours at
 // $1 and one on-demand hour at $3.
 func ExampleCompare() {
-	market := &trace.Spot{Name: "outage", Duration: 6 * time.Hour, Initial: 6,
-		Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
+	market := &spotmarket.Trace{Name: "outage", Duration: 6 * time.Hour, Initial: 6,
+		Events: []spotmarket.Event{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
 	r, err := spotbench.Compare(context.Background(), spotbench.Case{
 		Spot: market, Replicas: 4, SpotHourly: 1, OnDemandHourly: 3, ColdStart: 5 * time.Minute, Seed: 1,
 	})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // The table of spot markets in the replay guide shows the results of `make bench-spot`.
@@ -26,7 +26,7 @@ func TestGuideShowsTheResultsOnRecordedMarkets(t *testing.T) {
 			if _, err := os.Stat(path); err != nil {
 				t.Skipf("skipped: the recorded markets are not beside the project: %v", err)
 			}
-			market, err := trace.OpenSpot(path)
+			market, err := spotmarket.Open(path)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,13 +15,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // Case is the input of a comparison: a trace of spot capacity, the number of replicas to keep available, and the prices of a node per hour.
 type Case struct {
-	Spot           *trace.Spot
+	Spot           *spotmarket.Trace
 	Replicas       int32 // number of replicas, each with one GPU
 	SpotHourly     float64
 	OnDemandHourly float64
@@ -169,7 +169,7 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 // spot capacity and on-demand nodes for the other replicas. A replacement does not overlap with the node that it replaces.
 func (c *Case) lowestCost() float64 {
 	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
-	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], trace.SpotEvent{At: c.Spot.Duration}) {
+	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], spotmarket.Event{At: c.Spot.Duration}) {
 		hours += float64(min(int64(available), int64(c.Replicas))) * (e.At - at).Hours()
 		at, available = e.At, available+e.Added-e.Lost
 	}

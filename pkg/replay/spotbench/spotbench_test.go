@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
 // gone returns a spot trace of 6 hours with six available nodes, except in the second hour, in which no node is available.
-func gone() *trace.Spot {
-	return &trace.Spot{Name: "gone", Duration: 6 * time.Hour, Initial: 6,
-		Events: []trace.SpotEvent{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
+func gone() *spotmarket.Trace {
+	return &spotmarket.Trace{Name: "gone", Duration: 6 * time.Hour, Initial: 6,
+		Events: []spotmarket.Event{{At: time.Hour, Lost: 6}, {At: 2 * time.Hour, Added: 6}}}
 }
 
 func TestFourReplicasOnAMarketWithAnOutage(t *testing.T) {

@@ -11,16 +11,16 @@ import (
 
 // arrivals draws the arrivals of one client window by window. Only one window is in memory.
 type arrivals struct {
-	client *client
-	draw   draw
-	next   int // index of the next window
-	rank   int // index of the client; of two arrivals at the same time, that of the client with the lower rank is first
-	src    reproducible.Draws
-	times  []float64 // times of the arrivals since the start of the window, in units of the mean interval
-	total  float64   // length of the window, in units of the mean interval
-	cursor int
-	window window
-	head   Request
+	client  *Client
+	drawing Drawing
+	next    int // index of the next window
+	rank    int // index of the client; of two arrivals at the same time, that of the client with the lower rank is first
+	src     reproducible.Draws
+	times   []float64 // times of the arrivals since the start of the window, in units of the mean interval
+	total   float64   // length of the window, in units of the mean interval
+	cursor  int
+	window  ClientWindow
+	head    Request
 }
 
 // fill draws the arrivals of the window.
@@ -32,13 +32,13 @@ type arrivals struct {
 // fractional n is rounded up with the probability of its fraction.
 func (a *arrivals) fill() {
 	w := a.window
-	a.src = reproducible.Numbered(a.draw.seed, a.client.name, int64(w.at))
-	n := wholeCount(w.n, &a.src)
+	a.src = reproducible.Numbered(a.drawing.Seed, a.client.Name, int64(w.At))
+	n := wholeCount(w.Requests, &a.src)
 	a.times, a.cursor = slices.Grow(a.times[:0], n), 0
 	if n == 0 {
 		return
 	}
-	iv := reproducible.NewIntervals(w.family, w.cv)
+	iv := reproducible.NewIntervals(w.Family, w.CV)
 	cut := iv.Spanning(&a.src)
 	at := reproducible.Mul(a.src.Uniform(), cut)
 	after := cut - at // the part of the cut interval that is after the cut
@@ -64,18 +64,18 @@ func wholeCount(n float64, s *reproducible.Draws) int {
 func (a *arrivals) advance(end time.Duration) bool {
 	for {
 		for a.cursor == len(a.times) {
-			if a.next == len(a.client.windows) {
+			if a.next == len(a.client.Windows) {
 				return false
 			}
-			a.window = a.client.windows[a.next]
+			a.window = a.client.Windows[a.next]
 			a.next++
 			a.fill()
 		}
 		share := a.times[a.cursor] / a.total
 		a.cursor++
-		within := min(time.Duration(reproducible.Mul(share, float64(a.window.length))), a.window.length-1)
-		a.head = Request{At: a.window.at + within - a.draw.from, InputTokens: UnknownTokens, OutputTokens: UnknownTokens}
-		a.draw.tokens.fill(&a.head, &a.src)
+		within := min(time.Duration(reproducible.Mul(share, float64(a.window.Length))), a.window.Length-1)
+		a.head = Request{At: a.window.At + within - a.drawing.From, InputTokens: UnknownTokens, OutputTokens: UnknownTokens}
+		a.drawing.Tokens.Fill(&a.head, &a.src)
 		if a.head.At >= end {
 			return false
 		}
@@ -94,7 +94,7 @@ type merge struct {
 func newMerge(t *Trace) *merge {
 	m := &merge{end: t.Duration}
 	for i := range t.clients {
-		a := &arrivals{client: &t.clients[i], rank: i, draw: t.draw}
+		a := &arrivals{client: &t.clients[i], rank: i, drawing: t.drawing}
 		if a.advance(m.end) {
 			m.heads = append(m.heads, a)
 		}

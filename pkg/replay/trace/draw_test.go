@@ -12,11 +12,11 @@ import (
 // The expected number of arrivals is the same in each tenth of a window, including the first and the last one.
 func TestRateAtTheBordersOfAWindow(t *testing.T) {
 	for _, family := range []reproducible.Family{reproducible.Gamma, reproducible.Weibull} {
-		a := arrivals{client: &client{name: string(family)}, draw: draw{seed: 2}}
+		a := arrivals{client: &Client{Name: string(family)}, drawing: Drawing{Seed: 2}}
 		var tenths [10]int
 		const windows, each = 4000, 25
 		for i := range windows {
-			a.window = window{at: time.Duration(i), length: 1000 * time.Second, n: each, cv: 3, family: family}
+			a.window = ClientWindow{At: time.Duration(i), Length: 1000 * time.Second, Requests: each, CV: 3, Family: family}
 			a.fill()
 			if len(a.times) != each || !slices.IsSorted(a.times) || a.times[each-1] > a.total {
 				t.Fatalf("window %d: %d arrivals, sorted %v", i, len(a.times), slices.IsSorted(a.times))
@@ -45,10 +45,16 @@ func TestFractionalCountIsCorrectOnAverage(t *testing.T) {
 // multiplications and additions, so that a seed gives the same traffic on every machine. If these values change, the result of every replay
 // with a seed changes.
 func TestSeedsAreReproducible(t *testing.T) {
-	rates := "0,1.33,8.6,Weibull,0,0\n600,2.7,1.2,Gamma,0,0\n1200,0.31,0.4,Weibull,0,0\n" +
-		"1800,0.77,1,Gamma,0,0\n2400,1.01,40,Gamma,0,0\n3000,0.5,0.2,Gamma,0,0\n"
+	const window = 10 * time.Minute
+	windows := []ClientWindow{{Requests: 798, CV: 8.6, Family: reproducible.Weibull}, {Requests: 1620, CV: 1.2, Family: reproducible.Gamma},
+		{Requests: 186, CV: 0.4, Family: reproducible.Weibull}, {Requests: 462, CV: 1, Family: reproducible.Gamma},
+		{Requests: 606, CV: 40, Family: reproducible.Gamma}, {Requests: 300, CV: 0.2, Family: reproducible.Gamma}}
+	for i := range windows {
+		windows[i].At, windows[i].Length = time.Duration(i)*window, window
+	}
 	tokens := &Tokens{Input: TokenDist{Mean: 1000, Sigma: 1.2}, Output: TokenDist{Mean: 200, Sigma: 0.7, Max: 2000}}
-	got := map[string]string{"rates": fingerprint(mustRead(t, rates, Options{Seed: 42, Tokens: tokens}))}
+	rates := NewRates(Header{Duration: time.Duration(len(windows)) * window}, []Client{{Windows: windows}}, Drawing{Seed: 42, Tokens: tokens})
+	got := map[string]string{"rates": fingerprint(rates)}
 	for _, name := range PresetNames() {
 		p, _ := Preset(name)
 		p.Seed, p.Duration = 42, min(p.Duration, 30*time.Hour)

@@ -2,23 +2,20 @@ package trace_test
 
 import (
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// A request log with usual names of columns needs no options.
-func ExampleRead() {
-	log := "timestamp,prompt_tokens,completion_tokens\n0.0,120,80\n1.5,300,200\n"
-	t, err := trace.Read("log.csv", strings.NewReader(log), trace.Options{})
+// The same profile and seed give the same requests on every machine.
+func ExampleGenerate() {
+	day, err := trace.Generate(trace.Profile{Rate: 2, Swing: 0.5, Peak: 14 * time.Hour, Duration: 24 * time.Hour, Seed: 1})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	for r := range t.All() {
-		fmt.Println(r.At, r.InputTokens, r.OutputTokens)
-	}
+	hours := day.Bins(time.Hour)
+	fmt.Println(len(hours), "hours, more requests at 14:00 than at 2:00:", hours[14] > hours[2])
 	// Output:
-	// 0s 120 80
-	// 1.5s 300 200
+	// 24 hours, more requests at 14:00 than at 2:00: true
 }

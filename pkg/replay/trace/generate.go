@@ -16,8 +16,8 @@ func Generate(p Profile) (*Trace, error) {
 	if p.Duration == 0 {
 		return nil, &Error{File: "profile " + p.Name, Found: "no duration", Allowed: "a duration above 0, to 400 days"}
 	}
-	return &Trace{Name: p.Name, Kind: Generated, Start: p.Start, Duration: p.Duration, profile: &p,
-		draw: draw{seed: p.Seed, tokens: p.Tokens}}, nil
+	return &Trace{Header: Header{Name: p.Name, Start: p.Start, Duration: p.Duration}, Kind: Generated, profile: &p,
+		drawing: Drawing{Seed: p.Seed, Tokens: p.Tokens}}, nil
 }
 
 // Generator generates the requests of a profile, without an end. It is for a simulation whose length is not known in advance. It is not
@@ -93,7 +93,7 @@ func (g *Generator) step() {
 	g.toGo = g.intervals.Next(&g.src)
 	within := min(time.Duration(reproducible.Mul(g.used/g.rate, float64(genStep))), genStep-1)
 	g.pending = Request{At: g.at + within, InputTokens: UnknownTokens, OutputTokens: UnknownTokens}
-	g.p.Tokens.fill(&g.pending, &g.src)
+	g.p.Tokens.Fill(&g.pending, &g.src)
 	g.waiting = true
 }
 

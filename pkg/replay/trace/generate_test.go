@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -168,49 +167,6 @@ func TestTokenDistribution(t *testing.T) {
 		if n := small.draw(&s); n < 1 || n > 50 {
 			t.Fatalf("%d tokens, want 1 to 50", n)
 		}
-	}
-}
-
-func TestWrittenTraceRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, _ := Preset(rapid.SampledFrom(PresetNames()).Draw(t, "preset"))
-		p.Duration = time.Duration(rapid.Int64Range(int64(10*time.Minute), int64(2*time.Hour)).Draw(t, "duration"))
-		p.Seed = rapid.Uint64().Draw(t, "seed")
-		if rapid.Bool().Draw(t, "start") {
-			p.Start = time.Unix(0, rapid.Int64Range(1e18, 2e18).Draw(t, "ns")).UTC()
-		}
-		p.Idle = nil // ten minutes of night are no traffic, which is refused
-		if rapid.Bool().Draw(t, "no tokens") {
-			p.Tokens = nil
-		}
-		wrote, err := Generate(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var file bytes.Buffer
-		if err := wrote.WriteCSV(&file); err != nil {
-			t.Fatal(err)
-		}
-		read, err := Read("x.csv", &file, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !read.Start.Equal(wrote.Start) || read.Duration != wrote.Duration || fingerprint(read) != fingerprint(wrote) {
-			t.Errorf("read start %v, duration %v; wrote %v, %v", read.Start, read.Duration, wrote.Start, wrote.Duration)
-		}
-	})
-}
-
-func TestWrittenLogKeepsFailures(t *testing.T) {
-	log := mustRead(t, "time,status,input_tokens\n2026-01-05T09:00:00.000000001Z,500,7\n2026-01-05T09:00:02Z,200,\n", Options{})
-	var file bytes.Buffer
-	if err := log.WriteCSV(&file); err != nil {
-		t.Fatal(err)
-	}
-	read := mustRead(t, file.String(), Options{})
-	if fingerprint(read) != fingerprint(log) || !read.Start.Equal(log.Start) || read.Duration != log.Duration {
-		t.Errorf("read back from %s:\n%v from %v, want %v from %v", file.String(), mustCollect(t, read), read.Start,
-			mustCollect(t, log), log.Start)
 	}
 }
 

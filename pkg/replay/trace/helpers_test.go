@@ -1,49 +1,13 @@
 package trace
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// sharedData returns the path of a file in the directory shared/data next to the repository. It skips the test if the file does not exist.
-func sharedData(tb testing.TB, path string) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			tb.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
-	file := filepath.Join(dir, "..", "shared", "data", path)
-	if _, err := os.Stat(file); err != nil {
-		tb.Skipf("skipped: the shared traces are not beside the project: %v", err)
-	}
-	return file
-}
-
-func mustRead(tb testing.TB, text string, o Options) *Trace {
-	tb.Helper()
-	t, err := Read("test", strings.NewReader(text), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return t
-}
 
 func mustCollect(tb testing.TB, t *Trace) []Request {
 	tb.Helper()
@@ -61,19 +25,6 @@ func mustGenerate(tb testing.TB, p Profile) *Trace {
 		tb.Fatal(err)
 	}
 	return t
-}
-
-func gzipped(tb testing.TB, text string) string {
-	tb.Helper()
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	if _, err := z.Write([]byte(text)); err != nil {
-		tb.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		tb.Fatal(err)
-	}
-	return out.String()
 }
 
 // fingerprint returns a hash of every field of every request.

@@ -5,6 +5,8 @@ import (
 	"html"
 	"io"
 	"strings"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/trace/readable"
 )
 
 const (
@@ -42,7 +44,8 @@ func (s Summary) WriteSVG(w io.Writer) error {
 <text x="4" y="%d">0</text><text x="%d" y="%d" text-anchor="end">%s</text>
 </svg>
 `, pictureWidth, bottom+20, html.EscapeString(s.Name), bottom, mean.String(), pictureWidth, bottom, peak.String(), bottom, pictureWidth,
-		html.EscapeString(s.Name), compact(s.RPM.Max), human(s.Bin), bottom+16, pictureWidth-4, bottom+16, human(s.Duration))
+		html.EscapeString(s.Name), readable.Number(s.RPM.Max), readable.Duration(s.Bin), bottom+16, pictureWidth-4, bottom+16,
+		readable.Duration(s.Duration))
 	return err
 }
 

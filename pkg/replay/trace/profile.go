@@ -113,7 +113,7 @@ func (p Profile) withDefaults() (Profile, error) {
 
 func (p Profile) wrong() string {
 	switch {
-	case !(p.Rate > 0 && p.Rate <= maxRate):
+	case !(p.Rate > 0 && p.Rate <= MaxRate):
 		return "rate above 0, to 1e6 requests/s"
 	case !(p.CV >= reproducible.MinCV && p.CV <= reproducible.MaxCV) || !p.Family.Known():
 		return "cv 0.001 to 1000, family Gamma or Weibull"
@@ -128,7 +128,10 @@ func (p Profile) wrong() string {
 	case !p.validIdle():
 		return "idle hours within 0 to 24h that leave some of the day"
 	}
-	return p.Tokens.wrong()
+	if !p.Tokens.Valid() {
+		return AllowedTokens
+	}
+	return ""
 }
 
 func (b Bursts) valid() bool {

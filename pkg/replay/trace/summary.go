@@ -200,7 +200,7 @@ func (s Summary) BinsSHA256() string {
 
 // tokenCounts stores every known token count, for the quantiles.
 type tokenCounts struct {
-	all []int32 // at most maxTokens
+	all []int32 // at most MaxTokens
 	sum int
 }
 
@@ -221,4 +221,18 @@ func (c *tokenCounts) summary() TokenSummary {
 	zero, _ := slices.BinarySearch(c.all, 1)
 	return TokenSummary{Known: n, Zero: zero, Mean: float64(c.sum) / float64(n),
 		P50: int(quantile(c.all, 0.5)), P95: int(quantile(c.all, 0.95)), Max: int(c.all[n-1])}
+}
+
+// summaryOf returns the summary of the known service times, which it sorts.
+func summaryOf(all []time.Duration) TimeSummary {
+	if len(all) == 0 {
+		return TimeSummary{}
+	}
+	slices.Sort(all)
+	sum := 0.0
+	for _, d := range all {
+		sum += d.Seconds()
+	}
+	return TimeSummary{Known: len(all), Mean: sum / float64(len(all)), P50: quantile(all, 0.5).Seconds(), P95: quantile(all, 0.95).Seconds(),
+		Max: all[len(all)-1].Seconds()}
 }

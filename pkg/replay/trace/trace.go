@@ -38,24 +38,52 @@ const (
 
 // Trace is traffic that can be streamed any number of times. It is immutable and safe for concurrent use.
 type Trace struct {
+	Header
+	Kind Kind // kind of the trace
+
+	log     []Request
+	clients []Client
+	profile *Profile
+	drawing Drawing
+}
+
+// Header describes a trace apart from its requests.
+type Header struct {
 	Name     string        // name of the file or the profile
-	Kind     Kind          // kind of the trace
 	Start    time.Time     // time of At = 0 in UTC; zero if the file has none
 	Duration time.Duration // time from the start to the last request, or to the end of the last window
 	Columns  []string      // roles of the columns in the file, for example "TIMESTAMP = time"
 	Notes    []string      // notes about the file
-
-	log     []Request
-	clients []client
-	profile *Profile
-	draw    draw
 }
 
-// draw contains the settings for the random arrivals and token counts of a trace.
-type draw struct {
-	seed   uint64
-	tokens *Tokens
-	from   time.Duration // start of the selected part of the windows
+// Drawing contains the settings for the random arrivals and token counts of a trace of rates.
+type Drawing struct {
+	Seed   uint64
+	Tokens *Tokens       // distributions of the token counts; nil: the counts are unknown
+	From   time.Duration // start of the selected part of the windows
+}
+
+const (
+	// DefaultMaxRequests is the default limit of requests in memory. With 40 bytes each they need 800 MB.
+	DefaultMaxRequests = 20_000_000
+	// MaxDuration is the maximum length of a trace. A longer trace is rejected, because it probably has a wrong timestamp or a wrong time
+	// unit.
+	MaxDuration = 400 * 24 * time.Hour
+	// MaxRate is the maximum number of requests per second of one client or profile. A higher rate probably has a wrong unit.
+	MaxRate = 1e6
+	// MaxWindows is the maximum number of windows of a trace of rates.
+	MaxWindows = 20_000_000
+)
+
+// NewLog returns a trace of kind Log. The requests are in the order of At and must not be changed afterwards.
+func NewLog(h Header, requests []Request) *Trace {
+	return &Trace{Header: h, Kind: Log, log: requests}
+}
+
+// NewRates returns a trace of kind Rates, whose arrivals are drawn when the trace is read. Each client has at least one window. Arrivals
+// before Drawing.From and from Drawing.From + Header.Duration on are not part of the trace. The clients must not be changed afterwards.
+func NewRates(h Header, clients []Client, d Drawing) *Trace {
+	return &Trace{Header: h, Kind: Rates, clients: clients, drawing: d}
 }
 
 // Stream returns a stream from the beginning of the trace.
@@ -120,7 +148,7 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	drawn := *t
 	drawn.Kind, drawn.log, drawn.clients, drawn.profile = Log, all, nil, nil
 	if t.Kind != Log {
-		drawn.Notes = append(slices.Clone(t.Notes), fmt.Sprintf("arrivals drawn with seed %d", t.draw.seed))
+		drawn.Notes = append(slices.Clone(t.Notes), fmt.Sprintf("arrivals drawn with seed %d", t.drawing.Seed))
 	}
 	return &drawn, nil
 }

@@ -1,113 +1,25 @@
 package trace
 
 import (
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
 )
 
-// windowLength returns the length of a window. It is the most frequent time between the starts of two successive windows. If several times
-// are equally frequent, it is the shortest of them. If no client has two windows, it is Options.Window.
-func (b *rateBuilder) windowLength() time.Duration {
-	if b.step > 0 {
-		return b.step
-	}
-	seen := map[int64]int{}
-	best := int64(0)
-	for _, own := range b.samples {
-		for i := 1; i < len(own); i++ {
-			d := own[i].ns - own[i-1].ns
-			seen[d]++
-			if seen[d] > seen[best] || seen[d] == seen[best] && d < best {
-				best = d
-			}
-		}
-	}
-	if best == 0 {
-		return b.o.Window
-	}
-	return time.Duration(best)
+// ClientWindow is a time span of one client. It contains the recorded or expected number of requests, and the CV and the distribution of
+// the time between them.
+type ClientWindow struct {
+	At       time.Duration // time since the start of the trace in the file, before Drawing.From
+	Length   time.Duration
+	Requests float64
+	CV       float64
+	Family   reproducible.Family
 }
 
-// windows returns the window of each sample of a client, with its length and its number of requests. If two samples are further apart than
-// step, the time after the first window is a gap with an unknown rate.
-func (b *rateBuilder) windows(p place, own []sample, origin int64, step time.Duration) ([]window, *Error) {
-	out := make([]window, 0, len(own))
-	for i, s := range own {
-		length := step
-		if i+1 < len(own) {
-			apart := time.Duration(own[i+1].ns - s.ns)
-			p.line = own[i+1].line
-			var err *Error
-			if length, err = b.length(p, apart, step, b.clock.text(own[i+1].ns)); err != nil {
-				return nil, err
-			}
-		}
-		p.line = s.line
-		n, err := b.count(p, s, length, step)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, window{at: time.Duration(s.ns - origin), length: length, n: n, cv: s.cv, family: s.family})
-	}
-	return out, nil
-}
-
-// length returns the length of a window. apart is the time from its start to the start of the next window, and step the usual value of
-// apart. If apart is longer, a gap follows: the window is extended to the end of the gap, or keeps its length, or the gap is an error (see
-// Gaps).
-func (b *rateBuilder) length(p place, apart, step time.Duration, next string) (time.Duration, *Error) {
-	hole := apart - step
-	switch {
-	case hole <= 0:
-		return apart, nil
-	case b.o.Gaps == ZeroGaps:
-		return step, nil
-	case b.o.Gaps == HoldGaps || hole <= heldGap:
-		b.seen.held++
-		return apart, nil
-	}
-	return 0, p.refuse(fmt.Sprintf("a gap of %v without a rate before %s", hole, next),
-		fmt.Sprintf("windows %v apart, or gaps of up to %v; set gaps: hold or gaps: zero for longer ones", step, heldGap))
-}
-
-// count returns the number of requests in a window, multiplied by Options.Scale.
-func (b *rateBuilder) count(p place, s sample, length, step time.Duration) (float64, *Error) {
-	per := time.Second
-	switch b.o.Unit {
-	case PerMinute:
-		per = time.Minute
-	case PerWindow:
-		per = step
-	}
-	rate := s.rate / per.Seconds()
-	n := reproducible.Mul(s.rate, length.Seconds()/per.Seconds())
-	if whole := math.Round(n); math.Abs(n-whole) < 1e-6 {
-		n = whole // the recorded rate is a whole number divided by the length: 1.3316666666666668/s in 600 s is 799
-	}
-	n = reproducible.Mul(n, b.o.Scale)
-	if !(rate <= maxRate) || !(n <= maxPerWindow) {
-		return 0, p.refuse(fmt.Sprintf("%g requests in a window of %v", n, length),
-			fmt.Sprintf("up to %g requests/s and %d a window; or another unit", maxRate, maxPerWindow))
-	}
-	return n, nil
-}
-
-func (b *rateBuilder) notes() []string {
-	var n notes
-	if b.clock.noZone {
-		n.say("timestamps without a time zone are read as " + b.o.Location.String())
-	}
-	n.count(b.seen.rows.headers, "repeated header lines, skipped")
-	n.count(b.seen.rows.filtered, "rows filtered out")
-	n.count(b.seen.noFamily, fmt.Sprintf("windows without a family, read as %s", b.o.Family))
-	n.count(b.seen.services, "files with a column of service times, which is not used for rates")
-	n.count(b.seen.unknown, "samples that are NaN: unknown, so as if missing")
-	n.count(b.seen.held, "holes in the rate, held at the rate before")
-	n.count(b.seen.shorter, "clients that begin later or end earlier than others, without traffic there")
-	return n
+// Client is one source of traffic: windows in order, without overlap.
+type Client struct {
+	Name    string // selects the random numbers of the client
+	Windows []ClientWindow
 }
 
 // Window is a time span with the expected number of requests of all clients of a trace of rates.
@@ -130,44 +42,44 @@ func (t *Trace) Windows() []Window {
 		out[i] = Window{At: at, Length: min(width, t.Duration-at)}
 	}
 	for _, c := range t.clients {
-		for _, w := range c.windows {
-			spread(out, width, w.at-t.draw.from, w)
+		for _, w := range c.Windows {
+			spread(out, width, w.At-t.drawing.From, w)
 		}
 	}
 	return out
 }
 
 // commonLength returns the length of the windows if they all have the same length and begin at multiples of it. Otherwise it returns a
-// minute. It also returns a minute if the trace would have more than maxWindows windows, for example with two windows of a nanosecond that
+// minute. It also returns a minute if the trace would have more than MaxWindows windows, for example with two windows of a nanosecond that
 // are a year apart.
 func (t *Trace) commonLength() time.Duration {
 	width := time.Duration(0)
 	for _, c := range t.clients {
-		for _, w := range c.windows {
+		for _, w := range c.Windows {
 			if width == 0 {
-				width = w.length
+				width = w.Length
 			}
-			if w.length != width || (w.at-t.draw.from)%width != 0 {
+			if w.Length != width || (w.At-t.drawing.From)%width != 0 {
 				return time.Minute
 			}
 		}
 	}
-	if width == 0 || t.Duration/width > maxWindows {
+	if width == 0 || t.Duration/width > MaxWindows {
 		return time.Minute
 	}
 	return width
 }
 
 // spread divides the requests of a window among the time spans in out that it overlaps, in proportion to the overlap.
-func spread(out []Window, width, at time.Duration, w window) {
+func spread(out []Window, width, at time.Duration, w ClientWindow) {
 	for i := max(int(at/width), 0); i < len(out); i++ {
 		o := &out[i]
-		shared := min(at+w.length, o.At+o.Length) - max(at, o.At)
-		if o.At >= at+w.length {
+		shared := min(at+w.Length, o.At+o.Length) - max(at, o.At)
+		if o.At >= at+w.Length {
 			return
 		}
 		if shared > 0 {
-			o.Requests += reproducible.Mul(w.n, float64(shared)/float64(w.length))
+			o.Requests += reproducible.Mul(w.Requests, float64(shared)/float64(w.Length))
 		}
 	}
 }
