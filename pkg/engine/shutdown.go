@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,52 +13,57 @@ import (
 // CapacityBuffer. The caller must call it after the last Tick, while the Lease is still held. Each value from rounds starts one round. A
 // write that no observation confirms is repeated in a later round. Shutdown returns when an observation shows that everything is removed,
 // when rounds is closed, or when ctx ends. Without Nodes it returns at once.
-func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) {
+//
+// It returns an error with a *PanicError for each group that panicked. The next leader restores the limits of such a group from the records
+// on the NodePools.
+func (e *Engine) Shutdown(ctx context.Context, rounds <-chan time.Time) (failed []error) {
 	if e.nodes == nil {
-		return
+		return nil
 	}
+	groups := slices.Clone(e.nodes.groups)
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return failed
 		case now, open := <-rounds:
-			if !open || !e.removeLimits(ctx, now) {
-				return
+			if !open {
+				return failed
+			}
+			again := false
+			groups = slices.DeleteFunc(groups, func(g *groupTick) bool {
+				left, err := e.removeLimitsOf(ctx, g, now)
+				if again = again || left; err != nil {
+					failed = append(failed, err)
+				}
+				return err != nil
+			})
+			if !again {
+				return failed
 			}
 		}
 	}
 }
 
-// removeLimits runs one round for every group and reports whether another round is needed.
-func (e *Engine) removeLimits(ctx context.Context, now time.Time) (left bool) {
-	for _, g := range e.nodes.groups {
-		if e.removeLimitsOf(ctx, g, now) {
-			left = true
-		}
-	}
-	return left
-}
-
-// removeLimitsOf restores the limits and deletes the buffers of one group. It returns true if it wrote something, or if an earlier write is
-// not observed yet. If the group panics, it returns false, and the next leader restores the limits from the records on the NodePools.
-func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool) {
+// removeLimitsOf restores the limits and deletes the buffers of one group. left is true if it wrote something, or if an earlier write is
+// not observed yet. A panic is returned as an error.
+func (e *Engine) removeLimitsOf(ctx context.Context, g *groupTick, now time.Time) (left bool, err error) {
 	defer func() {
-		if recover() != nil {
-			left = false
+		if r := recover(); r != nil {
+			left, err = false, fmt.Errorf("shutdown of capacity group %s: %w", g.group.Name, panicError(r))
 		}
 	}()
 	g.observe(e.options.Nodes, nil, now)
 	g.state.Shutdown(g.group, &g.observation, now, &g.decision)
-	outlive := slices.DeleteFunc(g.decision.Actions, func(a capacity.Action) bool {
+	removals := slices.DeleteFunc(g.decision.Actions, func(a capacity.Action) bool {
 		b, buffer := a.(capacity.Buffer)
 		return !loosens(a) && (!buffer || b.Replicas > 0)
 	})
-	if len(outlive) == 0 {
-		return g.state.LimitsPending()
+	if len(removals) == 0 {
+		return g.state.LimitsPending(), nil
 	}
 	select {
-	case <-e.options.Nodes.Act(g.group, outlive):
+	case <-e.options.Nodes.Act(g.group, removals):
 	case <-ctx.Done():
 	}
-	return true
+	return true, nil
 }

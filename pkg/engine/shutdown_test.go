@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -89,5 +90,19 @@ func TestShutdownRepeatsALostWriteUntilItIsObserved(t *testing.T) {
 	}
 	if d.times != 3 {
 		t.Errorf("%d writes, want 3: two lost ones and the one that is observed", d.times)
+	}
+}
+
+// A group that panics at the shutdown must not stop the shutdown, and its error has the stack.
+func TestShutdownReportsAGroupThatPanics(t *testing.T) {
+	w, g, e, _ := night(t)
+	g.broken = g.groups[0].Name
+	failed := e.Shutdown(t.Context(), rounds(t.Context(), w.now))
+	if len(failed) != 1 || !strings.Contains(failed[0].Error(), g.broken) {
+		t.Fatalf("%q, want one error that names the group", failed)
+	}
+	var panicked *PanicError
+	if !errors.As(failed[0], &panicked) || !strings.Contains(string(panicked.Stack), "Observe") {
+		t.Errorf("%#v has no stack", failed[0])
 	}
 }

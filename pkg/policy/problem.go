@@ -20,6 +20,8 @@ type Problem struct {
 	Message  string `json:"message"`
 	// Warning is true if the document is accepted although it may not do what its author intends.
 	Warning bool `json:"warning,omitempty"`
+	// Stack is set if a panic caused the problem. It is only logged.
+	Stack string `json:"-"`
 }
 
 // String renders the problem on one line in the format of compilers, so that editors can open the place.

@@ -295,7 +295,11 @@ func (c *controller) report(r store.Report) {
 		if p.Warning {
 			level = slog.LevelWarn
 		}
-		c.log.Log(context.Background(), level, "policy", "problem", p.String(), "file", p.File, "line", p.Line, "field", p.Field)
+		fields := []any{"problem", p.String(), "file", p.File, "line", p.Line, "field", p.Field}
+		if p.Stack != "" {
+			fields = append(fields, "stack", p.Stack)
+		}
+		c.log.Log(context.Background(), level, "policy", fields...)
 	}
 	if r.Changed {
 		c.log.Info("policies in force", "generation", r.Generation, "policies", len(c.policies.Current()))

@@ -46,7 +46,7 @@ func (c *controller) restoreLimits(ctx context.Context, term error) {
 			time.Sleep(shutdownRound)
 		}
 	}()
-	c.engine.Shutdown(ctx, rounds)
+	c.loop.report(c.engine.Shutdown(ctx, rounds), nil)
 }
 
 // logGroup logs a change of a capacity group as one JSON line and writes Events.

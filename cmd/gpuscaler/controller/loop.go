@@ -92,7 +92,7 @@ func (l *loop) tick(ctx context.Context, reported map[string]bool) map[string]bo
 	return l.report(out.Errors, reported)
 }
 
-// report counts the errors of a tick and logs those that the previous tick did not have. It adds the stack of a panic.
+// report counts the errors of a tick, or of the shutdown, and logs those that the previous tick did not have. It adds the stack of a panic.
 func (l *loop) report(errs []error, reported map[string]bool) map[string]bool {
 	if len(errs) == 0 {
 		return nil

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
@@ -137,7 +138,7 @@ func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 func (f *Collector) Recover(done *bool) {
 	if fault := recover(); fault != nil {
 		f.Problems = append(f.Problems, policy.Problem{File: f.File, Line: f.LineOffset + 1, Document: f.Document,
-			Message: fmt.Sprintf("%s: %v", InternalError, fault), Allowed: "please report it with this text"})
+			Message: fmt.Sprintf("%s: %v", InternalError, fault), Allowed: "please report it with this text", Stack: string(debug.Stack())})
 		*done = true
 	}
 }
