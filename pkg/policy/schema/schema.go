@@ -1,7 +1,5 @@
-// Package schema generates the JSON Schemas and the reference of the format from the field tables of package spec.
-//
-// A generator such as github.com/invopop/jsonschema would need a second set of struct tags, cannot express that a field may be null,
-// and would replace only the 40 lines that walk over the types.
+// Package schema generates the JSON Schemas and the reference of the format from the structs and the field tables of package spec. Only
+// tests import it, so that its generator is not part of the program.
 package schema
 
 import (
@@ -10,6 +8,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/invopop/jsonschema"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
@@ -25,65 +25,91 @@ func JSONSchemas() map[string][]byte {
 	}
 }
 
-type jsonSchema struct {
-	Schema      string                 `json:"$schema,omitempty"`
-	ID          string                 `json:"$id,omitempty"`
-	Title       string                 `json:"title,omitempty"`
-	Description string                 `json:"description,omitempty"`
-	Type        any                    `json:"type,omitempty"`
-	Const       string                 `json:"const,omitempty"`
-	Enum        []any                  `json:"enum,omitempty"`
-	Pattern     string                 `json:"pattern,omitempty"`
-	Minimum     *int                   `json:"minimum,omitempty"`
-	Maximum     *int                   `json:"maximum,omitempty"`
-	Items       *jsonSchema            `json:"items,omitempty"`
-	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
-	Required    []string               `json:"required,omitempty"`
-	// AdditionalProperties is false for structs, and the schema of the values for maps.
-	AdditionalProperties any `json:"additionalProperties,omitempty"`
-}
-
 func schemaOf(kind string, t reflect.Type) []byte {
-	s := structSchema(t)
-	s.Schema, s.ID, s.Title = "https://json-schema.org/draft/2020-12/schema", "https://gpuscaler.io/schema/"+strings.ToLower(kind)+".json",
-		kind
-	s.Properties["apiVersion"].Const, s.Properties["kind"].Const = spec.APIVersion, kind
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(s); err != nil {
+	r := jsonschema.Reflector{Anonymous: true, DoNotReference: true, FieldNameTag: "yaml", Mapper: scalarSchema}
+	s := r.ReflectFromType(t)
+	addFieldTable(s, t)
+	s.ID, s.Title = jsonschema.ID("https://gpuscaler.io/schema/"+strings.ToLower(kind)+".json"), kind
+	constant(s, "apiVersion", spec.APIVersion)
+	constant(s, "kind", kind)
+	text, err := json.Marshal(s)
+	if err != nil {
 		panic("policy: the schema is made of plain values: " + err.Error())
 	}
-	return out.Bytes()
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", "  "); err != nil {
+		panic("policy: the schema is JSON: " + err.Error())
+	}
+	return append(out.Bytes(), '\n')
 }
 
-func structSchema(t reflect.Type) *jsonSchema {
-	s := &jsonSchema{Type: "object", Properties: map[string]*jsonSchema{}, AdditionalProperties: false}
-	for _, f := range spec.FieldsOf(t).Fields {
-		p := valueSchema(t.Field(f.Index).Type)
-		p.Description = describeField(f)
-		for _, w := range f.Enum {
-			p.Enum = append(p.Enum, w)
-		}
-		s.Properties[f.Name] = p
-		if f.Required {
-			s.Required = append(s.Required, f.Name)
-		} else {
-			// a field may be written without a value
-			if p.Type = orNull(p.Type); p.Enum != nil {
-				p.Enum = append(p.Enum, "", nil)
+// constant requires a value for a field of a document.
+func constant(s *jsonschema.Schema, field, value string) {
+	if p, ok := s.Properties.Get(field); ok {
+		p.Const = value
+	}
+}
+
+// scalarSchema returns the schemas of the types whose YAML differs from that of their Go type, and nil for others. Numbers of the format are
+// never negative.
+func scalarSchema(t reflect.Type) *jsonschema.Schema {
+	if w, ok := reflect.New(t).Interface().(spec.Scalar); ok {
+		return &jsonschema.Schema{Pattern: w.Pattern(), Extras: types("string", "number")}
+	}
+	const most = "2147483647"
+	switch {
+	case t == reflect.TypeFor[spec.Names]():
+		return &jsonschema.Schema{Items: &jsonschema.Schema{Type: "string"}, Extras: types("string", "array")}
+	case t.Kind() == reflect.Float64:
+		return &jsonschema.Schema{Type: "number", Minimum: "0", Maximum: most}
+	case t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64:
+		return &jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: most}
+	}
+	return nil
+}
+
+// types returns the keyword "type" with several types. The field Type of a schema is a single one.
+func types(names ...string) map[string]any { return map[string]any{"type": names} }
+
+// addFieldTable adds what the struct tags of package spec say: descriptions, allowed words, and which fields are required. A field that is
+// not required may be written without a value.
+func addFieldTable(s *jsonschema.Schema, t reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case s.Items != nil && t.Kind() == reflect.Slice:
+		addFieldTable(s.Items, t.Elem())
+	case s.AdditionalProperties != nil && t.Kind() == reflect.Map:
+		addFieldTable(s.AdditionalProperties, t.Elem())
+	case s.Properties != nil:
+		s.Required = nil
+		for _, f := range spec.FieldsOf(t).Fields {
+			p, _ := s.Properties.Get(f.Name)
+			addFieldTable(p, t.Field(f.Index).Type)
+			p.Description = describeField(f)
+			for _, w := range f.Enum {
+				p.Enum = append(p.Enum, w)
+			}
+			if f.Required {
+				s.Required = append(s.Required, f.Name)
+			} else {
+				orNull(p)
 			}
 		}
 	}
-	return s
 }
 
-func orNull(t any) any {
-	if many, ok := t.([]string); ok {
-		return append(append([]string(nil), many...), "null")
+// orNull also allows a field without a value.
+func orNull(p *jsonschema.Schema) {
+	names, several := p.Extras["type"].([]string)
+	if !several {
+		names = []string{p.Type}
 	}
-	return []string{t.(string), "null"}
+	p.Type, p.Extras = "", types(append(names, "null")...)
+	if p.Enum != nil {
+		p.Enum = append(p.Enum, "", nil)
+	}
 }
 
 func describeField(f spec.Field) string {
@@ -91,32 +117,4 @@ func describeField(f spec.Field) string {
 		return f.Doc
 	}
 	return fmt.Sprintf("%s. Default: %s", f.Doc, f.Default)
-}
-
-func valueSchema(t reflect.Type) *jsonSchema {
-	if t.Kind() == reflect.Pointer {
-		return valueSchema(t.Elem())
-	}
-	if w, ok := reflect.New(t).Interface().(spec.Scalar); ok {
-		return &jsonSchema{Type: []string{"string", "number"}, Pattern: w.Pattern()}
-	}
-	if t == reflect.TypeFor[spec.Names]() {
-		return &jsonSchema{Type: []string{"string", "array"}, Items: valueSchema(t.Elem())}
-	}
-	zero, most := 0, 1<<31-1
-	switch t.Kind() {
-	case reflect.Struct:
-		return structSchema(t)
-	case reflect.Slice:
-		return &jsonSchema{Type: "array", Items: valueSchema(t.Elem())}
-	case reflect.Map:
-		return &jsonSchema{Type: "object", AdditionalProperties: valueSchema(t.Elem())}
-	case reflect.Bool:
-		return &jsonSchema{Type: "boolean"}
-	case reflect.String:
-		return &jsonSchema{Type: "string"}
-	case reflect.Float64:
-		return &jsonSchema{Type: "number", Minimum: &zero, Maximum: &most}
-	}
-	return &jsonSchema{Type: "integer", Minimum: &zero, Maximum: &most}
 }
