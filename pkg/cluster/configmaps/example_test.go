@@ -1,0 +1,17 @@
+package configmaps_test
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/configmaps"
+)
+
+// Objects of other kinds are stored unchanged.
+func ExampleTrim() {
+	pod := &corev1.Pod{}
+	kept, err := configmaps.Trim(pod)
+	fmt.Println(kept == any(pod), err)
+	// Output: true <nil>
+}

@@ -1,0 +1,14 @@
+package schedule_test
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/schedule"
+)
+
+// Two windows without minutes are never open, so that they do not overlap.
+func ExampleFirstOverlap() {
+	_, overlap := schedule.FirstOverlap(&calendar.Window{}, &calendar.Window{}, schedule.MaxSteps)
+	fmt.Println(overlap)
+}
