@@ -109,7 +109,7 @@ func show(s settings, results map[string][]result) {
 				r.p99.Round(100*time.Microsecond),
 				r.refused, r.reads, r.cpuPerThousand.Round(time.Millisecond), r.queriesPerMinute, r.resident>>20,
 				r.hpaEvery.Round(100*time.Millisecond),
-				r.signal.number, r.signal.look, r.signal.total)
+				r.signal.served, r.signal.scaled, r.signal.total)
 		}
 	}
 	_ = table.Flush() // an error means that the reader closed the pipe, and the command ends

@@ -69,9 +69,9 @@ func (b *bench) read(ctx context.Context) (took []time.Duration, refused int, fa
 	}
 }
 
-// signal contains the latencies after a change of the load. number is the time until the value that the HPA reads changes (scrape, query,
-// tick). look is the time from then until spec.replicas changes (sync of the HPA). total is the sum.
-type signal struct{ number, look, total spread }
+// signal contains the latencies after a change of the load. served is the time until the value that the HPA reads changes (scrape, query,
+// tick). scaled is the time from then until spec.replicas changes (sync of the HPA). total is the sum.
+type signal struct{ served, scaled, total spread }
 
 type spread struct{ median, longest time.Duration }
 
@@ -127,7 +127,7 @@ func (b *bench) raise(ctx context.Context) (s signal, err error) {
 	if err := g.Wait(); err != nil {
 		return s, err
 	}
-	return signal{number: spreadOf(numbers), look: spreadOf(looks), total: spreadOf(totals)}, nil
+	return signal{served: spreadOf(numbers), scaled: spreadOf(looks), total: spreadOf(totals)}, nil
 }
 
 func (b *bench) has(ctx context.Context, i int, replicas int32) error {

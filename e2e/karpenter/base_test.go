@@ -16,8 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// weighs returns a check of a NodePool's weight.
-func (p pool) weighs(want int64) func(context.Context) error {
+// hasWeight returns a check of a NodePool's weight.
+func (p pool) hasWeight(want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if w, _, _ := unstructured.NestedInt64(p.get(ctx).Object, "spec", "weight"); w != want {
 			return fmt.Errorf("weight %d, not %d", w, want)
@@ -53,7 +53,7 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	}
 	g := startAt(t, 2, "base", map[string]string{"platform.yaml": platform("onDemandBaseCapacity: 1, "), "chat.yaml": chatPolicy("base")})
 	g.load(t, map[string]float64{"base/chat": 0})
-	stack.Eventually(t, 2*time.Minute, "on-demand has the higher weight", demand.weighs(81))
+	stack.Eventually(t, 2*time.Minute, "on-demand has the higher weight", demand.hasWeight(81))
 	stack.Eventually(t, 30*time.Second, "the limit of on-demand is one", func(ctx context.Context) error {
 		if limit := demand.limitNow(ctx); limit != "1" {
 			return errors.New("limit " + limit)
@@ -98,7 +98,7 @@ func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
   schedules: [{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", weight: 33}]
 `)})
 	for range 3 {
-		stack.Eventually(t, time.Minute, "the schedule's weight is set", p.weighs(33))
+		stack.Eventually(t, time.Minute, "the schedule's weight is set", p.hasWeight(33))
 		touch(t, p, `{"spec":{"weight":20}}`)
 		stack.Eventually(t, 20*time.Second, "gpuscaler yields to an edit", func(context.Context) error {
 			s, err := g.status()
@@ -107,7 +107,7 @@ func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 			}
 			return err
 		})
-		if err := p.weighs(20)(t.Context()); err != nil {
+		if err := p.hasWeight(20)(t.Context()); err != nil {
 			t.Errorf("the edit was reverted: %v", err)
 		}
 	}
@@ -117,5 +117,5 @@ func TestFieldThatIsOverwrittenThreeTimesIsNotOverridden(t *testing.T) {
 		}
 		return nil
 	})
-	stack.Always(t, 25*time.Second, "the field is not overridden", p.weighs(20))
+	stack.Always(t, 25*time.Second, "the field is not overridden", p.hasWeight(20))
 }

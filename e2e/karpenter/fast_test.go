@@ -69,9 +69,11 @@ func (c fastConfig) at(t time.Time) time.Time {
 	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
 }
 
-// born converts a creation timestamp to the fast clock. The API server truncates creation timestamps to seconds, so it adds almost a second
-// first: one second is half a minute of the fast clock.
-func (c fastConfig) born(t time.Time) time.Time { return c.at(t.Add(time.Second - time.Millisecond)) }
+// fastTime converts a creation timestamp to the fast clock. The API server truncates these timestamps to seconds, so it first adds almost a
+// second: one second is half a minute of the fast clock.
+func (c fastConfig) fastTime(t time.Time) time.Time {
+	return c.at(t.Add(time.Second - time.Millisecond))
+}
 
 // lens returns the observed state of the wrapped engine.Nodes with timestamps of the fast clock.
 type lens struct {
@@ -106,7 +108,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 		p := &o.Pools[i]
 		p.Nodes, p.Failures, p.Losses = slices.Clone(p.Nodes), slices.Clone(p.Failures), slices.Clone(p.Losses)
 		for j := range p.Nodes {
-			p.Nodes[j].Created = l.config.born(p.Nodes[j].Created)
+			p.Nodes[j].Created = l.config.fastTime(p.Nodes[j].Created)
 		}
 		for j := range p.Failures {
 			p.Failures[j].At = l.config.at(p.Failures[j].At)
@@ -118,7 +120,7 @@ func (l lens) Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Obs
 	pods := func(list []capacity.Pod) []capacity.Pod {
 		list = slices.Clone(list)
 		for i := range list {
-			list[i].Since = l.config.born(list[i].Since)
+			list[i].Since = l.config.fastTime(list[i].Since)
 		}
 		return list
 	}

@@ -166,7 +166,7 @@ func restore(t *testing.T, binary string, least int) {
 		t.Fatal(err)
 	}
 	if len(said.Restored) < least || said.Failed > 0 || least == 0 && len(said.Restored) > 0 {
-		t.Errorf("restore said %s", out)
+		t.Errorf("restore printed %s", out)
 	}
 }
 

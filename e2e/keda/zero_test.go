@@ -38,16 +38,16 @@ func TestFromZeroToManyToZero(t *testing.T) {
 	}
 }
 
-// awakening contains two durations, both since a job was added to the Redis list: until gpuscaler's target is one, and until the Deployment
-// has one replica.
-type awakening struct{ total, decided time.Duration }
+// activation contains two durations, both since a job was added to the Redis list: until gpuscaler's target is one, and until the
+// Deployment has one replica.
+type activation struct{ total, decided time.Duration }
 
-func (a awakening) String() string {
+func (a activation) String() string {
 	return fmt.Sprintf("%s (gpuscaler's target after %s, KEDA's scale-up %s later)", a.total, a.decided, a.total-a.decided)
 }
 
-// awaken pushes one job while the workload has zero replicas, and measures the time until the API server has one replica.
-func (s *scaledWorkload) awaken(t *testing.T) (took awakening) {
+// activate pushes one job while the workload has zero replicas, and measures the time until the API server has one replica.
+func (s *scaledWorkload) activate(t *testing.T) (took activation) {
 	t.Helper()
 	before, pushed := len(s.course(t)), time.Now()
 	s.backlog(t, 1)
@@ -76,15 +76,15 @@ func TestFromZeroByPushDoesNotWaitForAPoll(t *testing.T) {
 		t.Fatalf("pollingInterval %d, want KEDA's 30", n)
 	}
 	const rounds, usual, limit = 9, 2 * time.Second, 10 * time.Second
-	var took []awakening
+	var took []activation
 	for range rounds {
 		stack.Eventually(t, time.Minute, "the target is zero", s.target(0))
 		s.scale(t, 0) // KEDA would do so at its next poll
 		stack.Eventually(t, time.Minute, "zero replicas", s.has(0))
-		took = append(took, s.awaken(t))
+		took = append(took, s.activate(t))
 		s.backlog(t, 0)
 	}
-	slices.SortFunc(took, func(a, b awakening) int { return cmp.Compare(a.total, b.total) })
+	slices.SortFunc(took, func(a, b activation) int { return cmp.Compare(a.total, b.total) })
 	for _, slow := range took {
 		if slow.total > usual {
 			t.Logf("slower than %s: %s", usual, slow)

@@ -49,7 +49,7 @@ var mutants = []mutant{
 		new: "	case in.Lift != explain.NotLifted && !in.InForce:\n		return demandExists"},
 	{what: "an edit of the owner counts as an override", file: "pkg/capacity/override.go",
 		old: "		*o, p.Stale = o.overwritten(t.at), true\n	}", new: "		o.Seen = true\n	}"},
-	{what: "an edit of the owner is written over", file: "pkg/capacity/override.go",
+	{what: "an edit of the owner is overwritten", file: "pkg/capacity/override.go",
 		old: "	case t.isBehind(pool, f):\n", new: "	case t.isBehind(pool, f), !o.Releasing && o.Seen:\n"},
 	{what: "a new scale target continues the targets of the deleted one", file: "pkg/engine/origin.go",
 		old: "case v.UID != s.view.UID, now.Sub(s.at) > DefaultMaxAge", new: "case now.Sub(s.at) > DefaultMaxAge"},

@@ -17,7 +17,7 @@
 //	schedule      replicas above that, up to the replicas of a schedule that is active
 //	cooldown      replicas above that, up to the highest need within the cooldown of the autoscaler
 //	wrong metric  replicas above all of these: the metric of the autoscaler keeps them
-//	stuck node    GPUs without a pod, on nodes that have been free for at least StuckAfter
+//	stuck node    GPUs without a pod, on nodes that have been free for at least StuckNodeAge
 //	node change   GPUs without a pod for a shorter time: nodes that start, end, or are partly used
 //
 // # How this is shown to work

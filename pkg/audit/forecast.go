@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	boundSlot      = time.Minute // length of a slot of the request-level bound
+	boundTimeSlot  = time.Minute // length of a time slot of the request-level bound
 	boundSolves    = 6           // maximum number of programs of the solver; the bound is valid after any number
 	maxRequests    = 1_000_000   // maximum number of requests of one workload in the replay
 	leastColdStart = 2 * time.Minute
@@ -181,7 +181,7 @@ func bound(ctx context.Context, c *evaluate.Case, hours float64) (*float64, erro
 	}
 	limits := c.Policy.Workload.Policy
 	setup := lowerbound.Setup{
-		Slot: boundSlot, Horizon: c.For / boundSlot * boundSlot, ColdStart: max(c.ColdStart, leastColdStart), Wait: c.SLO.Wait,
+		TimeSlot: boundTimeSlot, Horizon: c.For / boundTimeSlot * boundTimeSlot, ColdStart: max(c.ColdStart, leastColdStart), Wait: c.SLO.Wait,
 		LateShare: 1 - c.SLO.Share, MaxReplicas: 2 * int(limits.MaxReplicas), InitialReplicas: int(limits.MaxReplicas),
 		HourlyPrice: c.Hourly * float64(c.GPUs),
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// StuckAfter is the time after which a free node counts as stuck. Karpenter removes a free node earlier, unless something prevents it.
-const StuckAfter = 30 * time.Minute
+// StuckNodeAge is the time after which a free node counts as stuck. Karpenter removes a free node earlier, unless something prevents it.
+const StuckNodeAge = 30 * time.Minute
 
 // poolAccount is the GPU time of a pool that no pod held.
 type poolAccount struct {
@@ -61,10 +61,10 @@ func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	return sum
 }
 
-// stuck returns, for each step, the GPUs of whole nodes that are free for at least StuckAfter around that step.
+// stuck returns, for each step, the GPUs of whole nodes that are free for at least StuckNodeAge around that step.
 func (s *Snapshot) stuck(free []float64, node float64) []float64 {
 	out := make([]float64, len(free))
-	least := max(1, int(StuckAfter/s.step()))
+	least := max(1, int(StuckNodeAge/s.step()))
 	for level := node; ; level += node {
 		found := false
 		for i := 0; i < len(free); {

@@ -69,7 +69,7 @@ func (w *Workload) metrics() string {
 // freeNodes adds the waste of the nodes of a pool to the report.
 func (r *Report) freeNodes(p *Pool, a *poolAccount) {
 	texts := map[Cause][2]string{
-		StuckNode: {fmt.Sprintf("whole nodes without a GPU pod for at least %s", StuckAfter),
+		StuckNode: {fmt.Sprintf("whole nodes without a GPU pod for at least %s", StuckNodeAge),
 			"find what keeps them: blocking pods, consolidationPolicy, disruption budgets or a static minimum of nodes"},
 		NodeChange: {"free GPUs of nodes that start, end, or are partly used",
 			"use nodes whose GPUs fit the replicas, and change the replicas less often"},

@@ -142,8 +142,8 @@ type status struct {
 	Problem string // why the data is not current; empty: it is current
 }
 
-// stalledAfter is the time without a tick after which the page shows a warning.
-const stalledAfter = 15 * time.Second
+// stallTimeout is the time without a tick after which the page shows a warning.
+const stallTimeout = 15 * time.Second
 
 // Relative URLs of the overview: from the top-level pages, and from the page of a workload.
 const (
@@ -165,7 +165,7 @@ func (p *Page) status() status {
 	switch {
 	case last.IsZero():
 		s.Problem = "This replica computes no targets at present: another replica leads, or the first tick has not finished."
-	case now.Sub(last) > stalledAfter:
+	case now.Sub(last) > stallTimeout:
 		s.Problem = "The data is from " + p.moment(last).Clock() + ": no tick has finished since."
 	}
 	return s

@@ -25,9 +25,9 @@ const (
 	// stays constant.
 	fullSpan  = 1000
 	minPoints = 24
-	// keepAfterDelete is how long the samples of a deleted policy are kept, so that a policy that is deleted and created again keeps its
+	// deletedRetention is how long the samples of a deleted policy are kept, so that a policy that is deleted and created again keeps its
 	// timeline.
-	keepAfterDelete = time.Hour
+	deletedRetention = time.Hour
 	// maxDecisionAge is the maximum age of a decision that is sampled. While the newest decision of a workload is older, its timeline has a
 	// gap.
 	maxDecisionAge = time.Minute
@@ -191,12 +191,12 @@ func (l *level) rearrange(from []int, stride int) {
 	l.values = values
 }
 
-// forget deletes series without a sample for keepAfterDelete.
+// forget deletes series without a sample for deletedRetention.
 func (s *sampler) forget(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, x := range s.series {
-		if now.Unix()-x.newest > seconds(keepAfterDelete) {
+		if now.Unix()-x.newest > seconds(deletedRetention) {
 			delete(s.series, k)
 		}
 	}

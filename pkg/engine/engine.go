@@ -206,7 +206,7 @@ func (e *Engine) publish(s *workloadEntry, w *scaling.Workload, t *evaluation, n
 			err = fmt.Errorf("%s: publish: %w", w.Key, panicError(r))
 		}
 	}()
-	if record, first, isNews := s.publish(w, t, now); isNews {
+	if record, first, isChange := s.publish(w, t, now); isChange {
 		e.announce(s, w, record, first)
 	}
 	return nil

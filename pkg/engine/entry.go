@@ -161,21 +161,21 @@ func (s *workloadEntry) setShare(n int32) {
 	s.share = n
 }
 
-// newsworthy contains the fields of a decision that are compared with those of the previous one. If one of them changed, the decision is
-// published as a transition.
+// transitionFields contains the fields of a decision that are compared with those of the previous one. If one of them changed, the decision
+// is published as a transition.
 //
 // The binding rule is not one of these fields: if two rules lead to the same target, the binding rule can alternate between them a hundred
 // times a day.
-type newsworthy struct {
+type transitionFields struct {
 	replicas         int32
 	active, degraded bool
 	mode             scaling.Mode
 	operator         scaling.Operator
 }
 
-func (s *workloadEntry) newsworthy() newsworthy {
+func (s *workloadEntry) transitionFields() transitionFields {
 	d := &s.decision
-	return newsworthy{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
+	return transitionFields{d.Replicas, d.Active, d.Degraded, s.workload.Mode, s.view.Operator}
 }
 
 // evaluation is the decision of a tick, with its inputs, before it is published.
@@ -217,12 +217,12 @@ func (s *workloadEntry) limit(w *scaling.Workload, now time.Time, t *evaluation,
 	s.state.Pack(scratch)
 }
 
-// publish stores a decision. If it is a change, isNews is true and news is its record. first is true for the first decision of the
+// publish stores a decision. If it is a change, isChange is true and change is its record. first is true for the first decision of the
 // workload.
-func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Time) (news Record, first, isNews bool) {
+func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Time) (change Record, first, isChange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, first := s.newsworthy(), s.at.IsZero()
+	before, first := s.transitionFields(), s.at.IsZero()
 	if first {
 		before.replicas = t.view.Replicas
 	}
@@ -241,13 +241,13 @@ func (s *workloadEntry) publish(w *scaling.Workload, t *evaluation, now time.Tim
 	s.save(t.model, now)
 	s.restored = t.restored
 	s.view, s.at, s.unseen, s.refusal, s.expired, s.origin, s.share = t.view, now, false, "", false, t.origin, -1
-	if !first && before == s.newsworthy() {
+	if !first && before == s.transitionFields() {
 		return Record{}, false, false
 	}
 	s.without = s.counterfactuals(&t.prior)
-	news = s.record()
-	news.Before = before.replicas
-	return news, first, true
+	change = s.record()
+	change.Before = before.replicas
+	return change, first, true
 }
 
 // summarize updates the summary of the model that readers of the store read. The caller holds the lock.

@@ -121,14 +121,14 @@ func (s *groupEntry) fail(now time.Time, err error) {
 	s.record.Err = err.Error()
 }
 
-// update stores the decision of a tick and reuses the memory of the previous record. isNews is true for the first decision, after a failed
-// one, and if the phase, a NodePool or the set of rules that gave a reason changed.
-func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNews bool) {
+// update stores the decision of a tick and reuses the memory of the previous record. isChange is true for the first decision, after a
+// failed one, and if the phase, a NodePool or the set of rules that gave a reason changed.
+func (s *groupEntry) update(g *groupTick, now time.Time) (change GroupRecord, isChange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, d := &s.record, &g.decision
 	rules := rulesOf(d.Reasons)
-	isNews = r.At.IsZero() || r.Err != "" || rules != s.rules || d.Phase != r.Phase || changes(d.Actions)
+	isChange = r.At.IsZero() || r.Err != "" || rules != s.rules || d.Phase != r.Phase || changes(d.Actions)
 	if r.At.IsZero() || d.Phase != r.Phase {
 		r.Since = now
 	}
@@ -143,11 +143,11 @@ func (s *groupEntry) update(g *groupTick, now time.Time) (news GroupRecord, isNe
 		w := &g.observation.Workloads[i]
 		r.Workloads = append(r.Workloads, GroupWorkload{w.Key, w.Uncapped, w.Extra, w.Known, w.Paused, adviceOf(d.Advice[i])})
 	}
-	if isNews {
-		news = s.copied()
-		news.Actions = append(news.Actions, d.Actions...)
+	if isChange {
+		change = s.copied()
+		change.Actions = append(change.Actions, d.Actions...)
 	}
-	return news, isNews
+	return change, isChange
 }
 
 func (s *groupEntry) copied() GroupRecord {

@@ -155,10 +155,10 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 	for i, s := range g.entries {
 		s.advice = adviceOf(g.decision.Advice[i])
 	}
-	if news, isNews := g.entry.update(g, now); isNews {
-		n.engine.decisions.groupHistory.add(news)
+	if change, isChange := g.entry.update(g, now); isChange {
+		n.engine.decisions.groupHistory.add(change)
 		if n.engine.options.OnGroup != nil {
-			n.engine.options.OnGroup(news)
+			n.engine.options.OnGroup(change)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 const (
 	// selfSignedLife is short, so that renewals happen regularly and are tested in practice.
 	selfSignedLife = 90 * 24 * time.Hour
-	// backdated is how far before the current time the library sets the start of a certificate's validity, for clients with a slow clock.
-	backdated = time.Hour
+	// backdating is how far before the current time the library sets the start of a certificate's validity, for clients with a slow clock.
+	backdating = time.Hour
 )
 
 // selfSigned is a self-signed certificate with its key, which is renewed in memory. Only the API server trusts it, through the caBundle of
@@ -52,7 +52,7 @@ func newSelfSigned(life time.Duration, clock func() time.Time, names ...string) 
 
 func (s *selfSigned) make(now time.Time) (*pair, error) {
 	pemCert, pemKey, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{
-		Host: s.names[0], AlternateIPs: []net.IP{net.IPv4(127, 0, 0, 1)}, AlternateDNS: s.names[1:], MaxAge: s.life + backdated,
+		Host: s.names[0], AlternateIPs: []net.IP{net.IPv4(127, 0, 0, 1)}, AlternateDNS: s.names[1:], MaxAge: s.life + backdating,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("self-signed certificate: %w", err)

@@ -19,13 +19,13 @@ import (
 const PolicyMetadata = "policy"
 
 const (
-	// pushEvery is the interval at which a push stream reads the decision. KEDA receives a change within this time.
-	pushEvery = 250 * time.Millisecond
-	// repeatEvery is the interval at which `true` is sent again for an active workload, for the given number of repeats. KEDA acts on each
+	// pushInterval is the interval at which a push stream reads the decision. KEDA receives a change within this time.
+	pushInterval = 250 * time.Millisecond
+	// repeatInterval is the interval at which `true` is sent again for an active workload, for the given number of repeats. KEDA acts on each
 	// `true`. If one is lost while its operator restarts, KEDA would otherwise act only after the polling interval. After the repeats,
-	// `true` is sent every keepEvery, so that KEDA's cooldown does not end before the next poll of a trigger with a long polling interval.
-	// It is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
-	repeatEvery, repeats, keepEvery = 15 * time.Second, 4, time.Minute
+	// `true` is sent every keepAliveInterval, so that KEDA's cooldown does not end before the next poll of a trigger with a long polling
+	// interval. It is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
+	repeatInterval, repeats, keepAliveInterval = 15 * time.Second, 4, time.Minute
 	// specsPause is the delay before lost specs are sent again. All requests in this time cause only one send, because KEDA reconciles the
 	// ScaledObject after each.
 	specsPause = 2 * time.Second
@@ -126,7 +126,7 @@ func (s *Scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 // `true` again after 15, 30, 45 and 60 seconds and then once a minute. It sends nothing while there is no target to serve, so that KEDA
 // keeps its last state.
 func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream activeStream) error {
-	look, repeat := time.NewTicker(pushEvery), time.NewTicker(repeatEvery) // I/O edge: paces pushes
+	look, repeat := time.NewTicker(pushInterval), time.NewTicker(repeatInterval) // I/O edge: paces pushes
 	defer look.Stop()
 	defer repeat.Stop()
 	sent, last, again := false, false, 0
@@ -156,7 +156,7 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream acti
 // pause returns the time to wait before `true` is sent again. again is the number of repetitions that were already sent.
 func pause(again int) time.Duration {
 	if again < repeats {
-		return repeatEvery
+		return repeatInterval
 	}
-	return keepEvery
+	return keepAliveInterval
 }

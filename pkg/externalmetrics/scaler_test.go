@@ -141,7 +141,7 @@ func TestStreamSendsTheStateAndEachChange(t *testing.T) {
 			t.Fatalf("message %d: %v, %v, want %v", i, got, err, want)
 		}
 		decisions.set(int32(1-i%2), engine.ErrStale) // a number that must not be used is no news
-		time.Sleep(2 * pushEvery)
+		time.Sleep(2 * pushInterval)
 		decisions.set(int32((i+1)%2), nil)
 	}
 }

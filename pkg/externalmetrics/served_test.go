@@ -138,7 +138,7 @@ func (e entrances) refuse(when, why string) {
 	if a, err := e.rpc.IsActive(soon(e.t), ref("chat")); status.Code(err) != codes.Unavailable {
 		e.t.Errorf("%s: IsActive returns %v, %v, want Unavailable", when, a, err)
 	}
-	if pushed, active := e.pushed(4 * pushEvery); pushed {
+	if pushed, active := e.pushed(4 * pushInterval); pushed {
 		e.t.Errorf("%s: the push stream sends active %v", when, active)
 	}
 }

@@ -9,15 +9,15 @@ import (
 // scenario runs one policy second by second with a simulated workload: the number of replicas is set to the target at the next tick, and a
 // new replica is ready after boot.
 type scenario struct {
-	t     *testing.T
-	p     *Policy
-	s     State
-	now   time.Time
-	boot  time.Duration
-	last  Decision
-	o     Observation
-	value func(w *scenario, i int) float64 // the signals as they would be measured now
-	born  []time.Time                      // of each replica, oldest first
+	t       *testing.T
+	p       *Policy
+	s       State
+	now     time.Time
+	boot    time.Duration
+	last    Decision
+	o       Observation
+	value   func(w *scenario, i int) float64 // the signals as they would be measured now
+	created []time.Time                      // of each replica, oldest first
 }
 
 var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC) // a Monday
@@ -26,7 +26,7 @@ func newScenario(t *testing.T, p *Policy, replicas int32, values ...float64) *sc
 	w := &scenario{t: t, p: p, now: nine, s: Seed(p, replicas, nine)}
 	w.o = Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
 	for range replicas {
-		w.born = append(w.born, time.Time{})
+		w.created = append(w.created, time.Time{})
 	}
 	w.load(values...)
 	return w
@@ -40,14 +40,14 @@ func (w *scenario) load(values ...float64) {
 func (w *scenario) tick(step time.Duration) Decision {
 	w.t.Helper()
 	w.now = w.now.Add(step)
-	for int32(len(w.born)) > w.last.Replicas && w.last.Reasons.n > 0 {
-		w.born = w.born[:len(w.born)-1]
+	for int32(len(w.created)) > w.last.Replicas && w.last.Reasons.n > 0 {
+		w.created = w.created[:len(w.created)-1]
 	}
-	for int32(len(w.born)) < w.last.Replicas && w.last.Reasons.n > 0 {
-		w.born = append(w.born, w.now)
+	for int32(len(w.created)) < w.last.Replicas && w.last.Reasons.n > 0 {
+		w.created = append(w.created, w.now)
 	}
-	w.o.Replicas, w.o.Ready, w.o.Loading = int32(len(w.born)), 0, 0
-	for _, b := range w.born {
+	w.o.Replicas, w.o.Ready, w.o.Loading = int32(len(w.created)), 0, 0
+	for _, b := range w.created {
 		if w.now.Sub(b) >= w.boot {
 			w.o.Ready++
 		} else {
@@ -337,7 +337,7 @@ func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 		}
 	}
 	w.o.Advice.AtRisk = 0
-	w.born = w.born[2:] // the node takes its two, the oldest, along
+	w.created = w.created[2:] // the node takes its two, the oldest, along
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)
 	if w.o.Ready < 6 {

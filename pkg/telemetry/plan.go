@@ -26,20 +26,20 @@ type groupKey struct {
 
 // group is the signals that are read by one poll.
 type group struct {
-	key      groupKey
-	source   policy.DataSource
-	first    *policy.Source   // source of the first request; the fields that are part of the key are the same in all requests
-	shape    *promquery.Shape // the shape, for a group of selectors
-	requests []source.Request
-	slots    []slot // one slot for each request, in the same order
+	key          groupKey
+	source       policy.DataSource
+	first        *policy.Source   // source of the first request; the fields that are part of the key are the same in all requests
+	shape        *promquery.Shape // the shape, for a group of selectors
+	requests     []source.Request
+	destinations []destination // one for each request, in the same order
 
 	// namespace is set if all requests of the group are from this namespace and other namespaces use the same data source. Otherwise it is
 	// empty. pollQueue uses it.
 	namespace string
 }
 
-// slot is where the reading of one signal is stored.
-type slot struct {
+// destination is where the reading of one signal is stored.
+type destination struct {
 	entry *entry
 	index int // index of the signal in the policy
 }
@@ -82,7 +82,7 @@ type origin struct {
 
 // candidate is a signal that is not in a group yet.
 type candidate struct {
-	slot
+	destination
 	request source.Request
 	shape   *promquery.Shape
 }
@@ -113,7 +113,7 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 	}
 	p.setNamespaces()
 	for _, g := range p.groups { // append reserved up to a quarter more
-		g.requests, g.slots = slices.Clone(g.requests), slices.Clone(g.slots)
+		g.requests, g.destinations = slices.Clone(g.requests), slices.Clone(g.destinations)
 	}
 	p.used, p.unmoved, p.lastSelectors = nil, nil, nil
 	for key, o := range last.origins {
@@ -143,7 +143,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 	p.origins[key] = o
 	p.entries.add(o.entry)
 	for i, d := range o.sources {
-		s := candidate{slot: slot{o.entry, i}, request: source.Request{
+		s := candidate{destination: destination{o.entry, i}, request: source.Request{
 			Workload: &c.Workload, Signal: &c.Workload.Policy.Signals[i], Source: &c.Sources[i],
 		}}
 		if c.Workload.Group != "" { // only capacity groups use the information about idle pods
@@ -158,7 +158,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 }
 
 // refuse stores a missing reading with the cause for a signal that is not polled.
-func (s *slot) refuse(c scaling.Cause) {
+func (s *destination) refuse(c scaling.Cause) {
 	r := source.Missing(c)
 	r.Failures = 1
 	s.entry.set(s.index, r)
@@ -225,7 +225,7 @@ func (p *plan) place(s *candidate, d *policy.DataSource) bool {
 		g = &group{key: key, source: *d, first: s.request.Source, shape: s.shape}
 		p.groups[key] = g
 	}
-	g.requests, g.slots = append(g.requests, s.request), append(g.slots, s.slot)
+	g.requests, g.destinations = append(g.requests, s.request), append(g.destinations, s.destination)
 	return true
 }
 

@@ -66,7 +66,7 @@ func (r *runner) stop() { close(r.cancel) }
 // update replaces the group. It requests an extra poll if the group has a new signal or a signal that was never read.
 func (r *runner) update(g *group) {
 	old := r.group.Swap(g)
-	if len(g.slots) != len(old.slots) || g.hasNew() {
+	if len(g.destinations) != len(old.destinations) || g.hasNew() {
 		select {
 		case r.extra <- struct{}{}:
 		default:
@@ -76,8 +76,8 @@ func (r *runner) update(g *group) {
 
 // hasNew reports whether the group has a signal that was never read.
 func (g *group) hasNew() bool {
-	for i := range g.slots {
-		if s := &g.slots[i]; s.entry.get(s.index).Cause == scaling.CauseNever {
+	for i := range g.destinations {
+		if s := &g.destinations[i]; s.entry.get(s.index).Cause == scaling.CauseNever {
 			return true
 		}
 	}
@@ -177,7 +177,7 @@ func (r *runner) poll(ctx context.Context) {
 		} else if reading.Known {
 			*reading = checkTime(checkValue(*reading, g.requests[i].Signal), received)
 		}
-		g.slots[i].entry.record(g.slots[i].index, *reading)
+		g.destinations[i].entry.record(g.destinations[i].index, *reading)
 	}
 	r.report(g, &p)
 	r.reportSkew(g)

@@ -25,10 +25,10 @@ const (
 	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and the Events of
 	// a workload whose target changes often must not displace the others. Changes within the interval are reported as one.
 	eventInterval = 30 * time.Second
-	// missingAfter is how long inputs must be missing before an Event says so. Shorter gaps are normal: a new leader has no readings before
-	// its first polls, a new pod has no series before its first scrape, and a scrape can fail. With an Event for each gap and one for its
-	// end, every start of a leader would write two Events for each workload.
-	missingAfter = 30 * time.Second
+	// missingInputsDelay is how long inputs must be missing before an Event says so. Shorter gaps are normal: a new leader has no readings
+	// before its first polls, a new pod has no series before its first scrape, and a scrape can fail. With an Event for each gap and one for
+	// its end, every start of a leader would write two Events for each workload.
+	missingInputsDelay = 30 * time.Second
 )
 
 // Reporter collects changed targets and sends Events about them.
@@ -140,14 +140,14 @@ func (r *Reporter) SendDue(now time.Time) {
 }
 
 // send sends the Events about one transition: one about the target if it changed, and one about the signals if they have been missing for
-// missingAfter, or are available after that was reported. Both have the same text. It returns false if no Event was sent, because nothing
-// changed or the scaled object does not exist.
+// missingInputsDelay, or are available after that was reported. Both have the same text. It returns false if no Event was sent, because
+// nothing changed or the scaled object does not exist.
 func (r *Reporter) send(p *transition, now time.Time) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
 	var signals string // the reason of the Event about the signals; empty if none is sent
 	switch {
-	case !p.missing.IsZero() && now.Sub(p.missing) >= missingAfter:
+	case !p.missing.IsZero() && now.Sub(p.missing) >= missingInputsDelay:
 		signals, p.missing = events.SignalsMissing, time.Time{}
 		r.degraded[key] = struct{}{}
 	case wasDegraded && !p.after.Degraded:

@@ -76,15 +76,15 @@ func TestRevertedChangeHasNoEvent(t *testing.T) {
 func TestMissingSignalsAreAWarningAndTheirReturnIsReported(t *testing.T) {
 	r, s := newReporter(true)
 	r.Add(change(3, 3, true))
-	for after := time.Duration(0); after < missingAfter; after += time.Second {
+	for after := time.Duration(0); after < missingInputsDelay; after += time.Second {
 		r.SendDue(night.Add(after))
 	}
 	if got := s.take(); len(got) != 0 {
-		t.Errorf("Events %q before signals have been missing for %s", got, missingAfter)
+		t.Errorf("Events %q before signals have been missing for %s", got, missingInputsDelay)
 	}
-	r.SendDue(night.Add(missingAfter))
+	r.SendDue(night.Add(missingInputsDelay))
 	r.Add(change(3, 3, false))
-	r.SendDue(night.Add(missingAfter + eventInterval))
+	r.SendDue(night.Add(missingInputsDelay + eventInterval))
 	want := []string{"llama SignalsMissing: 3: combine (policy team/chat)", "llama SignalsRecovered: 3: combine (policy team/chat)"}
 	if got := s.take(); !slices.Equal(got, want) {
 		t.Errorf("Events %q, want %q", got, want)
@@ -121,7 +121,7 @@ func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testin
 	if got := s.take(); !slices.Equal(got, want) {
 		t.Errorf("Events\n%q, want\n%q", got, want)
 	}
-	r.SendDue(night.Add(2*time.Minute + missingAfter))
+	r.SendDue(night.Add(2*time.Minute + missingInputsDelay))
 	if got, want := s.take(), []string{"llama SignalsMissing: 9: " + both}; !slices.Equal(got, want) {
 		t.Errorf("Events\n%q, want\n%q", got, want)
 	}

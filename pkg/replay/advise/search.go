@@ -72,7 +72,7 @@ type search struct {
 	certifiable
 }
 
-// certifiable has what the certificates depend on.
+// certifiable contains the inputs of the certificates.
 type certifiable struct {
 	policy  *policy.Compiled // of any valid candidate
 	initial int32            // the most replicas at the start of a replay

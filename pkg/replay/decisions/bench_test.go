@@ -74,7 +74,7 @@ func variants(base objective.Tuning) (out []variant) {
 	return out
 }
 
-// notZero are the constants that are factors or times.
+// notZero lists the constants that must not be 0, because they are factors or durations.
 var notZero = []string{"Stay", "Drain", "Memory", "SafeMargin"}
 
 func chosenFamilies(t *testing.T) (out []family) {

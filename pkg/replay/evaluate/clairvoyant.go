@@ -41,7 +41,7 @@ func (c *Case) setup() lowerbound.Setup {
 		initial = c.limits().MaxReplicas
 	}
 	return lowerbound.Setup{
-		Slot: slot, Horizon: horizon, ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
+		TimeSlot: slot, Horizon: horizon, ColdStart: c.leastColdStart(), Wait: c.SLO.Wait, LateShare: 1 - c.SLO.Share,
 		MaxReplicas: int(c.limits().MaxReplicas), InitialReplicas: int(initial), HourlyPrice: c.leastHourly(),
 	}
 }
@@ -51,13 +51,13 @@ func (c *Case) setup() lowerbound.Setup {
 // maxSlots slots.
 func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 	for _, finer := range []time.Duration{slotLength, 5 * time.Second, 2 * time.Second, time.Second} {
-		if s.ColdStart < 2*s.Slot {
-			s.Slot = finer
+		if s.ColdStart < 2*s.TimeSlot {
+			s.TimeSlot = finer
 		}
 	}
-	if s.Horizon/s.Slot > maxSlots {
+	if s.Horizon/s.TimeSlot > maxSlots {
 		return s, fmt.Errorf("the shortest cold start of %s needs slots of %s, and %s has more than %d of them: "+
-			"use a fixed cold start (--cold-start 2m) or less traffic", s.ColdStart, s.Slot, s.Horizon, maxSlots)
+			"use a fixed cold start (--cold-start 2m) or less traffic", s.ColdStart, s.TimeSlot, s.Horizon, maxSlots)
 	}
 	s.MaxReplicas *= 2 // draining replicas count in addition to the desired ones
 	return s, nil
@@ -100,8 +100,8 @@ func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 		return out, err
 	}
 	careful := usual
-	if careful.Slot /= 2; s.Wait >= careful.Slot && careful.Slot >= time.Second {
-		careful.Wait -= careful.Slot
+	if careful.TimeSlot /= 2; s.Wait >= careful.TimeSlot && careful.TimeSlot >= time.Second {
+		careful.Wait -= careful.TimeSlot
 		_, safe, err := fluidBound(requests, careful, progress)
 		if err != nil {
 			return out, err
@@ -135,7 +135,7 @@ func (c *Case) planOf(ready []simulator.Step, s lowerbound.Setup, progress bound
 	}
 	train := c.trainPart()
 	part := train.setup()
-	part.Slot, part.Wait, part.ColdStart = s.Slot, s.Wait, s.ColdStart
+	part.TimeSlot, part.Wait, part.ColdStart = s.TimeSlot, s.Wait, s.ColdStart
 	_, steps, err := fluidBound(train.requests(), part, progress)
 	if err != nil {
 		return nil, err
@@ -159,12 +159,12 @@ func (b *Bound) empty(requests int, wait time.Duration) {
 	if requests == 0 {
 		why = "the traffic has no requests"
 	}
-	*b = Bound{Kind: b.Kind, Slot: b.Slot, Problem: why, nothing: true}
+	*b = Bound{Kind: b.Kind, TimeSlot: b.TimeSlot, Problem: why, nothing: true}
 }
 
 // fluidBound returns the fluid bound and the ready replicas in each slot of its schedule.
 func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, []simulator.Step, error) {
-	out := Bound{Kind: FluidBound, Slot: s.Slot.Seconds()}
+	out := Bound{Kind: FluidBound, TimeSlot: s.TimeSlot.Seconds()}
 	p, err := lowerbound.Fluid(requests, s)
 	if err != nil {
 		out.Problem = err.Error()
@@ -186,7 +186,7 @@ func LeastCost(ctx context.Context, c Case, progress Progress) (Bound, error) {
 	}
 	requests := t[0].requests()
 	out, err := requestBound(requests, t[0].setup(), boundProgress{ctx, func(kind string, p lowerbound.Progress) {
-		progress(kind, float64(p.Slot)/float64(max(1, p.Slots)))
+		progress(kind, float64(p.TimeSlot)/float64(max(1, p.TimeSlots)))
 	}})
 	out.empty(len(requests), c.SLO.Wait)
 	return out, err
@@ -195,7 +195,7 @@ func LeastCost(ctx context.Context, c Case, progress Progress) (Bound, error) {
 // requestBound returns the highest of several valid lower bounds: the bound of lowerbound.Work, and the bound of lowerbound.RequestLevel
 // for each cut. If there are more than maxSlots slots, it returns the bound of lowerbound.Work and a note in the relaxations.
 func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, error) {
-	loose := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+	loose := Bound{Kind: RequestBound, TimeSlot: s.TimeSlot.Seconds()}
 	work, err := lowerbound.Work(requests, s)
 	if err != nil {
 		loose.Problem = err.Error()
@@ -207,14 +207,14 @@ func requestBound(requests []lowerbound.Request, s lowerbound.Setup, progress bo
 		loose.Relaxations = append(loose.Relaxations, "the bound that includes starts was not computed: "+err.Error())
 		return loose, nil
 	}
-	loose.Slot = s.Slot.Seconds()
+	loose.TimeSlot = s.TimeSlot.Seconds()
 	for _, cut := range lowerbound.Cuts(requests) {
 		p, err := lowerbound.RequestLevel(requests, s, cut)
 		if err != nil {
 			loose.Relaxations = append(loose.Relaxations, "the bound that includes starts is not available: "+err.Error())
 			break
 		}
-		next := Bound{Kind: RequestBound, Slot: s.Slot.Seconds()}
+		next := Bound{Kind: RequestBound, TimeSlot: s.TimeSlot.Seconds()}
 		if _, err := next.solve(p, progress.options("request-level bound")); err != nil {
 			return loose, err
 		}
@@ -246,7 +246,7 @@ func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.S
 	b.setInterval(&i)
 	var steps []simulator.Step
 	for t, n := range i.Schedule {
-		steps = append(steps, simulator.Step{At: time.Duration(t) * p.Slot, Replicas: n})
+		steps = append(steps, simulator.Step{At: time.Duration(t) * p.TimeSlot, Replicas: n})
 	}
 	return steps, nil
 }

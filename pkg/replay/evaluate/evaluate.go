@@ -43,7 +43,7 @@ func Workloads(ctx context.Context, cases []Case, progress Progress) (*Report, e
 		for i := range t {
 			all.Go(func() (err error) {
 				certificates[i], err = t[i].certify(boundProgress{inner, func(kind string, p lowerbound.Progress) {
-					progress(kind, float64(p.Slot)/float64(max(1, p.Slots)))
+					progress(kind, float64(p.TimeSlot)/float64(max(1, p.TimeSlots)))
 				}})
 				return err
 			})

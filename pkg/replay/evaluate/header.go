@@ -103,7 +103,7 @@ func (b *Bound) add(o *Bound, of string) {
 	b.Upper += o.Upper
 	b.Late += o.Late
 	b.Allowed += o.Allowed
-	b.Exact, b.Slot = b.Exact && o.Exact, max(b.Slot, o.Slot)
+	b.Exact, b.TimeSlot = b.Exact && o.Exact, max(b.TimeSlot, o.TimeSlot)
 }
 
 // relaxed returns the relaxations of one kind of bound. A relaxation that applies to all workloads is listed once. Every other relaxation

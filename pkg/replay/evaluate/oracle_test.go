@@ -64,7 +64,7 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := cases[0].setup()
-	s.Slot = time.Minute // a coarse schedule is found at once
+	s.TimeSlot = time.Minute // a coarse schedule is found at once
 	b, ready, err := fluidBound(cases[0].requests(), s, boundProgress{t.Context(), func(string, lowerbound.Progress) {}})
 	if err != nil || len(ready) == 0 {
 		t.Fatal(b, err)

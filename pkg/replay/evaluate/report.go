@@ -163,7 +163,7 @@ type Bound struct {
 	Exact       bool     `json:"exact"`             // lower equals upper
 	Late        int64    `json:"late"`              // requests late in the schedule behind upper
 	Allowed     int64    `json:"allowed"`           // requests that may be late
-	Slot        float64  `json:"slotSeconds"`       // length of a slot
+	TimeSlot    float64  `json:"timeSlotSeconds"`   // length of a time slot
 	Relaxations []string `json:"relaxations"`       // simplifications; each can only lower the bound
 	Problem     string   `json:"problem,omitempty"` // why there is no bound
 

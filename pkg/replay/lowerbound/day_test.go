@@ -13,7 +13,7 @@ func deepseekDay(t testing.TB, coldSlots int) Problem {
 	rates := deepseek(t)
 	r := rand.New(rand.NewPCG(7, 7))
 	p := Problem{
-		Slot: 10 * time.Second, Arrivals: make([]int64, 8640), UnitsPerReplicaSlot: 8, MaxReplicas: 64, InitialReplicas: 12,
+		TimeSlot: 10 * time.Second, Arrivals: make([]int64, 8640), UnitsPerReplicaSlot: 8, MaxReplicas: 64, InitialReplicas: 12,
 		ReplicaSlotCost: 1.0 / 360, StartCost: float64(coldSlots) / 360, WaitSlots: 1, BootSlots: coldSlots, LateShare: 0.01,
 	}
 	for i := range p.Arrivals {

@@ -3,8 +3,8 @@
 //
 // # The fluid slot model
 //
-// Time is divided into T slots. a_t units of work arrive in slot t, A_t of them until its end. n_t replicas are ready in slot t, 0 <= n_t
-// <= N. Each serves at most g units in a slot, the oldest first, and is never idle while work waits:
+// Time is divided into T time slots, called slots in this package. a_t units of work arrive in slot t, A_t of them until its end. n_t
+// replicas are ready in slot t, 0 <= n_t <= N. Each serves at most g units in a slot, the oldest first, and is never idle while work waits:
 //
 //	S_t = min(A_t, S_{t-1} + g n_t)        units served until the end of slot t
 //	q_t = A_t - S_t                        backlog

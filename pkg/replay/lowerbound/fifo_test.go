@@ -182,16 +182,16 @@ func randomSystem(r *rand.Rand) (fifo, Setup, []Request) {
 		requests = append(requests, Request{At: at, Work: service / time.Duration(f.lanes), Service: service})
 	}
 	return f, Setup{
-		Slot: seconds(slot), Horizon: seconds(f.horizon), ColdStart: seconds(f.cold), Wait: seconds(f.wait), LateShare: f.share,
+		TimeSlot: seconds(slot), Horizon: seconds(f.horizon), ColdStart: seconds(f.cold), Wait: seconds(f.wait), LateShare: f.share,
 		MaxReplicas: f.most, InitialReplicas: 1 + r.IntN(f.most), HourlyPrice: 3600, ServeAll: f.finish,
 	}, requests
 }
 
 // cheapest returns the cost of the cheapest run, and the highest bound over the cuts.
 func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Request) (best, bound float64) {
-	slot := setup.Slot.Seconds()
+	slot := setup.TimeSlot.Seconds()
 	best = math.Inf(1)
-	for _, cut := range append(Cuts(requests), setup.Slot) {
+	for _, cut := range append(Cuts(requests), setup.TimeSlot) {
 		p, err := RequestLevel(requests, setup, cut)
 		if err != nil {
 			t.Fatal(err)

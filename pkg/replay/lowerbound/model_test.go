@@ -308,7 +308,8 @@ func TestProgressIsReported(t *testing.T) {
 
 // Problems of days in short slots need minutes. Solve must return soon after its context ends.
 func TestSolveStopsWithItsContext(t *testing.T) {
-	p := Problem{Slot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4, ReplicaSlotCost: 1, StartCost: 5,
+	p := Problem{TimeSlot: time.Second, Arrivals: make([]int64, 2000), UnitsPerReplicaSlot: 2, MaxReplicas: 4,
+		ReplicaSlotCost: 1, StartCost: 5,
 		WaitSlots: 3, LateShare: 0.1}
 	for i := range p.Arrivals {
 		p.Arrivals[i] = int64(i*i%7) % 5

@@ -16,7 +16,7 @@ type Job struct {
 
 // Problem is one instance of the fluid slot model (see the package documentation for the formulas).
 type Problem struct {
-	Slot                time.Duration // length of a slot, for reports
+	TimeSlot            time.Duration // length of a slot, for reports
 	Arrivals            []int64       // units of work in each slot, >= 0
 	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
 	MaxReplicas         int           // N >= 1

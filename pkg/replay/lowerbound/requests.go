@@ -16,7 +16,7 @@ type Request struct {
 
 // Setup has the common properties of the compared runs.
 type Setup struct {
-	Slot            time.Duration // length of a slot
+	TimeSlot        time.Duration // length of a slot
 	Horizon         time.Duration // end of the charged time, which begins at 0; no request may arrive later
 	ColdStart       time.Duration // shortest time from launch to ready
 	Wait            time.Duration // W: a request is on time if it starts within W after its arrival
@@ -41,17 +41,17 @@ const longest = time.Duration(1 << 60)
 // With servers of whole requests, the schedule of UB keeps the SLO at a wait of about W plus half a slot to a slot, because a slot is
 // served as if its requests arrived at its beginning. For a schedule that keeps W, use W minus a slot.
 func Fluid(requests []Request, s Setup) (Problem, error) {
-	wait := int(s.Wait / max(1, s.Slot))
-	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.Slot) + 1 + wait })
+	wait := int(s.Wait / max(1, s.TimeSlot))
+	p, err := s.problem(requests, func(r Request) (time.Duration, int) { return r.Work, int(r.At/s.TimeSlot) + 1 + wait })
 	if err != nil {
 		return Problem{}, err
 	}
-	boot := slotsUp(s.ColdStart, s.Slot)
+	boot := slotsUp(s.ColdStart, s.TimeSlot)
 	p.WaitSlots, p.BootSlots = wait, boot
 	p.StartCost = s.price(s.ColdStart) + s.StartFee
 	p.Relaxations = []string{
-		"demand and service are fluid within slots of " + s.Slot.String() + ": waiting work is served at the throughput of full batches",
-		fmt.Sprintf("waits are counted in whole slots: a request that is on time may wait up to %s longer than W", s.Slot),
+		"demand and service are fluid within slots of " + s.TimeSlot.String() + ": waiting work is served at the throughput of full batches",
+		fmt.Sprintf("waits are counted in whole slots: a request that is on time may wait up to %s longer than W", s.TimeSlot),
 		fmt.Sprintf("work is counted in units of 1/%d replica slot, rounded down over the whole log by less than one "+
 			"unit", p.UnitsPerReplicaSlot),
 		"the future is known: a cold start of " + s.ColdStart.String() + " costs only its boot time, except before " + s.ColdStart.String(),
@@ -82,25 +82,25 @@ func RequestLevel(requests []Request, s Setup, cut time.Duration) (Problem, erro
 	if cut <= 0 || cut > slowest {
 		cut = slowest
 	}
-	if s.ColdStart < 2*s.Slot {
+	if s.ColdStart < 2*s.TimeSlot {
 		return Problem{}, fmt.Errorf("bound: a slot of %s is more than half the cold start of %s; the request-level bound takes two slots off it",
-			s.Slot, s.ColdStart)
+			s.TimeSlot, s.ColdStart)
 	}
 	allowance := s.Wait + cut
 	p, err := s.problem(requests, func(r Request) (time.Duration, int) {
-		return share(r.Work, cut, r.Service), max(slotsUp(r.At+allowance, s.Slot), int(r.At/s.Slot)+1)
+		return share(r.Work, cut, r.Service), max(slotsUp(r.At+allowance, s.TimeSlot), int(r.At/s.TimeSlot)+1)
 	})
 	if err != nil {
 		return Problem{}, err
 	}
 	p.OpenEnd = true
-	p.WaitSlots, p.BootSlots = slotsUp(allowance, s.Slot), int(s.ColdStart/s.Slot)
-	p.StartCost = s.price(s.ColdStart-2*s.Slot) + s.StartFee
+	p.WaitSlots, p.BootSlots = slotsUp(allowance, s.TimeSlot), int(s.ColdStart/s.TimeSlot)
+	p.StartCost = s.price(s.ColdStart-2*s.TimeSlot) + s.StartFee
 	p.Rebate = float64(s.InitialReplicas) * p.ReplicaSlotCost
 	p.Relaxations = []string{
 		fmt.Sprintf("a request is late only if its work is unfinished %s after it arrived (%s of wait + %s of service)", allowance, s.Wait, cut),
 		fmt.Sprintf("only the work of a request's first %s of service is counted; every replica serves at its full-batch throughput", cut),
-		"a replica ready at any moment of a slot of " + s.Slot.String() + " serves for the whole slot",
+		"a replica ready at any moment of a slot of " + s.TimeSlot.String() + " serves for the whole slot",
 		"a start costs the cold start less two slots; one slot per warm replica is given back",
 		"drains are free, nodes are not modelled, requests still waiting at the end of the trace are not late before their deadline",
 		"assumed of the run: first in, first out; no request dropped; a replica is paid from launch to the end of its drain",
@@ -128,8 +128,8 @@ func Cuts(requests []Request) []time.Duration {
 // problem returns the Problem with the fields that are the same for Fluid and RequestLevel. count returns the counted work of a request and
 // the slot in which it is due.
 func (s Setup) problem(requests []Request, count func(Request) (time.Duration, int)) (Problem, error) {
-	if s.Slot <= 0 || s.Horizon < s.Slot || s.Horizon/s.Slot > 1<<24 {
-		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.Slot, s.Horizon)
+	if s.TimeSlot <= 0 || s.Horizon < s.TimeSlot || s.Horizon/s.TimeSlot > 1<<24 {
+		return Problem{}, fmt.Errorf("bound: slots of %s do not divide a horizon of %s into 1..2^24 slots", s.TimeSlot, s.Horizon)
 	}
 	if s.ColdStart < 0 || s.Wait < 0 || max(s.ColdStart, s.Wait, s.Horizon) > longest {
 		return Problem{}, fmt.Errorf("bound: cold start %s, wait %s, horizon %s: none may be below 0 or beyond 36 "+
@@ -144,9 +144,9 @@ func (s Setup) problem(requests []Request, count func(Request) (time.Duration, i
 		units = min(max(512/int64(s.MaxReplicas), 4), 64)
 	}
 	p := Problem{
-		Slot: s.Slot, Arrivals: make([]int64, slotsUp(s.Horizon, s.Slot)), UnitsPerReplicaSlot: units,
+		TimeSlot: s.TimeSlot, Arrivals: make([]int64, slotsUp(s.Horizon, s.TimeSlot)), UnitsPerReplicaSlot: units,
 		MaxReplicas: s.MaxReplicas, InitialReplicas: s.InitialReplicas,
-		ReplicaSlotCost: s.price(s.Slot), LateShare: s.LateShare, ServeAll: s.ServeAll, Jobs: make([]Job, 0, len(requests)),
+		ReplicaSlotCost: s.price(s.TimeSlot), LateShare: s.LateShare, ServeAll: s.ServeAll, Jobs: make([]Job, 0, len(requests)),
 	}
 	var work wide
 	last, due, before := Request{}, int32(1), int64(0)
@@ -158,12 +158,12 @@ func (s Setup) problem(requests []Request, count func(Request) (time.Duration, i
 		last = r
 		counted, slot := count(r)
 		work = work.plus(uint64(counted), uint64(units))
-		end, ok := work.over(uint64(s.Slot))
+		end, ok := work.over(uint64(s.TimeSlot))
 		if !ok {
 			return Problem{}, fmt.Errorf("bound: request %d brings the work beyond 2^40 units", i)
 		}
 		due = max(due, int32(min(slot, len(p.Arrivals)+1)))
-		p.Arrivals[r.At/s.Slot] += end - before
+		p.Arrivals[r.At/s.TimeSlot] += end - before
 		p.Jobs = append(p.Jobs, Job{End: end, Due: due})
 		before = end
 	}

@@ -17,7 +17,7 @@ func poisson(r *rand.Rand, setup Setup, rate float64) []Request {
 }
 
 var smallSetup = Setup{
-	Slot: 5 * time.Second, Horizon: 10 * time.Minute, ColdStart: 30 * time.Second, Wait: 10 * time.Second,
+	TimeSlot: 5 * time.Second, Horizon: 10 * time.Minute, ColdStart: 30 * time.Second, Wait: 10 * time.Second,
 	MaxReplicas: 6, InitialReplicas: 4, HourlyPrice: 2,
 }
 
@@ -74,7 +74,7 @@ func TestUnitsAddUpToTheWork(t *testing.T) {
 	for _, a := range p.Arrivals {
 		units += a
 	}
-	unit := float64(smallSetup.Slot) / float64(p.UnitsPerReplicaSlot)
+	unit := float64(smallSetup.TimeSlot) / float64(p.UnitsPerReplicaSlot)
 	if lost := float64(work)/unit - float64(units); lost < 0 || lost >= 1 {
 		t.Errorf("%v of work became %d units of %v ns: %v lost", work, units, unit, lost)
 	}
@@ -135,9 +135,9 @@ func TestLongServiceDoesNotWeakenTheBound(t *testing.T) {
 func TestInvalidLogsAndSetupsAreRejected(t *testing.T) {
 	good := []Request{{At: time.Second, Work: time.Second, Service: 4 * time.Second}, {At: 2 * time.Second}}
 	for name, spoil := range map[string]func(*Setup, []Request){
-		"no slot":             func(s *Setup, _ []Request) { s.Slot = 0 },
+		"no slot":             func(s *Setup, _ []Request) { s.TimeSlot = 0 },
 		"no horizon":          func(s *Setup, _ []Request) { s.Horizon = 0 },
-		"too many slots":      func(s *Setup, _ []Request) { s.Slot, s.Horizon = 1, longest },
+		"too many slots":      func(s *Setup, _ []Request) { s.TimeSlot, s.Horizon = 1, longest },
 		"negative cold start": func(s *Setup, _ []Request) { s.ColdStart = -1 },
 		"negative wait":       func(s *Setup, _ []Request) { s.Wait = -1 },
 		"endless wait":        func(s *Setup, _ []Request) { s.Wait = math.MaxInt64 },
@@ -164,7 +164,7 @@ func TestInvalidLogsAndSetupsAreRejected(t *testing.T) {
 		}
 	}
 	s := smallSetup
-	s.ColdStart = 2*s.Slot - 1
+	s.ColdStart = 2*s.TimeSlot - 1
 	if _, err := RequestLevel(good, s, 0); err == nil {
 		t.Error("RequestLevel accepts a cold start from which two slots cannot be taken")
 	}

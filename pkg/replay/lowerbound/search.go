@@ -194,7 +194,7 @@ func (s *search) run(lambda int64) int64 {
 
 func (s *search) progress(slot int) Progress {
 	return Progress{
-		Solve: s.solves, Slot: slot, Slots: s.tl.slots, EveryN: s.every,
+		Solve: s.solves, TimeSlot: slot, TimeSlots: s.tl.slots, EveryN: s.every,
 		LB: max(0, float64(s.lower)*s.unit-s.p.Rebate), UB: max(0, float64(s.best.cost)*s.unit-s.p.Rebate),
 	}
 }

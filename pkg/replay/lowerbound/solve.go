@@ -20,10 +20,10 @@ type interrupted struct{ error }
 
 // Progress is the state of Solve.
 type Progress struct {
-	Solve       int // number of the present program, counted from 1
-	Slot, Slots int
-	LB, UB      float64 // the interval so far
-	EveryN      bool    // the present program is over all n, not a window
+	Solve               int // number of the present program, counted from 1
+	TimeSlot, TimeSlots int
+	LB, UB              float64 // the interval so far
+	EveryN              bool    // the present program is over all n, not a window
 }
 
 // Interval is the result: no schedule that keeps the SLO costs less than LB, and Schedule keeps it at the cost UB.

@@ -83,7 +83,7 @@ func lanes(list []tokens) []Request {
 
 func azureSetup(cold time.Duration) Setup {
 	return Setup{
-		Slot: 10 * time.Second, Horizon: 3510 * time.Second, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01,
+		TimeSlot: 10 * time.Second, Horizon: 3510 * time.Second, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01,
 		MaxReplicas: 16, InitialReplicas: 5, HourlyPrice: 1,
 	}
 }

@@ -91,7 +91,7 @@ func writeBounds(out io.Writer, r *evaluate.Report) {
 
 func boundName(kind string) string {
 	if kind == evaluate.FluidBound {
-		return "CLAIRVOYANT, FLUID SLOTS (÷ FLUID BOUND)"
+		return "CLAIRVOYANT, FLUID TIME SLOTS (÷ FLUID BOUND)"
 	}
 	return "CLAIRVOYANT, REQUEST LEVEL (COST ÷ BOUND; no first-in-first-out run can cost less)"
 }

@@ -61,7 +61,7 @@ func TestNoRunCostsLessThanTheRequestLevelBound(t *testing.T) {
 			tr := generate(t, []string{"flat", "spikes", "bursty"}[seed], horizon, func(p *trace.Profile) { p.Rate, p.Seed = 1.5, seed })
 			r := run(t, comparable(seed, m, tr), horizon)
 			late := 1 - r.Loads[0].OnTime + 1e-9
-			setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: r.Loads[0].Limit, LateShare: late, MaxReplicas: 16,
+			setup := lowerbound.Setup{TimeSlot: slot, Horizon: horizon, ColdStart: cold, Wait: r.Loads[0].Limit, LateShare: late, MaxReplicas: 16,
 				InitialReplicas: 2, HourlyPrice: price}
 			log := requests(t, tr)
 			best := 0.0
@@ -82,7 +82,7 @@ func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 		p.Rate, p.Bursts = 1.2, trace.Bursts{Every: 12 * time.Minute, Length: 3 * time.Minute, Factor: 3}
 	})
 	log := requests(t, tr)
-	setup := lowerbound.Setup{Slot: slot, Horizon: horizon, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01, MaxReplicas: 16,
+	setup := lowerbound.Setup{TimeSlot: slot, Horizon: horizon, ColdStart: cold, Wait: 10 * time.Second, LateShare: 0.01, MaxReplicas: 16,
 		InitialReplicas: 2, HourlyPrice: price}
 	p, err := lowerbound.Fluid(log, setup)
 	fluid := solve(t, p, err)

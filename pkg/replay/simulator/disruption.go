@@ -58,12 +58,12 @@ func (w *Simulator) carryOut() {
 		n.drain()
 		return
 	}
-	heir := to.launch()
-	if heir == nil {
+	replacement := to.launch()
+	if replacement == nil {
 		to.refusedUntil = w.now + w.assumptions.IceCache
 		return
 	}
-	n.chosen, heir.heirOf, heir.heirGen = true, n, n.gen
+	n.chosen, replacement.replaces, replacement.replacesGen = true, n, n.gen
 }
 
 // emptyNodes returns a command that removes nodes without replicas, within the disruption budget of each NodePool, or nil if there are
@@ -103,7 +103,7 @@ func (w *Simulator) underutilized() *command {
 		}
 	}
 	slices.SortStableFunc(candidates, func(a, b *node) int {
-		return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.born, b.born))
+		return cmp.Or(cmp.Compare(len(a.pods), len(b.pods)), cmp.Compare(a.serial, b.serial))
 	})
 	for _, n := range candidates {
 		if to, ok := w.move(n); ok {
@@ -216,9 +216,9 @@ func (n *node) evict() {
 // nodeUsable is called when the GPUs of a node become usable. If the node is a replacement, it drains the old node. It then schedules the
 // waiting replicas.
 func (w *Simulator) nodeUsable(n *node) {
-	if old := n.heirOf; old != nil {
-		n.heirOf = nil
-		if old.gen == n.heirGen && old.chosen {
+	if old := n.replaces; old != nil {
+		n.replaces = nil
+		if old.gen == n.replacesGen && old.chosen {
 			old.drain()
 		}
 	}
@@ -230,14 +230,14 @@ func (w *Simulator) nodeUsable(n *node) {
 func (w *Simulator) timeOut() {
 	for _, p := range w.nodes.pools {
 		for _, n := range p.nodes {
-			old := n.heirOf
-			if old == nil || old.gen == n.heirGen && w.now-n.changed < replacementTimeout {
+			old := n.replaces
+			if old == nil || old.gen == n.replacesGen && w.now-n.changed < replacementTimeout {
 				continue
 			}
-			if old.gen == n.heirGen {
+			if old.gen == n.replacesGen {
 				old.chosen = false
 			}
-			n.heirOf = nil
+			n.replaces = nil
 		}
 	}
 }

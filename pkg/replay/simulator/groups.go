@@ -147,7 +147,7 @@ func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity
 		v.Nodes = append(v.Nodes, capacity.Node{
 			Name: n.uid(), UID: n.uid(), Type: kind, InstanceType: p.config.InstanceType, Hourly: p.config.Hourly,
 			Stage: stage, Ready: n.state == usable, GPUs: int64(n.gpus), Used: n.bound(), Created: start.Add(n.made),
-			Deleting: n.state == leaving || n.doomed, Voluntary: n.state == leaving && !n.doomed, Notice: n.doomed,
+			Deleting: n.state == leaving || n.hasNotice, Voluntary: n.state == leaving && !n.hasNotice, Notice: n.hasNotice,
 		})
 		v.Usage += int64(n.gpus)
 	}

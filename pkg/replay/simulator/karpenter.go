@@ -23,13 +23,13 @@ func (w *Simulator) provision() {
 		return
 	}
 	w.bind()
-	if !w.nodes.providing && slices.ContainsFunc(w.waiting, (*replica).homeless) {
+	if !w.nodes.providing && slices.ContainsFunc(w.waiting, (*replica).withoutNode) {
 		w.nodes.providing = true
 		w.queue.add(event{at: w.now + w.assumptions.BatchWindow, kind: provide})
 	}
 }
 
-func (r *replica) homeless() bool { return r.state == homeless }
+func (r *replica) withoutNode() bool { return r.state == withoutNode }
 
 // bind simulates kube-scheduler: it assigns waiting replicas, oldest first, to usable nodes with free GPUs. It may also assign a replica
 // that Karpenter nominated to a starting node. That node can then be empty when it becomes usable.
@@ -49,10 +49,10 @@ func (w *Simulator) bind() {
 }
 
 // schedulable reports whether the node accepts replicas now.
-func (n *node) schedulable() bool { return n.state == usable && !n.chosen && !n.doomed }
+func (n *node) schedulable() bool { return n.state == usable && !n.chosen && !n.hasNotice }
 
-// coming reports whether the node is starting and will accept replicas.
-func (n *node) coming() bool { return n.state < usable && !n.doomed && n.heirOf == nil }
+// willAccept reports whether the node is starting and will accept replicas.
+func (n *node) willAccept() bool { return n.state < usable && !n.hasNotice && n.replaces == nil }
 
 // roomFor returns the suitable node that a scheduler chooses for a replica of the load, or nil.
 func (w *Simulator) roomFor(l *load, suitable func(*node) bool) (best *node) {
@@ -78,7 +78,7 @@ func (w *Simulator) prefers(a, b *node) bool {
 	if w.assumptions.Pack {
 		x, y = y, x
 	}
-	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.born, b.born)) < 0
+	return cmp.Or(cmp.Compare(x, y), cmp.Compare(a.serial, b.serial)) < 0
 }
 
 // provide simulates one pass of Karpenter's provisioner over the replicas without a node. It uses starting nodes first and then requests
@@ -88,10 +88,10 @@ func (w *Simulator) provide() {
 	w.bind()
 	var refused []*pool
 	// Large replicas are placed first, because small ones would fill the nodes that the large ones need.
-	round := slices.DeleteFunc(slices.Clone(w.waiting), func(r *replica) bool { return !r.homeless() })
+	round := slices.DeleteFunc(slices.Clone(w.waiting), func(r *replica) bool { return !r.withoutNode() })
 	slices.SortStableFunc(round, func(a, b *replica) int { return cmp.Compare(b.load.gpus, a.load.gpus) })
 	for _, r := range round {
-		n := w.roomFor(r.load, (*node).coming)
+		n := w.roomFor(r.load, (*node).willAccept)
 		if n == nil {
 			p := w.choose(r.load)
 			if p == nil {
@@ -107,7 +107,7 @@ func (w *Simulator) provide() {
 	for _, p := range refused {
 		p.refusedUntil = w.now + w.assumptions.IceCache
 	}
-	if slices.ContainsFunc(w.waiting, (*replica).homeless) {
+	if slices.ContainsFunc(w.waiting, (*replica).withoutNode) {
 		w.nodes.providing = true
 		w.queue.add(event{at: w.now + w.assumptions.ProvisionRetry, kind: provide})
 	}
@@ -144,7 +144,7 @@ func (p *pool) launch() *node {
 func (n *node) release(r *replica) {
 	n.change(func() { n.used -= r.load.gpus })
 	n.pods = slices.Delete(n.pods, slices.Index(n.pods, r), slices.Index(n.pods, r)+1)
-	r.node, r.state = nil, homeless
+	r.node, r.state = nil, withoutNode
 }
 
 func (s *nodes) happen(w *Simulator, e *event) {

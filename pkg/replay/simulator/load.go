@@ -177,7 +177,7 @@ func (l *load) victim() *replica {
 				return c
 			}
 		}
-		return cmp.Compare(b.born, a.born)
+		return cmp.Compare(b.serial, a.serial)
 	})
 }
 

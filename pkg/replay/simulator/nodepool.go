@@ -103,7 +103,7 @@ func (w *Simulator) openNodes() {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(b.Name, a.Name))
 	})
 	for _, c := range configs {
-		p := &pool{w: w, index: int32(len(w.nodes.pools)), config: c, boots: w.newBoots(c.Name), luck: w.draws("spot " + c.Name)}
+		p := &pool{w: w, index: int32(len(w.nodes.pools)), config: c, boots: w.newBoots(c.Name), spotDraws: w.draws("spot " + c.Name)}
 		w.nodes.pools = append(w.nodes.pools, p)
 	}
 	w.nodes.byWeight = slices.Clone(w.nodes.pools)
@@ -174,7 +174,7 @@ const privateNode = "(one node per replica)"
 func (w *Simulator) fleet() {
 	p, limit := w.nodes.pools[0], int64(w.config.Fleet.GPUs)
 	for _, r := range w.waiting {
-		if !r.homeless() {
+		if !r.withoutNode() {
 			continue
 		}
 		if limit > 0 && p.gpus+int64(r.load.gpus) > limit {

@@ -13,7 +13,7 @@ type nodes struct {
 	byWeight []*pool // in the order in which the provisioner tries them
 	all      []*node // nodes by id; the ids of removed nodes are used again
 	spare    []*node
-	born     int64 // counter of created replicas and nodes
+	serial   int64 // counter of created replicas and nodes
 
 	providing bool     // a pass of the provisioner is scheduled
 	command   *command // removal of nodes that waits for its validation
@@ -37,7 +37,7 @@ type pool struct {
 
 	refusedUntil time.Duration // until then, launches are refused because of the last failure for lack of capacity
 	boots        boots
-	luck         *reproducible.Draws // random numbers that choose the lost spot nodes
+	spotDraws    *reproducible.Draws // random numbers that choose the lost spot nodes
 	market       *market             // nil: unlimited nodes
 	overridable  *overridable        // set if the pool belongs to a capacity group
 }
@@ -61,22 +61,22 @@ const (
 )
 
 type node struct {
-	id      int32
-	gen     uint32
-	state   nodeState
-	pool    *pool
-	boots   *boots
-	born    int64
-	made    time.Duration // time of the launch
-	gpus    int32
-	used    int32
-	pods    []*replica
-	pulled  []time.Duration // time at which the image of each load is on the node; 0: not pulled
-	changed time.Duration   // time at which a replica was last added or removed
-	doomed  bool            // an interruption notice was received
-	chosen  bool            // the node will be removed when its replacement is ready
-	heirOf  *node           // the node that this node replaces, until this one is usable
-	heirGen uint32
+	id          int32
+	gen         uint32
+	state       nodeState
+	pool        *pool
+	boots       *boots
+	serial      int64
+	made        time.Duration // time of the launch
+	gpus        int32
+	used        int32
+	pods        []*replica
+	pulled      []time.Duration // time at which the image of each load is on the node; 0: not pulled
+	changed     time.Duration   // time at which a replica was last added or removed
+	hasNotice   bool            // an interruption notice was received
+	chosen      bool            // the node will be removed when its replacement is ready
+	replaces    *node           // the node that this node replaces, until this one is usable
+	replacesGen uint32
 }
 
 // touch adds the time since the last change to the pool's account.
@@ -129,8 +129,8 @@ func (p *pool) newNode(gpus int32, b *boots) *node {
 		n = &node{id: int32(len(w.nodes.all))}
 		w.nodes.all = append(w.nodes.all, n)
 	}
-	w.nodes.born++
-	*n = node{id: n.id, gen: n.gen + 1, pool: p, boots: b, born: w.nodes.born, made: w.now, changed: w.now, gpus: gpus,
+	w.nodes.serial++
+	*n = node{id: n.id, gen: n.gen + 1, pool: p, boots: b, serial: w.nodes.serial, made: w.now, changed: w.now, gpus: gpus,
 		pods: n.pods[:0], pulled: n.pulled[:0]}
 	for len(n.pulled) < max(len(w.loads), len(w.config.Workloads)) {
 		n.pulled = append(n.pulled, 0)

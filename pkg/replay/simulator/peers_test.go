@@ -106,7 +106,7 @@ func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
 				t.Errorf("%d of %d served, %d replicas started", l.Served, l.Arrived, l.ReplicaStarts)
 			}
 			if l.ScaleDowns == 0 {
-				t.Error("nothing was let go in half an hour without requests")
+				t.Error("no replica was removed in half an hour without requests")
 			}
 		})
 	}

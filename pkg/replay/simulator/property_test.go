@@ -126,7 +126,7 @@ func (w *Simulator) checkCounters(t *rapid.T) {
 		var pending, loading, readies, running int32
 		for _, r := range l.replicas {
 			switch r.state {
-			case homeless, booked:
+			case withoutNode, booked:
 				pending++
 			case pulling, starting:
 				loading++

@@ -9,8 +9,8 @@ import (
 type state uint8
 
 const (
-	homeless state = iota // the replica has no node
-	booked                // its node is starting
+	withoutNode state = iota // the replica has no node
+	booked                   // its node is starting
 	pulling
 	starting // it loads its model
 	ready
@@ -21,7 +21,7 @@ const (
 // rank is the order in which a ReplicaSet terminates replicas.
 func (s state) rank() int {
 	switch s {
-	case homeless, booked:
+	case withoutNode, booked:
 		return 0 // both are pods without a node, because a nomination by Karpenter does not bind the pod
 	case pulling:
 		return 1
@@ -37,7 +37,7 @@ type replica struct {
 	state   state
 	load    *load
 	node    *node
-	born    int64
+	serial  int64
 	made    time.Duration
 	readyAt time.Duration
 
@@ -58,9 +58,9 @@ func (w *Simulator) newReplica(l *load) *replica {
 		r = &replica{id: int32(len(w.replicas))}
 		w.replicas = append(w.replicas, r)
 	}
-	w.nodes.born++
+	w.nodes.serial++
 	slots := l.service.Slots
-	*r = replica{id: r.id, gen: r.gen + 1, load: l, born: w.nodes.born, made: w.now,
+	*r = replica{id: r.id, gen: r.gen + 1, load: l, serial: w.nodes.serial, made: w.now,
 		slots: slices.Grow(r.slots[:0], slots)[:slots], free: r.free[:0]}
 	clear(r.slots)
 	for i := range slots {
@@ -164,7 +164,7 @@ func (r *replica) terminate() {
 	l.touch()
 	l.replicas = slices.Delete(l.replicas, slices.Index(l.replicas, r), slices.Index(l.replicas, r)+1)
 	switch r.state {
-	case homeless, booked:
+	case withoutNode, booked:
 		l.pending--
 		l.w.settle(r)
 		r.leave()

@@ -34,7 +34,7 @@ func (w *Simulator) Ready() (n int32) {
 // ReplicasWithoutNode returns the number of replicas of all workloads without a node, not even a starting one.
 func (w *Simulator) ReplicasWithoutNode() (n int32) {
 	for _, r := range w.waiting {
-		if r.homeless() {
+		if r.withoutNode() {
 			n++
 		}
 	}

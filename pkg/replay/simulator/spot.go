@@ -71,10 +71,10 @@ func (p *pool) turn() {
 	t := m.turns[m.next]
 	m.next++
 	m.available += t.added
-	ours := slices.DeleteFunc(slices.Clone(p.nodes), func(n *node) bool { return n.doomed })
+	ours := slices.DeleteFunc(slices.Clone(p.nodes), func(n *node) bool { return n.hasNotice })
 	for range t.lost {
-		if len(ours) > 0 && (m.available <= len(ours) || p.luck.Below(m.available) < len(ours)) {
-			i := p.luck.Below(len(ours))
+		if len(ours) > 0 && (m.available <= len(ours) || p.spotDraws.Below(m.available) < len(ours)) {
+			i := p.spotDraws.Below(len(ours))
 			ours[i].warn()
 			ours = slices.Delete(ours, i, i+1)
 		}
@@ -95,7 +95,7 @@ func (p *pool) available() bool {
 	}
 	held := 0
 	for _, n := range p.nodes {
-		if !n.doomed {
+		if !n.hasNotice {
 			held++
 		}
 	}
@@ -109,7 +109,7 @@ func (n *node) warn() {
 	w := p.w
 	p.lost++
 	n.isLost()
-	n.doomed = true
+	n.hasNotice = true
 	p.refusedUntil = max(p.refusedUntil, w.now+w.assumptions.IceCache)
 	n.after(w.assumptions.SpotNotice, lose)
 	switch n.state {

@@ -67,26 +67,26 @@ func (s *Trace) Summarize() Summary {
 }
 
 func (s *Trace) lifetimes() []Lifetime {
-	born := map[string]time.Duration{}
-	var lived []time.Duration
+	added := map[string]time.Duration{}
+	var lifetimes []time.Duration
 	for _, e := range s.Events {
 		for _, id := range e.LostIDs {
-			if b, ok := born[id]; ok { // a node without an entry in born was added and lost at the same time
-				lived = append(lived, e.At-b)
-				delete(born, id)
+			if b, ok := added[id]; ok { // a node without an entry in added was added and lost at the same time
+				lifetimes = append(lifetimes, e.At-b)
+				delete(added, id)
 			}
 		}
 		for _, id := range e.AddedIDs {
-			born[id] = e.At
+			added[id] = e.At
 		}
 	}
-	if len(lived) == 0 {
+	if len(lifetimes) == 0 {
 		return nil
 	}
-	slices.Sort(lived)
+	slices.Sort(lifetimes)
 	var out []Lifetime
 	for _, q := range []float64{0.1, 0.5, 0.9} {
-		out = append(out, Lifetime{Quantile: q, Duration: lived[int(q*float64(len(lived)))]})
+		out = append(out, Lifetime{Quantile: q, Duration: lifetimes[int(q*float64(len(lifetimes)))]})
 	}
 	return out
 }

@@ -144,8 +144,8 @@ func (b *rateBuilder) add(p input.Place, s sample) *trace.Error {
 	own := b.samples[last]
 	switch {
 	case len(own) > 0 && s.ns <= own[len(own)-1].ns:
-		return p.Refuse("a window that starts at or before the one above", "starts that rise, one row a window; several clients go into files "+
-			"of their own, in a .tar.gz")
+		return p.Refuse("a window that starts at or before the one above", "ascending start times, one row per window; put several clients "+
+			"into files of their own, in a .tar.gz")
 	case len(own) > 0 && time.Duration(s.ns-own[0].ns) > trace.MaxDuration ||
 		b.clock.Kind == timestamp.Relative && time.Duration(s.ns) > trace.MaxDuration:
 		return p.Refuse("a window more than 400 days after the start", "at most 400 days; or another timeUnit")

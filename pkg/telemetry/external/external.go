@@ -143,7 +143,7 @@ func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 	for m := range answers {
 		byNamespace[m.namespace] = append(byNamespace[m.namespace], m)
 	}
-	slots := make(chan struct{}, concurrency)
+	running := make(chan struct{}, concurrency)
 	var namespaces sync.WaitGroup
 	for _, metrics := range byNamespace {
 		namespaces.Go(func() {
@@ -152,8 +152,8 @@ func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 			for _, m := range metrics {
 				group.Go(func() error {
 					select {
-					case slots <- struct{}{}:
-						defer func() { <-slots }()
+					case running <- struct{}{}:
+						defer func() { <-running }()
 					case <-ctx.Done():
 					}
 					a := answers[m]

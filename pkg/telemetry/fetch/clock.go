@@ -10,11 +10,11 @@ const (
 	// skewTolerance is the greatest clock difference that is not corrected. Even clocks that are synchronized by NTP can appear to differ
 	// by up to 2 s, because the Date header has whole seconds and responses take time.
 	skewTolerance = 2 * time.Second
-	// agreeAnswers and agreeFor are the number of responses, and the time between the first and the last of them, that must agree before a
-	// clock that is behind ours is corrected. That correction makes samples look newer, so it needs more evidence: a response from a cache
-	// has an old Date header, which looks like a clock that is behind, by more with each poll.
-	agreeAnswers = 3
-	agreeFor     = 30 * time.Second
+	// agreementAnswers and agreementPeriod are the number of responses, and the time between the first and the last of them, that must agree
+	// before a clock that is behind ours is corrected. That correction makes samples look newer, so it needs more evidence: a response from a
+	// cache has an old Date header, which looks like a clock that is behind, by more with each poll.
+	agreementAnswers = 3
+	agreementPeriod  = 30 * time.Second
 	// skewDrift is the greatest drift between two clocks that is accepted: one second in skewDrift seconds. Quartz clocks drift much less.
 	// A Date header that never changes drifts much more.
 	skewDrift = 1000
@@ -89,7 +89,7 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 		c.skew = middle
 	case c.agreed.high < -skewTolerance:
 		c.skew = middle
-		if c.answers < agreeAnswers || received.Sub(c.since) < agreeFor {
+		if c.answers < agreementAnswers || received.Sub(c.since) < agreementPeriod {
 			return 0
 		}
 	}
