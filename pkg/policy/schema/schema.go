@@ -50,8 +50,8 @@ func constant(s *jsonschema.Schema, field, value string) {
 	}
 }
 
-// scalarSchema returns the schemas of the types whose YAML differs from that of their Go type, and nil for others. Numbers of the format are
-// never negative.
+// scalarSchema returns the schemas of the types whose YAML differs from that of their Go type, and nil for others. Numbers of the format
+// are never negative.
 func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	if w, ok := reflect.New(t).Interface().(spec.Scalar); ok {
 		return &jsonschema.Schema{Pattern: w.Pattern(), Extras: types("string", "number")}
