@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	benchFamilies = flag.String("families", "", "families separated by commas, developed, held-out or all; empty: the benchmark does not run")
+	benchFamilies = flag.String("families", "", "families separated by commas, or developed, held-out, requests, all; empty: no benchmark")
 	benchSeeds    = flag.String("seeds", "1,2", "seeds, separated by commas")
 	benchColds    = flag.String("colds", "60s,180s,300s,600s", "cold starts")
 	benchWaits    = flag.String("waits", "10s,60s", "allowed waits")
@@ -34,10 +34,17 @@ func TestBenchDecisions(t *testing.T) {
 	if *benchFamilies == "" {
 		t.Skip("the benchmark runs with -families only: see make bench-decisions")
 	}
-	g := grid{families: chosenFamilies(t), tuning: tuned(t, *benchTuning), anchors: readAnchors(t)}
+	g := grid{tuning: tuned(t, *benchTuning), anchors: readAnchors(t)}
 	g.seeds = parsed(t, *benchSeeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	g.colds, g.waits = parsed(t, *benchColds, time.ParseDuration), parsed(t, *benchWaits, time.ParseDuration)
 	g.percentiles = parsed(t, *benchPct, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
+	if *benchFamilies == "requests" || *benchFamilies == "all" {
+		g.writeRequests(os.Stdout)
+	}
+	if *benchFamilies == "requests" {
+		return
+	}
+	g.families = chosenFamilies(t)
 	g.write(os.Stdout, *benchQuiet)
 	writeAnchors(t, g.anchors)
 	if *benchVary {

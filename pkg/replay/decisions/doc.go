@@ -12,6 +12,9 @@
 //
 // The capacity of a replica is drawn at random from the seed. Only the anchors know it, because their settings are relative to it.
 //
+// A second simulator has whole requests that are served in the slots of replicas, for traffic with so few requests that single requests
+// matter. Its families are run for replicas with 1, 4, 8 and 32 slots.
+//
 // # Scores
 //
 // The first 60% of a run only give the policies a history. The last 40% are scored: the share of late work, and the replica-seconds.

@@ -1,0 +1,207 @@
+package decisions
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// request is one request: its arrival and the time that it takes, in seconds.
+type request struct{ at, takes float64 }
+
+// requestFamily is a kind of traffic of whole requests. A visit with a constant rate begins every `every` seconds on average. With every 0,
+// the rate is constant. Rates are relative to the capacity of a replica. Each pair contains the least and the greatest value.
+type requestFamily struct {
+	name                string
+	every, length, rate [2]float64
+	days                float64
+}
+
+var requestFamilies = []requestFamily{
+	{name: "lonely", rate: [2]float64{0.01, 0.08}, days: 2},
+	{name: "trickle", rate: [2]float64{0.06, 0.4}, days: 2},
+	{name: "visits", every: [2]float64{600, 3600}, length: [2]float64{120, 900}, rate: [2]float64{0.2, 0.7}, days: 2},
+	{name: "rare", every: [2]float64{7200, 20000}, length: [2]float64{120, 900}, rate: [2]float64{0.2, 0.7}, days: 2},
+	{name: "steady", rate: [2]float64{1.5, 8}, days: 0.3},
+}
+
+// serviceSeconds is the mean time of a request, which is that of the Azure conversations on a small model.
+const serviceSeconds = 6.6
+
+// draw returns the requests of a seed for replicas with a number of slots, and the seconds in which they arrive.
+func (f *requestFamily) draw(seed uint64, slots int) (out []request, length float64) {
+	d := reproducible.NewDraws(seed, fmt.Sprint("requests ", f.name, slots))
+	rate := spread(d, f.rate[0], f.rate[1]) * float64(slots) / serviceSeconds
+	length = f.days * 86400
+	every, visit := 0.0, length
+	if f.every[0] > 0 {
+		every, visit = between(d, f.every[0], f.every[1]), between(d, f.length[0], f.length[1])
+	}
+	for t := every * exponential(d); t < length; t += every * exponential(d) {
+		end := min(t+visit, length)
+		for at := t + exponential(d)/rate; at < end; at += exponential(d) / rate {
+			out = append(out, request{at, serviceSeconds * d.LogNormal(0.8) * math.Exp(-0.32)})
+		}
+		t = end
+	}
+	return out, length
+}
+
+// servers is a fleet of model servers that process whole requests, each in a slot. In contrast to the fluid simulator, requests wait by
+// chance. They wait in one queue. A removed replica completes its requests.
+type servers struct {
+	slots int
+	cold  float64   // seconds
+	wait  float64   // seconds that a request may wait
+	ready []float64 // time at which each replica is ready, the oldest replica first
+	free  []float64 // time at which each slot is free, the slots of the oldest replica first
+	queue []request
+	ends  []float64 // ends of the requests in progress
+	at    float64   // the present time
+	from  float64   // time from which requests and costs are counted
+	score
+}
+
+// advance lets the servers work until t.
+func (s *servers) advance(t float64) {
+	for len(s.queue) > 0 {
+		first, best, start := s.queue[0], -1, t
+		for i, free := range s.free {
+			if at := max(free, s.ready[i/s.slots], first.at); at < start {
+				best, start = i, at
+			}
+		}
+		if best < 0 {
+			break
+		}
+		if first.at >= s.from {
+			s.Work++
+			if start-first.at > s.wait {
+				s.Late++
+			}
+		}
+		s.free[best] = start + first.takes
+		s.ends = append(s.ends, s.free[best])
+		s.queue = s.queue[1:]
+	}
+	s.ends = slices.DeleteFunc(s.ends, func(end float64) bool { return end <= t })
+	s.Cost += float64(len(s.ready)) * max(t-max(s.at, s.from), 0)
+	s.at = t
+}
+
+func (s *servers) scale(replicas int) {
+	for len(s.ready) < replicas {
+		s.ready = append(s.ready, s.at+s.cold)
+		s.free = append(s.free, make([]float64, s.slots)...)
+	}
+	s.ready, s.free = s.ready[:replicas], s.free[:replicas*s.slots]
+}
+
+// evidence sets e to what a usual installation measures: every 15 s, a rate of the arrivals over a minute, the queue, and the requests in
+// progress. arrived contains the arrivals until now.
+func (s *servers) evidence(e *objective.Evidence, arrived []request) {
+	ready := e.Ready
+	e.Ready, e.Starting, e.ColdStarts = 0, e.Starting[:0], e.ColdStarts[:0]
+	for _, at := range s.ready {
+		if at <= s.at {
+			e.Ready++
+		} else {
+			e.Starting = append(e.Starting, time.Duration((s.at+s.cold-at)*float64(time.Second)))
+		}
+	}
+	for ; ready < e.Ready && s.at > 0; ready++ {
+		e.ColdStarts = append(e.ColdStarts, objective.ColdStart{Total: time.Duration(s.cold * float64(time.Second))})
+	}
+	if int(s.at)%15 != 0 {
+		return
+	}
+	recent := 0
+	for recent < len(arrived) && arrived[len(arrived)-1-recent].at >= s.at-60 {
+		recent++
+	}
+	now := epoch.Add(time.Duration(s.at) * time.Second)
+	known := func(v float64) objective.Value { return objective.Value{V: v, At: now, Known: s.at >= 60} }
+	e.Arrivals, e.Queued, e.InFlight = known(float64(recent)/60), known(float64(len(s.queue))), known(float64(len(s.ends)))
+}
+
+// serve runs the servers on the requests. decide returns the replicas; with nil, their number does not change. As in the other runs, the
+// last 40% are scored.
+func (s *servers) serve(requests []request, length float64, decide func(now time.Time, e *objective.Evidence) int32) score {
+	next, e := 0, objective.Evidence{}
+	s.from = length * 0.6
+	for t := 0.0; t < length; t += SlotSeconds {
+		for ; next < len(requests) && requests[next].at < t; next++ {
+			s.advance(requests[next].at)
+			s.queue = append(s.queue, requests[next])
+		}
+		s.advance(t)
+		if decide != nil {
+			s.evidence(&e, requests[:next])
+			s.scale(int(decide(epoch.Add(time.Duration(t)*time.Second), &e)))
+		}
+	}
+	for _, r := range s.queue {
+		if s.Work++; length-r.at > s.wait {
+			s.Late++
+		}
+	}
+	return s.score
+}
+
+// newServers returns a fleet whose replicas are ready.
+func newServers(slots, replicas int, cold, wait time.Duration) *servers {
+	s := &servers{slots: slots, cold: cold.Seconds(), wait: wait.Seconds(), at: -cold.Seconds()}
+	s.scale(replicas)
+	s.at = 0
+	return s
+}
+
+// smallestFleet returns the score of the smallest fixed number of replicas that meets the SLO.
+func smallestFleet(requests []request, length float64, slots int, wait time.Duration, allowed float64) score {
+	for n := 1; ; n++ {
+		if got := newServers(slots, n, 0, wait).serve(requests, length, nil); got.lateShare() <= allowed {
+			return got
+		}
+	}
+}
+
+// writeRequests prints a summary of the runs with whole requests for each family and percentile: the cells in which the objective meets the
+// SLO, and the cost relative to the smallest fixed fleet that meets it.
+func (g grid) writeRequests(w io.Writer) {
+	for i := range requestFamilies {
+		f := &requestFamilies[i]
+		for _, percentile := range g.percentiles {
+			met, costs := 0, []float64{}
+			for _, slots := range []int{1, 4, 8, 32} {
+				for _, seed := range g.seeds {
+					requests, length := f.draw(seed, slots)
+					fleet := smallestFleet(requests, length, slots, g.waits[0], allowedLate(percentile))
+					for _, cold := range g.colds {
+						got := g.learnRequests(newServers(slots, 1, cold, g.waits[0]), requests, length, percentile)
+						costs = append(costs, got.Cost/fleet.Cost)
+						if got.lateShare() <= allowedLate(percentile) {
+							met++
+						}
+					}
+				}
+			}
+			slices.Sort(costs)
+			fmt.Fprintf(w, "requests, %-8s %5v%%: SLO attained in %d of %d cells; cost/smallest fixed fleet median %.2f p90 %.2f worst %.2f\n",
+				f.name, percentile, met, len(costs), quantile(costs, 0.5), quantile(costs, 0.9), costs[len(costs)-1])
+		}
+	}
+}
+
+// learnRequests runs the servers with a model that knows only the objective.
+func (g grid) learnRequests(s *servers, requests []request, length, percentile float64) score {
+	m, o := objective.NewTuned(g.tuning), objective.Objective{Limit: time.Duration(s.wait) * time.Second, Percentile: percentile}
+	return s.serve(requests, length, func(now time.Time, e *objective.Evidence) int32 {
+		m.Observe(now, e)
+		return m.Plan(now, o, objective.Limits{Min: 1, Max: 40}).Replicas
+	})
+}

@@ -1,0 +1,50 @@
+package decisions
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+)
+
+// Two requests of 20 s arrive together. With one slot, the second waits for 20 s, which is too long. A second replica that is started at
+// 5 s is ready 10 s later, which is not in time either.
+func TestRequestsWaitForASlot(t *testing.T) {
+	requests := []request{{61, 20}, {61, 20}}
+	for _, c := range []struct {
+		name            string
+		slots, replicas int
+		later           int32 // replicas that are requested from 65 s on
+		want            score
+	}{
+		{"one slot", 1, 1, 1, score{Late: 1, Work: 2, Cost: 35}},
+		{"two slots", 2, 1, 1, score{Late: 0, Work: 2, Cost: 35}},
+		{"two replicas", 1, 2, 2, score{Late: 0, Work: 2, Cost: 70}},
+		{"a replica that is started too late", 1, 1, 2, score{Late: 1, Work: 2, Cost: 65}},
+	} {
+		got := newServers(c.slots, c.replicas, 10*time.Second, 10*time.Second).serve(requests, 100,
+			func(now time.Time, e *objective.Evidence) int32 {
+				if now.Sub(epoch) < 65*time.Second {
+					return int32(c.replicas)
+				}
+				return c.later
+			})
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestObjectiveOnFewRequests has a workload with so few requests that one replica serves them. The SLO is met. The fleet is larger than
+// necessary, because the model learns a capacity of a replica that is far too low: see the results of make bench-decisions.
+func TestObjectiveOnFewRequests(t *testing.T) {
+	g, f := grid{tuning: objective.DefaultTuning()}, requestFamilies[0]
+	f.days = 0.5
+	requests, length := f.draw(1, 8)
+	got := g.learnRequests(newServers(8, 1, 5*time.Minute, 10*time.Second), requests, length, 99)
+	fleet := smallestFleet(requests, length, 8, 10*time.Second, allowedLate(99))
+	if got.lateShare() > allowedLate(99) || got.Cost > 3*fleet.Cost {
+		t.Errorf("%d requests: %.2f%% late at %.2f of the cost of the smallest fixed fleet, want at most 1%% and 3", len(requests),
+			100*got.lateShare(), got.Cost/fleet.Cost)
+	}
+}
