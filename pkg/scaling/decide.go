@@ -10,7 +10,7 @@ import (
 // for any observation the target is within the bounds of the policy. It does not keep a reference to o. It allocates memory only for a
 // policy with a Formula or an Objective.
 func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
-	s.learner = s.learner.clone()
+	s.planner = s.planner.Clone()
 	d := s.Decide(p, &o, now)
 	return d, s
 }
@@ -31,8 +31,8 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
 // and RuleScheduleCeiling, the schedule. For index -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
-	if s.learner != nil && s.learner.at != history.Stamp(now) { // the model must not learn from a tick that did not happen
-		s.learner = s.learner.clone()
+	if !s.planner.Observed(history.Stamp(now)) { // the model must not learn from a tick that did not happen
+		s.planner = s.planner.Clone()
 	}
 	elapsed := s.begin(p, o.Replicas, now)
 	t := tick{p: p, o: &o, s: &s, now: now, elapsed: elapsed}
@@ -215,9 +215,7 @@ func (t *tick) finish() {
 	d.Room = max(t.withinFinalLimits(maxReplicas)-d.Uncapped, 0)
 	d.Active = t.n > 0 && (t.isKeptActive() || t.inputs.degraded || t.inputs.hidden)
 	d.Binding, d.BindingIndex = t.binding, t.index
-	if t.s.learner != nil {
-		d.Plan = t.s.learner.plan
-	}
+	d.Plan = t.s.planner.Plan()
 	t.report()
 	t.tie()
 	t.remember()

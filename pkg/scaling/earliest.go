@@ -30,8 +30,8 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 		later(RuleStabilize, free)
 	}
 	later(RulePanic, t.panicUntil)
-	if t.hasObjective() && !s.learner.plan.EarliestScaleDown.IsZero() {
-		later(RuleObjective, history.Stamp(s.learner.plan.EarliestScaleDown))
+	if t.hasObjective() && !s.planner.Plan().EarliestScaleDown.IsZero() {
+		later(RuleObjective, history.Stamp(s.planner.Plan().EarliestScaleDown))
 	}
 	if t.n <= t.floor {
 		later(RuleScheduleFloor, t.floorEnds())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // Packed is a State in a compact encoding. A State has a fixed size, which is that of a policy with the maximum number of signals and
@@ -12,7 +13,7 @@ import (
 // Pack and Unpack reuse memory.
 type Packed struct {
 	policy  *Policy
-	learner *learner // the same pointer as in the State
+	planner *planner.Planner // the same pointer as in the State
 	words   []int64
 }
 
@@ -22,12 +23,12 @@ func (p *Packed) Pack(s *State) {
 	if s.policy != nil {
 		schedules = min(len(s.policy.Schedules), MaxSchedules)
 	}
-	p.policy, p.learner, p.words = s.policy, s.learner, s.appendWords(p.words[:0], schedules)
+	p.policy, p.planner, p.words = s.policy, s.planner, s.appendWords(p.words[:0], schedules)
 }
 
 // Unpack sets s to the state that was packed.
 func (p *Packed) Unpack(s *State) {
-	*s = State{policy: p.policy, learner: p.learner}
+	*s = State{policy: p.policy, planner: p.planner}
 	if len(p.words) > 0 {
 		s.readWords(&history.Reader{Words: p.words})
 	}
@@ -35,23 +36,18 @@ func (p *Packed) Unpack(s *State) {
 
 // Copy sets p to q and reuses the memory of p.
 func (p *Packed) Copy(q *Packed) {
-	p.policy, p.learner, p.words = q.policy, q.learner, append(p.words[:0], q.words...)
+	p.policy, p.planner, p.words = q.policy, q.planner, append(p.words[:0], q.words...)
 }
 
 // Learned returns the model of the packed state, or nil. The caller must not change it.
-func (p *Packed) Learned() *objective.Model {
-	if p.learner == nil {
-		return nil
-	}
-	return p.learner.model
-}
+func (p *Packed) Learned() *objective.Model { return p.planner.Model() }
 
 // Numbers encodes a state as integers, for a recording that starts while the controller runs. It omits the schedule cache, which follows
 // from the policy.
 func (s *State) Numbers() []int64 {
 	out := s.appendWords(nil, 0)
-	if s.learner != nil {
-		out = s.learner.numbers(out)
+	if s.planner != nil {
+		out = s.planner.Append(out)
 	}
 	return out
 }
@@ -63,7 +59,7 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	s.readWords(&r)
 	var err error
 	if p.Objective != nil && len(r.Words) > 0 {
-		s.learner, err = readLearner(&r)
+		s.planner, err = planner.Read(&r)
 	}
 	complete := s.seeded() == !s.down.Empty() && s.seeded() == !s.up.Empty()
 	if err != nil || r.Invalid || len(r.Words) > 0 || !complete || s.schedules != (scheduleCache{}) {

@@ -1,83 +1,33 @@
 package scaling
 
 import (
-	"time"
+	"math"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
-
-// learner is what was learned about a workload with an objective, and the plan of the newest tick. A State and its packed copies share one
-// learner. It stores the plan so that a second call of Decide for the same tick, for example with a team limit, uses the same plan.
-type learner struct {
-	model  *objective.Model
-	at     int64           // time of the newest tick that the model observed
-	plan   *objective.Plan // not changed after it is set
-	starts starts
-	keep   keep
-	ages   []time.Duration // reused for objective.Evidence, to save allocations
-	cold   []objective.ColdStart
-}
-
-// clone returns an independent copy.
-func (l *learner) clone() *learner {
-	if l == nil {
-		return nil
-	}
-	c := *l
-	c.model, c.ages, c.cold = l.model.Clone(), nil, nil
-	return &c
-}
-
-// Learned returns the state's model of a workload with an objective, or nil. The caller must not change it.
-func (s *State) Learned() *objective.Model {
-	if s.learner == nil {
-		return nil
-	}
-	return s.learner.model
-}
-
-// adoptLearned keeps what was learned if the policy p still has an objective and measures the same work as the policy old.
-func (s *State) adoptLearned(p, old *Policy) {
-	switch {
-	case p.Objective == nil:
-		s.learner = nil
-	case s.learner == nil || old != nil && !p.Work().Same(old.Work()):
-		s.learner = &learner{model: objective.New(), at: -history.MaxStamp}
-	}
-}
 
 // isEvidence reports whether the signal has no target and is only evidence for the objective.
 func (s *Signal) isEvidence() bool { return s.Target == 0 && s.Measures != MeasureNone }
 
-// observe adds the evidence of this tick to the model and computes the plan. It does so once for each tick.
+// observe adds the evidence of this tick to what was learned and computes the plan. It does so once for each tick.
 func (t *tick) observe() {
-	l := t.s.learner
-	if t.p.Objective == nil || l == nil || l.at == t.at {
+	learned := t.s.planner
+	if t.p.Objective == nil || learned == nil || learned.Observed(t.at) {
 		return
 	}
-	e := t.evidence()
-	l.starts.follow(t, l)
-	e.Ready, e.Starting, e.ColdStarts, e.Version = t.ready, l.ages, l.cold, t.o.Version
-	// time.Time contains a pointer to its zone. Passing the time of the tick itself would allocate the whole tick on the heap.
-	now := history.Time(t.at)
-	l.model.Observe(now, &e)
 	high := max(t.maxReplicas(), 0)
 	limits := objective.Limits{Min: clamp(t.p.MinReplicas, 0, high), Max: high}
-	plan := l.model.Plan(now, *t.p.Objective, limits)
-	l.keep.observe(t, l.at)
-	l.keep.apply(&plan, t.at, limits)
-	if l.plan == nil || *l.plan != plan {
-		// a copy, because the decisions of earlier ticks still refer to the old plan
-		changed := plan
-		l.plan = &changed
-	}
-	l.at = t.at
+	now := planner.Tick{At: t.at, Current: t.current, Ready: t.ready, Loading: t.loading, Pending: clamp(t.o.Pending, 0, maxReplicas),
+		LastTarget: t.s.lastTarget, Evidence: t.evidence()}
+	learned.Observe(&now, t.p.Objective, limits)
 }
 
 // evidence returns the readings of this tick as evidence. A reading that is stale or has low coverage is missing, because it shows neither
 // more nor less load. Several signals may measure the queue or the work in flight; their sum is missing if one of them is.
 func (t *tick) evidence() (e objective.Evidence) {
+	e.Version = t.o.Version
 	var missing [MeasureLatency + 1]bool
 	for i := range t.signals {
 		sig := &t.p.Signals[i]
@@ -148,11 +98,11 @@ func (t *tick) amount(sig *Signal, r *Reading) float64 {
 // objective raises or lowers the target to the replicas that the objective needs. Proposals of signals with a target, and the result of a
 // formula, can only raise it.
 func (t *tick) objective() {
-	l := t.s.learner
-	if t.p.Objective == nil || l == nil || l.plan == nil {
+	plan := t.s.planner.Plan()
+	if t.p.Objective == nil || plan == nil {
 		return
 	}
-	need := clamp(l.plan.Replicas-l.plan.Added[objective.TermLimits], 0, maxReplicas)
+	need := clamp(plan.Replicas-plan.Added[objective.TermLimits], 0, maxReplicas)
 	atLeast := int32(0) // what other signals need, or what missing signals keep
 	switch {
 	case t.inputs.degraded:
@@ -161,15 +111,71 @@ func (t *tick) objective() {
 		atLeast = t.requested
 	}
 	if need <= atLeast && (t.hasRequest || t.inputs.degraded) {
-		t.set(RuleObjective, -1, t.n, float64(need), float64(l.plan.Safe))
+		t.set(RuleObjective, -1, t.n, float64(need), float64(plan.Safe))
 		return
 	}
 	t.requested, t.hasRequest = need, true
-	t.set(RuleObjective, -1, need, float64(need), float64(l.plan.Safe))
+	t.set(RuleObjective, -1, need, float64(need), float64(plan.Safe))
 	t.unrounded, t.binding, t.index = float64(need), RuleObjective, -1
 }
 
 // hasObjective reports whether the rule objective applies in this run of the rules.
 func (t *tick) hasObjective() bool {
-	return t.p.Objective != nil && t.s.learner != nil && t.s.learner.plan != nil && !t.skips(RuleObjective, -1)
+	return t.p.Objective != nil && t.s.planner.Plan() != nil && !t.skips(RuleObjective, -1)
+}
+
+// work are the measures that define the unit of work.
+var work = [...]Measure{MeasureArrivals, MeasureServed, MeasureQueued, MeasureInFlight}
+
+// Work identifies the unit of work that a policy measures. It has a number for each of arrivals, served, queued and in flight; 0 if no
+// signal measures it. The numbers are the same in each process.
+type Work [len(work)]uint64
+
+// Work returns what the policy measures.
+func (p *Policy) Work() (w Work) {
+	for i, m := range work {
+		for j := range min(len(p.Signals), MaxSignals) {
+			if s := &p.Signals[j]; s.Measures == m {
+				w[i] = max(w[i]+s.identity(), 1)
+			}
+		}
+	}
+	return w
+}
+
+// Same reports whether two policies measure the same work. Evidence that only one of them has does not matter. A source that changed does,
+// for example requests that become tokens, because the capacity of a replica is then another number.
+func (w Work) Same(o Work) bool {
+	for i := range w {
+		if w[i] != 0 && o[i] != 0 && w[i] != o[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// identity returns a hash (FNV-1a) of the fields that the method measures compares.
+func (s *Signal) identity() uint64 {
+	h := uint64(14695981039346656037)
+	add := func(b byte) { h = (h ^ uint64(b)) * 1099511628211 }
+	number := func(v uint64) {
+		for range 8 {
+			add(byte(v))
+			v >>= 8
+		}
+	}
+	number(s.Source)
+	if s.Source == 0 {
+		for _, text := range [...]string{s.Name, s.Type} {
+			for i := range len(text) {
+				add(text[i])
+			}
+			add(0)
+		}
+	}
+	for _, v := range [...]uint8{uint8(s.Kind), uint8(s.Class), uint8(s.Unit), uint8(s.Measures)} {
+		add(v)
+	}
+	number(math.Float64bits(s.PerSecond))
+	return h
 }

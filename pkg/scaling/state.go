@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
 // State is the history of one workload that Decide uses and updates in each tick. It is a value of fixed size, which the caller keeps.
@@ -25,7 +27,7 @@ type State struct {
 	down, up  history.Window
 	steps     history.Steps
 	schedules scheduleCache
-	learner   *learner // nil: the policy has no objective
+	planner   *planner.Planner // nil: the policy has no objective
 }
 
 // seeded reports whether the state is not the zero State. It then has at least one step.
@@ -68,9 +70,9 @@ func (s *State) Adopt(p *Policy) {
 // Reseed sets s to the result of Seed, but keeps what was learned for the objective.
 func (s *State) Reseed(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
-	learned := s.learner
+	learned := s.planner
 	*s = Seed(p, replicas, now)
-	s.learner = learned
+	s.planner = learned
 }
 
 // Restart sets s to the result of Seed, but keeps the trends and forecasts of the signals, and what was learned for the objective.
@@ -100,6 +102,27 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	s.adoptLearned(p, p)
 	s.schedules.refresh(p, now)
 	return history.Stamp(now) - s.at
+}
+
+// Restore sets what was learned about the workload until the time at, for example by the previous leader. It has no effect after the first
+// tick, and for a policy without an objective.
+func (s *State) Restore(p *Policy, m *objective.Model, at time.Time) {
+	if p.Objective != nil && m != nil && s.planner == nil {
+		s.policy, s.planner = p, planner.Restore(m, history.Stamp(at))
+	}
+}
+
+// Learned returns the state's model of a workload with an objective, or nil. The caller must not change it.
+func (s *State) Learned() *objective.Model { return s.planner.Model() }
+
+// adoptLearned keeps what was learned if the policy p still has an objective and measures the same work as the policy old.
+func (s *State) adoptLearned(p, old *Policy) {
+	switch {
+	case p.Objective == nil:
+		s.planner = nil
+	case s.planner == nil || old != nil && !p.Work().Same(old.Work()):
+		s.planner = planner.New()
+	}
 }
 
 // learn adds the readings of this tick to the trends and the forecasts. It does not change those of a signal that cannot be used.

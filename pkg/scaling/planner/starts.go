@@ -1,4 +1,4 @@
-package scaling
+package planner
 
 import (
 	"time"
@@ -36,22 +36,23 @@ type start struct {
 	whole  bool // the time of the request was observed, so the time until it is ready is a cold start
 }
 
-// follow updates the starts with the observation of a tick, and sets l.ages and l.cold.
-func (s *starts) follow(t *tick, l *learner) {
-	l.cold = l.cold[:0]
-	pending := clamp(t.o.Pending, 0, maxReplicas)
+// follow updates the starts with the observation of a tick. It sets cold to the cold starts that ended in this tick, and ages to the times
+// since the requests of the replicas that are starting.
+func (p *Planner) follow(t *Tick) {
+	s := &p.starts
+	p.cold = p.cold[:0]
 	// A replica whose pod crashes or is rejected by the API server is requested, but does not count as starting.
-	starting := min(max(t.current-t.ready, 0), t.loading+pending)
-	if s.target != t.s.lastTarget {
-		s.target, s.targetAt = t.s.lastTarget, t.at
+	starting := min(max(t.Current-t.Ready, 0), t.Loading+t.Pending)
+	if s.target != t.LastTarget {
+		s.target, s.targetAt = t.LastTarget, t.At
 	}
-	if t.at < s.newest() { // the clock was set back
+	if t.At < s.newest() { // the clock was set back
 		s.n, s.known = 0, false
 	}
 	if s.known {
-		s.finish(t.ready-s.ready, t.at, l)
-		if pending == 0 && s.pending > 0 {
-			s.place(t.at)
+		p.cold = s.finish(p.cold, t.Ready-s.ready, t.At)
+		if t.Pending == 0 && s.pending > 0 {
+			s.place(t.At)
 		}
 	}
 	switch more := starting - s.total(); {
@@ -62,25 +63,25 @@ func (s *starts) follow(t *tick, l *learner) {
 	case more < 0:
 		s.drop(-more)
 	}
-	s.known, s.ready, s.pending = true, t.ready, pending
-	l.ages = s.ages(l.ages[:0], t.at)
+	s.known, s.ready, s.pending = true, t.Ready, t.Pending
+	p.ages = s.ages(p.ages[:0], t.At)
 }
 
 // begin returns the entry for replicas that this tick observes for the first time. Their start began with the decision that requested
 // them.
-func (s *starts) begin(t *tick, count int32) start {
-	out := start{at: t.at, count: count, whole: s.known && t.ready >= s.ready}
-	if t.o.Pending == 0 {
-		out.placed = t.at
+func (s *starts) begin(t *Tick, count int32) start {
+	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
+	if t.Pending == 0 {
+		out.placed = t.At
 	}
-	if out.whole && t.s.lastTarget >= t.current && t.at-s.targetAt <= decisionLag {
-		out.at = min(s.targetAt, t.at)
+	if out.whole && t.LastTarget >= t.Current && t.At-s.targetAt <= decisionLag {
+		out.at = min(s.targetAt, t.At)
 	}
 	return out
 }
 
-// finish removes the oldest replicas, as many as became ready, and adds their cold starts to the learner.
-func (s *starts) finish(ready int32, at int64, l *learner) {
+// finish removes the oldest replicas, as many as became ready, and appends their cold starts to cold.
+func (s *starts) finish(cold []objective.ColdStart, ready int32, at int64) []objective.ColdStart {
 	for ready > 0 && s.n > 0 {
 		first := &s.list[0]
 		taken := min(ready, first.count)
@@ -90,7 +91,7 @@ func (s *starts) finish(ready int32, at int64, l *learner) {
 				c.Phase[objective.NodeLaunch] = milliseconds(first.placed - first.at)
 				c.Phase[objective.ModelLoad] = milliseconds(at - first.placed)
 			}
-			l.cold = append(l.cold, c)
+			cold = append(cold, c)
 		}
 		ready -= taken
 		if first.count -= taken; first.count == 0 {
@@ -98,6 +99,7 @@ func (s *starts) finish(ready int32, at int64, l *learner) {
 			s.n--
 		}
 	}
+	return cold
 }
 
 // place records that no replica waits for a node any more.
