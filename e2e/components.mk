@@ -1,5 +1,5 @@
 # The end-to-end targets; the root Makefile includes this file.
-.PHONY: e2e e2e-components bench-keda bench-scale
+.PHONY: e2e e2e-components bench-keda bench-push bench-scale
 
 COMPONENTS ?= all
 e2e-components: ## build the real components (Kubernetes, kwok, Prometheus, Karpenter, KEDA) once; COMPONENTS="keda karpenter" builds some
@@ -13,6 +13,10 @@ e2e: e2e-components ## the end-to-end tests, on real components and loopback onl
 
 bench-keda: e2e-components ## compare metrics servers for HPAs: KEDA alone, KEDA with gpuscaler's trigger, gpuscaler; BENCH_KEDA_FLAGS="-n 100,300,1000", 15 minutes for 100
 	@cd e2e && $(GO) run ./benchkeda $(BENCH_KEDA_FLAGS)
+
+PUSHES ?= 25
+bench-push: e2e-components ## measure from a job in Redis to a replica by KEDA's push, PUSHES=25 times: the median, and the steps of slow ones; 3 minutes
+	@cd e2e && GPUSCALER_E2E_PUSHES=$(PUSHES) $(GO) test -count=1 -timeout 30m -v -run '^TestFromZeroByPushDoesNotWaitForAPoll$$' ./keda
 
 bench-scale: e2e-components ## measure thousands of policies beside a null adapter with the same library; BENCH_SCALE_FLAGS="-n 3000", 6 minutes for 1,000
 	@cd e2e && $(GO) run ./scale $(BENCH_SCALE_FLAGS)

@@ -4,6 +4,7 @@
 //	configmaps   ConfigMaps with policies of teams
 //	cache        scale targets, their pods, HPAs and ScaledObjects in memory
 //	informer     informers, also of kinds whose CRD is installed or removed later
+//	rejections   why the StatefulSet controller cannot create pods
 //	scale        /scale of kinds that are known only by configuration
 //	activation   /scale between zero and one replica, and KEDA's annotations
 //	transitions  changed targets, reported by Events
@@ -55,6 +56,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/rejections"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/scale"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/transitions"
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
@@ -244,6 +246,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 		c.reporter = c.newReporter()
 	}
 	running.Go(func() { c.reporter.Run(ctx) })
+	running.Go(func() { rejections.New(c.typed.CoreV1(), c.cache, c.policies, c.log).Run(ctx) })
 	if c.activator.Enabled() {
 		running.Go(func() { c.activator.Run(ctx) })
 		running.Go(func() { c.manageKEDA(ctx) })

@@ -7,6 +7,7 @@
 //	operator.go, pause.go, managekeda.go         annotations of users and of KEDA
 //	cache.go, selectors.go                       the cache and the index of pods by label selector
 //	software.go                                  the version of what a pod runs
+//	rejection.go, failedcreate.go                which admission check rejects pods
 //	replicas.go, managedhpa.go                   the view of a target: its replicas by state and the HPA that scales it
 //	read.go, requests.go                         what the engine reads
 //	reader.go                                    what decisions about nodes read
@@ -57,6 +58,8 @@ type entry struct {
 	pods         map[string]*Pod
 	hpas         map[string]*HPA
 	scaledObject *ScaledObject
+
+	failedCreate failedCreate // set by PutFailedCreate
 
 	refusal  string           // why no target is computed although the scale target exists
 	extended []gpupods.Amount // extended, perPod and unknown are the results of effectiveResources

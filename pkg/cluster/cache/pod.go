@@ -24,7 +24,7 @@ const (
 
 // Pod contains the fields of a pod that the cache stores. It takes about 600 bytes; a corev1.Pod takes several KiB.
 type Pod struct {
-	metav1.ObjectMeta // only name, namespace, uid, resourceVersion and labels
+	metav1.ObjectMeta // only name, namespace, uid, resourceVersion, creationTimestamp and labels
 	phase             phase
 	pod               engine.Pod
 	gpu               *gpupods.Facts // nil: it requests no extended resource and claims no device
@@ -77,7 +77,7 @@ func TrimPod(obj any) (any, error) {
 		blocksDisruption: gpupods.BlocksDisruption(p),
 		software:         softwareOf(&p.Spec),
 	}
-	pod.Labels = p.Labels
+	pod.Labels, pod.CreationTimestamp = p.Labels, p.CreationTimestamp
 	pod.pod = engine.Pod{
 		Name: p.Name, IP: p.Status.PodIP, Node: p.Spec.NodeName,
 		Ready:     pod.phase == ready,

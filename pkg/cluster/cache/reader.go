@@ -36,6 +36,12 @@ func (c *Cache) ResourcesOf(w *scaling.Workload) (perReplica, perPod []gpupods.A
 	return nil, nil
 }
 
+// RejectsPods reports whether the API server creates no further pods of a workload's scale target. The caller holds the lock.
+func (c *Cache) RejectsPods(w *scaling.Workload) bool {
+	e := c.entries[RefOfWorkload(w)]
+	return e != nil && e.view.Rejection.Kind != ""
+}
+
 // PodsOf returns all pods of a workload, also those that have finished or are terminating. They are sorted by name; if a replica has
 // several pods, they are sorted by replica first. The caller holds the lock.
 func (c *Cache) PodsOf(w *scaling.Workload) []*Pod {

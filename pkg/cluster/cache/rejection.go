@@ -82,6 +82,16 @@ func parseRejection(message string) engine.Rejection {
 	return r
 }
 
+// parseFailedCreate returns the admission check that rejected a pod, from the message of an Event of the StatefulSet controller:
+//
+//	create Pod chat-3 in StatefulSet chat failed error: pods "chat-3" is forbidden: exceeded quota: gpus, requested: ...
+func parseFailedCreate(message string) engine.Rejection {
+	if _, text, found := strings.Cut(message, " failed error: "); found {
+		return parseRejection(text)
+	}
+	return engine.Rejection{}
+}
+
 // isLimitRangeText reports whether a message is from the LimitRanger admission plugin: "maximum cpu usage per Container is 2, ...",
 // "minimum memory usage per Pod is 1Gi, ...", "cpu max limit to request ratio per Container is 2, ...", or a list of these in brackets.
 // The message does not contain the name of the LimitRange.

@@ -19,9 +19,9 @@ func (e *entry) refresh() {
 		v.Replicas, v.GPUs = e.target.Replicas, e.gpus()
 		e.countReplicas(&v)
 		v.Version = e.softwareVersion(e.view.Version)
-		if v.Rejection = e.target.Rejection; v.Rejection.Kind != "" {
+		if v.Rejection = e.rejection(); v.Rejection.Kind != "" {
 			// If no replica is missing, the rejected pod is an additional one, such as that of a rolling update.
-			v.Rejected = max(v.Replicas-v.Ready-v.Loading-v.Pending-v.Crashing, 1)
+			v.Rejected = max(e.missingReplicas(), 1)
 		}
 		operators = append(operators, &e.target.operator)
 	}

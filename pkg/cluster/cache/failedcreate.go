@@ -1,0 +1,137 @@
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// FailedCreate is the last failed attempt of the StatefulSet controller to create a pod. The status of a StatefulSet does not report it;
+// only an Event does.
+type FailedCreate struct {
+	Message string
+	At      time.Time
+}
+
+// StatefulSet identifies a StatefulSet that creates pods of a scale target.
+type StatefulSet struct {
+	Name string
+	UID  types.UID
+}
+
+// IncompleteStatefulSets returns the StatefulSets of a workload that have fewer pods than they should: the scale target itself, or those
+// that the LeaderWorkerSet controller creates: one with the name of the LeaderWorkerSet for the leaders, and one for the workers of each
+// replica. Of the latter, only the first with a missing pod is returned. It returns none for a scale target of another kind.
+func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	ref := RefOfWorkload(w)
+	e := c.entries[ref]
+	if e == nil || e.target == nil || !e.target.createdByStatefulSets() || e.missingReplicas() <= 0 {
+		return nil
+	}
+	names := []string{ref.Name}
+	if e.target.Size > 1 {
+		incomplete := slices.Collect(e.incompleteGroups)
+		slices.Sort(incomplete)
+		if len(incomplete) > 0 {
+			names = append(names, fmt.Sprintf("%s-%s", ref.Name, incomplete[0]))
+		}
+	}
+	for _, name := range names {
+		if set := c.entries[Ref{ref.Namespace, "apps", "StatefulSet", name}]; set != nil && set.target != nil {
+			sets = append(sets, StatefulSet{Name: name, UID: set.target.UID})
+		}
+	}
+	return sets
+}
+
+// PutFailedCreate stores the last failed attempt to create a pod of a workload's scale target. The zero value means that there is none. It
+// counts until a pod of the scale target is created later, or no pod is missing.
+func (c *Cache) PutFailedCreate(w *scaling.Workload, failed FailedCreate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[RefOfWorkload(w)]
+	if e == nil || e.target == nil {
+		return
+	}
+	stored := failedCreate{target: e.target.UID, at: failed.At, rejection: parseFailedCreate(failed.Message)}
+	if e.failedCreate == stored {
+		return
+	}
+	e.failedCreate = stored
+	c.version++
+	e.refresh()
+}
+
+// failedCreate is a FailedCreate of the scale target with a UID, and what its message says.
+type failedCreate struct {
+	target    types.UID
+	at        time.Time
+	rejection engine.Rejection
+}
+
+// rejection returns why the API server creates no further pods of the scale target, from its status or from the last FailedCreate.
+func (e *entry) rejection() engine.Rejection {
+	f := &e.failedCreate
+	if e.target.Rejection.Kind != "" || f.rejection.Kind == "" {
+		return e.target.Rejection
+	}
+	if f.target != e.target.UID || e.missingReplicas() <= 0 {
+		*f = failedCreate{}
+		return engine.Rejection{}
+	}
+	for _, p := range e.pods {
+		if p.CreationTimestamp.After(f.at) {
+			return engine.Rejection{} // the controller has created a pod since
+		}
+	}
+	return f.rejection
+}
+
+// createdByStatefulSets reports whether the StatefulSet controller creates the pods of the scale target.
+func (t *Target) createdByStatefulSets() bool {
+	return t.Ref.Group == "apps" && t.Ref.Kind == "StatefulSet" ||
+		t.Ref.Group == LeaderWorkerSetKind.Group && t.Ref.Kind == LeaderWorkerSetKind.Kind
+}
+
+// missingReplicas returns the number of replicas that lack a pod. A terminating pod does not count as a pod of its replica, as in the view.
+func (e *entry) missingReplicas() int32 {
+	complete := map[string]int32{}
+	var single int32
+	for _, p := range e.pods {
+		switch {
+		case p.phase == ended:
+		case e.target.Size > 1:
+			complete[p.Labels[e.target.ReplicaLabel]]++
+		default:
+			single++
+		}
+	}
+	for _, pods := range complete {
+		if pods >= e.target.Size {
+			single++
+		}
+	}
+	return e.target.Replicas - single
+}
+
+// incompleteGroups yields the index of each replica of a LeaderWorkerSet that has a pod and lacks another.
+func (e *entry) incompleteGroups(yield func(string) bool) {
+	pods := map[string]int32{}
+	for _, p := range e.pods {
+		if index := p.Labels[e.target.ReplicaLabel]; p.phase != ended && index != "" {
+			pods[index]++
+		}
+	}
+	for index, n := range pods {
+		if n < e.target.Size && !yield(index) {
+			return
+		}
+	}
+}
