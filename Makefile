@@ -51,8 +51,9 @@ test: ## all tests; builds the real components once and caches them by version
 hpacheck: ## compare the replay's HPA with Kubernetes' code: 20,000 samples of the calculator, 20,000 syncs of the controller (compiles for minutes once)
 	@cd e2e/hpacheck && $(GO) test ./...
 
-test-long: ## tests that take an hour in total: every time zone from 1970 to 2040; Karpenter and the return to spot in real time
+test-long: ## tests that take an hour in total: every time zone from 1970 to 2040; replays of 24 hours; Karpenter and the return to spot in real time
 	@CALENDAR_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run EveryZone ./pkg/calendar
+	@REPLAY_ALL=1 $(GOTESTSUM) --format testname -- -timeout 60m -run '^TestGuideShowsTheResultsOnRecordedTraces$$' ./cmd/gpuscaler/evaluate
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 30m -run Long ./karpenter
 	@cd e2e && GPUSCALER_E2E_LONG=1 $(GOTESTSUM) --format testname -- -count=1 -timeout 60m ./mission
 

@@ -34,6 +34,15 @@ var benchTraces = []benchTrace{
 		To: 48 * time.Hour, Seed: 1}},
 }
 
+// open returns the case of a trace in the directory of the shared data, without a policy and a cold start.
+func (t *benchTrace) open(data string) (evaluate.Case, error) {
+	traffic, err := tracefile.Open(filepath.Join(data, "requests", t.file), t.options)
+	return evaluate.Case{
+		Traffic: traffic, Service: simulator.Chat8B, Measures: map[string]measure.Measure{"inflight": measure.InSystem, "rate": measure.Arrivals},
+		SLO: evaluate.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: evaluate.AutoInitial, Hourly: evaluate.DefaultHourly, Seed: 1,
+	}, err
+}
+
 // replayBenchCommand is run by `make bench-replay`.
 func replayBenchCommand() *cobra.Command {
 	var data, quick, slow string
@@ -48,12 +57,9 @@ func replayBenchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			base := evaluate.Case{
-				Service: simulator.Chat8B, Measures: map[string]measure.Measure{"inflight": measure.InSystem, "rate": measure.Arrivals},
-				SLO: evaluate.SLO{Share: 0.99, Wait: 10 * time.Second}, Initial: evaluate.AutoInitial, Hourly: evaluate.DefaultHourly, Seed: 1,
-			}
 			for _, t := range benchTraces {
-				if base.Traffic, err = tracefile.Open(filepath.Join(data, "requests", t.file), t.options); err != nil {
+				base, err := t.open(data)
+				if err != nil {
 					return err
 				}
 				for _, base.ColdStart = range colds {
