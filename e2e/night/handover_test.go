@@ -138,7 +138,7 @@ func TestRollingUpdateCompletesAndNoHPAScales(t *testing.T) {
 	stack.Eventually(t, time.Minute, "two new replicas, and one leads", rolled(before))
 	stack.Eventually(t, time.Minute, "the new leader decides", s.HasTarget(6))
 	time.Sleep(2 * time.Second)
-	serving.end(t, lease+afterLease) // on an idle machine less than 3 s, which config/guides/operation.md promises
+	serving.end(t, lease+afterLease) // config/guides/operation.md: less than 3 s on an idle machine
 	handover.released(t)
 	still(t, s, began)
 }

@@ -80,14 +80,26 @@ func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *u
 	if err != nil {
 		return nil, fmt.Errorf("%w\nEvents of the workload: %w", missing, err)
 	}
-	if found == nil {
-		return nil, fmt.Errorf("%w\nno Event of the workload is that old: the API server deletes Events after an hour by default", missing)
+	if found.Before.Posted.IsZero() {
+		return nil, found.noneBefore(missing)
 	}
 	return found, nil
 }
 
-// eventsAround returns the last Event about a policy's target up to a time and the first one after it. It returns nil if there is none up
-// to that time.
+// noneBefore returns the error for a time without an Event at or before it. The first later Event contains the target that was in force
+// until then.
+func (e *eventExplanation) noneBefore(missing *unknownTimeError) error {
+	next := ""
+	if e.After != nil {
+		next = "\nThe first Event after that time: " + e.After.Posted.In(e.At.Location()).Format("15:04:05 MST") + " " + e.After.Why
+	}
+	return fmt.Errorf("%w\nno Event of the workload is that old: its target had not changed before, or the API server has deleted "+
+		"the Event (by default after an hour)%s\nThe former leader's log has every change: gpuscaler explain %s --at ... --from LOG",
+		missing, next, e.Policy)
+}
+
+// eventsAround returns the last Event about a policy's target up to a time, with the zero time if there is none, and the first one after
+// that time.
 func eventsAround(ctx context.Context, client kubernetes.Interface, policy string, at time.Time) (*eventExplanation, error) {
 	namespace, _, _ := strings.Cut(policy, "/")
 	found := eventExplanation{Policy: policy, At: at, Source: "events"}
@@ -109,10 +121,7 @@ func eventsAround(ctx context.Context, client kubernetes.Interface, policy strin
 		}
 		return nil
 	})
-	if err != nil || found.Before.Posted.IsZero() {
-		return nil, err
-	}
-	return &found, nil
+	return &found, err
 }
 
 // aboutTarget returns the text of an Event that gpuscaler wrote about the policy's target or its missing signals, without the policy's

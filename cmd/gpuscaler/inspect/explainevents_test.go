@@ -99,6 +99,10 @@ func TestTimeWithoutAnEventIsAnErrorThatNamesBothSources(t *testing.T) {
 		_, err := h.explain(t, "2026-11-20T09:05:00Z")
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "it begins at 09:30") {
 			t.Errorf("denied %t: %v", denied, err)
+			continue
+		}
+		if next := strings.Contains(err.Error(), "09:20:00 UTC 6 -> 9: queue\n"); next == denied {
+			t.Errorf("denied %t: the next Event is named: %t\n%v", denied, next, err)
 		}
 	}
 }
