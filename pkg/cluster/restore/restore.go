@@ -172,9 +172,7 @@ func (r *restorer) list(ctx context.Context) (map[string]*karpenter.NodePool, er
 // nodePool patches one NodePool until it has neither a record annotation nor a field that gpuscaler owns, and returns the changes.
 func (r *restorer) nodePool(ctx context.Context, name string) Result {
 	out := Result{Object: "NodePool " + name}
-	var state capacity.State
 	var last error
-	now := time.Now() // I/O edge: a command has no tick
 	for range maxAttempts {
 		all, err := r.list(ctx)
 		if err != nil {
@@ -184,7 +182,10 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if pool == nil || !pool.Ours {
 			return out
 		}
-		patch, findings, ok := r.patch(pool, &state, now)
+		// An attempt begins with an empty state, so that it repeats a change that no observation shows. The record on the NodePool has all
+		// that a new state needs.
+		var state capacity.State
+		patch, findings, ok := r.patch(pool, &state, time.Now()) // I/O edge: a command has no tick
 		if !ok {
 			return out.failed(notPatchable(pool, findings))
 		}
@@ -199,7 +200,6 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if last = r.writer.Patch(ctx, patch, pool); last != nil && !apierrors.IsConflict(last) {
 			return out.failed(last)
 		}
-		now = now.Add(11 * time.Second) // makes package capacity repeat a change that no observation shows, which it does after 10 s
 	}
 	return out.failed(fmt.Errorf("another client changed the NodePool before each of %d patches; stop that client and run the "+
 		"command again: %w", maxAttempts, last))
