@@ -18,8 +18,8 @@ func (r Rejection) By() string {
 	return r.Kind + " " + r.Name
 }
 
-// Advice returns what the user should do, with the command that shows the object that rejects the pods.
-func (r Rejection) Advice(namespace string) string {
+// NextStep returns what the user should do, with the command that shows the object that rejects the pods.
+func (r Rejection) NextStep(namespace string) string {
 	kubectl := "kubectl -n " + namespace
 	switch {
 	case r.Kind == "ResourceQuota" && r.Name != "":

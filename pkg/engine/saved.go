@@ -38,8 +38,8 @@ func (m *SavedModel) model() *objective.Model {
 
 // Minimum times between two saved models of a workload.
 const (
-	saveChanged = time.Minute      // if the capacity, the cold starts or the attained SLO changed
-	saveLoad    = 10 * time.Minute // if only the pattern of the load changed
+	changeSaveInterval = time.Minute      // if the capacity, the cold starts or the attained SLO changed
+	loadSaveInterval   = 10 * time.Minute // if only the pattern of the load changed
 )
 
 // recall returns the saved model that the first decision for a workload starts from, or nil.
@@ -78,15 +78,15 @@ func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 // isOutdated reports whether l contains a change that m lacks and that a new leader needs.
 func (m *SavedModel) isOutdated(l *objective.Learned, now time.Time) bool {
 	if m == nil {
-		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= saveLoad
+		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= loadSaveInterval
 	}
 	age, old := now.Sub(m.At), &m.summary
 	switch {
 	case age < 0: // the clock was set back
 		return true
-	case age < saveChanged:
+	case age < changeSaveInterval:
 		return false
-	case age >= saveLoad && (l.Load > 1e-6 || l.IdleGap != old.IdleGap):
+	case age >= loadSaveInterval && (l.Load > 1e-6 || l.IdleGap != old.IdleGap):
 		return true
 	}
 	return math.Abs(l.Capacity.P50-old.Capacity.P50) > 0.02*old.Capacity.P50 || l.ColdStart.Count != old.ColdStart.Count ||

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// lastWrite is the maximum time for writing what was learned when a leader stops. Until the write ends, no replica makes decisions.
-const lastWrite = time.Second
+// finalWriteTimeout is the maximum time for writing what was learned when a leader stops. Until the write ends, no replica makes decisions.
+const finalWriteTimeout = time.Second
 
 // memory returns what the previous leaders learned, or nil without --learned-configmap.
 func (c *controller) memory() (engine.Memory, error) {
@@ -28,7 +28,7 @@ func (c *controller) saveLearned(ctx context.Context) {
 	if c.learned == nil || !c.leading() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalWriteTimeout)
 	defer cancel()
 	c.engine.SaveModels()
 	c.learned.Write(ctx, time.Now(), c.engine.Decisions().SavedModels(), true)

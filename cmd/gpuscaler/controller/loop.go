@@ -15,8 +15,8 @@ import (
 
 const (
 	tickPeriod = time.Second
-	// stalledAfter is the maximum time since the last finished tick. After that the leader's liveness probe fails.
-	stalledAfter = 15 * time.Second
+	// stallTimeout is the maximum time since the last finished tick. After that the leader's liveness probe fails.
+	stallTimeout = 15 * time.Second
 )
 
 // loop runs the engine once a second. It passes the current time to the engine. No decision uses another clock reading.
@@ -140,5 +140,5 @@ func (l *loop) healthy(now time.Time) bool {
 	if started := time.Unix(0, l.started.Load()); last.Before(started) {
 		last = started
 	}
-	return now.Sub(last) < stalledAfter
+	return now.Sub(last) < stallTimeout
 }

@@ -37,9 +37,9 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 		want          int
 	}{
 		{"a recent tick", false, false, ago(time.Hour), ago(time.Second), http.StatusOK},
-		{"a slow tick", false, false, ago(time.Hour), ago(stalledAfter - 5*time.Second), http.StatusOK},
-		{"it stalled", false, false, ago(time.Hour), ago(stalledAfter + time.Second), http.StatusServiceUnavailable},
-		{"the first tick does not end", false, false, ago(stalledAfter + time.Second), time.Time{}, http.StatusServiceUnavailable},
+		{"a slow tick", false, false, ago(time.Hour), ago(stallTimeout - 5*time.Second), http.StatusOK},
+		{"it stalled", false, false, ago(time.Hour), ago(stallTimeout + time.Second), http.StatusServiceUnavailable},
+		{"the first tick does not end", false, false, ago(stallTimeout + time.Second), time.Time{}, http.StatusServiceUnavailable},
 		{"just became the leader", false, false, ago(time.Second), time.Time{}, http.StatusOK},
 		{"leads again after a long time", false, false, ago(time.Second), ago(time.Hour), http.StatusOK},
 		{"a standby that never led", true, false, time.Time{}, time.Time{}, http.StatusOK},
@@ -58,7 +58,7 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 				t.Errorf("healthy: %t, want the status %d", got, c.want)
 			}
 			if c.want == http.StatusOK && !c.standby && !c.unsynced {
-				return // a slow machine may exceed stalledAfter before the probe
+				return // a slow machine may exceed stallTimeout before the probe
 			}
 			w := httptest.NewRecorder()
 			x.probes().Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/healthz", nil))
@@ -82,12 +82,12 @@ func TestRunningLoopIsHealthyAndEndedLoopIsAStandby(t *testing.T) {
 		}
 	}
 	last := c.engine.Decisions().LastTick()
-	if !c.loop.healthy(last.Add(stalledAfter/2)) || c.loop.healthy(last.Add(2*stalledAfter)) {
-		t.Error("healthy must be true for stalledAfter and then false")
+	if !c.loop.healthy(last.Add(stallTimeout/2)) || c.loop.healthy(last.Add(2*stallTimeout)) {
+		t.Error("healthy must be true for stallTimeout and then false")
 	}
 	cancel()
 	<-ended
-	if !c.loop.healthy(last.Add(2 * stalledAfter)) {
+	if !c.loop.healthy(last.Add(2 * stallTimeout)) {
 		t.Error("an ended loop is reported as stalled")
 	}
 }

@@ -18,7 +18,7 @@ func (r *Reporter) rejectedPods() (all []cache.Problem) {
 		}
 		if about, ok := r.options.Cache.Reference(cache.RefOfWorkload(&w)); ok {
 			all = append(all, cache.Problem{About: about, Text: fmt.Sprintf("%s rejects pods of %s %s (policy %s): %s; %s",
-				view.Rejection.By(), about.Kind, about.Name, w.Key, view.Rejection.Text, view.Rejection.Advice(w.Key.Namespace))})
+				view.Rejection.By(), about.Kind, about.Name, w.Key, view.Rejection.Text, view.Rejection.NextStep(w.Key.Namespace))})
 		}
 	}
 	return all

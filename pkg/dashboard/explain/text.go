@@ -131,7 +131,7 @@ func RejectionText(n int32, namespace string, r engine.Rejection) string {
 	case 1:
 		replicas = "replica"
 	}
-	return fmt.Sprintf("%s rejects the pods of %d %s: %s; %s", r.By(), n, replicas, r.Text, r.Advice(namespace))
+	return fmt.Sprintf("%s rejects the pods of %d %s: %s; %s", r.By(), n, replicas, r.Text, r.NextStep(namespace))
 }
 
 // Text returns what the user set, until when it applies, and which user set it.
