@@ -160,7 +160,7 @@ func hasTest(t *testing.T, dir, test string) bool {
 func testSources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, root := range []string{"../../e2e", "../../pkg"} {
+	for _, root := range []string{"../../cmd", "../../e2e", "../../pkg"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err
