@@ -1,0 +1,13 @@
+package planner_test
+
+import (
+	"fmt"
+
+	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
+)
+
+// The state of a new policy with an objective.
+func ExampleNew() {
+	fmt.Println(planner.New() != nil)
+	// Output: true
+}
