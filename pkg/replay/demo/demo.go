@@ -75,9 +75,6 @@ func (d *Demo) Engine() *engine.Engine { return d.simulator.Engine() }
 // every decision would be stale.
 func (d *Demo) Now() time.Time { return time.Unix(0, d.now.Load()).UTC() }
 
-// Assumptions returns the assumptions of the simulator.
-func (d *Demo) Assumptions() simulator.Assumptions { return d.simulator.Assumptions() }
-
 // Moment returns the nodes and GPUs that are billed at the present virtual time, as a cost.Interval of the given length. It must be called
 // from the function that is set with OnTick, because the simulator does not advance during that call.
 func (d *Demo) Moment(length time.Duration) cost.Interval { return d.simulator.Moment(length) }

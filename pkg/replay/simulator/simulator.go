@@ -102,9 +102,6 @@ func (w *Simulator) Time() time.Time { return w.config.Start.Add(w.now) }
 // NextTick returns the virtual time of the tick that the next Step runs.
 func (w *Simulator) NextTick() time.Time { return w.Time().Add(w.config.Tick) }
 
-// Assumptions returns the assumptions in use.
-func (w *Simulator) Assumptions() Assumptions { return w.assumptions }
-
 // Step advances the virtual time by one tick and runs a tick of the engine.
 func (w *Simulator) Step(ctx context.Context) engine.Outcome {
 	w.pass(w.now + w.config.Tick)
