@@ -79,10 +79,12 @@ func dependenciesOf(t *testing.T, paths []string) []string {
 	return all
 }
 
-// evaluationIn returns the evaluation packages among paths, each once.
+// evaluationIn returns the evaluation packages among paths, and the packages in their directories, each once.
 func evaluationIn(paths []string) (found []string) {
 	for _, path := range paths {
-		if name, ours := strings.CutPrefix(path, module); ours && slices.Contains(evaluationPackages, name) && !slices.Contains(found, name) {
+		name, ours := strings.CutPrefix(path, module)
+		within := func(p string) bool { return name == p || strings.HasPrefix(name, p+"/") }
+		if ours && slices.ContainsFunc(evaluationPackages, within) && !slices.Contains(found, name) {
 			found = append(found, name)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/record"
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -106,7 +106,7 @@ func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	for i, at := range []time.Time{opens, opens.Add(time.Minute)} {
 		crons[i] = fmt.Sprintf("%d %d * * *", at.Minute(), at.Hour())
 	}
-	cron, err := simulator.NewCron("UTC", crons[0], crons[1], cronReplicas)
+	cron, err := baseline.NewCron("UTC", crons[0], crons[1], cronReplicas)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func together(replay, real record.Steps) error {
 
 // rerun runs the replay's simulation of KEDA with the recorded polls and syncs of the real one.
 type rerun struct {
-	cron     simulator.CronTrigger
+	cron     baseline.CronTrigger
 	cooldown time.Duration
 	deployed record.Steps
 	syncs    []record.Sync

@@ -12,13 +12,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 var objective = evaluate.SLO{Share: 0.99, Wait: slo}
 
-func cron(t testing.TB, start, end string, desired int32) simulator.CronTrigger {
+func cron(t testing.TB, start, end string, desired int32) baseline.CronTrigger {
 	t.Helper()
-	c, err := simulator.NewCron("UTC", start, end, desired)
+	c, err := baseline.NewCron("UTC", start, end, desired)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,24 +36,24 @@ func behavior(window time.Duration) *hpa.Behavior {
 // stories are autoscalers with one mistake each.
 func stories(t testing.TB) map[Cause]autoscaled {
 	t.Helper()
-	queue := func(target float64) []simulator.KEDATrigger {
-		return []simulator.KEDATrigger{{Measure: measure.InSystem, Target: target}}
+	queue := func(target float64) []baseline.KEDATrigger {
+		return []baseline.KEDATrigger{{Measure: measure.InSystem, Target: target}}
 	}
 	return map[Cause]autoscaled{
-		Floor: {name: "fleet", preset: "office", rate: 1.5, actuator: simulator.Static(9), initial: 9, slots: 8,
+		Floor: {name: "fleet", preset: "office", rate: 1.5, actuator: baseline.Static(9), initial: 9, slots: 8,
 			autoscaler: Autoscaler{Kind: "HorizontalPodAutoscaler", Name: "fleet", Min: 9, Max: 9, Cooldown: 300,
 				Metrics: []string{"Resource cpu"}}},
 		Schedules: {name: "cron", preset: "office", rate: 0.6, initial: 1, slots: 8,
-			actuator: simulator.KEDA{Min: 1, Max: 12, Triggers: queue(6),
-				Cron: []simulator.CronTrigger{cron(t, "0 6 * * *", "0 22 * * *", 9)}}.NewActuator,
+			actuator: baseline.KEDA{Min: 1, Max: 12, Triggers: queue(6),
+				Cron: []baseline.CronTrigger{cron(t, "0 6 * * *", "0 22 * * *", 9)}}.NewActuator,
 			autoscaler: Autoscaler{Kind: "ScaledObject", Name: "cron", Min: 1, Max: 12, Cooldown: 300,
 				Metrics:   []string{"prometheus queue", "cron"},
 				Schedules: []Schedule{{Timezone: "UTC", Start: "0 6 * * *", End: "0 22 * * *", Replicas: 9}}}},
 		Cooldown: {name: "slow", preset: "bursty", rate: 1, initial: 2, slots: 8,
-			actuator:   simulator.KEDA{Min: 1, Max: 12, Triggers: queue(6), Behavior: behavior(time.Hour)}.NewActuator,
+			actuator:   baseline.KEDA{Min: 1, Max: 12, Triggers: queue(6), Behavior: behavior(time.Hour)}.NewActuator,
 			autoscaler: Autoscaler{Kind: "ScaledObject", Name: "slow", Min: 1, Max: 12, Cooldown: 3600, Metrics: []string{"prometheus queue"}}},
 		WrongMetric: {name: "activity", preset: "office", rate: 1, initial: 2, slots: 8,
-			actuator: simulator.HPAOnActivity(hpa.Spec{Min: 1, Max: 12}, 0.35),
+			actuator: baseline.HPAOnActivity(hpa.Spec{Min: 1, Max: 12}, 0.35),
 			autoscaler: Autoscaler{Kind: "HorizontalPodAutoscaler", Name: "activity", Min: 1, Max: 12, Cooldown: 300,
 				Metrics: []string{"Pods DCGM_FI_DEV_GPU_UTIL"}}},
 	}
@@ -79,7 +81,7 @@ func TestAuditAgreesWithWhatTheSimulatorRecorded(t *testing.T) {
 			paid := truth.Paid.Hours()
 			closeTo(t, "cost", *r.Total.Cost, monthly(truth.Cost, length.Hours()), monthly(truth.Cost, length.Hours()))
 			closeTo(t, "paid GPU hours", r.Total.GPUHours, paid, paid)
-			closeTo(t, "served share", *r.Total.Served, truth.Ledger[simulator.Serving].Hours()/paid, 1)
+			closeTo(t, "served share", *r.Total.Served, truth.Ledger[ledger.Serving].Hours()/paid, 1)
 			closeTo(t, "SLO", *l.OnTime, truth.Loads[0].OnTime, 1)
 			closeTo(t, "SLO of all", *r.Total.OnTime, truth.Loads[0].OnTime, 1)
 			if *l.MeetsSLO != (truth.Loads[0].OnTime >= objective.Share) || *r.Total.MeetsSLO != *l.MeetsSLO {
@@ -87,19 +89,19 @@ func TestAuditAgreesWithWhatTheSimulatorRecorded(t *testing.T) {
 			}
 			idle := truth.Ledger.Idle().Hours()
 			closeTo(t, "waste", r.Total.Ledger.Waste(), idle, idle)
-			closeTo(t, "start", l.Ledger[Start], (truth.Ledger[simulator.Loading] + truth.Ledger[simulator.Draining]).Hours(), paid)
-			nodes := truth.Ledger[simulator.Launching] + truth.Ledger[simulator.Empty] + truth.Ledger[simulator.Terminating] +
-				truth.Ledger[simulator.Fragmentation]
+			closeTo(t, "start", l.Ledger[Start], (truth.Ledger[ledger.Loading] + truth.Ledger[ledger.Draining]).Hours(), paid)
+			nodes := truth.Ledger[ledger.Launching] + truth.Ledger[ledger.Empty] + truth.Ledger[ledger.Terminating] +
+				truth.Ledger[ledger.Fragmentation]
 			closeTo(t, "free nodes", r.Total.Ledger[NodeChange]+r.Total.Ledger[StuckNode], nodes.Hours(), paid)
 			if r.Waste[0].Cause != cause {
 				t.Errorf("the largest waste is %s, want %s\n%+v", r.Waste[0].Cause, cause, l.Ledger)
 			}
 			switch cause { // the simulator assigns these causes by the same rule
 			case Floor:
-				minimum := truth.Ledger[simulator.Minimum] + truth.Ledger[simulator.Headroom]
+				minimum := truth.Ledger[ledger.Minimum] + truth.Ledger[ledger.Headroom]
 				closeTo(t, "floor", l.Ledger[Floor]+l.Ledger[Headroom], minimum.Hours(), paid)
 			case Schedules:
-				closeTo(t, "schedule", l.Ledger[Schedules], truth.Ledger[simulator.ScheduleFloor].Hours(), paid)
+				closeTo(t, "schedule", l.Ledger[Schedules], truth.Ledger[ledger.ScheduleFloor].Hours(), paid)
 			}
 		})
 	}
@@ -111,14 +113,14 @@ func TestFreeNodesAreStuck(t *testing.T) {
 	pool := simulator.NodePool{Name: "l40s", CapacityType: simulator.OnDemand, InstanceType: "g6e.xlarge", GPUs: 1, Hourly: hourly,
 		ConsolidateAfter: simulator.Never}
 	a := autoscaled{name: "day", preset: "flat", rate: 1, initial: 6, slots: 8, pools: []string{"l40s"},
-		actuator:   simulator.Planned([]simulator.Step{{At: 0, Replicas: 6}, {At: 2 * time.Hour, Replicas: 2}}),
+		actuator:   baseline.Planned([]baseline.Step{{At: 0, Replicas: 6}, {At: 2 * time.Hour, Replicas: 2}}),
 		autoscaler: Autoscaler{Kind: "ScaledObject", Name: "day", Min: 1, Max: 6, Cooldown: 300}}
 	s, truth := simulated(t, length, time.Minute, []simulator.NodePool{pool}, a)
 	r, err := Run(context.Background(), s, Options{SLO: objective, Replay: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty := truth.Ledger[simulator.Empty].Hours()
+	empty := truth.Ledger[ledger.Empty].Hours()
 	if empty < 30 {
 		t.Fatalf("the simulator recorded only %.1f GPU hours of empty nodes", empty)
 	}

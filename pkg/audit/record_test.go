@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -21,7 +22,7 @@ type autoscaled struct {
 	name       string
 	preset     string
 	rate       float64
-	actuator   simulator.ActuatorFactory
+	actuator   autoscaler.Factory
 	autoscaler Autoscaler
 	initial    int32
 	slots      int

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // leastWaste is the share of the GPU time of a workload or pool below which a cause is not listed.
@@ -116,7 +116,7 @@ func (r *Report) gaps() {
 			add("the SLO of "+l.Workload, "the waits of its requests are unknown", "scrape vllm:request_queue_time_seconds_bucket")
 		}
 		for _, c := range l.of.Autoscaler.Schedules {
-			if _, err := simulator.NewCron(c.Timezone, c.Start, c.End, 1); err != nil {
+			if _, err := baseline.NewCron(c.Timezone, c.Start, c.End, 1); err != nil {
 				add("a schedule of "+l.Workload, err.Error(), "its replicas are assigned to other causes")
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // startAllowance is added to the cooldown of an autoscaler. A replica that was requested for a past demand can become ready after the
@@ -87,9 +87,9 @@ func heldAt(parts []Held, i int) float64 {
 	return sum
 }
 
-func schedulesOf(w *Workload) (out []simulator.CronTrigger) {
+func schedulesOf(w *Workload) (out []baseline.CronTrigger) {
 	for _, c := range w.Autoscaler.Schedules {
-		t, err := simulator.NewCron(c.Timezone, c.Start, c.End, int32(min(max(c.Replicas, 0), 1e6)))
+		t, err := baseline.NewCron(c.Timezone, c.Start, c.End, int32(min(max(c.Replicas, 0), 1e6)))
 		if err == nil { // invalid schedules were reported by gaps
 			out = append(out, t)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
@@ -120,7 +121,7 @@ func benchCase(ctx context.Context, name string, c evaluate.Case, out, notes io.
 	if err != nil {
 		return err
 	}
-	c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound = simulator.Baselines(), true, true, true
+	c.Baselines, c.TuneBaselines, c.TuneOurs, c.Bound = baseline.All(), true, true, true
 	bar := commandline.NewProgress(notes)
 	r, err := evaluate.Workload(ctx, c, bar.Report)
 	bar.End()

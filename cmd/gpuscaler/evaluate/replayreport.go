@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // reportFlags select the baselines, the output format and the gates. replay and replay scenario share them.
@@ -24,7 +24,7 @@ type reportFlags struct {
 	file    string
 	texts   []string
 
-	baselines []simulator.Baseline
+	baselines []baseline.Baseline
 	gates     []evaluate.Gate
 	render    func(io.Writer, *evaluate.Report) error
 }
@@ -89,22 +89,22 @@ func (o *reportFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 }
 
 func baselineNames() (names []string) {
-	for _, r := range simulator.Baselines() {
+	for _, r := range baseline.All() {
 		names = append(names, r.Name)
 	}
 	return names
 }
 
 // selectBaselines returns the baselines with the given comma-separated names.
-func selectBaselines(text string) ([]simulator.Baseline, error) {
-	known := simulator.Baselines()
+func selectBaselines(text string) ([]baseline.Baseline, error) {
+	known := baseline.All()
 	switch text {
 	case "", "none":
 		return nil, nil
 	case "all":
 		return known, nil
 	}
-	var out []simulator.Baseline
+	var out []baseline.Baseline
 next:
 	for name := range strings.SplitSeq(text, ",") {
 		for _, r := range known {

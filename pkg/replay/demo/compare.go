@@ -7,6 +7,8 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // Outcome is the result of one way to scale the workloads of the demo.
@@ -22,24 +24,24 @@ type Outcome struct {
 // alternative is another way to scale the workloads. It uses the same traffic, NodePools and prices as gpuscaler, but no capacity groups.
 type alternative struct {
 	name, words string
-	actuator    func(c *policy.Compiled) simulator.ActuatorFactory
+	actuator    func(c *policy.Compiled) autoscaler.Factory
 }
 
 // alternatives returns two alternatives: KEDA with the targets, schedules and cooldowns of the policies, and the smallest static fleet.
 func alternatives() []alternative {
-	all := simulator.Baselines()
-	keda := &all[slices.IndexFunc(all, func(b simulator.Baseline) bool { return b.Name == "keda" })]
+	all := baseline.All()
+	keda := &all[slices.IndexFunc(all, func(b baseline.Baseline) bool { return b.Name == "keda" })]
 	const window = 300 // default of scaleDown.stabilizationWindowSeconds in an HPA
 	return []alternative{
 		{"KEDA", "targets and cooldowns of the same policies, minReplicas by cron triggers",
-			func(c *policy.Compiled) simulator.ActuatorFactory {
+			func(c *policy.Compiled) autoscaler.Factory {
 				p := c.Workload.Policy
-				return keda.NewActuator(simulator.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules},
+				return keda.NewActuator(baseline.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules},
 					[]float64{triggers[c.Workload.Key.Name], p.CooldownPeriod.Seconds(), window})
 			}},
 		{"static fleet", "6, 2 and 5 replicas: the fewest that serve 99% on time",
-			func(c *policy.Compiled) simulator.ActuatorFactory {
-				return simulator.Static(fleet[c.Workload.Key.Name])
+			func(c *policy.Compiled) autoscaler.Factory {
+				return baseline.Static(fleet[c.Workload.Key.Name])
 			}},
 	}
 }

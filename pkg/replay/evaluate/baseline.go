@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // baselineRuns is the number of runs that the search of a policy with eight knobs takes. A baseline with fewer knobs gets the
@@ -13,7 +14,7 @@ const baselineRuns = 8 * evolutionRunsPerKnob
 
 // scaled returns the baseline for the service of the case. The defaults and tries of its knobs are given for the service Chat8B and are
 // converted with the service times in the train part.
-func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
+func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 	reference := simulator.Chat8B
 	reference.IgnoreRecorded = true // the recorded service times are those of the case's service and not of Chat8B
 	rate := 1.0
@@ -27,7 +28,7 @@ func (c *Case) scaled(r simulator.Baseline) simulator.Baseline {
 
 // tuneBaseline searches the best settings of a baseline on the train part of the case. It starts at the defaults and at the setting with
 // the most generous value of each knob.
-func (c *Case) tuneBaseline(ctx context.Context, r simulator.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
+func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
 	withoutSeries, r := c.trainPart().withoutSeries(), c.scaled(r)
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
 	s := Search{Share: c.SLO.Share, Progress: progress, Least: baselineRuns, Play: func(ctx context.Context, values []float64) (Run, error) {

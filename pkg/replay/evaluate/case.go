@@ -12,6 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -73,7 +75,7 @@ type Case struct {
 	Hourly        float64 // $ per hour of an on-demand GPU
 	SpotHourly    float64 // $ per hour of a spot GPU
 	Seed          uint64
-	Baselines     []simulator.Baseline
+	Baselines     []baseline.Baseline
 	TuneBaselines bool
 	TuneOurs      bool // also run the policy with its best settings on this traffic, as for baselines
 	Bound         bool
@@ -115,9 +117,9 @@ func (c *Case) check() error {
 
 func (c *Case) limits() *scaling.Policy { return c.Policy.Workload.Policy }
 
-func (c *Case) bounds() simulator.Bounds {
+func (c *Case) bounds() baseline.Bounds {
 	p := c.limits()
-	return simulator.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules}
+	return baseline.Bounds{Min: p.MinReplicas, Max: p.MaxReplicas, Schedules: p.Schedules}
 }
 
 // start returns the start time of the run; a Monday at midnight if neither the case nor the traffic has one.
@@ -222,7 +224,7 @@ func (c *Case) typicalColdStart() time.Duration {
 
 // workload returns the case as a workload of the simulator, with an actuator of the factory. If the factory is nil, the policy of the case
 // scales the workload.
-func (c *Case) workload(factory simulator.ActuatorFactory) simulator.Workload {
+func (c *Case) workload(factory autoscaler.Factory) simulator.Workload {
 	w := simulator.Workload{
 		Key: c.Policy.Workload.Key, Actuator: factory, Traffic: c.Traffic, Service: c.Service, SLO: c.SLO.Wait, GPUs: max(1, c.GPUs),
 		Initial: c.initial(), Measures: c.Measures, Pools: c.Pools,

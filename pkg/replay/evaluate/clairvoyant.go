@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // requests returns the requests of the report part in the form that the lower bounds use, with their time since its start.
@@ -68,9 +68,9 @@ func fineSetup(s lowerbound.Setup) (lowerbound.Setup, error) {
 // typical cold start on a new node, because with the shortest one their replicas would be ready minutes too late.
 type certificate struct {
 	bounds []Bound
-	exact  []simulator.Step // the schedule behind the fluid bound, for the typical cold start
+	exact  []baseline.Step // the schedule behind the fluid bound, for the typical cold start
 	// schedule with half the slot length and a wait that is one slot shorter, so that real waits within a slot do not exceed W
-	safe []simulator.Step
+	safe []baseline.Step
 }
 
 // boundProgress is the context and the progress callback of the computation of a bound.
@@ -129,7 +129,7 @@ const freeStart = "the report part begins with any number of ready replicas up t
 
 // planOf returns the plan of desired replicas for a schedule of ready replicas in the report part. In the train part, which has no results,
 // the plan follows the schedule that has the least cost there or, if no schedule meets the SLO there, keeps maxReplicas.
-func (c *Case) planOf(ready []simulator.Step, s lowerbound.Setup, progress boundProgress) ([]simulator.Step, error) {
+func (c *Case) planOf(ready []baseline.Step, s lowerbound.Setup, progress boundProgress) ([]baseline.Step, error) {
 	if c.HeldOut == 0 || len(ready) == 0 {
 		return planOf(ready, s.ColdStart), nil
 	}
@@ -141,10 +141,10 @@ func (c *Case) planOf(ready []simulator.Step, s lowerbound.Setup, progress bound
 		return nil, err
 	}
 	if len(steps) == 0 {
-		steps = []simulator.Step{{Replicas: c.limits().MaxReplicas}}
+		steps = []baseline.Step{{Replicas: c.limits().MaxReplicas}}
 	}
 	for _, step := range ready {
-		steps = append(steps, simulator.Step{At: c.reportFrom() + step.At, Replicas: step.Replicas})
+		steps = append(steps, baseline.Step{At: c.reportFrom() + step.At, Replicas: step.Replicas})
 	}
 	return planOf(steps, s.ColdStart), nil
 }
@@ -163,7 +163,7 @@ func (b *Bound) empty(requests int, wait time.Duration) {
 }
 
 // fluidBound returns the fluid bound and the ready replicas in each slot of its schedule.
-func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, []simulator.Step, error) {
+func fluidBound(requests []lowerbound.Request, s lowerbound.Setup, progress boundProgress) (Bound, []baseline.Step, error) {
 	out := Bound{Kind: FluidBound, TimeSlot: s.TimeSlot.Seconds()}
 	p, err := lowerbound.Fluid(requests, s)
 	if err != nil {
@@ -234,7 +234,7 @@ func (b *Bound) setInterval(i *lowerbound.Interval) {
 }
 
 // solve computes the bound. An infeasible SLO is a result, not an error.
-func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.Step, error) {
+func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]baseline.Step, error) {
 	i, err := lowerbound.Solve(p, o)
 	if errors.Is(err, lowerbound.ErrInfeasible) {
 		b.Problem = fmt.Sprintf("no schedule of at most %d replicas meets the SLO, even with the whole traffic known", p.MaxReplicas)
@@ -244,15 +244,15 @@ func (b *Bound) solve(p lowerbound.Problem, o lowerbound.Options) ([]simulator.S
 		return nil, err
 	}
 	b.setInterval(&i)
-	var steps []simulator.Step
+	var steps []baseline.Step
 	for t, n := range i.Schedule {
-		steps = append(steps, simulator.Step{At: time.Duration(t) * p.TimeSlot, Replicas: n})
+		steps = append(steps, baseline.Step{At: time.Duration(t) * p.TimeSlot, Replicas: n})
 	}
 	return steps, nil
 }
 
 // planOf converts ready replicas by slot into desired replicas: each replica is requested one cold start before it must be ready.
-func planOf(ready []simulator.Step, cold time.Duration) []simulator.Step {
+func planOf(ready []baseline.Step, cold time.Duration) []baseline.Step {
 	if len(ready) == 0 {
 		return nil
 	}
@@ -261,7 +261,7 @@ func planOf(ready []simulator.Step, cold time.Duration) []simulator.Step {
 		instants = append(instants, s.At, max(0, s.At-cold))
 	}
 	slices.Sort(instants)
-	var plan []simulator.Step
+	var plan []baseline.Step
 	for _, at := range slices.Compact(instants) {
 		wish := int32(0)
 		for i, s := range ready {
@@ -274,7 +274,7 @@ func planOf(ready []simulator.Step, cold time.Duration) []simulator.Step {
 			}
 		}
 		if len(plan) == 0 || plan[len(plan)-1].Replicas != wish {
-			plan = append(plan, simulator.Step{At: at, Replicas: wish})
+			plan = append(plan, baseline.Step{At: at, Replicas: wish})
 		}
 	}
 	return plan

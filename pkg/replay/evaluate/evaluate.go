@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // Progress receives the name of the current run and the finished share of it, 0..1. Several goroutines call it.
@@ -124,14 +124,14 @@ func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error
 		if t[i].Static == 0 {
 			return nil, nil
 		}
-		by[i], fleet[i].Initial = simulator.Static(t[i].Static), t[i].Static
+		by[i], fleet[i].Initial = baseline.Static(t[i].Static), t[i].Static
 	}
 	out := Run{Name: StaticFleet, Variant: Default, Words: "a fixed number of replicas, as the scenario specifies"}
 	return []Run{out}, fleet.fill(ctx, &out, by, progress)
 }
 
 // baseline runs a baseline with its defaults and, if requested, with settings tuned to each workload.
-func (t trial) baseline(ctx context.Context, r simulator.Baseline, progress Progress) ([]Run, error) {
+func (t trial) baseline(ctx context.Context, r baseline.Baseline, progress Progress) ([]Run, error) {
 	var names []string
 	settings, tried := make([]Tried, len(t)), make([]int, len(t))
 	for _, k := range r.Knobs {

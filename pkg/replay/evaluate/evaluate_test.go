@@ -12,6 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
@@ -63,8 +64,8 @@ func evaluateCase(t testing.TB, c Case) *Report {
 }
 
 func TestAllRunsUseTheSameTraffic(t *testing.T) {
-	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines(), true, true }))
-	if want := 1 + 2*len(simulator.Baselines()) + 2; len(r.Runs) != want {
+	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines, c.Bound = baseline.All(), true, true }))
+	if want := 1 + 2*len(baseline.All()) + 2; len(r.Runs) != want {
 		t.Fatalf("%d runs, want %d", len(r.Runs), want)
 	}
 	loose := r.Bound(RequestBound)
@@ -102,8 +103,8 @@ func TestAllRunsUseTheSameTraffic(t *testing.T) {
 
 // The defaults are among the settings that the search tries.
 func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
-	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines = simulator.Baselines(), true }))
-	for _, baseline := range simulator.Baselines() {
+	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines = baseline.All(), true }))
+	for _, baseline := range baseline.All() {
 		if d, tuned := r.Run(baseline.Name, Default), r.Run(baseline.Name, Tuned); better(d, tuned) {
 			t.Errorf("%s: default %v at %v on time, tuned %v at %v", baseline.Name, d.Cost, d.OnTime, tuned.Cost, tuned.OnTime)
 		}
@@ -112,7 +113,7 @@ func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 
 func TestSameSeedGivesTheSameReport(t *testing.T) {
 	c := small(t, func(c *Case) {
-		c.Baselines, c.TuneBaselines, c.Bound = simulator.Baselines()[1:3], true, true
+		c.Baselines, c.TuneBaselines, c.Bound = baseline.All()[1:3], true, true
 		c.Spot = &spotmarket.Trace{Name: "market", Duration: time.Hour, Initial: 4, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 3},
 			{At: 15 * time.Minute, Added: 3}}}
 	})

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // carefulWords describes the clairvoyant run that leaves time for waits within a slot.
@@ -17,14 +17,14 @@ const carefulWords = "a schedule with half the slot length for a wait that is on
 // clairvoyant runs the schedules behind the lower bounds, if each workload has one.
 func (t trial) clairvoyant(ctx context.Context, certificates []certificate, progress Progress) (out []Run, err error) {
 	for _, plan := range []struct {
-		of          func(*certificate) []simulator.Step
+		of          func(*certificate) []baseline.Step
 		name, words string
 		most        int32 // maximum number of replicas added to the schedule
 	}{
-		{func(c *certificate) []simulator.Step { return c.exact }, "clairvoyant", t.planned() + ", run in this simulator: it knows the trace", 0},
-		{func(c *certificate) []simulator.Step { return c.safe }, "clairvoyant, careful", carefulWords, maxSpareReplicas},
+		{func(c *certificate) []baseline.Step { return c.exact }, "clairvoyant", t.planned() + ", run in this simulator: it knows the trace", 0},
+		{func(c *certificate) []baseline.Step { return c.safe }, "clairvoyant, careful", carefulWords, maxSpareReplicas},
 	} {
-		steps, planned := make([][]simulator.Step, len(t)), true
+		steps, planned := make([][]baseline.Step, len(t)), true
 		for i := range t {
 			steps[i] = plan.of(&certificates[i])
 			planned = planned && len(steps[i]) > 0
@@ -48,12 +48,12 @@ const maxSpareReplicas = 6
 // carryOut simulates the plans. If a workload misses its SLO, one replica is added to its plan at all times at which the plan has any
 // replicas, and its scale-downs are delayed by one more service time. This repeats until all workloads meet their SLO. If the maximum
 // number of added replicas (most) is not enough, the result is the run of the unchanged plans.
-func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.Step, most int32, progress Progress) error {
+func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]baseline.Step, most int32, progress Progress) error {
 	spare := make([]int32, len(t))
 	for first := (*Run)(nil); ; {
 		run, by := *oracle, t.ours()
 		for i := range t {
-			by[i] = simulator.Planned(t[i].withSpare(steps[i], spare[i]))
+			by[i] = baseline.Planned(t[i].withSpare(steps[i], spare[i]))
 		}
 		if err := t.fill(ctx, &run, by, progress); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (t trial) carryOut(ctx context.Context, oracle *Run, steps [][]simulator.St
 
 // withSpare returns a plan with the given number of additional replicas at all times at which the plan has any, up to maxReplicas. Each
 // scale-down is delayed by that number times the longest service time.
-func (c *Case) withSpare(steps []simulator.Step, more int32) []simulator.Step {
+func (c *Case) withSpare(steps []baseline.Step, more int32) []baseline.Step {
 	if more == 0 {
 		return steps
 	}
@@ -109,7 +109,7 @@ func (c *Case) longestService() (longest time.Duration) {
 }
 
 // kept returns the schedule with each scale-down delayed by the given time.
-func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
+func kept(steps []baseline.Step, later time.Duration) (out []baseline.Step) {
 	var instants []time.Duration
 	for i, s := range steps {
 		instants = append(instants, s.At)
@@ -126,7 +126,7 @@ func kept(steps []simulator.Step, later time.Duration) (out []simulator.Step) {
 			}
 		}
 		if len(out) == 0 || out[len(out)-1].Replicas != wish {
-			out = append(out, simulator.Step{At: at, Replicas: wish})
+			out = append(out, baseline.Step{At: at, Replicas: wish})
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -73,7 +74,7 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 	var bare, careful Run
 	progress := func(string, float64) {}
 	for run, most := range map[*Run]int32{&bare: 0, &careful: maxSpareReplicas} {
-		if err := cases.carryOut(t.Context(), run, [][]simulator.Step{steps}, most, progress); err != nil {
+		if err := cases.carryOut(t.Context(), run, [][]baseline.Step{steps}, most, progress); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,15 +88,15 @@ func TestCarefulPlanGetsReplicasUntilTheSLOIsMet(t *testing.T) {
 	}
 	cases[0].Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 1 })
 	infeasible := Run{Words: "a plan"}
-	if err := cases.carryOut(t.Context(), &infeasible, [][]simulator.Step{{{Replicas: 1}}}, 2, progress); err != nil ||
+	if err := cases.carryOut(t.Context(), &infeasible, [][]baseline.Step{{{Replicas: 1}}}, 2, progress); err != nil ||
 		infeasible.MeetsSLO || infeasible.Words != "a plan; even with 2 more replicas the SLO is missed" {
 		t.Errorf("%v, %+v", err, infeasible)
 	}
 }
 
 func TestKeptPlanRemovesReplicasLater(t *testing.T) {
-	plan := []simulator.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 20, Replicas: 2}, {At: 24, Replicas: 3}, {At: 40, Replicas: 0}}
-	want := []simulator.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 25, Replicas: 3}, {At: 45, Replicas: 0}}
+	plan := []baseline.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 20, Replicas: 2}, {At: 24, Replicas: 3}, {At: 40, Replicas: 0}}
+	want := []baseline.Step{{At: 0, Replicas: 1}, {At: 10, Replicas: 4}, {At: 25, Replicas: 3}, {At: 45, Replicas: 0}}
 	if got := kept(plan, 5); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

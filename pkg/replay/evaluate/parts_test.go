@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -79,7 +79,7 @@ func TestSettingsAreSearchedOnTheTrainPartOnly(t *testing.T) {
 		return evaluateCase(t, small(t, func(c *Case) {
 			c.Traffic = traffic(t, part{5, 1}, part{5, 4}, part{10, rate})
 			c.HeldOut, c.TuneOurs, c.TuneBaselines = 0.5, true, true
-			c.Baselines = slices.DeleteFunc(simulator.Baselines(), func(b simulator.Baseline) bool {
+			c.Baselines = slices.DeleteFunc(baseline.All(), func(b baseline.Baseline) bool {
 				return !slices.Contains([]string{"static", "keda"}, b.Name)
 			})
 		}))
@@ -120,7 +120,7 @@ func TestBoundIsThatOfTheReportPart(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := evaluateCase(t, small(t, func(c *Case) {
-			c.Traffic, c.Bound, c.Baselines, c.HeldOut, c.SLO.Share = tr, true, simulator.Baselines(), of.heldOut, of.share
+			c.Traffic, c.Bound, c.Baselines, c.HeldOut, c.SLO.Share = tr, true, baseline.All(), of.heldOut, of.share
 			c.Policy = chat(func(p *scaling.Policy) { p.MaxReplicas = 16 })
 		}))
 		b, requests := r.Bound(RequestBound), r.Traffic.Requests-r.Traffic.TrainRequests

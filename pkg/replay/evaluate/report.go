@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 // Schema names the JSON format of a Report. New fields keep the name; a removed field or a changed meaning requires a new name.
@@ -87,7 +88,7 @@ type Run struct {
 	NodeStarts       int64              `json:"nodeStarts"`                          // nodes started, except those at the start
 	SpotLosses       int64              `json:"spotLosses"`                          // nodes that the spot market took
 	CapacityRefusals int64              `json:"capacityRefusals"`                    // launches refused for insufficient capacity
-	Ledger           simulator.Ledger   `json:"ledgerGPUSeconds"`                    // GPU seconds by cause; the sum is gpuHours
+	Ledger           ledger.Ledger      `json:"ledgerGPUSeconds"`                    // GPU seconds by cause; the sum is gpuHours
 
 	Workloads []WorkloadRun `json:"workloads,omitempty"` // each workload, if there are several, as in Report.Workloads
 

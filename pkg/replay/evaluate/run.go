@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -35,7 +36,7 @@ func (r *Run) take(t trial, from *simulator.Result) {
 	}
 	r.Cost, r.CostBy, r.GPUHours = from.Cost, from.CostBy, from.Paid.Hours()
 	if from.Paid > 0 {
-		r.Productive = float64(from.Ledger[simulator.Serving]) / float64(from.Paid)
+		r.Productive = float64(from.Ledger[ledger.Serving]) / float64(from.Paid)
 	}
 	for i := range from.Pools {
 		r.NodeStarts += from.Pools[i].NodeStarts

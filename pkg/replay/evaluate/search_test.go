@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -294,7 +294,7 @@ func TestSearchFindsACooldownOfHours(t *testing.T) {
 	if cooldown := best.Settings[0]; !best.Run.MeetsSLO || cooldown < 9000-120 || cooldown > 12000 {
 		t.Errorf("a cooldown of %v s, %.1f%% on time; want about the gap of 9000 s", cooldown, 100*best.Run.OnTime)
 	}
-	for _, b := range simulator.Baselines() {
+	for _, b := range baseline.All() {
 		for _, k := range b.Knobs {
 			if k.Name == "cooldownPeriod, s" && k.Tries[0] < 4*3600 {
 				t.Errorf("%s tries a cooldown of at most %v s", b.Name, k.Tries[0])

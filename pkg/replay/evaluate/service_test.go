@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
@@ -43,7 +43,7 @@ func assumption(t *testing.T, r *Report, name string) string {
 func TestRecordedServiceTimesAreTheWorkOfTheRequests(t *testing.T) {
 	replay := func(change func(*Case)) *Report {
 		return evaluateCase(t, small(t, func(c *Case) {
-			c.Policy, c.Baselines = chat(nil), simulator.Baselines()[:1]
+			c.Policy, c.Baselines = chat(nil), baseline.All()[:1]
 			change(c)
 		}))
 	}
@@ -83,7 +83,7 @@ func TestRecordedServiceTimesAreTheWorkOfTheRequests(t *testing.T) {
 // A replica that serves 13 times as many requests per second as in the catalogue has 13 times the target of a baseline on that rate.
 func TestBaselinesAreScaledToRecordedServiceTimes(t *testing.T) {
 	c := small(t, func(c *Case) { c.Traffic = recorded(t, "0.5") })
-	for _, b := range simulator.Baselines() {
+	for _, b := range baseline.All() {
 		if b.Name != "skyserve" {
 			continue
 		}

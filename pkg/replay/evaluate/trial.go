@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 )
 
 // trial is a set of cases that run in one simulated cluster. Settings of the cluster are read from the first case.
@@ -94,7 +95,7 @@ func (c *Case) sameCluster(o *Case) bool {
 func (c *Case) alone() trial { return trial{*c} }
 
 // actuatorFactories contains a factory for the actuator of each case. If a factory is nil, the policy of the case scales its workload.
-type actuatorFactories []simulator.ActuatorFactory
+type actuatorFactories []autoscaler.Factory
 
 // ours returns factories that are all nil, so that the policies scale their workloads.
 func (t trial) ours() actuatorFactories { return make(actuatorFactories, len(t)) }

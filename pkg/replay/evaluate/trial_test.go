@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -54,7 +55,7 @@ func evaluateCases(t testing.TB, cases []Case) *Report {
 // Without NodePools, two workloads together cost the sum of their separate costs, with the same waits.
 func TestTwoWorkloadsCostTheSumOfTheirCosts(t *testing.T) {
 	cases := pair(t, func(c *Case) {
-		c.Baselines, c.TuneBaselines, c.Bound, c.Static = simulator.Baselines()[:3], true, true, 6
+		c.Baselines, c.TuneBaselines, c.Bound, c.Static = baseline.All()[:3], true, true, 6
 	})
 	r := evaluateCases(t, cases)
 	alone := []*Report{evaluateCase(t, cases[0]), evaluateCase(t, cases[1])}
@@ -103,7 +104,7 @@ func TestTwoWorkloadsCostTheSumOfTheirCosts(t *testing.T) {
 // On shared nodes of four GPUs, no run costs less than the sum of the bounds, and two evaluations give the same report.
 func TestWorkloadsShareNodesAndABound(t *testing.T) {
 	cases := pair(t, func(c *Case) {
-		c.Baselines, c.Bound = simulator.Baselines()[:5], true
+		c.Baselines, c.Bound = baseline.All()[:5], true
 		c.NodePools = []simulator.NodePool{
 			{Name: "spot", CapacityType: simulator.Spot, InstanceType: "four", GPUs: 4, Hourly: 4, Weight: 80, ConsolidateAfter: time.Minute,
 				Market: &spotmarket.Trace{Name: "market", Duration: time.Hour, Initial: 2, Events: []spotmarket.Event{{At: 8 * time.Minute, Lost: 1}}}},

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/picture"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 //go:embed page.html
@@ -84,14 +85,14 @@ func series(run *evaluate.Run, s *evaluate.Subject) *simulator.LoadSeries {
 // groups combines the causes of the ledger, so that a chart has only as many colors as a reader can distinguish.
 var groups = []struct {
 	name, color string
-	causes      []simulator.Cause
+	causes      []ledger.Cause
 }{
-	{"serving", "green", []simulator.Cause{simulator.Serving}},
-	{"headroom", "sky", []simulator.Cause{simulator.Headroom}},
-	{"cooldown and windows", "amber", []simulator.Cause{simulator.Cooldown, simulator.Following, simulator.Held}},
-	{"floors: schedule, minimum", "lilac", []simulator.Cause{simulator.ScheduleFloor, simulator.Minimum}},
-	{"starting and ending", "clay", []simulator.Cause{simulator.Loading, simulator.Launching, simulator.Draining, simulator.Terminating}},
-	{"empty and fragmented nodes", "grey", []simulator.Cause{simulator.Empty, simulator.Fragmentation}},
+	{"serving", "green", []ledger.Cause{ledger.Serving}},
+	{"headroom", "sky", []ledger.Cause{ledger.Headroom}},
+	{"cooldown and windows", "amber", []ledger.Cause{ledger.Cooldown, ledger.Following, ledger.Held}},
+	{"floors: schedule, minimum", "lilac", []ledger.Cause{ledger.ScheduleFloor, ledger.Minimum}},
+	{"starting and ending", "clay", []ledger.Cause{ledger.Loading, ledger.Launching, ledger.Draining, ledger.Terminating}},
+	{"empty and fragmented nodes", "grey", []ledger.Cause{ledger.Empty, ledger.Fragmentation}},
 }
 
 // bars returns one bar for each run. The length of a bar is the cost of the run, divided by cause. Runs that miss the SLO are last,

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -42,7 +43,7 @@ func example(t testing.TB, heldOut float64) *evaluate.Report {
 		Service: simulator.Chat8B, Measures: map[string]measure.Measure{"load": measure.InSystem},
 		SLO:     evaluate.SLO{Share: 0.95, Wait: 10 * time.Second},
 		Initial: 3, ColdStart: time.Minute, Hourly: 2, SpotHourly: 1, Seed: 1, SeriesPoints: 60,
-		Baselines: simulator.Baselines()[:2], TuneBaselines: true, Bound: true, HeldOut: heldOut,
+		Baselines: baseline.All()[:2], TuneBaselines: true, Bound: true, HeldOut: heldOut,
 	}
 	r, err := evaluate.Workload(context.Background(), c, nil)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 const schemaFile = "../../../config/schema/replay.md"
@@ -132,7 +132,7 @@ func jsonType(of reflect.Type) (kind string, inner reflect.Type, list bool) {
 	switch {
 	case of == reflect.TypeFor[time.Time]():
 		return "time", nil, false
-	case of == reflect.TypeFor[simulator.Ledger]():
+	case of == reflect.TypeFor[ledger.Ledger]():
 		return "object", nil, false
 	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
 		return "list", of.Elem(), true

@@ -67,8 +67,8 @@ func whatRuns(r *evaluate.Report) picture.Table {
 	return t
 }
 
-// ledger returns the table of the paid GPU time by cause, in percent.
-func ledger(r *evaluate.Report) picture.Table {
+// gpuTime returns the table of the paid GPU time by cause, in percent.
+func gpuTime(r *evaluate.Report) picture.Table {
 	t, used := picture.Table{Heads: []string{"run"}}, causes(r)
 	for _, c := range used {
 		t.Heads = append(t.Heads, c.String())

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 // WriteJSON writes the report as JSON. evaluate.Schema names the format, and config/schema/replay.md documents it.
@@ -30,7 +30,7 @@ func WriteText(w io.Writer, r *evaluate.Report) error {
 	for i := range r.Workloads {
 		fmt.Fprintf(out, "\n%s on %s\n%s", r.Workloads[i].Policy, subjectLine(&r.Workloads[i]), ofWorkload(r, i))
 	}
-	fmt.Fprintf(out, "\n%s\nGPU TIME BY CAUSE, %% of the paid GPU time\n%s", whatRuns(r), ledger(r))
+	fmt.Fprintf(out, "\n%s\nGPU TIME BY CAUSE, %% of the paid GPU time\n%s", whatRuns(r), gpuTime(r))
 	writeBounds(out, r)
 	if len(r.Gates) > 0 {
 		fmt.Fprintf(out, "\nGATES\n%s", gates(r))
@@ -56,17 +56,17 @@ func least(s *evaluate.Subject) string {
 }
 
 // causes returns the causes that occur in any run.
-func causes(r *evaluate.Report) (used []simulator.Cause) {
-	for c := range len(simulator.Ledger{}) {
+func causes(r *evaluate.Report) (used []ledger.Cause) {
+	for c := range len(ledger.Ledger{}) {
 		if slices.ContainsFunc(r.Runs, func(run evaluate.Run) bool { return run.Ledger[c] > 0 }) {
-			used = append(used, simulator.Cause(c))
+			used = append(used, ledger.Cause(c))
 		}
 	}
 	return used
 }
 
 // share returns the share of a cause in the paid GPU time of a run.
-func share(run *evaluate.Run, c simulator.Cause) float64 {
+func share(run *evaluate.Run, c ledger.Cause) float64 {
 	sum := run.Ledger.Sum()
 	if sum == 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/report"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/scenario"
-	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 const shipped = "../../../config/examples/scenarios"
@@ -69,10 +69,10 @@ func playWithSmallest(t *testing.T, s *scenario.Scenario, fleets []float64) *eva
 	cases := s.Cases()
 	for i := range cases {
 		cases[i].TuneBaselines = true
-		for _, b := range simulator.Baselines() {
+		for _, b := range baseline.All() {
 			if b.Name == "static" {
-				b.Knobs = []simulator.Knob{{Name: b.Knobs[0].Name, Default: fleets[0], Tries: fleets}}
-				cases[i].Baselines = []simulator.Baseline{b}
+				b.Knobs = []baseline.Knob{{Name: b.Knobs[0].Name, Default: fleets[0], Tries: fleets}}
+				cases[i].Baselines = []baseline.Baseline{b}
 			}
 		}
 	}

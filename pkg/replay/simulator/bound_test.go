@@ -7,6 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -19,7 +21,7 @@ const (
 	price   = 3.6
 )
 
-func comparable(seed uint64, m ActuatorFactory, tr *trace.Trace) Config {
+func comparable(seed uint64, m autoscaler.Factory, tr *trace.Trace) Config {
 	a := DefaultAssumptions()
 	a.NodeLaunch, a.GPUReady, a.ImagePull, a.ModelLoad = Fixed(cold/4), Fixed(cold/4), Fixed(cold/4), Fixed(cold/4)
 	a.TerminationGrace = time.Hour
@@ -53,9 +55,11 @@ func TestNoRunCostsLessThanTheRequestLevelBound(t *testing.T) {
 	spec := hpa.Spec{Min: 1, Max: 8, Behavior: hpa.DefaultBehavior()}
 	quick := *hpa.DefaultBehavior()
 	quick.Down.StabilizationWindow = 0
-	for name, m := range map[string]ActuatorFactory{
-		"static": Static(4), "activity": HPAOnActivity(spec, 0.9), "queue": HPAOnQueue(hpa.Spec{Min: 1, Max: 8, Behavior: &quick}, 10),
-		"keda": KEDA{Max: 8, Cooldown: -1, Behavior: &quick, Triggers: []KEDATrigger{{Measure: measure.InSystem, Target: 7}}}.NewActuator,
+	for name, m := range map[string]autoscaler.Factory{
+		"static": baseline.Static(4), "activity": baseline.HPAOnActivity(spec, 0.9),
+		"queue": baseline.HPAOnQueue(hpa.Spec{Min: 1, Max: 8, Behavior: &quick}, 10),
+		"keda": baseline.KEDA{Max: 8, Cooldown: -1, Behavior: &quick,
+			Triggers: []baseline.KEDATrigger{{Measure: measure.InSystem, Target: 7}}}.NewActuator,
 	} {
 		for seed := range uint64(3) {
 			tr := generate(t, []string{"flat", "spikes", "bursty"}[seed], horizon, func(p *trace.Profile) { p.Rate, p.Seed = 1.5, seed })
@@ -86,7 +90,7 @@ func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 		InitialReplicas: 2, HourlyPrice: price}
 	p, err := lowerbound.Fluid(log, setup)
 	fluid := solve(t, p, err)
-	r := run(t, comparable(1, Planned(PlanOf(fluid.Schedule, slot, cold)), tr), horizon)
+	r := run(t, comparable(1, baseline.Planned(baseline.PlanOf(fluid.Schedule, slot, cold)), tr), horizon)
 	if ratio := r.Cost / fluid.UB; ratio < 0.97 || ratio > 1.1 {
 		t.Errorf("the schedule costs $%.3f in the fluid model and $%.3f in the simulator", fluid.UB, r.Cost)
 	}
@@ -96,17 +100,4 @@ func TestClairvoyantScheduleRunsInTheSimulator(t *testing.T) {
 	}
 	t.Logf("UB $%.3f, in the simulator $%.3f; p99 %s, on time %.2f%%, ready %.1f h",
 		fluid.UB, r.Cost, r.Loads[0].P99, 100*r.Loads[0].OnTime, r.Paid.Hours())
-}
-
-func TestAPlanStartsReplicasAhead(t *testing.T) {
-	got := PlanOf([]int32{2, 2, 0, 0, 0, 0, 3, 3, 1, 3}, slot, 25*time.Second)
-	want := []Step{{0, 2}, {25 * time.Second, 0}, {35 * time.Second, 3}}
-	if len(got) != len(want) {
-		t.Fatalf("%v, want %v", got, want)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("step %d is %v, want %v", i, got[i], want[i])
-		}
-	}
 }

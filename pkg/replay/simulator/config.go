@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -46,9 +47,9 @@ type Fleet struct {
 
 // Workload is a stream of requests with the replicas that serve it.
 type Workload struct {
-	Policy   *policy.Compiled // the policy that decides; nil for a baseline
-	Key      scaling.Key      // used if Policy is nil
-	Actuator ActuatorFactory  // creates the actuator that writes spec.replicas; nil: chosen for the policy by follower
+	Policy   *policy.Compiled   // the policy that decides; nil for a baseline
+	Key      scaling.Key        // used if Policy is nil
+	Actuator autoscaler.Factory // creates the actuator that writes spec.replicas; nil: autoscaler.Follower of the policy
 
 	Traffic *trace.Trace // nil: no requests
 	Service Service

@@ -19,7 +19,7 @@
 //	nodes      several GPUs, packing, limits, weights; Karpenter's provisioning, emptiness, consolidation of one node, budgets
 //	spot       a market for each pool from a trace; a notice of two minutes; launch failures are cached for three minutes
 //	metrics    scrapes, lag and polls; they end with the pods that serve them; faults
-//	actuators  an exact HPA (package hpa), KEDA's loop, gpuscaler's activator; baselines that decide themselves
+//	actuators  an exact HPA (package hpa), KEDA's loop, gpuscaler's activator; baselines that decide themselves (package baseline)
 //
 // Not modeled: further phases of a pod's start, PodDisruptionBudgets, consolidation of several nodes into one, a choice of instance
 // types in a pool, the network, and changing prices. Assumptions has all constants.
@@ -31,7 +31,22 @@
 //
 // # The ledger
 //
-// Every paid GPU has one Cause at every time, in integers, so that the parts add up to the total. A ready replica with r of s used slots
-// serves with r/s of its GPUs. The idle rest is headroom up to the replicas that the signals request; above that it is assigned to the
-// rule that keeps it.
+// Every paid GPU has one cause (package ledger) at every time, in integers, so that the parts add up to the total. A ready replica with r
+// of s used slots serves with r/s of its GPUs. The idle rest is headroom up to the replicas that the signals request; above that it is
+// assigned to the rule that keeps it.
+//
+// # Files
+//
+//	simulator, events               the loop: time, the event heap, the ticks of the engine
+//	config, assumptions, nodepool   the input: workloads, services, NodePools, faults, constants
+//	load, request, replica, act     a workload: its queue, its replicas, the moves of its actuator
+//	meter, ports                    what the engine reads: scrapes, polls, the observed state
+//	nodes, karpenter, disruption    nodes: launch, placement, removal
+//	spot                            the spot market of a NodePool
+//	groups, groupwrites             capacity groups: what they observe and write
+//	account, parts, result, series  the output: GPU time by cause, train and report part, totals, values over time
+//	moment                          what an observer reads at one time
+//
+// Package autoscaler defines what writes the replicas, package baseline has the autoscalers for comparison, and package ledger the causes.
+// They do not import this package.
 package simulator

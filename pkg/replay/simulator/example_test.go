@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -20,7 +21,7 @@ func ExampleSimulator() {
 		return
 	}
 	s, err := simulator.New(simulator.Config{Seed: 1, Fleet: simulator.Fleet{HourlyPerGPU: 2}, Workloads: []simulator.Workload{{
-		Key: scaling.Key{Namespace: "team-chat", Name: "llama"}, Actuator: simulator.Static(2), Initial: 2,
+		Key: scaling.Key{Namespace: "team-chat", Name: "llama"}, Actuator: baseline.Static(2), Initial: 2,
 		Traffic: traffic, Service: simulator.Chat8B,
 	}}})
 	if err != nil {

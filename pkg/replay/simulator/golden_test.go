@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -18,9 +19,9 @@ func TestSeedGivesTheGoldenBytes(t *testing.T) {
 	spot.Market = &spotmarket.Trace{Duration: 3 * time.Hour, Initial: 6, Events: []spotmarket.Event{{At: 70 * time.Minute, Lost: 4},
 		{At: 100 * time.Minute, Added: 4}}}
 	c := Config{Seed: 42, NodePools: []NodePool{od, spot}, Resolution: 30 * time.Minute}
-	for i, r := range Baselines() {
+	for i, r := range baseline.All() {
 		c.Workloads = append(c.Workloads, Workload{
-			Key: scaling.Key{Namespace: "baselines", Name: r.Name}, Actuator: r.Default(Bounds{Max: 4}), Service: Chat8B, Initial: 1,
+			Key: scaling.Key{Namespace: "baselines", Name: r.Name}, Actuator: r.Default(baseline.Bounds{Max: 4}), Service: Chat8B, Initial: 1,
 			Traffic: generate(t, []string{"flat", "bursty", "diurnal", "spikes", "nights"}[i%5], 6*time.Hour, func(p *trace.Profile) { p.Rate = 1 }),
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -33,15 +35,15 @@ type load struct {
 	busy                              int32 // ready replicas with a request
 	cached                            int64 // tokens in the KV caches
 	tally
-	asked int32 // replicas that the signals requested at the last tick
-	idle  Cause // cause in the ledger for replicas beyond asked
+	asked int32        // replicas that the signals requested at the last tick
+	idle  ledger.Cause // cause in the ledger for replicas beyond asked
 
 	touched time.Duration   // time until which the account is complete
 	zeroAt  time.Duration   // time since which the target is zero
 	waits   waits.Histogram // waits of the requests that count
 	train   train
 
-	actuator Actuator
+	actuator autoscaler.Actuator
 	loadTime Spread
 	random   *reproducible.Draws // random numbers for model loads
 	boots    boots               // random numbers for the start of nodes that belong to one replica
@@ -51,7 +53,7 @@ type load struct {
 func (w *Simulator) newLoad(c *Workload) (*load, error) {
 	l := &load{
 		w: w, index: int32(len(w.loads)), key: c.key(), config: c, service: c.Service, gpus: cmp.Or(c.GPUs, 1),
-		target: c.Initial, asked: c.Initial, idle: Minimum, loadTime: w.assumptions.ModelLoad,
+		target: c.Initial, asked: c.Initial, idle: ledger.Minimum, loadTime: w.assumptions.ModelLoad,
 	}
 	l.service.Slots = cmp.Or(l.service.Slots, 1)
 	l.waits.Limit = cmp.Or(c.SLO, 10*time.Second)
@@ -66,7 +68,7 @@ func (w *Simulator) newLoad(c *Workload) (*load, error) {
 	}
 	factory := c.Actuator
 	if factory == nil {
-		factory = follower(c)
+		factory = autoscaler.Follower(c.Policy)
 	}
 	l.actuator = factory()
 	return l, l.openMeter()
@@ -204,7 +206,7 @@ func (l *load) follow() {
 }
 
 // setCause sets the number of replicas that the signals request, and the ledger's cause for idle replicas above that number.
-func (l *load) setCause(asked int32, idle Cause) {
+func (l *load) setCause(asked int32, idle ledger.Cause) {
 	if asked != l.asked || idle != l.idle {
 		l.touch()
 		l.asked, l.idle = asked, idle
@@ -222,17 +224,17 @@ func asked(d *scaling.Decision) int32 {
 	return d.Replicas
 }
 
-func idleCause(d *scaling.Decision) Cause {
+func idleCause(d *scaling.Decision) ledger.Cause {
 	if d.Degraded {
-		return Held
+		return ledger.Held
 	}
 	switch d.Binding {
 	case scaling.RuleForecast, scaling.RuleScheduleFloor, scaling.RuleAtRisk, scaling.RuleSurge:
-		return ScheduleFloor
+		return ledger.ScheduleFloor
 	case scaling.RuleMissing, scaling.RuleFallback, scaling.RuleGrowingDemand, scaling.RuleOverride, scaling.RulePaused, scaling.RuleLoading:
-		return Held
+		return ledger.Held
 	case scaling.RuleBounds:
-		return Minimum
+		return ledger.Minimum
 	}
-	return Cooldown
+	return ledger.Cooldown
 }

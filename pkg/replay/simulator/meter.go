@@ -6,16 +6,10 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-// Sample is one measurement.
-type Sample struct {
-	Value float64
-	At    time.Time
-	Pods  int32 // replicas that reported
-}
 
 // scraped is the result of one scrape.
 type scraped struct {
@@ -146,13 +140,13 @@ func (l *load) fault(signal string) *Fault {
 	return nil
 }
 
-func (l *load) newest(m measure.Measure, signal string) (Sample, bool) {
+func (l *load) newest(m measure.Measure, signal string) (autoscaler.Sample, bool) {
 	s, f := l.visible(), l.fault(signal)
 	partly := f != nil && f.Share > 0 && m.OfPods()
 	if s == nil || !s.known[m] || f != nil && !partly {
-		return Sample{}, false
+		return autoscaler.Sample{}, false
 	}
-	out := Sample{Value: s.values[m], At: l.w.config.Start.Add(s.at), Pods: s.ready}
+	out := autoscaler.Sample{Value: s.values[m], At: l.w.config.Start.Add(s.at), Pods: s.ready}
 	if partly {
 		out.Value, out.Pods = f.thin(m, out.Value, out.Pods)
 	}

@@ -54,3 +54,29 @@ func (r *replica) activity() cost.Fraction {
 	}
 	return cost.Of(s.values[measure.Activity])
 }
+
+// Ready returns the number of ready replicas of all workloads.
+func (w *Simulator) Ready() (n int32) {
+	for _, l := range w.loads {
+		n += l.ready
+	}
+	return n
+}
+
+// ReplicasWithoutNode returns the number of replicas of all workloads without a node, not even a starting one.
+func (w *Simulator) ReplicasWithoutNode() (n int32) {
+	for _, r := range w.waiting {
+		if r.withoutNode() {
+			n++
+		}
+	}
+	return n
+}
+
+// Nodes returns the number of billed nodes of a pool, or 0 if there is no such pool.
+func (w *Simulator) Nodes(pool string) int {
+	if p := w.pool(pool); p != nil {
+		return len(p.nodes)
+	}
+	return 0
+}

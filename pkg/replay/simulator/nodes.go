@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/reproducible"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 // nodes contains the pools with their nodes, and the state of the provisioner.
@@ -86,10 +87,10 @@ func (p *pool) touch() {
 		return
 	}
 	p.touched = p.w.now
-	p.parts[Launching] += p.launching * dt
-	p.parts[Empty] += p.empty * dt
-	p.parts[Fragmentation] += p.loose * dt
-	p.parts[Terminating] += p.ending * dt
+	p.parts[ledger.Launching] += p.launching * dt
+	p.parts[ledger.Empty] += p.empty * dt
+	p.parts[ledger.Fragmentation] += p.loose * dt
+	p.parts[ledger.Terminating] += p.ending * dt
 	for _, n := range p.nodes {
 		p.paid += int64(n.gpus) * dt
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -19,12 +21,12 @@ func exact() *Assumptions {
 }
 
 // plan returns a workload without requests, whose replicas follow the given steps.
-func plan(name string, steps ...Step) Workload {
-	return Workload{Key: scaling.Key{Namespace: "team", Name: name}, Actuator: Planned(steps)}
+func plan(name string, steps ...baseline.Step) Workload {
+	return Workload{Key: scaling.Key{Namespace: "team", Name: name}, Actuator: baseline.Planned(steps)}
 }
 
-func at(seconds int, replicas int32) Step {
-	return Step{At: time.Duration(seconds) * time.Second, Replicas: replicas}
+func at(seconds int, replicas int32) baseline.Step {
+	return baseline.Step{At: time.Duration(seconds) * time.Second, Replicas: replicas}
 }
 
 func nodePool(name, capacity string, gpus int32, hourly float64, weight int32) NodePool {
@@ -118,8 +120,8 @@ func TestReplicasArePackedOnNodes(t *testing.T) {
 	if got := r.Pools[0].NodeStarts; got != 3 {
 		t.Errorf("17 GPUs took %d nodes of 8, want 3", got)
 	}
-	if want := 7 * (20*time.Minute - 121*time.Second); r.Ledger[Fragmentation] != want {
-		t.Errorf("fragmentation %s, want the 7 free GPUs since the nodes came up: %s", r.Ledger[Fragmentation], want)
+	if want := 7 * (20*time.Minute - 121*time.Second); r.Ledger[ledger.Fragmentation] != want {
+		t.Errorf("fragmentation %s, want the 7 free GPUs since the nodes came up: %s", r.Ledger[ledger.Fragmentation], want)
 	}
 }
 
@@ -194,8 +196,8 @@ func TestConsolidateAfterNeverKeepsNodes(t *testing.T) {
 	w.Initial = 2
 	r := watch(t, Config{Assumptions: exact(), Workloads: []Workload{w}, NodePools: []NodePool{nodePool("od", OnDemand, 1, 2, 0)}},
 		time.Hour, nil)
-	if want := 2 * 59 * time.Minute; r.Ledger[Empty] != want {
-		t.Errorf("empty GPUs for %s, want %s", r.Ledger[Empty], want)
+	if want := 2 * 59 * time.Minute; r.Ledger[ledger.Empty] != want {
+		t.Errorf("empty GPUs for %s, want %s", r.Ledger[ledger.Empty], want)
 	}
 	if r.Cost != 4 {
 		t.Errorf("two nodes at $2 for an hour cost $%g", r.Cost)
@@ -235,7 +237,7 @@ func TestHalfEmptyNodesAreEmptiedOntoOthers(t *testing.T) {
 	od.ConsolidateAfter = time.Minute
 	w := plan("a", at(300, 3))
 	w.Initial = 8
-	w.Actuator = Planned([]Step{at(0, 8), at(300, 3)})
+	w.Actuator = baseline.Planned([]baseline.Step{at(0, 8), at(300, 3)})
 	a := exact()
 	c := Config{Assumptions: a, Workloads: []Workload{w}, NodePools: []NodePool{od}}
 	var nodes int
@@ -254,7 +256,7 @@ func losses(lost int, at time.Duration) *spotmarket.Trace {
 func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 	spot := nodePool("spot", Spot, 1, 1, 80)
 	spot.Market = losses(10, 10*time.Minute)
-	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: Static(2), Initial: 2,
+	w := Workload{Key: scaling.Key{Namespace: "team", Name: "a"}, Actuator: baseline.Static(2), Initial: 2,
 		Service: Service{Slots: 1, Fixed: 20 * time.Minute},
 		Traffic: generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 0.02 })}
 	a := exact()

@@ -3,6 +3,7 @@ package simulator
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 )
 
@@ -20,8 +21,8 @@ type tally struct {
 
 // bill has the totals of a pool since the start.
 type bill struct {
-	parts                   [numCauses]int64 // GPU time by cause, in microseconds
-	paid                    int64            // GPU time of all nodes, in microseconds
+	parts                   [ledger.Causes]int64 // GPU time by cause, in microseconds
+	paid                    int64                // GPU time of all nodes, in microseconds
 	started, lost, refusals int64
 }
 

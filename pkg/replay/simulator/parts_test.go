@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 )
 
@@ -57,7 +58,7 @@ func TestRequestsBelongToThePartInWhichTheyArrive(t *testing.T) {
 	if l.Waits.Count != 2 || l.Max != 80*time.Second || l.Mean != 55*time.Second || l.OnTime != 0 {
 		t.Errorf("%d waits of %s on average and at most %s, %v on time", l.Waits.Count, l.Mean, l.Max, l.OnTime)
 	}
-	if busy := l.Ledger[Serving]; busy != 150*time.Second {
+	if busy := l.Ledger[ledger.Serving]; busy != 150*time.Second {
 		t.Errorf("the replica serves for %s after the boundary, also the request of the train part until 2:00; want 2m30s", busy)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -40,8 +43,9 @@ func anything(t *rapid.T) Config {
 		}
 	}
 	spec := hpa.Spec{Min: 1, Max: 9, Behavior: hpa.DefaultBehavior()}
-	actuatorFactories := []ActuatorFactory{Static(3), HPAOnActivity(spec, 0.7), HPAOnQueue(spec, 3),
-		KEDA{Max: 8, Cooldown: 30 * time.Second, Triggers: []KEDATrigger{{Measure: measure.InSystem, Target: 6}}}.NewActuator, nil}
+	actuatorFactories := []autoscaler.Factory{baseline.Static(3), baseline.HPAOnActivity(spec, 0.7), baseline.HPAOnQueue(spec, 3),
+		baseline.KEDA{Max: 8, Cooldown: 30 * time.Second,
+			Triggers: []baseline.KEDATrigger{{Measure: measure.InSystem, Target: 6}}}.NewActuator, nil}
 	for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 		w := Workload{
 			Key: scaling.Key{Namespace: "team", Name: string(rune('a' + i))}, Service: Service{Slots: rapid.IntRange(1, 8).Draw(t, "slots"),
@@ -104,7 +108,7 @@ func TestSimulationInvariants(t *testing.T) {
 		}
 		for cause, d := range r.Ledger {
 			if d < 0 {
-				t.Fatalf("%s is %s", Cause(cause), d)
+				t.Fatalf("%s is %s", ledger.Cause(cause), d)
 			}
 		}
 		again, err := New(c)

@@ -3,6 +3,7 @@ package simulator
 import (
 	"time"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/waits"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -12,7 +13,7 @@ type Result struct {
 	Duration time.Duration // length of the part that the results are of
 	Loads    []LoadResult  // sorted by key
 	Pools    []PoolResult
-	Ledger   Ledger             // sum over all loads and pools; its total is Paid
+	Ledger   ledger.Ledger      // sum over all loads and pools; its total is Paid
 	Paid     time.Duration      // GPU time of all nodes, from launch to removal
 	Cost     float64            // cost in $
 	CostBy   map[string]float64 // cost in $ by capacity type
@@ -40,7 +41,7 @@ type LoadResult struct {
 	ScaleDowns    int64
 	Lost          int64         // replicas that ended because their node was lost or removed
 	AtZero        time.Duration // time with a target of zero
-	Ledger        Ledger        // GPU time that its replicas held
+	Ledger        ledger.Ledger // GPU time that its replicas held
 }
 
 // PoolResult is the result of one NodePool.
@@ -51,7 +52,7 @@ type PoolResult struct {
 	Refusals           int64         // launches refused for insufficient capacity
 	Paid               time.Duration // GPU time that was paid for
 	Cost               float64       // cost in $
-	Ledger             Ledger        // GPU time in which no replica held the GPU
+	Ledger             ledger.Ledger // GPU time in which no replica held the GPU
 }
 
 // Result returns the totals of the run so far: those of the report part if it has begun, and those since the start otherwise.
@@ -64,22 +65,16 @@ func (w *Simulator) Result() *Result {
 		out.Pools = append(out.Pools, p.result())
 	}
 	for i := range out.Loads {
-		out.Ledger.add(&out.Loads[i].Ledger)
+		out.Ledger.Add(&out.Loads[i].Ledger)
 	}
 	for i := range out.Pools {
 		p := &out.Pools[i]
-		out.Ledger.add(&p.Ledger)
+		out.Ledger.Add(&p.Ledger)
 		out.Paid += p.Paid
 		out.Cost += p.Cost
 		out.CostBy[p.CapacityType] += p.Cost
 	}
 	return out
-}
-
-func (l *Ledger) add(o *Ledger) {
-	for c := range l {
-		l[c] += o[c]
-	}
 }
 
 func (l *load) result() LoadResult {

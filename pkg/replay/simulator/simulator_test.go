@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -78,7 +79,7 @@ func conserve(t testing.TB, w *Simulator, r *Result) {
 	}
 	for c, d := range r.Ledger {
 		if d < 0 {
-			t.Errorf("%s is %s", Cause(c), d)
+			t.Errorf("%s is %s", ledger.Cause(c), d)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -96,7 +99,7 @@ func TestMissingMetricsDoNotLowerTheTarget(t *testing.T) {
 				t.Errorf("cause %d: nine minutes after the metrics are available again and without requests, the target is %d", cause, l.target)
 			}
 		})
-		if r.Ledger[Held] == 0 {
+		if r.Ledger[ledger.Held] == 0 {
 			t.Errorf("cause %d: the ledger has no held replicas", cause)
 		}
 	}
@@ -134,7 +137,7 @@ func TestPartialCoverageDoesNotLowerTheTarget(t *testing.T) {
 }
 
 func TestScheduleMinimumIsReadyOnTime(t *testing.T) {
-	office, err := NewCron("Europe/Berlin", "0 8 * * *", "0 9 * * *", 0)
+	office, err := baseline.NewCron("Europe/Berlin", "0 8 * * *", "0 9 * * *", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +154,7 @@ func TestScheduleMinimumIsReadyOnTime(t *testing.T) {
 			t.Errorf("at 08:00:40 in Berlin the target is %d: the activator starts one replica at once, the next sync of the HPA three", l.target)
 		}
 	})
-	if got := r.Ledger[ScheduleFloor]; got < 3*54*time.Minute || got > 3*time.Hour {
+	if got := r.Ledger[ledger.ScheduleFloor]; got < 3*54*time.Minute || got > 3*time.Hour {
 		t.Errorf("the schedule kept GPUs for %s, want three for one hour minus the cold start", got)
 	}
 }
@@ -201,44 +204,44 @@ func TestKEDAScalesFromZeroByPushAndToZeroByPoll(t *testing.T) {
 
 func TestBaselinesOnTheSameBurst(t *testing.T) {
 	spec := hpa.Spec{Min: 1, Max: 12, Behavior: hpa.DefaultBehavior()}
-	run := func(m ActuatorFactory, initial int32) *Result {
+	run := func(m autoscaler.Factory, initial int32) *Result {
 		w := Workload{Key: scaling.Key{Namespace: "team", Name: "chat"}, Actuator: m, Traffic: burst(t, 3), Service: Chat8B, Initial: initial}
 		return watch(t, Config{Seed: 1, Assumptions: exact(), Workloads: []Workload{w}}, time.Hour, nil)
 	}
-	peak := run(Static(6), 6)
-	if l := peak.Loads[0]; l.OnTime != 1 || peak.Paid != 6*time.Hour || peak.Ledger[Minimum]+peak.Ledger[Serving] != peak.Paid ||
+	peak := run(baseline.Static(6), 6)
+	if l := peak.Loads[0]; l.OnTime != 1 || peak.Paid != 6*time.Hour || peak.Ledger[ledger.Minimum]+peak.Ledger[ledger.Serving] != peak.Paid ||
 		l.ScaleUps != 0 {
 		t.Errorf("static: %.3f on time, paid %s, %v", l.OnTime, peak.Paid, peak.Ledger)
 	}
-	queue := run(HPAOnQueue(spec, 4), 1)
+	queue := run(baseline.HPAOnQueue(spec, 4), 1)
 	if l := queue.Loads[0]; l.AtZero != 0 || l.ReplicaStarts < 11 || l.Served != l.Arrived {
 		t.Errorf("HPA on the queue: %+v; the queue during a cold start raises it to its maximum", l)
 	}
-	busy := run(HPAOnActivity(spec, 0.7), 1)
+	busy := run(baseline.HPAOnActivity(spec, 0.7), 1)
 	if l := busy.Loads[0]; l.AtZero != 0 || l.ReplicaStarts < 2 {
 		t.Errorf("HPA on utilization: %+v", l)
 	}
-	keda := KEDA{Max: 12, Triggers: []KEDATrigger{{Measure: measure.Queue, Target: 4}}}
+	keda := baseline.KEDA{Max: 12, Triggers: []baseline.KEDATrigger{{Measure: measure.Queue, Target: 4}}}
 	zero := run(keda.NewActuator, 0)
 	if l := zero.Loads[0]; l.AtZero < 20*time.Minute || l.Served != l.Arrived {
 		t.Errorf("KEDA: %+v", l)
 	}
-	cron, err := NewCron("UTC", "3 0 * * *", "25 0 * * *", 5)
+	cron, err := baseline.NewCron("UTC", "3 0 * * *", "25 0 * * *", 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keda.Cron = []CronTrigger{cron}
+	keda.Cron = []baseline.CronTrigger{cron}
 	warm := run(keda.NewActuator, 0)
 	if l := warm.Loads[0]; l.OnTime < 0.99 || l.OnTime <= zero.Loads[0].OnTime {
 		t.Errorf("KEDA with a cron trigger seven minutes ahead: %.3f on time, without %.3f", l.OnTime, zero.Loads[0].OnTime)
 	}
-	if warm.Ledger[ScheduleFloor] == 0 {
+	if warm.Ledger[ledger.ScheduleFloor] == 0 {
 		t.Errorf("the ledger has no time for the schedule: %v", warm.Ledger)
 	}
 }
 
 func TestHPAKeepsReplicasWithoutMetrics(t *testing.T) {
-	w := Workload{Key: scaling.Key{Name: "chat"}, Actuator: HPAOnQueue(hpa.Spec{Min: 1, Max: 12}, 4), Initial: 7}
+	w := Workload{Key: scaling.Key{Name: "chat"}, Actuator: baseline.HPAOnQueue(hpa.Spec{Min: 1, Max: 12}, 4), Initial: 7}
 	watch(t, Config{Workloads: []Workload{w}, Faults: []Fault{{From: 0, To: time.Hour}}}, time.Hour, func(w *Simulator, s int) {
 		if w.loads[0].target != 7 {
 			t.Fatalf("at %d s it desires %d", s, w.loads[0].target)
@@ -275,7 +278,7 @@ func TestInvalidConfigurationsAreRejected(t *testing.T) {
 		"an unknown metric":              {Workloads: []Workload{{Policy: strange}}},
 		"no policy and no baseline":      {Workloads: []Workload{{Key: scaling.Key{Name: "a"}}}},
 		"two of one name":                {Workloads: []Workload{plan("a"), plan("a")}},
-		"no name":                        {Workloads: []Workload{{Actuator: Static(1)}}},
+		"no name":                        {Workloads: []Workload{{Actuator: baseline.Static(1)}}},
 		"a replica larger than any node": {Workloads: []Workload{big}, NodePools: []NodePool{blocked}},
 		"a pool that is not there":       {Workloads: []Workload{elsewhere}, NodePools: []NodePool{blocked}},
 		"a pool without GPUs":            {NodePools: []NodePool{{Name: "a"}}},
@@ -285,5 +288,28 @@ func TestInvalidConfigurationsAreRejected(t *testing.T) {
 		} else {
 			t.Logf("%s: %v", name, err)
 		}
+	}
+}
+
+// Six requests per second arrive for one hour, which five replicas can serve. Each baseline begins with one replica, and has half an hour
+// without requests at the end to scale down.
+func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
+	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
+	for _, r := range baseline.All() {
+		if r.Name != "knative" && r.Name != "llm-d-wva" && r.Name != "skyserve" {
+			continue
+		}
+		t.Run(r.Name, func(t *testing.T) {
+			got := run(t, Config{Seed: 1, Workloads: []Workload{{Key: scaling.Key{Namespace: "peers", Name: r.Name},
+				Actuator: r.Default(baseline.Bounds{Min: 1, Max: 12}),
+				Service:  Chat8B, Initial: 1, Traffic: population}}}, time.Hour+30*time.Minute)
+			l := &got.Loads[0]
+			if l.Served < l.Arrived*99/100 || l.ReplicaStarts < 4 {
+				t.Errorf("%d of %d served, %d replicas started", l.Served, l.Arrived, l.ReplicaStarts)
+			}
+			if l.ScaleDowns == 0 {
+				t.Error("no replica was removed in half an hour without requests")
+			}
+		})
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -144,8 +147,8 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	out = Run{Availability: float64(ready) / float64(demanded), Cost: r.Cost, Spot: r.CostBy[simulator.Spot]}
 	out.Ledger = Ledger{
 		Excess:      excess.Hours(),
-		Starting:    (r.Ledger[simulator.Launching] + r.Ledger[simulator.Loading]).Hours(),
-		Empty:       (r.Ledger[simulator.Empty] + r.Ledger[simulator.Terminating]).Hours(),
+		Starting:    (r.Ledger[ledger.Launching] + r.Ledger[ledger.Loading]).Hours(),
+		Empty:       (r.Ledger[ledger.Empty] + r.Ledger[ledger.Terminating]).Hours(),
 		Missing:     (time.Duration(demanded-ready) * tick).Minutes(),
 		WithoutNode: (time.Duration(withoutNode) * tick).Minutes(),
 	}
@@ -193,7 +196,7 @@ func (c *Case) config() simulator.Config {
 		NodePools: []simulator.NodePool{spot, pool(onDemandPool, simulator.OnDemand, 20, c.OnDemandHourly)}}
 }
 
-func (c *Case) load(name string, n int32, factory simulator.ActuatorFactory, pools ...string) simulator.Workload {
+func (c *Case) load(name string, n int32, factory autoscaler.Factory, pools ...string) simulator.Workload {
 	return simulator.Workload{Key: scaling.Key{Namespace: "spotbench", Name: name}, Actuator: factory, GPUs: 1, Initial: n, Pools: pools}
 }
 
@@ -216,7 +219,7 @@ func (c *Case) karpenterOnly(cheaper bool) simulator.Config {
 	for i := range config.NodePools {
 		config.NodePools[i].OnlyWhenEmpty = !cheaper
 	}
-	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, simulator.Static(c.Replicas))}
+	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, baseline.Static(c.Replicas))}
 	return config
 }
 
@@ -228,15 +231,15 @@ func (c *Case) skyServe(over, reserve int32) simulator.Config {
 	// on-demand nodes.
 	short := max(c.Replicas+reserve-min(c.Replicas, int32(c.Spot.Available(0))), 0)
 	config.Workloads = []simulator.Workload{
-		c.load("spot", c.Replicas, simulator.Static(c.Replicas+over), spotPool),
-		c.load("fallback", short, simulator.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.NewActuator, onDemandPool),
+		c.load("spot", c.Replicas, baseline.Static(c.Replicas+over), spotPool),
+		c.load("fallback", short, baseline.SkyFallback{Spot: "spot", Demanded: c.Replicas + reserve}.NewActuator, onDemandPool),
 	}
 	return config
 }
 
 func (c *Case) onDemand() simulator.Config {
 	config := c.config()
-	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, simulator.Static(c.Replicas), onDemandPool)}
+	config.Workloads = []simulator.Workload{c.load("service", c.Replicas, baseline.Static(c.Replicas), onDemandPool)}
 	return config
 }
 

@@ -1,8 +1,11 @@
-package simulator
+package baseline
 
 import (
 	"math"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 // WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant (docs/saturation-analyzer.md, version 1). A replica
@@ -20,8 +23,8 @@ type WVA struct {
 // wvaScrape is the scrape interval of Prometheus. The analyzer uses the maximum of the last minute.
 const wvaScrape = 15 * time.Second
 
-// NewActuator implements ActuatorFactory.
-func (w WVA) NewActuator() Actuator {
+// NewActuator implements autoscaler.Factory.
+func (w WVA) NewActuator() autoscaler.Actuator {
 	for value, standard := range map[*float64]float64{&w.CacheFull: 0.8, &w.QueueFull: 5, &w.CacheSpare: 0.1, &w.QueueSpare: 3} {
 		if *value == 0 {
 			*value = standard
@@ -50,12 +53,12 @@ type wva struct {
 }
 
 // Act scrapes, and decides once per interval.
-func (v *wva) Act(s *Scene) Move {
+func (v *wva) Act(s *autoscaler.Scene) autoscaler.Move {
 	if v.decide.IsZero() {
-		v.decide = s.Now.Add(phaseOf(s, v.config.Interval))
+		v.decide = s.Now.Add(autoscaler.PhaseOf(s, v.config.Interval))
 	}
-	m := Move{Replicas: s.Spec, Asked: s.l.asked, Idle: s.l.idle, Again: wvaScrape}
-	if s.l.fault("") != nil {
+	m := autoscaler.Move{Replicas: s.Spec, Asked: s.Asked, Idle: s.Idle, Again: wvaScrape}
+	if s.Faulty() {
 		return m
 	}
 	loads := v.look(s)
@@ -64,31 +67,27 @@ func (v *wva) Act(s *Scene) Move {
 	}
 	v.decide = s.Now.Add(v.config.Interval)
 	m.Replicas = v.config.next(loads, s.Spec)
-	m.Asked, m.Idle = m.Replicas, Cooldown
+	m.Asked, m.Idle = m.Replicas, ledger.Cooldown
 	if m.Replicas <= v.config.Min {
-		m.Idle = Minimum
+		m.Idle = ledger.Minimum
 	}
 	return m
 }
 
 // look returns the maximum load of each ready replica in the last minute. The simulated queue is in front of the replicas; look
 // divides it evenly, as a load balancer would.
-func (v *wva) look(s *Scene) (out []load1m) {
-	l := s.l
+func (v *wva) look(s *autoscaler.Scene) (out []load1m) {
 	v.scrape = (v.scrape + 1) % 4
 	alive := map[pod]*[4]load1m{}
-	for _, r := range l.replicas {
-		if r.state != ready {
-			continue
-		}
-		name := pod{r.id, r.gen}
+	for r := range s.ReadyReplicas() {
+		name := pod{r.ID, r.Generation}
 		past := v.seen[name]
 		if past == nil {
 			past = &[4]load1m{}
 		}
-		now := load1m{queue: float64(l.queue.n) / math.Max(1, float64(l.ready))}
-		if l.service.CacheTokens > 0 {
-			now.cache = float64(r.cachedTokens()) / float64(l.service.CacheTokens)
+		now := load1m{queue: float64(s.Queued) / math.Max(1, float64(s.Ready))}
+		if s.CacheTokens > 0 {
+			now.cache = float64(r.CachedTokens) / float64(s.CacheTokens)
 		}
 		past[v.scrape] = now
 		alive[name] = past

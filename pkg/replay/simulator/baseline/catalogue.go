@@ -1,4 +1,4 @@
-package simulator
+package baseline
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -16,7 +17,7 @@ type Baseline struct {
 	Words string // description for the report
 	Knobs []Knob
 	// NewActuator returns the autoscaler with the given settings, one for each knob.
-	NewActuator func(b Bounds, settings []float64) ActuatorFactory
+	NewActuator func(b Bounds, settings []float64) autoscaler.Factory
 	// Fixed returns the number of replicas of a baseline that never changes it, so that a search runs each number only once. nil: the
 	// baseline changes its replicas.
 	Fixed func(b Bounds, settings []float64) int32
@@ -31,7 +32,7 @@ type Knob struct {
 }
 
 // Per specifies to which property of the service the values of a knob are proportional. The values in the catalogue are for the service
-// Chat8B.
+// simulator.Chat8B.
 type Per uint8
 
 // The properties to which a knob can be proportional.
@@ -42,7 +43,7 @@ const (
 )
 
 // ScaledTo returns the baseline with the defaults and the tries of its knobs converted to another service. slots is the ratio of that
-// service's slots to those of Chat8B, and rate the ratio of the requests per second that a replica serves.
+// service's slots to those of simulator.Chat8B, and rate the ratio of the requests per second that a replica serves.
 func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	r.Knobs = slices.Clone(r.Knobs)
 	for i := range r.Knobs {
@@ -72,7 +73,7 @@ type Bounds struct {
 }
 
 // Default returns the baseline with its documented defaults.
-func (r *Baseline) Default(b Bounds) ActuatorFactory {
+func (r *Baseline) Default(b Bounds) autoscaler.Factory {
 	settings := make([]float64, len(r.Knobs))
 	for i, k := range r.Knobs {
 		settings[i] = k.Default
@@ -83,29 +84,29 @@ func (r *Baseline) Default(b Bounds) ActuatorFactory {
 // downWindow is the knob for scaleDown.stabilizationWindowSeconds of an HPA.
 var downWindow = Knob{Name: "scaleDown window, s", Default: 300, Tries: []float64{1800, 900, 600, 300, 120, 60, 0}}
 
-// Baselines returns all baselines. An HPA cannot scale to zero, so its minimum is one.
-func Baselines() []Baseline {
+// All returns all baselines. An HPA cannot scale to zero, so its minimum is one.
+func All() []Baseline {
 	return []Baseline{
 		{
 			Name: "static", Words: "a fixed number of replicas; by default the most that the policy allows",
 			Knobs:       []Knob{{Name: "replicas, share of the most", Default: 1, Tries: []float64{1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1}}},
 			Fixed:       fixedReplicas,
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return Static(fixedReplicas(b, s)) },
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory { return Static(fixedReplicas(b, s)) },
 		},
 		{
 			Name: "hpa-gpu", Words: "HPA on mean GPU utilization per pod (Pods metric of the DCGM exporter), behavior's defaults",
 			Knobs:       []Knob{{Name: "target", Default: 0.7, Tries: []float64{0.5, 0.6, 0.7, 0.8, 0.9, 0.95}}, downWindow},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return HPAOnActivity(hpaOf(b, s[1]), s[0]) },
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory { return HPAOnActivity(hpaOf(b, s[1]), s[0]) },
 		},
 		{
 			Name: "hpa-queue", Words: "HPA on waiting requests per replica (External, AverageValue), behavior's defaults",
 			Knobs:       []Knob{{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 5, 10, 20, 40}, Per: PerSlot}, downWindow},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory { return HPAOnQueue(hpaOf(b, s[1]), s[0]) },
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory { return HPAOnQueue(hpaOf(b, s[1]), s[0]) },
 		},
 		{
 			Name: "hpa-concurrency", Words: "HPA on running requests per replica (Pods metric of the model server), behavior's defaults",
 			Knobs: []Knob{{Name: "target", Default: 4, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}, Per: PerSlot}, downWindow},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory {
 				return HPA(hpaOf(b, s[1]), Metric{Measure: measure.Running, Type: PodsAverage, Target: s[0]})
 			},
 		},
@@ -115,7 +116,7 @@ func Baselines() []Baseline {
 				{Name: "target", Default: 5, Tries: []float64{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32}, Per: PerSlot},
 				{Name: "cooldownPeriod, s", Default: 300, Tries: []float64{28800, 7200, 3600, 1800, 900, 300, 60}}, downWindow,
 			},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory {
 				spec := hpaOf(b, s[2])
 				return KEDA{Min: b.Min, Max: b.Max, Cooldown: seconds(s[1]), Behavior: spec.Behavior, Cron: cronOf(b.Schedules),
 					Triggers: []KEDATrigger{{Measure: measure.InSystem, Target: s[0]}}}.NewActuator
@@ -130,7 +131,7 @@ func Baselines() []Baseline {
 				{Name: "scale-down-delay, s", Default: 0, Tries: []float64{1800, 900, 600, 300, 120, 0}},
 				{Name: "panic threshold", Default: 2, Tries: []float64{1.1, 1.5, 2, 4, 10}},
 			},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory {
 				return Knative{Min: b.Min, Max: max(1, b.Max), Target: s[0], StableWindow: seconds(s[1]),
 					ScaleDownDelay: seconds(s[2]), PanicThreshold: s[3]}.NewActuator
 			},
@@ -142,7 +143,7 @@ func Baselines() []Baseline {
 				{Name: "queueSpareTrigger", Default: 3, Tries: []float64{4.9, 4.5, 4, 3, 2, 1}},
 				{Name: "interval, s", Default: 60, Tries: []float64{15, 30, 60}},
 			},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory {
 				return WVA{Min: b.Min, Max: max(1, b.Max), CacheSpare: s[0], QueueSpare: s[1], Interval: seconds(s[2])}.NewActuator
 			},
 		},
@@ -153,7 +154,7 @@ func Baselines() []Baseline {
 				{Name: "upscale delay, s", Default: 300, Tries: []float64{20, 40, 60, 120, 300}},
 				{Name: "downscale delay, s", Default: 1200, Tries: []float64{2400, 1200, 600, 300, 120, 60, 20}},
 			},
-			NewActuator: func(b Bounds, s []float64) ActuatorFactory {
+			NewActuator: func(b Bounds, s []float64) autoscaler.Factory {
 				return SkyServe{Min: max(1, b.Min), Max: max(1, b.Max), Target: s[0], Up: seconds(s[1]), Down: seconds(s[2])}.NewActuator
 			},
 		},

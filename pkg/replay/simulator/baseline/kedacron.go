@@ -1,4 +1,4 @@
-package simulator
+package baseline
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
 )
 
 // CronTrigger is KEDA's cron trigger. It proposes Desired replicas within a time window, and one replica outside of it.
@@ -47,7 +48,7 @@ func (c *CronTrigger) open(now time.Time) bool {
 }
 
 // propose returns the proposal of the trigger's metric, whose target is 1.
-func (c *CronTrigger) propose(s *Scene, t hpa.Tolerances) hpa.Proposal {
+func (c *CronTrigger) propose(s *autoscaler.Scene, t hpa.Tolerances) hpa.Proposal {
 	value := int64(1)
 	if c.open(s.Now) {
 		value = int64(c.Desired)

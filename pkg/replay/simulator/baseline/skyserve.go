@@ -1,8 +1,11 @@
-package simulator
+package baseline
 
 import (
 	"math"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 // SkyServe is SkyPilot's RequestRateAutoscaler. It divides the requests per second by the capacity of a replica. The target changes to the
@@ -20,8 +23,8 @@ const (
 	skyWindow   = 60 * time.Second // window in which requests are counted
 )
 
-// NewActuator implements ActuatorFactory.
-func (k SkyServe) NewActuator() Actuator {
+// NewActuator implements autoscaler.Factory.
+func (k SkyServe) NewActuator() autoscaler.Actuator {
 	if k.Up == 0 {
 		k.Up = 300 * time.Second
 	}
@@ -41,21 +44,21 @@ type skyServe struct {
 }
 
 // Act decides every 20 s.
-func (k *skyServe) Act(s *Scene) Move {
+func (k *skyServe) Act(s *autoscaler.Scene) autoscaler.Move {
 	if !k.begun {
 		k.begun, k.target = true, s.Spec
 	}
 	copy(k.arrived[:], k.arrived[1:])
-	k.arrived[len(k.arrived)-1] = s.l.arrived
+	k.arrived[len(k.arrived)-1] = s.Arrived
 	k.seen = min(k.seen+1, len(k.arrived))
-	m := Move{Replicas: s.Spec, Asked: s.Spec, Idle: Cooldown, Again: skyInterval}
+	m := autoscaler.Move{Replicas: s.Spec, Asked: s.Spec, Idle: ledger.Cooldown, Again: skyInterval}
 	if k.seen == len(k.arrived) {
 		rate := float64(k.arrived[len(k.arrived)-1]-k.arrived[0]) / skyWindow.Seconds()
 		m.Asked = k.config.desired(rate)
 		m.Replicas = min(k.next(m.Asked)+k.config.Overprovide, k.config.Max)
 	}
 	if m.Replicas <= k.config.Min {
-		m.Idle = Minimum
+		m.Idle = ledger.Minimum
 	}
 	return m
 }

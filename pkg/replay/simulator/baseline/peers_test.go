@@ -1,11 +1,8 @@
-package simulator
+package baseline
 
 import (
 	"testing"
 	"time"
-
-	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
-	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
 // The first case is the example in the documentation of llm-d's analyzer: five replicas of one model, thresholds 0.80 (KV cache) and 5
@@ -86,28 +83,5 @@ func TestSkyServeChangesTheTargetAfterItsDelay(t *testing.T) {
 	}
 	if k.target != 2 {
 		t.Errorf("%d after 60 decisions, which are 1200 s", k.target)
-	}
-}
-
-// Six requests per second arrive for one hour, which five replicas can serve. Each baseline begins with one replica, and has half an hour
-// without requests at the end to scale down.
-func TestBaselinesServeTrafficAndScaleDown(t *testing.T) {
-	population := generate(t, "flat", time.Hour, func(p *trace.Profile) { p.Rate = 6 })
-	for _, r := range Baselines() {
-		if r.Name != "knative" && r.Name != "llm-d-wva" && r.Name != "skyserve" {
-			continue
-		}
-		t.Run(r.Name, func(t *testing.T) {
-			got := run(t, Config{Seed: 1, Workloads: []Workload{{Key: scaling.Key{Namespace: "peers", Name: r.Name},
-				Actuator: r.Default(Bounds{Min: 1, Max: 12}),
-				Service:  Chat8B, Initial: 1, Traffic: population}}}, time.Hour+30*time.Minute)
-			l := &got.Loads[0]
-			if l.Served < l.Arrived*99/100 || l.ReplicaStarts < 4 {
-				t.Errorf("%d of %d served, %d replicas started", l.Served, l.Arrived, l.ReplicaStarts)
-			}
-			if l.ScaleDowns == 0 {
-				t.Error("no replica was removed in half an hour without requests")
-			}
-		})
 	}
 }

@@ -1,19 +1,20 @@
-package simulator
+package autoscaler
 
 import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// follower returns the actuator for a workload that does not set one: Direct without a policy, an HPA with gpuscaler's activator if the
+// Follower returns the actuator for a workload that does not set one: Direct without a policy, an HPA with gpuscaler's activator if the
 // policy enables the activator, KEDA if the policy may scale to zero without the activator, and otherwise an HPA.
-func follower(c *Workload) ActuatorFactory {
-	if c.Policy == nil {
+func Follower(c *policy.Compiled) Factory {
+	if c == nil {
 		return Direct
 	}
-	p := c.Policy.Workload
+	p := c.Workload
 	switch {
 	case p.Activate:
 		return FollowHPA(HPAFollower{Activate: true})
@@ -30,7 +31,7 @@ type HPAFollower struct {
 }
 
 // FollowHPA returns an HPA that follows the target of gpuscaler.
-func FollowHPA(f HPAFollower) ActuatorFactory {
+func FollowHPA(f HPAFollower) Factory {
 	return func() Actuator { return &followHPA{config: f} }
 }
 
@@ -94,15 +95,15 @@ type KEDAFollower struct {
 }
 
 // FollowKEDA returns a ScaledObject that follows the target of gpuscaler.
-func FollowKEDA(f KEDAFollower) ActuatorFactory {
+func FollowKEDA(f KEDAFollower) Factory {
 	return func() Actuator {
-		return &followKEDA{followHPA: followHPA{}, loop: kedaLoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, polling: f.Polling}}
+		return &followKEDA{followHPA: followHPA{}, loop: KEDALoop{ScaleLoop: hpa.ScaleLoop{Cooldown: f.Cooldown}, Polling: f.Polling}}
 	}
 }
 
 type followKEDA struct {
 	followHPA
-	loop kedaLoop
+	loop KEDALoop
 }
 
 func (f *followKEDA) Act(s *Scene) Move {
@@ -112,8 +113,8 @@ func (f *followKEDA) Act(s *Scene) Move {
 		m.Replicas = 1 // gpuscaler pushes the activation to KEDA, so KEDA does not wait for its next poll
 		return m
 	}
-	if f.loop.due(s) {
-		m.Replicas = f.loop.poll(s, m.Replicas, activity{active: served.Replicas > 0, known: ok})
+	if f.loop.Due(s) {
+		m.Replicas = f.loop.PollAt(s, m.Replicas, Activity{Active: served.Replicas > 0, Known: ok})
 	}
 	return m
 }
@@ -124,41 +125,38 @@ func (f *followKEDA) ManagedHPA() engine.ManagedHPA {
 	return v
 }
 
-// kedaLoop runs the scale loop of KEDA's operator once per polling interval. Between these polls, the HPA that KEDA creates scales the
+// KEDALoop runs the scale loop of KEDA's operator once per polling interval. Between these polls, the HPA that KEDA creates scales the
 // workload.
-type kedaLoop struct {
+type KEDALoop struct {
 	hpa.ScaleLoop
-	polling time.Duration
-	next    time.Time
+	Polling time.Duration
+	Next    time.Time // time of the next poll
 }
 
-// activity is the state of the triggers at a poll.
-type activity struct{ active, known bool }
+// Activity is the state of the triggers at a poll.
+type Activity struct{ Active, Known bool }
 
-const (
-	kedaPolling  = 30 * time.Second
-	kedaCooldown = 300 * time.Second
-)
+const kedaPolling = 30 * time.Second
 
-// due reports whether a poll is due, and sets the time of the next one.
-func (k *kedaLoop) due(s *Scene) bool {
-	if k.polling == 0 {
-		k.polling = kedaPolling
+// Due reports whether a poll is due, and sets the time of the next one.
+func (k *KEDALoop) Due(s *Scene) bool {
+	if k.Polling == 0 {
+		k.Polling = kedaPolling
 	}
-	if k.next.IsZero() {
-		k.next = s.Now.Add(time.Duration(s.Uniform() * float64(k.polling)))
+	if k.Next.IsZero() {
+		k.Next = s.Now.Add(time.Duration(s.Uniform() * float64(k.Polling)))
 		k.Seen(s.Now) // the workload counts as active before the start of the simulation
 	}
-	if s.Now.Before(k.next) {
+	if s.Now.Before(k.Next) {
 		return false
 	}
-	k.next = k.next.Add(k.polling)
+	k.Next = k.Next.Add(k.Polling)
 	return true
 }
 
-// poll is one pass of the loop; n is the value that the HPA has just written.
-func (k *kedaLoop) poll(s *Scene, n int32, a activity) int32 {
-	if to := k.Poll(s.Now, s.Spec, a.active, a.known); to != s.Spec {
+// PollAt is one pass of the loop; n is the value that the HPA has just written.
+func (k *KEDALoop) PollAt(s *Scene, n int32, a Activity) int32 {
+	if to := k.Poll(s.Now, s.Spec, a.Active, a.Known); to != s.Spec {
 		return to
 	}
 	return n

@@ -1,9 +1,12 @@
-package simulator
+package baseline
 
 import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/autoscaler"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
 // Knative is Knative Serving's autoscaler (KPA) with the concurrency metric, which counts the requests in the replicas and in the queue.
@@ -27,8 +30,8 @@ const (
 	knativePanicExceed = 2
 )
 
-// NewActuator implements ActuatorFactory.
-func (k Knative) NewActuator() Actuator {
+// NewActuator implements autoscaler.Factory.
+func (k Knative) NewActuator() autoscaler.Actuator {
 	if k.StableWindow == 0 {
 		k.StableWindow = knativeStable
 	}
@@ -81,12 +84,12 @@ type kpaAsk struct {
 
 // Act takes a sample each second and decides after every second sample. At zero replicas, the activator requests the first replica
 // immediately.
-func (k *kpa) Act(s *Scene) Move {
-	m := Move{Replicas: s.Spec, Asked: s.l.asked, Idle: s.l.idle, Again: knativeScrape}
-	if s.l.fault("") != nil {
+func (k *kpa) Act(s *autoscaler.Scene) autoscaler.Move {
+	m := autoscaler.Move{Replicas: s.Spec, Asked: s.Asked, Idle: s.Idle, Again: knativeScrape}
+	if s.Faulty() {
 		return m
 	}
-	concurrency := float64(s.l.queue.n + int(s.l.running) + int(s.l.drainRunning))
+	concurrency := float64(s.Concurrency)
 	k.stable.add(concurrency)
 	k.panicked.add(concurrency)
 	if !k.begun {
@@ -100,9 +103,9 @@ func (k *kpa) Act(s *Scene) Move {
 	}
 	k.decide = s.Now.Add(knativeTick)
 	asked := k.scale(s.Now, s.Ready, k.stable.mean(), k.panicked.mean())
-	m.Replicas, m.Asked, m.Idle = k.bounded(s, asked), asked, Cooldown
+	m.Replicas, m.Asked, m.Idle = k.bounded(s, asked), asked, ledger.Cooldown
 	if m.Replicas <= k.config.Min {
-		m.Idle = Minimum
+		m.Idle = ledger.Minimum
 	}
 	return m
 }
@@ -139,7 +142,7 @@ func (k *kpa) delay(now time.Time, n int32) int32 {
 }
 
 // bounded applies min-scale and max-scale. The last replica is removed a grace period after demand ends.
-func (k *kpa) bounded(s *Scene, n int32) int32 {
+func (k *kpa) bounded(s *autoscaler.Scene, n int32) int32 {
 	if n > 0 {
 		k.idleAt = time.Time{}
 	} else {

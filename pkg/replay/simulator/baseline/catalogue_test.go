@@ -1,4 +1,4 @@
-package simulator
+package baseline
 
 import (
 	"slices"
@@ -21,14 +21,14 @@ func TestBaselinesAreScaledToTheService(t *testing.T) {
 		{"hpa-gpu", "target", 0.7, 0.95},
 		{"keda", "cooldownPeriod, s", 300, 60},
 	} {
-		i := slices.IndexFunc(Baselines(), func(b Baseline) bool { return b.Name == c.baseline })
-		scaled := Baselines()[i].ScaledTo(8, 0.25)
+		i := slices.IndexFunc(All(), func(b Baseline) bool { return b.Name == c.baseline })
+		scaled := All()[i].ScaledTo(8, 0.25)
 		k := scaled.Knobs[slices.IndexFunc(scaled.Knobs, func(k Knob) bool { return k.Name == c.knob })]
 		if k.Default != c.want || k.Tries[len(k.Tries)-1] != c.last {
 			t.Errorf("%s, %s: %v, %v; want %v and a last try of %v", c.baseline, c.knob, k.Default, k.Tries, c.want, c.last)
 		}
 	}
-	for _, b := range Baselines() {
+	for _, b := range All() {
 		same := b.ScaledTo(1, 1)
 		for i, k := range b.Knobs {
 			if same.Knobs[i].Default != k.Default || !slices.Equal(same.Knobs[i].Tries, k.Tries) {

@@ -1,4 +1,5 @@
-package simulator
+// Package ledger assigns each paid GPU to a cause at every time, so that the idle time of a run is explained completely.
+package ledger
 
 import (
 	"strconv"
@@ -23,17 +24,17 @@ const (
 	Empty                      // nodes without any replica
 	Fragmentation              // free GPUs of nodes with replicas
 	Terminating                // terminating nodes, without replicas
-	numCauses
+	Causes                     // the number of causes
 )
 
-var causeNames = [numCauses]string{"serving", "headroom", "cooldown", "scheduleFloor", "minimum", "held", "following", "loading",
+var causeNames = [Causes]string{"serving", "headroom", "cooldown", "scheduleFloor", "minimum", "held", "following", "loading",
 	"draining", "launching", "empty", "fragmentation", "terminating"}
 
 // String returns the name used in reports.
 func (c Cause) String() string { return causeNames[c] }
 
 // Ledger is GPU time by cause. The sum is the paid GPU time.
-type Ledger [numCauses]time.Duration
+type Ledger [Causes]time.Duration
 
 // Sum returns the GPU time of all causes.
 func (l *Ledger) Sum() (total time.Duration) {
@@ -61,50 +62,9 @@ func (l Ledger) MarshalJSON() ([]byte, error) {
 // Idle returns the GPU time that did not serve requests.
 func (l *Ledger) Idle() time.Duration { return l.Sum() - l[Serving] }
 
-// account integrates the GPU time of a load. The unit is one slot of one GPU for one microsecond. The values are integers, so that nothing
-// is lost by rounding.
-type account struct {
-	parts [numCauses]int64
-
-	// Number of ready replicas, running requests and busy replicas, integrated over time in microseconds. The simulated metrics are computed
-	// from them.
-	readyTime, runningTime, busyTime int64
-}
-
-// touch adds the time since the last change to the account. It must be called before each change of the load's counters.
-func (l *load) touch() {
-	dt := (l.w.now - l.touched).Microseconds()
-	if dt == 0 {
-		return
+// Add adds the GPU time of another ledger.
+func (l *Ledger) Add(o *Ledger) {
+	for c := range l {
+		l[c] += o[c]
 	}
-	l.touched = l.w.now
-	ready, slots := int64(l.ready), int64(l.service.Slots)
-	running := int64(l.running)
-	l.readyTime += ready * dt
-	l.runningTime += running * dt
-	l.busyTime += int64(l.busy) * dt
-
-	dt *= int64(l.gpus)
-	l.parts[Serving] += (running + int64(l.drainRunning)) * dt
-	l.parts[Draining] += (int64(l.draining)*slots - int64(l.drainRunning)) * dt
-	l.parts[Loading] += int64(l.loading) * slots * dt
-
-	idle := ready*slots - running
-	following := min(idle, max(0, ready-int64(l.target))*slots)
-	surplus := min(idle-following, max(0, min(ready, int64(l.target))-int64(l.asked))*slots)
-	l.parts[Following] += following * dt
-	l.parts[l.idle] += surplus * dt
-	l.parts[Headroom] += (idle - following - surplus) * dt
-}
-
-// ledger returns the account in GPU time. The remainder of the divisions is added to Headroom, so that the sum is exact.
-func (a *account) ledger(slots int64) (out Ledger) {
-	var whole, left int64
-	for c, part := range a.parts {
-		out[c] = time.Duration(part/slots) * time.Microsecond
-		whole += part
-		left += part / slots
-	}
-	out[Headroom] += time.Duration(whole/slots-left) * time.Microsecond
-	return out
 }
