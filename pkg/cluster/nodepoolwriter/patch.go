@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -151,5 +152,33 @@ func (w *Writer) jsonPatch(ctx context.Context, base object, operations []operat
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	options := metav1.PatchOptions{FieldManager: ownership.Manager}
-	return w.options.Client.Resource(karpenter.NodePools).Patch(ctx, base.GetName(), types.JSONPatchType, body, options)
+	patched, err := w.options.Client.Resource(karpenter.NodePools).Patch(ctx, base.GetName(), types.JSONPatchType, body, options)
+	if apierrors.IsInvalid(err) {
+		return nil, w.staleOr(ctx, base, err)
+	}
+	return patched, err
+}
+
+// errStale is returned if a patch was based on a version of a NodePool that was no longer current.
+var errStale = errors.New("the cached NodePool is not current")
+
+// staleOr returns a conflict if the NodePool no longer has the version of base, and otherwise err. The API server executes a JSON patch
+// before it compares the versions. If another client has already removed a field that the patch removes, it therefore returns that the
+// patch is invalid, and not a conflict.
+func (w *Writer) staleOr(ctx context.Context, base object, err error) error {
+	selected := metav1.ListOptions{FieldSelector: "metadata.name=" + base.GetName()} // the controller may list NodePools, but not get one
+	list, listErr := w.options.Client.Resource(karpenter.NodePools).List(ctx, selected)
+	if listErr != nil {
+		return err
+	}
+	for i := range list.Items {
+		current := &list.Items[i]
+		if current.GetName() != base.GetName() || current.GetResourceVersion() == base.GetResourceVersion() {
+			continue
+		}
+		cause := fmt.Errorf("the patch is for version %s, and the API server has version %s: %w", base.GetResourceVersion(),
+			current.GetResourceVersion(), err)
+		return fmt.Errorf("%w: %w", errStale, apierrors.NewConflict(karpenter.NodePools.GroupResource(), base.GetName(), cause))
+	}
+	return err
 }

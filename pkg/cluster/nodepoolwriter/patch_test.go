@@ -1,17 +1,22 @@
 package nodepoolwriter
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -142,6 +147,49 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 
 // The record contains only the fields of Overrides. A patch that changes another field is refused before any request, because the owner's
 // value of that field would be lost.
+// The owner removes a field that gpuscaler restores by removing it. The cache does not show that yet. The API server executes the patch
+// before it compares versions, and returns 422 because the field does not exist. This is a conflict, which the next tick solves.
+func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
+	for name, c := range map[string]struct {
+		current string // version in the API server
+		result  string // as counted
+		level   slog.Level
+	}{
+		"the cache is old":     {"8", "conflict", slog.LevelInfo},
+		"the cache is current": {"7", "failed", slog.LevelError},
+	} {
+		stored := newNodePool(c.current)
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{karpenter.NodePools: "NodePoolList"}, stored)
+		client.PrependReactor("patch", "nodepools", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+				"remove operation does not apply: doc is missing path: /spec/weight: missing value", 0, false)
+		})
+		var log bytes.Buffer
+		w := New(Options{Client: client, Leading: func() bool { return true },
+			OverriddenByOther: func(context.Context, *karpenter.NodePool) string { return "" },
+			Current:           func(string) *karpenter.NodePool { return nil },
+			Writes:            NewWritesMetric(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		removed := capacity.Change{Field: nodepool.FieldWeight, From: "81", Restore: true}
+		w.Write(capacity.NodePoolPatch{Pool: "spot", Changes: []capacity.Change{removed}}, karpenter.DecodeNodePool(newNodePool("7")))
+		if n := testutil.ToFloat64(w.options.Writes.WithLabelValues("nodepool", c.result)); n != 1 {
+			t.Errorf("%s: %v writes counted as %s", name, n, c.result)
+		}
+		want, cause := "level="+c.level.String(), "the server rejected our request"
+		if !strings.Contains(log.String(), want) || !strings.Contains(log.String(), cause) {
+			t.Errorf("%s: the log lacks %s or the cause: %s", name, want, log.String())
+		}
+	}
+}
+
+// newNodePool returns the NodePool spot with a weight, at a version.
+func newNodePool(version string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+		"metadata": map[string]any{"name": "spot"}, "spec": map[string]any{"weight": int64(81)}}}
+	u.SetResourceVersion(version)
+	return u
+}
+
 func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
 	weight := capacity.Change{Field: nodepool.FieldWeight, From: "20", To: "81", Original: "20"}
 	lower := weight

@@ -115,6 +115,10 @@ func (w *Writer) report(p capacity.NodePoolPatch, base *karpenter.NodePool, err 
 		w.count("nodepool", "written")
 		log.Info("NodePool written", "nodepool", p.Pool, "change", text)
 		w.sendEvent(p, base)
+	case errors.Is(err, errStale):
+		w.count("nodepool", "conflict")
+		log.Info("the NodePool was not written, because another client changed it first; the next tick reads it again", "nodepool", p.Pool,
+			"error", err)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// The NodePool was changed since it was observed; the next tick decides on the new version.
 		w.count("nodepool", "conflict")
