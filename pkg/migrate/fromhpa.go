@@ -115,7 +115,7 @@ func targetText(t *autoscalingv2.MetricTarget) string {
 	return "no target"
 }
 
-// targetNumber returns the target of a metric as a number, for a draft.
+// targetNumber returns the target of a metric as a number, for a draft. If the metric has none, the user has to choose one.
 func targetNumber(t *autoscalingv2.MetricTarget) string {
 	switch {
 	case t.AverageValue != nil:
@@ -123,7 +123,7 @@ func targetNumber(t *autoscalingv2.MetricTarget) string {
 	case t.Value != nil:
 		return number(t.Value.AsApproximateFloat64())
 	}
-	return "TODO"
+	return "TODO   # the original metric has no target value: choose the highest value that the query may have"
 }
 
 // externalMetric converts an external metric to a signal that reads the same metric.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
@@ -160,5 +162,13 @@ func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
 	if plan.Incomplete || !strings.Contains(plan.Policy, "type: keda") ||
 		!strings.Contains(plan.Policy, "#      type: vllm\n#      metric: requestsWaiting\n#      target: 5\n") {
 		t.Errorf("%s", plan.Policy)
+	}
+}
+
+// A draft without a number explains what the user has to choose, as the other drafts do.
+func TestDraftOfAMetricWithoutATargetValueExplainsWhatToSet(t *testing.T) {
+	got := targetNumber(&autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType})
+	if !strings.HasPrefix(got, "TODO   # ") || !strings.Contains(got, "no target value") {
+		t.Errorf("target: %s", got)
 	}
 }
