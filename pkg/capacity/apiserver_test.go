@@ -109,7 +109,9 @@ func (c *cluster) patch(a NodePoolPatch) {
 	}
 	pool.version++
 	c.admit(pool, a)
-	pool.record = a.Record
+	if !a.KeepsRecord {
+		pool.record = a.Record
+	}
 	if len(a.Changes) > 0 {
 		c.writes++
 		c.log = append(c.log, c.clock()+" "+strings.TrimSpace(a.Text()))
@@ -127,7 +129,9 @@ func (c *cluster) patch(a NodePoolPatch) {
 			pool.fields[name] = nodepool.FieldView{Value: change.To, Owner: change.Owner, Ours: true}
 		}
 	}
-	pool.apply(c, a)
+	if !a.KeepsRecord {
+		pool.apply(c, a)
+	}
 }
 
 // admit fails the test for a patch that the chart's admission policy rejects.

@@ -63,6 +63,9 @@ type NodePoolPatch struct {
 	Overrides []Change // every override after the patch, including those that do not change
 	Record    string   // the annotation after the patch; "": remove it
 	Loosens   bool     // the patch allows more nodes, so it is applied before the targets are served
+	// KeepsRecord reports that the patch only restores fields: the caller does not apply Overrides and Record. The NodePool has a record of a
+	// newer version of gpuscaler, and an apply would remove the fields that this version does not know.
+	KeepsRecord bool
 }
 
 // Change is the change of one field in a NodePoolPatch. The field's path and name come from fieldTable.

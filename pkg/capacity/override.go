@@ -94,6 +94,11 @@ func (t *tick) adoptRecords() {
 				t.s.limit(l.Resource) // a limit that another version of the group has set
 			}
 		}
+		t.s.examineRecord(i, v.Record)
+		if p.newer != nil {
+			t.adoptNewer(i)
+			continue
+		}
 		var unknown nodepool.FieldSet
 		for f := range nodepool.NumFields {
 			if !p.Overrides[f].On && (!p.Adopted || t.view(i, f).Ours) {
@@ -300,5 +305,6 @@ func (a *analysis) consented(pool int, f nodepool.Field) bool {
 
 // mayOverride reports whether an override of the field would be written in this tick if a rule requests one.
 func (t *tick) mayOverride(pool int, f nodepool.Field) bool {
-	return !t.g.Advisory && t.consented(pool, f) && !t.view(pool, f).Unsupported && t.at >= t.s.Pools[pool].Overrides[f].Retry
+	p := &t.s.Pools[pool]
+	return !t.g.Advisory && t.consented(pool, f) && !t.view(pool, f).Unsupported && t.at >= p.Overrides[f].Retry && p.newer == nil
 }

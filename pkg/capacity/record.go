@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// recordVersion is the version of the record's format. It increases when an older controller would misinterpret the new format.
+	// recordVersion is the version of the record's format. It increases when an older controller would misinterpret the new format. An
+	// older controller then restores the fields of stableRecord and overrides no field of the NodePool.
 	recordVersion = 1
 	// maxRecord is the maximum length of a record that is read. The API server allows annotations of up to 256 KiB in total. A record
 	// usually has a few hundred bytes.
@@ -99,6 +100,9 @@ func (s *State) load(pool int, text string, fields nodepool.FieldSet) bool {
 	if text == "" {
 		return true
 	}
+	if s.Pools[pool].newer != nil {
+		return false // see adoptNewer
+	}
 	r, ok := parseRecord(text)
 	if !ok {
 		return false
@@ -172,7 +176,7 @@ func DecodeState(g *Group, text json.RawMessage) (State, error) {
 // record. Release with this group and a zero State restores the values in the record. ok is false if the record cannot be read. The only
 // known overrides are then the fields that gpuscaler's field manager owns.
 func Orphan(pool, text string) (g *Group, ok bool) {
-	r, ok := parseRecord(text)
+	r, ok := parseStable(text)
 	if !ok || r.Resource == "" {
 		return nil, false
 	}

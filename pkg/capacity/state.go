@@ -65,7 +65,9 @@ type poolState struct {
 	Overrides [nodepool.NumFields]override `json:"overrides"`
 	Freeze    statemachine.Freeze          `json:"freeze"`
 
-	frozen struct { // the budgets with the entries of a freeze, stored so that they are not computed again in each tick
+	examined string       // the record that examineRecord has parsed
+	newer    *newerRecord // the record of a newer version on the NodePool; nil: none
+	frozen   struct {     // the budgets with the entries of a freeze, stored so that they are not computed again in each tick
 		of         statemachine.Freeze
 		list, with nodepool.Value
 	}
@@ -124,6 +126,9 @@ func (s *State) adapt(g *Group) {
 		j := slices.IndexFunc(old.group.Pools, func(p Pool) bool { return p.Name == g.Pools[i].Name })
 		if j < 0 || j >= nodepool.MaxPools {
 			continue
+		}
+		if old.Pools[j].newer != nil {
+			continue // the record is parsed again for the new indexes of the limits
 		}
 		s.Pools[i] = old.Pools[j]
 		for k := range nodepool.MaxLimits {

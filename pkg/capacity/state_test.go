@@ -51,7 +51,7 @@ func TestSnapshotContainsTheWholeState(t *testing.T) {
 		t.Errorf("%d values in a state", n)
 	}
 	for i := range state.Pools {
-		state.Pools[i].frozen = poolState{}.frozen // a cache
+		state.Pools[i].frozen, state.Pools[i].examined = poolState{}.frozen, "" // caches
 	}
 	text, err := state.Snapshot()
 	if err != nil {

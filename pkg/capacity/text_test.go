@@ -134,6 +134,8 @@ func sampleFinding(kind explain.FindingKind, at time.Time) explain.Finding {
 		f.Hourly = 5.58
 	case explain.FindNoRoom:
 		f.Problem = explain.PoolNotReady
+	case explain.FindNewerRecord:
+		f.Name = "/spec/template/spec/expireAfter"
 	case explain.FindUnmovable, explain.FindForeignAnnotation, explain.FindClaims, explain.FindPendingClaims:
 		f.Name = "team-chat/llama"
 	}

@@ -45,11 +45,19 @@ func (t *tick) write() {
 		}
 		patch := NodePoolPatch{Pool: t.g.Pools[i].Name}
 		plan := NodePoolPatch{Pool: patch.Pool}
+		newer := t.s.Pools[i].newer != nil
+		if newer {
+			t.requests[i] = [nodepool.NumFields]request{}
+		}
 		for f := range nodepool.NumFields {
 			t.writeField(i, f, &patch, &plan)
 			t.reportPermanentLimit(i, f)
 		}
-		t.writeRecord(i, &patch)
+		if newer {
+			t.writeNewer(i, &patch)
+		} else {
+			t.writeRecord(i, &patch)
+		}
 		if len(plan.Changes) > 0 {
 			t.d.Plan = append(t.d.Plan, plan)
 		}
@@ -145,7 +153,7 @@ func (t *tick) restore(pool int, f nodepool.Field, view nodepool.FieldView, patc
 		o.Releasing, o.Before, o.At = true, view.Value, t.at
 	case o.On && t.repeatDue(o.At):
 		o.At = t.at
-	case !o.On && view.Ours && !view.Unsupported && t.writable(pool, f):
+	case !o.On && view.Ours && !view.Unsupported && t.writable(pool, f) && p.newer == nil:
 		t.adoptWithoutRecord(pool, f, view)
 	default:
 		return

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
@@ -38,6 +39,8 @@ const (
 	FindPendingClaims
 	// gpuscaler does not rely on one of several NodePools of a capacity type; Problem is the reason
 	FindNoRoom
+	// a newer version of gpuscaler wrote the record; Name is what this version cannot restore, and Count the version of the record
+	FindNewerRecord
 	NumFindings
 )
 
@@ -96,6 +99,8 @@ func (f Finding) Text(names Names) string {
 			"to spot; remove the annotation to have it moved", f.Name)
 	case FindClaims, FindPendingClaims:
 		return f.claims(names)
+	case FindNewerRecord:
+		return pool + ": " + f.newer()
 	case FindRecord:
 		return pool + ": the annotation gpuscaler.io/record with the owner's values cannot be read: gpuscaler removes the fields that it set, " +
 			"and Karpenter's defaults apply; set your values again"
@@ -136,6 +141,17 @@ func (f Finding) fieldText() string {
 	return fmt.Sprintf("the annotation gpuscaler.io/nudge no longer lists %s: gpuscaler cannot restore %s, which the rule %s set; "+
 		"the owner's value is %s; list %s and restore in the annotation, or set the value yourself",
 		f.Field.Consent(), field, f.Rule, f.Name, f.Field.Consent())
+}
+
+// newer returns the message of a FindNewerRecord, without the name of the NodePool.
+func (f Finding) newer() string {
+	text := "a newer version of gpuscaler wrote the annotation gpuscaler.io/record: this version overrides no field of the NodePool and " +
+		"restores the owner's values that it can read"
+	if f.Name == "" {
+		return text + "; then it removes the annotation"
+	}
+	return text + "; it cannot restore " + strings.TrimPrefix(f.Name, "/spec/") + ": install the newer version again, or set the owner's " +
+		"values from the annotation and remove the annotations gpuscaler.io/record and gpuscaler.io/holder"
 }
 
 // unmovable returns why pods do not move to spot and what a user can do, without the name of the NodePool.

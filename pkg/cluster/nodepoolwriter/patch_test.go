@@ -119,6 +119,23 @@ func TestRequestIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	}
 }
 
+// The record of a newer version stays: an apply would remove the fields that this version does not know.
+func TestPatchThatKeepsTheRecordAppliesNothing(t *testing.T) {
+	w, s, u := newPatchServer(t)
+	p := restoredAndFrozen()
+	p.Record, p.Overrides, p.KeepsRecord = `{"v":2}`, nil, true
+	if err := w.Patch(context.Background(), p, karpenter.DecodeNodePool(u)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []types.PatchType{types.JSONPatchType, types.JSONPatchType}; !slices.Equal(s.kinds, want) {
+		t.Errorf("requests %v, want %v", s.kinds, want)
+	}
+	owned := ownership.Read(s.current.GetManagedFields())
+	if kept := owned.Owners("spec", "disruption", "consolidateAfter"); len(kept) != 1 || kept[0].Manager != ownership.Manager {
+		t.Errorf("consolidateAfter is owned by %v, want gpuscaler", kept)
+	}
+}
+
 // TestRestoreReturnsTheValueAndItsOwner sends one patch for three overridden fields. The limit gets its original value and its owner
 // kubectl again. The weight did not exist before and is removed. The override of consolidateAfter remains.
 func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {

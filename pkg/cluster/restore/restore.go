@@ -235,7 +235,7 @@ func (r *restorer) patch(p *karpenter.NodePool, s *capacity.State, now time.Time
 		}
 	}
 	for i := range d.Findings {
-		if d.Findings[i].Kind == explain.FindConsentWithdrawn {
+		if kind := d.Findings[i].Kind; kind == explain.FindConsentWithdrawn || kind == explain.FindNewerRecord {
 			findings += "; " + d.Findings[i].Text(g.Names())
 		}
 	}

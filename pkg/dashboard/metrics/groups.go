@@ -56,6 +56,7 @@ var findingLabels = map[explain.FindingKind]string{
 	explain.FindForeignAnnotation: "foreign-annotation", explain.FindPermanentLimit: "permanent-limit",
 	explain.FindRecord: "unreadable-record", explain.FindConsentWithdrawn: "consent-withdrawn", explain.FindClaims: "resource-claims",
 	explain.FindPendingClaims: "pending-claims", explain.FindNoRoom: "no-room",
+	explain.FindNewerRecord: "newer-record",
 }
 
 // Describe sends the description of every metric.

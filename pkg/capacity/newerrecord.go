@@ -1,0 +1,133 @@
+package capacity
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+)
+
+// This file reads records of a newer version of gpuscaler, which are on NodePools after a rollback. A version of gpuscaler that does not
+// understand a record completely must not lose the owner's values in it. It therefore overrides no field of the NodePool, restores the
+// fields whose entries it understands, and keeps the record until no other entry is left.
+
+// stableRecord is the part of a record that has the same meaning in every version of gpuscaler. A newer version may add keys and entries
+// with other paths. A version that changes the meaning of one of these keys stores its overrides in a list with another name; Fields is
+// then nil, and an older version changes nothing.
+type stableRecord struct {
+	Version  int           `json:"v"`
+	Group    string        `json:"group"`
+	Resource string        `json:"resource"`
+	Fields   []stableField `json:"fields"`
+}
+
+type stableField struct {
+	Path     string         `json:"path"`
+	On       bool           `json:"on"`
+	To       nodepool.Value `json:"value"`
+	Original nodepool.Value `json:"original"`
+	Owner    string         `json:"owner"`
+}
+
+// newerRecord is a record that this version does not understand completely: it has a higher version, a key that this version does not
+// know, a value outside of the known range, or an override of another field. It is not changed after newNewerRecord.
+type newerRecord struct {
+	version int
+	unknown string // path of the first override that this version cannot restore; "": none
+	fields  [nodepool.NumFields]stableField
+}
+
+// parseStable parses the part of a record that every version understands. ok is false if the text is no record of any version.
+func parseStable(text string) (r stableRecord, ok bool) {
+	if text == "" || len(text) > maxRecord || json.Unmarshal([]byte(text), &r) != nil {
+		return r, false
+	}
+	return r, r.Version > 0
+}
+
+// newNewerRecord returns nil if this version understands the record, or if the text is no record of any version.
+func (s *State) newNewerRecord(text string) *newerRecord {
+	r, ok := parseStable(text)
+	if !ok {
+		return nil
+	}
+	n := &newerRecord{version: r.Version}
+	if r.Fields == nil {
+		n.unknown = "fields"
+	}
+	for _, saved := range r.Fields {
+		f, known := s.fieldAt(saved.Path)
+		switch {
+		case !saved.On:
+		case known && n.fields[f] == stableField{} && len(saved.Original) <= maxOriginal:
+			n.fields[f] = saved
+		case n.unknown == "":
+			n.unknown = saved.Path
+		}
+	}
+	if _, understood := parseRecord(text); understood && n.unknown == "" {
+		return nil
+	}
+	return n
+}
+
+// examineRecord looks for a newer record on a NodePool. It parses the record only if the record has changed and this process has not
+// written it. When a newer record appears or ends, the state of the NodePool starts again.
+func (s *State) examineRecord(pool int, text string) {
+	p := &s.Pools[pool]
+	if p.examined == text || p.newer == nil && p.Written == text {
+		return
+	}
+	newer := s.newNewerRecord(text)
+	switch {
+	case newer == nil && p.newer != nil:
+		*p = poolState{}
+	case newer != nil && p.Record != text: // equal: the state is of a snapshot, and continues
+		*p = poolState{Record: text}
+	}
+	p.examined, p.newer = text, newer
+}
+
+// adoptNewer reads the overrides of a newer record that are in force, so that they are restored. A field that gpuscaler does not own has
+// its owner's value already. A field with a value that is not in the record stays as it is.
+func (t *tick) adoptNewer(pool int) {
+	p := &t.s.Pools[pool]
+	for f := range nodepool.NumFields {
+		saved, o, view := &p.newer.fields[f], &p.Overrides[f], t.view(pool, f)
+		restored := view.Value.Same(saved.Original) // the ownership of the field is not returned yet
+		if saved.On && !o.On && view.Ours && (restored || view.Value.Same(saved.To)) {
+			*o = override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
+				Rule: explain.RuleRelease, Since: t.at}
+		}
+	}
+	t.find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
+}
+
+// writeNewer adds the restores of a NodePool with a newer record to the actions. When no override is left, it removes the record.
+func (t *tick) writeNewer(pool int, patch *NodePoolPatch) {
+	p := &t.s.Pools[pool]
+	if t.o.Pools[pool].Consent&nodepool.ConsentAny == 0 {
+		return
+	}
+	patch.Record, patch.KeepsRecord = p.examined, true
+	if len(patch.Changes) == 0 {
+		if t.hasOverride(pool) || !t.repeatDue(p.WrittenAt) {
+			return
+		}
+		patch.Record, patch.KeepsRecord, p.WrittenAt = "", false, t.at
+	}
+	t.d.Actions = append(t.d.Actions, *patch)
+}
+
+// hasOverride reports whether a NodePool with a newer record has a field that gpuscaler owns or an override that this version cannot
+// restore.
+func (t *tick) hasOverride(pool int) bool {
+	p := &t.s.Pools[pool]
+	for f := range nodepool.NumFields {
+		if p.Overrides[f].On || t.view(pool, f).Ours {
+			return true
+		}
+	}
+	return p.newer.unknown != "" || slices.ContainsFunc(t.o.Pools[pool].Limits, func(l nodepool.LimitView) bool { return l.Ours })
+}
