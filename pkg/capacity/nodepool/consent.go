@@ -31,6 +31,7 @@ const (
 	ConsentRestore
 )
 
+// ConsentAny is the consent to every field.
 const ConsentAny = ConsentLimits | ConsentWeight | ConsentDisruption
 
 var fieldWords = []string{"limits", "weight", "disruption", "restore"}

@@ -11,6 +11,7 @@ package statemachine
 //	AnnotationDifferent  none    clear, unless it was written within RepeatInterval
 type AnnotationState uint8
 
+// Values of AnnotationState.
 const (
 	AnnotationAbsent    AnnotationState = iota // no value, and gpuscaler does not own the annotation
 	AnnotationForeign                          // a value of another manager

@@ -11,7 +11,9 @@ import (
 )
 
 const (
-	ReasonEmpty         = "Empty"
+	// ReasonEmpty is Karpenter's reason for the disruption of a node without pods.
+	ReasonEmpty = "Empty"
+	// ReasonUnderutilized is Karpenter's reason for the disruption of a node whose pods fit elsewhere.
 	ReasonUnderutilized = "Underutilized"
 
 	// maxBudgets is the maximum length of the list of budgets that Karpenter's CRD allows.
@@ -114,6 +116,7 @@ func BlocksDisruption(list nodepool.Value, reason string) bool {
 	return false
 }
 
+// HasFreeze reports whether a list of budgets has entries of a freeze.
 func HasFreeze(list nodepool.Value) bool {
 	_, found := WithoutFreeze(list)
 	return found

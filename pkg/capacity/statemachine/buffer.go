@@ -10,6 +10,7 @@ package statemachine
 //	different     above 0      no             write the buffer
 type BufferAction uint8
 
+// Values of BufferAction.
 const (
 	KeepBuffer BufferAction = iota
 	WriteBuffer
@@ -22,6 +23,7 @@ type BufferInput struct {
 	Sent            bool // a write of the same size was sent recently
 }
 
+// Action returns what must be done with the buffer.
 func (in BufferInput) Action() BufferAction {
 	switch {
 	case in.Current == in.Needed || in.Sent:

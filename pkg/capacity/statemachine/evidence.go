@@ -16,8 +16,10 @@ type Evidence struct {
 }
 
 const (
+	// RefusalWindow is the time for which refused launches are counted.
 	RefusalWindow = 5 * time.Minute
-	LossWindow    = 15 * time.Minute
+	// LossWindow is the time for which lost nodes are counted.
+	LossWindow = 15 * time.Minute
 	// ShortageMinimum is how long pods must have waited before refused launches count as a failure. After one refusal, Karpenter excludes
 	// only that offering (instance type and zone) and tries the next one.
 	ShortageMinimum = time.Minute

@@ -8,7 +8,7 @@ import (
 const (
 	// maxFreeze is the longest duration of a freeze entry. If gpuscaler crashes, Karpenter can consolidate again when the entry ends.
 	maxFreeze = 2 * time.Hour
-	// FreezeRenewal: a freeze entry that ends within this time gets a later end, if a rule needs it for longer.
+	// FreezeRenewal is the time before its end in which a freeze entry gets a later end, if a rule needs it for longer.
 	FreezeRenewal = 5 * time.Minute
 	// FreezeHandover is how long a freeze overlaps with the protection before it and after it. Weights and budgets may be fields of
 	// different NodePools, which cannot be written in one request, and a write may fail. During a gap of a second, Karpenter can choose
@@ -46,8 +46,10 @@ func (h Freeze) Persistent() Freeze {
 	return h
 }
 
+// FreezeState is a state of Freeze.
 type FreezeState uint8
 
+// Values of FreezeState.
 const (
 	Thawed FreezeState = iota
 	Frozen
@@ -76,6 +78,7 @@ var freezeTransitions = [numFreezeStates][numFreezeEvents]FreezeState{
 // 0 means that they need not be kept.
 type FreezeInput struct{ At, Empty, InUse int64 }
 
+// State returns the state of the machine.
 func (h *Freeze) State() FreezeState {
 	switch {
 	case *h == (Freeze{}):
@@ -121,6 +124,7 @@ func (h *Freeze) Step(in FreezeInput) FreezeState {
 	return next
 }
 
+// UpToMinute rounds a stamp up to a whole minute.
 func UpToMinute(at int64) int64 {
 	minute := time.Minute.Milliseconds()
 	if at <= 0 {

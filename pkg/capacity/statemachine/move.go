@@ -46,8 +46,10 @@ type Move struct {
 	Node string `json:"node,omitempty"`
 }
 
+// MoveStep is a state of Move.
 type MoveStep uint8
 
+// Values of MoveStep.
 const (
 	NoMove     MoveStep = iota
 	Surging             // the target includes the surge; the successors are not ready on spot yet
@@ -56,8 +58,10 @@ const (
 	numMoveSteps
 )
 
+// MoveEvent is an event of Move. Each tick has exactly one.
 type MoveEvent uint8
 
+// Values of MoveEvent.
 const (
 	MoveUnchanged     MoveEvent = iota
 	WorkloadUnknown             // the workload is gone, paused, or without a current decision

@@ -11,7 +11,8 @@ const (
 	// about 3 minutes after a refusal. With a fallback of that length, the group would switch between spot and on-demand all the time.
 	FirstFallback = 15 * time.Minute
 	maxFallback   = 2 * time.Hour
-	MaxLevel      = 5 // level at which a fallback has the maximum length: FirstFallback doubled four times is more than maxFallback
+	// MaxLevel is the level at which a fallback has the maximum length: FirstFallback doubled four times is more than maxFallback.
+	MaxLevel = 5
 	// SettleTime is how long a new spot node must run before spot counts as available again. It is longer than the time for which a
 	// provider repeats a refusal and than the time of an interruption notice.
 	SettleTime = 5 * time.Minute
@@ -52,6 +53,7 @@ const (
 // SpotEvent is the event of the state machine Phase. Each tick has exactly one.
 type SpotEvent uint8
 
+// Values of SpotEvent.
 const (
 	SpotUnchanged    SpotEvent = iota
 	PairLost                   // the group has no pair of NodePools any more

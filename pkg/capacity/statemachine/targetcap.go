@@ -4,7 +4,8 @@ import "time"
 
 const (
 	firstTargetCap = 2 * time.Minute
-	MaxTargetCap   = 30 * time.Minute
+	// MaxTargetCap is the longest time of a cap.
+	MaxTargetCap = 30 * time.Minute
 )
 
 // TargetCap is the state machine that stops targets from requesting replicas for which no NodePool provides a node:

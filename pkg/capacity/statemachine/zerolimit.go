@@ -22,8 +22,10 @@ type ZeroLimit struct {
 	Since int64 `json:"since,omitempty"` // time since which there is no demand; 0: demand exists
 }
 
+// ZeroLimitState is a state of ZeroLimit.
 type ZeroLimitState uint8
 
+// Values of ZeroLimitState.
 const (
 	ZeroLimitOff     ZeroLimitState = iota // demand exists or is unknown
 	ZeroLimitPending                       // there is no demand, but not for long enough
