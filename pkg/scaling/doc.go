@@ -68,6 +68,21 @@
 // Decision.Text returns the target with its cause; Reason.Text returns the effect of one rule. They are for people: code that needs a
 // number reads a field of Decision.
 //
+// # Files
+//
+// The types that callers use are in workload.go, policy.go, observation.go, decision.go and state.go. decide.go runs the rules:
+//
+//	propose.go     signal, combine, missing signal, fallback
+//	objective.go   objective
+//	stabilize.go   growing demand, loading, tolerance, panic window, stabilization window, cooldown period
+//	rate.go        rate limit
+//	forecast.go    forecast
+//	schedule.go    schedule floor, schedule ceiling
+//	bounds.go      nodes at risk, surge, capacity, override, paused, bounds, team limit
+//
+// earliest.go announces the earliest scale-down, text.go and reasontext.go explain decisions, and encode.go encodes states. The packages
+// history (windows, steps, averages), objective (the model of an SLO) and planner (what is learned in each tick) know no policy.
+//
 // # Arithmetic
 //
 // A policy must give the same targets on amd64 and arm64. Products in a sum are converted with float64(), which prevents the compiler from

@@ -48,6 +48,16 @@ type Advice struct {
 	Surge    int32 // replicas to add for a move between NodePools
 }
 
+// Operator is a pause or an override that an operator set by annotation. An override ends at Until.
+type Operator struct {
+	Paused   bool      // the target stays at the current replicas
+	Min, Max int32     // bounds of the override, -1 if unset; see the package documentation for their precedence
+	Until    time.Time // Min and Max do not apply from this time on
+}
+
+// NoOperator is the Operator without effect.
+var NoOperator = Operator{Min: -1, Max: -1}
+
 // TeamLimit is the workload's share of its team's limits in this tick. The zero value is no limit.
 type TeamLimit struct {
 	Limited bool  // the share is less than the target

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
+	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
 var ruleNames = [numRules]string{
@@ -97,235 +98,153 @@ func (d *Decision) bindingEffects(all []Reason, p *Policy) (effects []string) {
 	return effects
 }
 
-// Text returns the cause of the rule's effect in a few words, without the name of the rule. p must be the policy for which Decide returned
-// the reason.
-func (r Reason) Text(p *Policy) string {
-	switch r.Rule {
-	case RuleCombine:
-		return r.combineText(p)
-	case RuleObjective:
-		return r.objectiveText(p)
-	case RuleMissing:
-		return r.missingText(p)
-	case RuleFallback:
-		return r.fallbackText(p)
-	case RuleGrowingDemand:
-		u := p.unit(r.Index)
-		return fmt.Sprintf("%s grew from %s to %s: utilization does not lower the target%s", p.signalName(r.Index), u.Format(r.B),
-			u.Format(r.A), r.belowKept())
-	case RuleLoading:
-		if r.Index >= 0 {
-			return fmt.Sprintf("%s is above its target on %.0f ready %s: %s", p.signalName(r.Index), r.B, plural(r.B, "replica"), r.noScaleDown())
+// blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
+// replicas end, because a rule after RuleAtRisk limits the target. It returns "" if no replacement is blocked. A replacement never makes
+// the target exceed a bound.
+func (d *Decision) blockedReplacements(p *Policy) string {
+	all := d.Reasons.All()
+	for i := range all {
+		r := &all[i]
+		if r.Rule != RuleAtRisk || d.Replicas >= r.To {
+			continue
 		}
-		return replicas(r.A) + " loading, not included in the mean: " + r.noScaleDown()
-	case RuleTolerance:
-		return fmt.Sprintf("%s of the last target, within the tolerance of %s", Percent.Format(r.A), Percent.Format(r.B))
-	case RulePanic:
-		return fmt.Sprintf("panic window after a burst: %s%s (now %s times the ready replicas)", r.noScaleDown(), until(r.B), trim(r.A))
-	case RuleStabilize:
-		if r.To < r.From {
-			return fmt.Sprintf("a recommendation of %d or fewer in the scale-up window of %s counts%s", r.To, length(r.A), until(r.B))
+		n := min(float64(r.To-d.Replicas), r.A)
+		text := fmt.Sprintf("a replacement for %.0f ready replica on a node that is about to be interrupted cannot start early", n)
+		if n != 1 {
+			text = fmt.Sprintf("replacements for %.0f ready replicas on nodes that are about to be interrupted cannot start early", n)
 		}
-		return fmt.Sprintf("a recommendation of %d or more in the scale-down window of %s counts%s", r.To, length(r.A), until(r.B))
-	case RuleIdle:
-		return r.idleText()
-	case RuleRate:
-		return r.rateText(p)
-	}
-	return r.limitText(p)
-}
-
-// noScaleDown returns "no scale-down". If the rule raised the target, the text includes the number to which it raised it, because the
-// target may have decreased to that number.
-func (r Reason) noScaleDown() string {
-	return "no scale-down" + r.belowKept()
-}
-
-// belowKept returns " below N" if the rule raised the target to N, and otherwise "".
-func (r Reason) belowKept() string {
-	if r.To > r.From {
-		return fmt.Sprintf(" below %d", r.To)
-	}
-	return ""
-}
-
-func (r Reason) limitText(p *Policy) string {
-	switch r.Rule {
-	case RuleForecast:
-		return r.forecastText(p)
-	case RuleScheduleFloor:
-		if r.B < 0 {
-			return fmt.Sprintf("at least %s ahead of %s, which begins at %s", replicas(r.A), p.scheduleName(r.Index), p.scheduleClock(r.Index, -r.B))
-		}
-		return fmt.Sprintf("%s: at least %s%s", p.scheduleName(r.Index), replicas(r.A), p.untilSchedule(r.Index, r.B))
-	case RuleScheduleCeiling:
-		text := fmt.Sprintf("%s: at most %s%s", p.scheduleName(r.Index), replicas(r.A), p.untilSchedule(r.Index, r.B))
-		if float64(r.To) > r.A {
-			text += ", reached at the rate of scaleDown"
+		for _, later := range all[i:] {
+			if later.Rule == RuleBounds && d.Binding == RuleBounds {
+				text += ": " + p.maximumText(later.B) + " is reached"
+			}
 		}
 		return text
-	case RuleAtRisk:
-		return fmt.Sprintf("%.0f added: %.0f ready %s on nodes that are about to be interrupted", r.A, r.A, plural(r.A, "replica"))
-	case RuleSurge:
-		if r.A < 0 {
-			return replicas(-r.A) + " fewer, because the move or the interruption is over"
-		}
-		return fmt.Sprintf("%.0f added to move replicas between NodePools", r.A)
-	case RuleCapacity:
-		why := "no node can be launched beyond " + replicas(r.A)
-		if r.B == 1 {
-			why = "the API server rejects further pods"
-		}
-		if r.To < r.From {
-			return fmt.Sprintf("capped at %d: %s", r.To, why)
-		}
-		return why
-	case RuleOverride:
-		return overrideText(r.A, r.B)
-	case RulePaused:
-		return "paused by annotation"
-	case RuleBounds:
-		return r.boundsText(p)
-	case RuleTeamLimit:
-		return r.teamText(p)
 	}
 	return ""
 }
 
-// objectiveText returns the replicas that the objective needs. Decision.Plan has the terms.
-func (r Reason) objectiveText(p *Policy) string {
-	if p.Objective == nil {
-		return "the objective needs " + replicas(r.A)
-	}
-	return fmt.Sprintf("%s needs %s", ObjectiveText(p.Objective), replicas(r.A))
-}
-
-// ObjectiveText returns an objective in a few words: "99% within 10s (wait)".
-func ObjectiveText(o *objective.Objective) string {
-	return fmt.Sprintf("%s%% within %s (%s)", strconv.FormatFloat(o.Percentile, 'g', 6, 64), Seconds.Format(o.Limit.Seconds()), o.Kind)
-}
-
-// combineText returns which signal, or the formula, needs the most replicas, and how many.
-func (r Reason) combineText(p *Policy) string {
-	switch {
-	case r.Index >= 0:
-		smoothed := ""
-		if f := p.forecastOf(r.Index); f.Window > 0 && f.Replaces {
-			smoothed = fmt.Sprintf(", averaged over %s plus %s deviations,", length(f.Window.Seconds()), trim(f.Deviations))
+// Format prints a value in its unit: 87, 91%, 250ms.
+func (u Unit) Format(v float64) string {
+	switch u {
+	case Percent:
+		return trim(v*100) + "%"
+	case Seconds:
+		if v < 1 {
+			return trim(v*1000) + "ms"
 		}
-		return fmt.Sprintf("%s %s%s needs %s (%s)", p.signalName(r.Index), p.unit(r.Index).Format(r.B), smoothed,
-			replicas(float64(r.To)), p.targetText(r.Index))
-	case p.Formula != nil:
-		return "the formula needs " + replicas(float64(r.To))
+		return trim(v) + "s"
 	}
-	return "no signal needs a replica"
+	return trim(v)
 }
 
-func (r Reason) missingText(p *Policy) string {
-	if r.Index < 0 {
-		return "no signal can be used: " + r.noScaleDown()
+// trim prints a value of at least 1 with at most one decimal, and a smaller one with two significant digits.
+func trim(v float64) string {
+	if v > 0 && v < 1 {
+		return strconv.FormatFloat(v, 'g', 2, 64)
 	}
-	more := ""
-	if r.A > 1 {
-		more = fmt.Sprintf(", %.0f more cannot be used", r.A-1)
+	s := strconv.FormatFloat(v, 'f', 1, 64)
+	if n := len(s); n > 2 && s[n-2:] == ".0" {
+		return s[:n-2]
 	}
-	return fmt.Sprintf("%s %s%s: %s", p.signalName(r.Index), SignalStatus(r.B).clause(), more, r.noScaleDown())
+	return s
 }
 
-// fallbackText returns the failed signal and the minimum that the policy's fallback sets. A fallback never lowers the target.
-func (r Reason) fallbackText(p *Policy) string {
-	failed := fmt.Sprintf("%s failed %.0f %s in a row: ", p.signalName(r.Index), r.A, plural(r.A, "poll"))
-	if b := p.Fallback.Behavior; b == FallbackStatic || b == FallbackCurrentReplicasIfHigher {
-		return failed + "fallback to at least " + replicas(r.B)
+// length prints a number of seconds: in seconds below 15 minutes, otherwise in minutes.
+func length(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	if d >= 15*time.Minute {
+		return fmt.Sprintf("%dm", d/time.Minute)
 	}
-	return failed + "fallback to the current replicas"
+	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-// Values of A in a reason of RuleIdle if A is not a number of seconds.
-const (
-	idleActive  = 0  // demand is active
-	idleHidden  = -1 // a pod that did not report may be serving
-	idleMissing = -2 // signals are missing
-	idlePanic   = -3 // the panic window is open
-)
-
-func (r Reason) idleText() string {
-	switch {
-	case r.To == 0 && r.A > 0:
-		return "inactive for " + length(r.A) + ": scale to zero"
-	case r.To == 0:
-		return "inactive: scale to zero"
-	case r.A == idleActive:
-		return "active: at least 1 replica"
-	case r.A == idleHidden:
-		return "a pod that did not report may be serving: at least 1 replica"
-	case r.A == idleMissing:
-		return "activity is not known: at least 1 replica"
-	case r.A == idlePanic:
-		return "panic window: at least 1 replica"
+func plural(n float64, word string) string {
+	if n == 1 {
+		return word
 	}
-	return fmt.Sprintf("inactive for %s, less than cooldownPeriod: at least 1 replica%s", length(r.A), until(r.B))
+	return word + "s"
 }
 
-func (r Reason) rateText(p *Policy) string {
-	direction, d := "scale-down", &p.ScaleDown
-	if r.To < r.From {
-		direction, d = "scale-up", &p.ScaleUp
+func replicas(n float64) string { return fmt.Sprintf("%.0f %s", n, plural(n, "replica")) }
+
+// until returns " until 15:04 UTC", or "" for the time 0, which means that the end is not known.
+func until(unix float64) string {
+	if unix == 0 {
+		return ""
 	}
-	i := int(r.A)
-	if i < 0 || i >= len(d.Rates) {
-		return fmt.Sprintf("%s beyond %d is disabled", direction, r.To)
-	}
-	rate := d.Rates[i]
-	amount := fmt.Sprintf("%d%%", rate.Value)
-	if rate.Type == Pods {
-		amount = fmt.Sprintf("%d %s", rate.Value, plural(float64(rate.Value), "pod"))
-	}
-	period := length(rate.Period.Seconds())
-	return fmt.Sprintf("%s limited to %s per %s (%s %s ago)", direction, amount, period, replicas(r.B), period)
+	return " until " + clockIn(unix, time.UTC, "15:04")
 }
 
-func (r Reason) forecastText(p *Policy) string {
-	if r.Index < 0 {
-		return "the forecast needs " + replicas(r.A)
+// clockIn formats Unix seconds with a layout, and adds the seconds only if they are not 0.
+func clockIn(unix float64, zone *time.Location, layout string) string {
+	t := time.UnixMilli(int64(unix * 1000)).In(zone)
+	if t.Second() != 0 {
+		layout += ":05"
 	}
-	f := p.forecastOf(r.Index)
-	return fmt.Sprintf("the forecast of %s needs %s replicas (mean %s over %s plus %s deviations)",
-		p.signalName(r.Index), trim(r.A), trim(r.B), length(f.Window.Seconds()), trim(f.Deviations))
+	return t.Format(layout) + " " + zone.String()
 }
 
-func overrideText(low, high float64) string {
-	switch {
-	case low >= 0 && high >= 0:
-		return fmt.Sprintf("override by annotation: min %.0f, max %.0f", low, high)
-	case low >= 0:
-		return fmt.Sprintf("override by annotation: min %.0f", low)
+// untilSchedule returns the same text as until, in the time zone of the schedule i.
+func (p *Policy) untilSchedule(i int8, unix float64) string {
+	if unix == 0 {
+		return ""
 	}
-	return fmt.Sprintf("override by annotation: max %.0f", high)
+	return " until " + p.scheduleClock(i, unix)
 }
 
-// boundsText returns the bound that changed the target, or both bounds if none did. The maximum is that of the managed HPA if it is less
-// than that of the policy.
-func (r Reason) boundsText(p *Policy) string {
-	most := p.maximumText(r.B)
-	switch {
-	case r.To > r.From:
-		return fmt.Sprintf("raised to minReplicas %.0f", r.A)
-	case r.To < r.From:
-		return "capped at " + most
+// scheduleClock prints a time in the zone of a schedule. It includes the date for a window that occurs once, because that may be days
+// ahead.
+func (p *Policy) scheduleClock(i int8, unix float64) string {
+	if i < 0 || int(i) >= len(p.Schedules) {
+		return clockIn(unix, time.UTC, "15:04")
 	}
-	return fmt.Sprintf("within minReplicas %.0f and %s", r.A, most)
+	w := &p.Schedules[i].Window
+	zone, layout := w.Location, "15:04"
+	if zone == nil {
+		zone = time.UTC
+	}
+	if (w.Start == calendar.Cron{}) {
+		layout = "2006-01-02 15:04"
+	}
+	return clockIn(unix, zone, layout)
 }
 
-// teamText returns the team, its limit, and the amount of the resource that is not available to the workload.
-func (r Reason) teamText(p *Policy) string {
-	if p.Team == nil || r.Index < 0 || int(r.Index) >= len(p.Team.Limits) {
-		return fmt.Sprintf("capped at %d by a team limit of %.0f", r.To, r.A)
+func (p *Policy) signalName(i int8) string {
+	if i < 0 || int(i) >= len(p.Signals) {
+		return "signal " + strconv.Itoa(int(i))
 	}
-	resource := p.Team.Limits[r.Index].Resource
-	if r.B < 0 {
-		return fmt.Sprintf("no scale-up: how many %s a replica requests is not known, and team %s has a limit of %.0f",
-			resource, p.Team.Name, r.A)
+	return p.Signals[i].Name
+}
+
+func (p *Policy) scheduleName(i int8) string {
+	if i < 0 || int(i) >= len(p.Schedules) {
+		return "schedule " + strconv.Itoa(int(i))
 	}
-	return fmt.Sprintf("capped at %d: team %s has a limit of %.0f %s, and others use %.0f", r.To, p.Team.Name, r.A, resource, r.B)
+	return "schedule " + p.Schedules[i].Window.Name
+}
+
+func (p *Policy) forecastOf(i int8) Forecast {
+	if i < 0 || int(i) >= len(p.Signals) {
+		return Forecast{}
+	}
+	return p.Signals[i].Forecast
+}
+
+func (p *Policy) unit(i int8) Unit {
+	if i < 0 || int(i) >= len(p.Signals) {
+		return Count
+	}
+	return p.Signals[i].Unit
+}
+
+// targetText prints the target of a signal: "target 10 per replica" for a total, "target 80%" for a mean.
+func (p *Policy) targetText(i int8) string {
+	if i < 0 || int(i) >= len(p.Signals) {
+		return "target not known"
+	}
+	s := &p.Signals[i]
+	if s.Kind == Total {
+		return "target " + s.Unit.Format(s.Target) + " per replica"
+	}
+	return "target " + s.Unit.Format(s.Target)
 }

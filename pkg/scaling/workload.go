@@ -1,7 +1,5 @@
 package scaling
 
-import "time"
-
 // Key is the namespace and the name of a policy. They are also the namespace and the name of its external metric.
 type Key struct{ Namespace, Name string }
 
@@ -38,13 +36,3 @@ type Workload struct {
 	// Activate allows gpuscaler to change the scale subresource from 0 to 1 and from 1 to 0, for a workload that KEDA does not scale.
 	Activate bool
 }
-
-// Operator is a pause or an override that an operator set by annotation. An override ends at Until.
-type Operator struct {
-	Paused   bool      // the target stays at the current replicas
-	Min, Max int32     // bounds of the override, -1 if unset; see the package documentation for their precedence
-	Until    time.Time // Min and Max do not apply from this time on
-}
-
-// NoOperator is the Operator without effect.
-var NoOperator = Operator{Min: -1, Max: -1}
