@@ -77,6 +77,9 @@ type Record struct {
 	Superseded bool
 }
 
+// Observation returns the inputs of the record's decision.
+func (r *Record) Observation() scaling.Observation { return observe(r.View, r.Readings) }
+
 // Counterfactual is the target that the tick of the last published change would have had without one of its rules.
 type Counterfactual struct {
 	Rule     scaling.Rule

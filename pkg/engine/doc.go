@@ -25,4 +25,14 @@
 // of the last 24 hours.
 //
 // The store keeps states, decisions and records in compact encodings. Ten thousand workloads take about 15 MB.
+//
+// # Files
+//
+//	engine.go, shutdown.go                    the tick of workloads, and the end of the process
+//	ports.go, rejection.go                    the interfaces that an adapter implements, and what they return
+//	entry.go, origin.go, saved.go             one workload: its decision, the state that it starts from, saved models
+//	teamtick.go, teamrecord.go                the tick of a team and its record
+//	grouptick.go, groupobservation.go,
+//	grouprecord.go                            the tick of a capacity group, what it reads, and its record
+//	decisions.go, history.go, pack.go         what readers get, the changes of a day, and their encoding in memory
 package engine

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -142,6 +143,17 @@ func (o *Outcome) count(decided bool, err error) {
 		o.Unseen++
 	}
 }
+
+// PanicError is a panic that was recovered in a tick. It affects one workload, team or capacity group; the rest of the tick continues.
+type PanicError struct {
+	Value any
+	Stack []byte // stack of the goroutine at the panic
+}
+
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// panicError returns the error for a recovered value. It must be called in the deferred function, so that the stack is that of the panic.
+func panicError(value any) *PanicError { return &PanicError{Value: value, Stack: debug.Stack()} }
 
 // Reset removes every decision but keeps the history. It is called when another replica becomes the leader, so that this process does not
 // serve its old targets at the same time. The next Tick starts from the replicas that it observes.
