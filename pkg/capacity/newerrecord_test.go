@@ -58,7 +58,8 @@ func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {
 				t.Errorf("%s: %s:\n%s\nrecord %s\nwant\n%s\nrecord %s", when, p.Name, c.spec(i), p.record, before[i], record)
 			}
 		}
-		if f := c.finding(explain.FindNewerRecord); f == nil || !strings.Contains(f.Text(c.g.Names()), "cannot restore template/spec/expireAfter") {
+		if f := c.finding(explain.FindNewerRecord); f == nil ||
+			!strings.Contains(f.Text(c.g.Names()), "cannot restore template/spec/expireAfter") {
 			t.Errorf("%s: findings %+v", when, c.d.Findings)
 		}
 	}
