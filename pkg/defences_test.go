@@ -62,8 +62,9 @@ func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 // uneditedBinary is the path of the tests without an edit of Go code, or "". It is in a temporary directory of the first run.
 var uneditedBinary string
 
-// runRows builds the tests of this package with a removal applied, and returns for each row that ran whether it failed. A row that ends the
-// process counts as failed; the remaining rows then run again without it. The result is nil if the edited code does not compile.
+// runRows builds the tests of this package without one defence, and returns for each row of the table of hostile cases that ran whether it
+// failed. A row that ends the process counts as failed; the other rows then run again without it. The result is nil if the edited code does
+// not compile.
 func runRows(t *testing.T, r removal) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()

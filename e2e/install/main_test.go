@@ -93,7 +93,8 @@ func restricted(t *testing.T, name string, labels ...string) string {
 	return name
 }
 
-// modules contains the Go modules with the CRDs of each API group. Karpenter's CRDs are not in the list, because the test links them.
+// modules contains the Go modules with the CRDs of each API group. Karpenter's CRDs are not in the list, because a package that the test
+// imports contains them.
 var modules = map[string]struct{ module, files string }{
 	"keda.sh":                     {"github.com/kedacore/keda/v2@v2.21.0", "config/crd/bases/*.yaml"},
 	"monitoring.coreos.com":       {"github.com/prometheus-operator/prometheus-operator@v0.92.0", "example/prometheus-operator-crd/*.yaml"},

@@ -70,8 +70,8 @@ func (c *crash) put(t *testing.T, name, text string) {
 	}
 }
 
-// startInPast starts a fast process whose clock is behind real time and equals it at the time equalAt. The process leaves the same
-// overrides and timestamps as a controller that crashed a few minutes ago.
+// startInPast starts gpuscaler with a fast clock, which is behind real time at first and equals it at the time equalAt. The process leaves
+// the same overrides and timestamps as a controller that crashed a few minutes ago.
 func (c *crash) startInPast(t *testing.T, name string, equalAt time.Time) *fastProcess {
 	t.Helper()
 	dir := filepath.Join(suite.Dir, name+"past")

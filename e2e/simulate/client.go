@@ -162,7 +162,7 @@ func (s *simulation) applyLate() {
 	}
 }
 
-// read returns an object in the form that the field manager needs.
+// read returns an object in the form that the library of the field manager accepts.
 func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
 	switch o := c.replica.sim.api.get(c.kind, name).(type) {
 	case *unstructured.Unstructured:

@@ -14,7 +14,8 @@ import (
 
 const repository = "../.."
 
-// TestMutantsApply checks that the text of each mutant occurs once, so that a mutant cannot become outdated unnoticed.
+// TestMutantsApply checks that the text that each mutant replaces occurs once in the code. A mutant therefore cannot become outdated
+// unnoticed.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
 		if _, err := m.source(); err != nil {

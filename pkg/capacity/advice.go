@@ -97,7 +97,7 @@ func (a *analysis) exposedNodes() (nodes float64) {
 //
 //   - risk: replicas with a pod on a node that the provider is about to take.
 //   - exposed: other replicas with a pod on a spot node.
-//   - needed: how many of the exposed replicas demand needs.
+//   - needed: how many of the exposed replicas are necessary for the demand.
 func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 	w.eachReplica(func(pods []Pod) {
 		ready, leaving, spot := w.complete(pods), false, false

@@ -111,8 +111,8 @@ func TestPodWithCountedClaims(t *testing.T) {
 
 func (c *cluster) lastAdvice() Advice { return c.loads[0].lastAdvice }
 
-// The replicas of a workload claim their GPUs. Before its pods exist, the target is demand and no limit is lowered. A replica on demand is
-// not moved to spot, because Karpenter would launch no node for its successor.
+// The replicas of a workload claim their GPUs. Before its pods exist, the replicas of the target count as demand, and no limit is lowered.
+// A replica on an on-demand node is not moved to spot, because Karpenter would launch no node for its successor.
 func TestWorkloadWithCountedClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit = true })
 	chat := c.add("team-chat/llama", 1)

@@ -257,7 +257,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// manageKEDA sets KEDA's annotations until ctx ends.
+// manageKEDA sets KEDA's annotations force-activation and paused-scale-in on ScaledObjects that allow it, until ctx ends.
 func (c *Cluster) manageKEDA(ctx context.Context) {
 	o := c.activationOptions(nil)
 	manager := activation.NewKEDAManager(o, c.served)

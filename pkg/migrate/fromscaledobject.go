@@ -196,7 +196,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	return t
 }
 
-// draftKnown adds a draft that reads the series of a model server or of DCGM without KEDA.
+// draftKnown adds a suggested signal that reads a series of a model server or of DCGM without KEDA.
 func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	metadata, _ := t["metadata"].(map[string]any)
 	series, k, found := knownIn(textOf(metadata["query"]))

@@ -186,7 +186,7 @@ type Policy struct {
 	Signals    []Signal // at most MaxSignals
 	Formula    Formula  // nil: the greatest proposal
 	Activation Activation
-	// Objective is the SLO for which the rule objective computes the replicas; nil: every signal has a target.
+	// Objective is the SLO from which the rule "objective" computes the replicas. If it is nil, every signal has a target.
 	Objective *objective.Objective
 
 	MinReplicas, MaxReplicas int32 // 0 <= MinReplicas <= MaxReplicas, within the platform's bounds

@@ -1,5 +1,6 @@
-// Package statemachine contains one state machine for each concern of a capacity group. Each has its own state, an input of plain values
-// that holds everything it reads, and a documented table of its states and events. The tests enumerate every state and event.
+// Package statemachine decides when a capacity group falls back to on-demand nodes, moves replicas back to spot, sets limits and prevents
+// consolidation. Each of these concerns is one state machine. It has its own state, an input of plain values that contains everything that
+// it reads, and a documented table of its states and events. The tests enumerate every state and event.
 //
 //	concern                     type             file
 //	spot and fallback           SpotState        phase.go

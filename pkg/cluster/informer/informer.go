@@ -1,5 +1,5 @@
-// Package informer contains code that all informers of package cluster share: an event handler for typed objects, the object metadata that
-// an informer's store needs, and informers of kinds with a CRD.
+// Package informer builds the informers of package cluster: it has an event handler for typed objects, the object metadata that the store
+// of an informer needs, and informers of kinds with a CRD.
 package informer
 
 import (

@@ -1,5 +1,5 @@
 // Package restore restores the fields of NodePools that gpuscaler overrides, removes its annotations from pods and deletes its
-// CapacityBuffers. It is the command that runs before gpuscaler is uninstalled.
+// CapacityBuffers. `gpuscaler restore` uses it, which the chart runs before gpuscaler is uninstalled.
 //
 // Run does all of this and returns a Result for each object.
 package restore

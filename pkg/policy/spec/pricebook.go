@@ -28,7 +28,7 @@ type InstancePrice struct {
 	Reserved *float64 `yaml:"reserved,omitempty"`
 }
 
-// PriceBookDocument is a PriceBook.
+// PriceBookDocument is a document of kind PriceBook: its header and its spec.
 type PriceBookDocument struct {
 	APIVersion string    `yaml:"apiVersion" required:"true"`
 	Kind       string    `yaml:"kind" required:"true"`

@@ -232,7 +232,8 @@ func TestTheOldestConfigMapsOfANamespaceAreAccepted(t *testing.T) {
 	}
 }
 
-// The platform team's file decides if a ConfigMap has a policy with the same name or for the same target. The ConfigMap was there first.
+// If a file of the platform team and a ConfigMap have a policy with the same name or for the same target, the file takes precedence, also
+// if the ConfigMap existed first.
 func TestTheFileOfThePlatformTeamTakesPrecedence(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy string // of the file

@@ -23,7 +23,8 @@ type lattice struct {
 	last    *layer
 }
 
-// layer has the values V_t: one row for each n in lo..hi, one column for each distinguished backlog.
+// layer contains the least costs from one time slot to the end: one row for each number of replicas from lo to hi, and one column for each
+// backlog that the lattice has.
 type layer struct {
 	lo, hi, width int
 	v             []int64

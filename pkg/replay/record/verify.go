@@ -128,7 +128,7 @@ func Verify(name string, r io.Reader, formulas Formulas) (Verified, error) {
 	}
 }
 
-// player is the state of a verification.
+// player repeats the ticks of a recording and compares the outcomes.
 type player struct {
 	name     string
 	line     int

@@ -16,7 +16,8 @@ type account struct {
 	readyTime, runningTime, busyTime int64
 }
 
-// touch adds the time since the last change to the account. It must be called before each change of the load's counters.
+// touch adds the time since its last call to the sums of replica time and request time. It must be called before each change of the load's
+// counters.
 func (l *load) touch() {
 	dt := (l.w.now - l.touched).Microseconds()
 	if dt == 0 {

@@ -96,7 +96,7 @@ func (p *pool) touch() {
 	}
 }
 
-// count adds the node's free GPUs to the counter of their cause; by is 1 to add and -1 to subtract.
+// count adds the node's free GPUs to the counter for the reason why they are free. by is 1 to add and -1 to subtract.
 func (n *node) count(by int64) {
 	p, free := n.pool, int64(n.gpus-n.used)
 	switch {

@@ -1,5 +1,5 @@
-// Package trace is the traffic with which a policy is simulated: a stream of [Request] in the order of time. Every call of [Trace.Stream]
-// starts at the beginning and returns the same requests on every machine.
+// Package trace represents and generates the traffic with which a policy is simulated: a stream of [Request] in the order of time. Every
+// call of [Trace.Stream] starts at the beginning and returns the same requests on every machine.
 //
 // A [Trace] has one of three kinds:
 //

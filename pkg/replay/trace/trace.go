@@ -153,8 +153,8 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	return &drawn, nil
 }
 
-// Delayed returns the trace with a period of the given length without requests added before its start. The trace must be a log, for
-// example the result of Drawn.
+// Delayed returns a trace that begins with a time without requests of the given length, followed by the requests of t. t must contain
+// requests and not rates, as the result of Drawn does.
 func (t *Trace) Delayed(by time.Duration) *Trace {
 	if by == 0 {
 		return t

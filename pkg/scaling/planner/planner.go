@@ -1,6 +1,6 @@
-// Package planner plans the replicas of one workload with an objective (SLO). It keeps the model of package objective, follows replicas
-// from their request until they are ready, which is where the model's cold starts come from, and keeps the running replicas for a while
-// after a time without observation. It knows no policy and no signal: a Tick has plain numbers, and package scaling computes the evidence.
+// Package planner connects the model of package objective to the ticks of one workload. It measures cold starts, by following replicas from
+// their request until they are ready, gives the model its evidence, and keeps the running replicas for a while after a time without
+// observation. It knows no policy and no signal: a Tick has plain numbers, and package scaling computes the evidence.
 // All times are Unix milliseconds, as in package history.
 package planner
 
