@@ -20,4 +20,15 @@
 // The fluid bound is exact for a model with time slots; in rare cases a run costs less. The request-level bound holds for every
 // first-in-first-out run of real servers, and runs are compared with it. Package lowerbound has the proofs; the report lists the
 // relaxations.
+//
+// # Files
+//
+//	evaluate, trial, run            the order of the runs; one run of all cases; its row in the report
+//	case, parts                     the input of one workload, with its train part and its report part
+//	report, header, gates           the result, what it states about the input, and conditions that it must meet
+//	baseline, knobs                 the parameters of the baselines and of a policy
+//	search, evolution, ranking,     the search for the cheapest settings that meet the SLO
+//	places
+//	clairvoyant, oracle             lower bounds, and the runs that know the traffic
+//	admission, advice, targets      warnings about what a policy cannot attain
 package evaluate
