@@ -106,6 +106,10 @@ func problems(all []*html.Node, ids map[string]int, labelled map[string]bool) (f
 			if content(n) == "" && attribute(n, "tabindex") != "-1" {
 				report("a link without a name to %s", attribute(n, "href"))
 			}
+		case "table":
+			if !strings.Contains(childTags(n), "caption ") {
+				report("a table without a caption")
+			}
 		case "nav", "section":
 			by := attribute(n, "aria-labelledby")
 			if attribute(n, "aria-label") == "" && ids[by] == 0 {
@@ -131,11 +135,20 @@ func problems(all []*html.Node, ids map[string]int, labelled map[string]bool) (f
 	return found
 }
 
+// childTags returns the names of the elements directly below an element.
+func childTags(n *html.Node) string {
+	var b strings.Builder
+	for c := range n.ChildNodes() {
+		b.WriteString(c.Data + " ")
+	}
+	return b.String()
+}
+
 func TestAccessibilityCheckFindsProblems(t *testing.T) {
 	all := elements(t, `<html><body><table><tr><th>x</th></tr></table><a href="y"></a><nav></nav><input name="q"><button></button>`+
 		`<svg></svg><div role="region"></div>`)
-	if n := len(problems(all, map[string]int{}, map[string]bool{})); n != 8 {
-		t.Errorf("%d problems found, want 8", n)
+	if n := len(problems(all, map[string]int{}, map[string]bool{})); n != 9 {
+		t.Errorf("%d problems found, want 9", n)
 	}
 }
 
@@ -180,7 +193,7 @@ func TestColorsHaveEnoughContrast(t *testing.T) {
 	}{
 		{"bg", []string{"text", "dim", "faint", "accent"}, 4.5},
 		{"surface", []string{"text", "dim", "faint", "accent", "warn"}, 4.5},
-		{"raised", []string{"text", "dim"}, 4.5},
+		{"raised", []string{"text", "dim", "good", "bad"}, 4.5},
 		{"tint", []string{"text", "dim", "faint", "accent"}, 4.5},
 		{"warn-bg", []string{"warn"}, 4.5},
 		{"bad-bg", []string{"bad"}, 4.5},

@@ -70,6 +70,7 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 	all := make([]NodePool, 0, len(r.Pools))
 	for i := range r.Pools {
 		p := poolOf(&r.Pools[i])
+		p.CapacityType = cmp.Or(p.CapacityType, declaredType(r.Group, p.Name))
 		p.Group, p.Phase = r.Group.Name, r.Phase.String()
 		if r.Err != "" {
 			p.Problem = "as of the last decision: " + r.Err
@@ -82,6 +83,16 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 		all = append(all, p)
 	}
 	return all
+}
+
+// declaredType returns the capacity type that the PlatformConfig gives to a NodePool. It is for a NodePool without nodes.
+func declaredType(g *capacity.Group, name string) string {
+	for _, p := range g.Pools {
+		if p.Name == name {
+			return p.Type.String()
+		}
+	}
+	return ""
 }
 
 func poolOf(u *engine.PoolUse) NodePool {

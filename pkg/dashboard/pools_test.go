@@ -48,6 +48,15 @@ func TestNodePoolsOfAGroup(t *testing.T) {
 	}
 }
 
+// Users see which NodePool is the spot one before it has a node.
+func TestNodePoolWithoutNodesHasItsDeclaredCapacityType(t *testing.T) {
+	r := &engine.GroupRecord{At: nine, Group: &capacity.Group{Name: "chat", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}},
+		Pools: []engine.PoolUse{{Name: "l40s-spot", Exists: true, Ready: true}}}
+	if got := poolsOf(r)[0]; got.CapacityType != "spot" || got.Nodes != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestUndecidedGroupHasNoNumbers(t *testing.T) {
 	for err, want := range map[string]string{"": "not decided yet", "NodePools cannot be listed": "NodePools cannot be listed"} {
 		got := poolsOf(&engine.GroupRecord{Group: &capacity.Group{Name: "chat"}, Err: err})

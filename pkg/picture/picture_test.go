@@ -136,3 +136,23 @@ func TestTableAsText(t *testing.T) {
 		t.Errorf("%q of no rows", got)
 	}
 }
+
+// A screen reader announces a table by its title, or by its columns if it has none, and a keyboard scrolls it.
+func TestTablesHaveNames(t *testing.T) {
+	page := Parse(`{{template "head" "A report"}}{{range .}}{{template "table" .}}{{end}}</main></body></html>`, nil)
+	var out strings.Builder
+	if err := page.Execute(&out, []Table{
+		{Title: "Assumptions", Heads: []string{"what", "-value"}, Rows: [][]any{{"cold start", "1m"}}},
+		{Heads: []string{"at", "from", "to", "-rule"}, Rows: [][]any{{"0:01", 1, 2, "combine"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`role="region" aria-label="Assumptions table" tabindex="0"><table role="table" aria-label="Assumptions">`,
+		`role="region" aria-label="at, from, to table" tabindex="0"><table role="table" aria-label="at, from, to">`, "<main>\n<h1>A report</h1>",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is missing in\n%s", want, out.String())
+		}
+	}
+}

@@ -25,6 +25,18 @@ type (
 // Cell is a value of a table with the name of its column. Mark is good, bad or empty.
 type Cell struct{ Name, Class, Mark, Text string }
 
+// Label returns the title, or the first names of columns, as the name of the table for screen readers.
+func (t Table) Label() string {
+	if t.Title != "" {
+		return t.Title
+	}
+	var names []string
+	for _, c := range t.Columns()[:min(3, len(t.Heads))] {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // Columns returns the column names as cells without a value.
 func (t Table) Columns() []Cell {
 	out := make([]Cell, len(t.Heads))
