@@ -8,6 +8,8 @@ replace github.com/gpuscaler/gpuscaler => ../
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/gpuscaler/gpuscaler v0.0.0-00010101000000-000000000000
 	github.com/kedacore/keda/v2 v2.21.0
 	github.com/prometheus/client_model v0.6.3
@@ -40,6 +42,7 @@ require (
 	github.com/distribution/reference v0.6.0 // indirect
 	github.com/expr-lang/expr v1.17.8 // indirect
 	github.com/fatih/camelcase v1.0.0 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
 	github.com/gofrs/flock v0.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect

@@ -1,0 +1,87 @@
+package browser
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// pause is the interval of the polls of a condition.
+const pause = 100 * time.Millisecond
+
+// widths are the widths of a phone, a tablet and a laptop.
+var widths = []int64{390, 768, 1440}
+
+// look makes every check of a page at every width, and keeps the pictures. expected are texts of console entries that are no defect.
+func (b *tab) look(name, url string, expected ...string) {
+	b.t.Helper()
+	for _, width := range widths {
+		where := name + " at " + strconv.FormatInt(width, 10)
+		b.theme("light")
+		b.load(url, width)
+		b.freeze()
+		b.check(where, "overflow", "overlaps", "contrast", "structure")
+		if b.accessible(where) == 0 {
+			b.t.Errorf("%s: no node of the accessibility tree has a name", where)
+		}
+		b.picture(name + "-" + strconv.FormatInt(width, 10))
+		b.walk(where)
+		b.theme("dark")
+		b.check(where+", dark", "contrast")
+		b.quiet(expected...)
+	}
+	b.picture(name + "-dark")
+}
+
+// freeze pauses the live updates of a page, if it has them, so that its elements stay the same during the checks.
+func (b *tab) freeze() {
+	b.t.Helper()
+	if evaluate[bool](b, `!!document.querySelector("#live:not([hidden])")`) {
+		b.wait(`document.getElementById("live").dataset.state === "on"`, "the stream of live updates")
+		evaluate[bool](b, `document.getElementById("live").click(), true`)
+	}
+}
+
+// A day of the demo: every page works on a phone, a tablet and a laptop, with a keyboard and with a screen reader.
+func TestPagesOfTheDemo(t *testing.T) {
+	b := open(t)
+	root := startDemo(t)
+	workload := root + "workloads/team-chat/llama-chat"
+	b.load(root, 1440)
+	b.wait(`document.querySelectorAll("#rows tr").length >= 3`, "the workloads of the demo")
+	b.load(workload, 1440)
+	b.wait(`document.querySelectorAll("#changes tbody tr").length >= 4 && !!document.querySelector("svg.chart path.target[d]")`,
+		"four changes of the target")
+	moment := evaluate[string](b, `document.querySelectorAll("#changes tbody a")[1].href`)
+	b.quiet()
+
+	b.look("workloads", root)
+	b.look("workload", workload)
+	b.look("moment", moment)
+	b.look("history", root+"history")
+	b.look("search-without-result", root+"?q=no-such-workload")
+	b.look("history-without-result", root+"history?q=no-such-reason")
+	const notFound = "status of 404"
+	b.look("unknown-page", root+"nowhere", notFound)
+	b.look("unknown-workload", root+"workloads/team-chat/none", notFound)
+}
+
+// A user reads the list with the keyboard while the page is updated: the focus stays on the same link when its row is replaced, and the
+// page neither scrolls nor writes errors.
+func TestFocusStaysWhilePageIsUpdated(t *testing.T) {
+	b := open(t)
+	b.load(startDemo(t), 1440)
+	b.wait(`document.querySelectorAll("#rows tr").length >= 3`, "the workloads of the demo")
+	evaluate[bool](b, `(() => {
+		const link = document.querySelector("#rows tr:nth-child(2) a");
+		link.focus();
+		globalThis.before = { link, href: link.getAttribute("href") };
+		return document.activeElement === link;
+	})()`)
+	b.wait(`!globalThis.before.link.isConnected`, "an update of the row with the focus")
+	if now := evaluate[string](b, `document.activeElement.getAttribute("href") || document.activeElement.tagName`); now !=
+		evaluate[string](b, `globalThis.before.href`) {
+		t.Errorf("after the update the focus is on %s", now)
+	}
+	b.quiet()
+}
