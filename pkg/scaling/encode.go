@@ -102,9 +102,13 @@ func (s *State) appendWords(words []int64, schedules int) []int64 {
 
 // readWords decodes the result of appendWords into s, which must be zero except for its policy and what was learned.
 func (s *State) readWords(r *history.Reader) {
-	s.lastTarget, s.extra = history.Halves(r.Next())
-	s.at, s.activeAt, s.panicUntil = r.Next(), r.Next(), r.Next()
-	known := r.Next()
+	head := r.Take(5)
+	if len(head) < 5 {
+		return
+	}
+	s.lastTarget, s.extra = history.Halves(head[0])
+	s.at, s.activeAt, s.panicUntil = head[1], head[2], head[3]
+	known := head[4]
 	for i := range s.trends {
 		if known>>8&(1<<i) != 0 {
 			s.trends[i].Read(r)

@@ -13,11 +13,11 @@ func (w *Window) Append(words []int64) []int64 {
 
 // Read decodes the result of Append.
 func (w *Window) Read(r *Reader) {
-	w.n = int8(r.Count(windowSize))
+	words := r.Take(2 * r.Count(windowSize))
+	w.n = int8(len(words) / 2)
 	for i := range w.n {
-		e := &w.list[i]
-		e.at = r.Next()
-		e.late, e.value = Halves(r.Next())
+		late, value := Halves(words[2*i+1])
+		w.list[i] = sample{at: words[2*i], value: value, late: late}
 	}
 }
 
@@ -32,11 +32,11 @@ func (s *Steps) Append(words []int64) []int64 {
 
 // Read decodes the result of Append.
 func (s *Steps) Read(r *Reader) {
-	s.n = int8(r.Count(stepsSize))
+	words := r.Take(2 * r.Count(stepsSize))
+	s.n = int8(len(words) / 2)
 	for i := range s.n {
-		e := &s.list[i]
-		e.Start = r.Next()
-		e.Low, e.High = Halves(r.Next())
+		low, high := Halves(words[2*i+1])
+		s.list[i] = Step{Start: words[2*i], Low: low, High: high}
 	}
 }
 
@@ -44,7 +44,11 @@ func (s *Steps) Read(r *Reader) {
 func (r Trend) Append(words []int64) []int64 { return append(words, word(r.Fast), word(r.Slow)) }
 
 // Read decodes the result of Append and sets Known.
-func (r *Trend) Read(from *Reader) { *r = Trend{true, number(from.Next()), number(from.Next())} }
+func (r *Trend) Read(from *Reader) {
+	if words := from.Take(2); len(words) == 2 {
+		*r = Trend{true, number(words[0]), number(words[1])}
+	}
+}
 
 // Append appends the encoded forecast to words: three words. Known is not encoded, because a caller omits forecasts without history.
 func (f Forecast) Append(words []int64) []int64 {
@@ -53,7 +57,9 @@ func (f Forecast) Append(words []int64) []int64 {
 
 // Read decodes the result of Append and sets Known.
 func (f *Forecast) Read(r *Reader) {
-	*f = Forecast{true, number(r.Next()), number(r.Next()), number(r.Next())}
+	if words := r.Take(3); len(words) == 3 {
+		*f = Forecast{true, number(words[0]), number(words[1]), number(words[2])}
+	}
 }
 
 // Reader reads encoded values. It never fails: Invalid is true after a read beyond the end, and after a count that is not possible.
@@ -71,6 +77,17 @@ func (r *Reader) Next() int64 {
 	v := r.Words[0]
 	r.Words = r.Words[1:]
 	return v
+}
+
+// Take returns the next n words; none if there are fewer. The slice aliases Words.
+func (r *Reader) Take(n int) []int64 {
+	if n > len(r.Words) {
+		r.Invalid, r.Words = true, nil
+		return nil
+	}
+	words := r.Words[:n]
+	r.Words = r.Words[n:]
+	return words
 }
 
 // Count returns the next word as the length of a list of at most the given length; 0 if it is not in this range.
