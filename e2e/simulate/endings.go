@@ -19,9 +19,15 @@ func (c *checker) second() {
 		} else if c.healthy[r].IsZero() {
 			c.healthy[r] = s.now
 		}
+	}
+	for _, r := range s.processes() {
 		if s.now.Sub(r.ticked) <= 3*time.Second {
 			c.led = s.now
 		}
+	}
+	takeover := takeover
+	if s.hasSecond {
+		takeover += otherTakeover
 	}
 	for _, r := range s.replicas {
 		if since := c.healthy[r]; !since.IsZero() && s.now.Sub(since) > takeover && s.now.Sub(c.led) > takeover {
@@ -34,10 +40,15 @@ func (c *checker) second() {
 	}
 	c.starvation()
 	c.labels()
+	c.oneRelease()
 }
 
 // takeover is the longest time until a standby leads: the duration of the Lease, and two retries of client-go's election with their jitter.
 const takeover = 25 * time.Second
+
+// otherTakeover is how much longer it takes with two releases: the Lease of the other release counts for 30 s after its end, its state is
+// known for 5 s, and a process that finds it restarts.
+const otherTakeover = 60 * time.Second
 
 // starvation checks that no limit of gpuscaler blocks pending pods.
 func (c *checker) starvation() {

@@ -52,9 +52,12 @@ const (
 	budgetsEdited
 	limitApplied // the owner applies the value in force or another one by server-side apply
 	poolReplaced
-	writeRaced    // the owner edits a NodePool after gpuscaler read it and before its next write arrives
-	leaderStalls  // the next leader that writes is paused between its decision and the write, or between two requests
-	writesDelayed // the next writes time out and are applied later
+	writeRaced      // the owner edits a NodePool after gpuscaler read it and before its next write arrives
+	leaderStalls    // the next leader that writes is paused between its decision and the write, or between two requests
+	writesDelayed   // the next writes time out and are applied later
+	rolledBack      // a newer version of gpuscaler wrote the records, and the present version replaces it
+	secondInstalled // a second release with the same capacity groups is installed
+	secondKilled
 	numEventKinds
 )
 
@@ -66,6 +69,7 @@ var eventNames = [numEventKinds]string{
 	"disruption settings are edited", "kubectl scale", "a workload is paused", "a Deployment is replaced", "a pod is deleted",
 	"a NodePool is annotated", "signals are edited", "the consent is edited", "budgets are edited", "a limit is applied",
 	"a NodePool is replaced", "the owner edits before a write", "the leader stalls at a write", "writes are applied late",
+	"a newer version is rolled back", "a second release is installed", "the second release is killed",
 }
 
 // eventWeights is how often each kind is drawn.
@@ -109,8 +113,47 @@ func drawEvents(seed uint64) []event {
 			lasting: time.Duration(5+random.IntN(115)) * time.Second,
 		})
 	}
+	events = append(events, drawReleases(seed)...)
 	slices.SortStableFunc(events, func(a, b event) int { return a.second - b.second })
 	return events
+}
+
+// drawReleases returns the events of the share of seeds in which gpuscaler is installed in another version. They have a generator of their
+// own, so that the other events of a seed stay the same.
+func drawReleases(seed uint64) (events []event) {
+	random := rand.New(rand.NewPCG(seed, 15))
+	if seed%rollbacks == 3 {
+		for range 1 + random.IntN(2) {
+			events = append(events, event{second: 200 + random.IntN(faultsEnd-300), kind: rolledBack, value: random.IntN(1000)})
+		}
+	}
+	if seed%secondReleases == 0 && seed%realElections != 1 {
+		at := 30 + random.IntN(faultsEnd/2)
+		events = append(events, event{second: at, kind: secondInstalled, value: random.IntN(1000)})
+		for range 2 {
+			at += random.IntN(300)
+			events = append(events, event{second: at, kind: []eventKind{secondInstalled, secondKilled}[random.IntN(2)], value: random.IntN(1000)})
+		}
+	}
+	return events
+}
+
+// rollbacks is the share of seeds with rollbacks: one of eight. secondReleases is the share of seeds with two releases: one of seven of
+// those with a modeled election.
+const (
+	rollbacks      = 8
+	secondReleases = 7
+)
+
+func (s *simulation) releaseChanges(e event) {
+	switch {
+	case e.kind == rolledBack:
+		s.rollBack(e.value%2 == 0)
+	case e.kind == secondInstalled:
+		s.installSecond(e.value%3 == 0)
+	case s.second != nil:
+		s.second.kill()
+	}
 }
 
 // happen applies an event.
@@ -123,6 +166,8 @@ func (s *simulation) happen(e event) {
 		s.processFails(e)
 	case e.kind <= filesBroken || e.kind == signalsEdited:
 		s.filesChange(e)
+	case e.kind >= rolledBack:
+		s.releaseChanges(e)
 	case e.kind >= writeRaced:
 		s.writeFails(e)
 	case e.kind >= consentEdited || e.kind >= limitEdited && e.kind <= disruptionEdited || e.kind == poolAnnotated:
@@ -264,6 +309,7 @@ func (s *simulation) annotate(w *workload, key, value string) {
 // endFaults ends every fault and undoes what would prevent the workloads from being scaled.
 func (s *simulation) endFaults() {
 	s.trace("the faults end")
+	s.uninstallSecond()
 	s.faults = faults{refused: map[*pool]time.Time{}}
 	s.lagUntil = [2]time.Time{}
 	for _, r := range s.replicas {

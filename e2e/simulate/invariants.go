@@ -16,9 +16,11 @@ const (
 	servedIdentity      = "a served target was decided for the scale target that the replica's watches show"
 	servedFresh         = "a served target is at most a minute old, and mode hold serves none"
 	oneServer           = "at most one replica serves at any time"
+	oneRelease          = "while a release leads and overrides a NodePool, another one does not write it, and leads for at most half a minute"
 	holderWrites        = "only the holder of the Lease writes"
 	consentedFields     = "gpuscaler changes only the fields that the NodePool's annotation lists at that time, and its own annotations"
 	overridesRecorded   = "a NodePool whose field gpuscaler changed has a record that contains the owner's present value"
+	newerRecord         = "while a NodePool has a record of a newer version, gpuscaler only restores its owner's values, and keeps the record"
 	editsStay           = "a field to which its owner gave a new value during an override is not changed for ten minutes"
 	noStarvation        = "no limit of gpuscaler blocks a pending pod of a group for more than three minutes while a healthy replica leads"
 	standbyTakesOver    = "a healthy replica leads and ticks within 25 seconds after the last leader ended"
@@ -47,12 +49,14 @@ type checker struct {
 	writeTimes map[string][]time.Time         // by NodePool
 	blocked    map[string]time.Time           // since when a limit blocks a group; by group
 	healthy    map[*replica]time.Time         // since when a replica is healthy
+	contested  map[*replica]time.Time         // since when a process leads although another release overrides its NodePools
 	led        time.Time                      // when a replica led and ticked last
 }
 
 func newChecker(s *simulation) *checker {
 	return &checker{sim: s, samples: map[*replica]map[string]sample{}, previous: map[string]previousTarget{},
-		writeTimes: map[string][]time.Time{}, blocked: map[string]time.Time{}, healthy: map[*replica]time.Time{}}
+		writeTimes: map[string][]time.Time{}, blocked: map[string]time.Time{}, healthy: map[*replica]time.Time{},
+		contested: map[*replica]time.Time{}}
 }
 
 // fail records the first violation.

@@ -33,7 +33,8 @@ type lease struct {
 
 // holderIs reports whether a replica holds the Lease in the API server.
 func (s *simulation) holderIs(r *replica) bool {
-	return s.lease.holder == r.name && s.now.Sub(s.lease.renewed) < leaseDuration
+	l := s.leaseOf(r.release)
+	return l.holder == r.name && s.now.Sub(l.renewed) < leaseDuration
 }
 
 // answer is what the API server answers to a request of the election: a status code and an object.

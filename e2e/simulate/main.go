@@ -54,8 +54,15 @@ func runOne(t *testing.T, seed uint64) bool {
 	return false
 }
 
-// runMany runs consecutive seeds until one fails, the number of seeds is reached or the time has passed.
+// runMany runs the fixed cases, and then consecutive seeds until one fails, the number of seeds is reached or the time has passed.
 func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool {
+	for _, c := range fixedCases {
+		if r := inBubble(t, c.seed, c.events); r.violation != nil {
+			fmt.Println("fixed case:", c.what)
+			report(os.Stdout, c.seed, c.events, r)
+			return false
+		}
+	}
 	began, done, writes, targets := time.Now(), 0, 0, 0
 	progress := began
 	for seed := first; ; seed++ {

@@ -25,7 +25,7 @@ func newElection(r *replica) election {
 	switch {
 	case r.name == freshName:
 		return alwaysLeads{}
-	case r.sim.realElection():
+	case r.sim.realElection() && r.release == release:
 		return newCampaign(r)
 	}
 	return &modelElection{replica: r}
@@ -57,6 +57,9 @@ type modelElection struct {
 	tried    time.Time
 	observed int       // serial of the Lease that was last read
 	since    time.Time // when that serial was first read
+
+	campaigns bool      // no other release prevents this process from competing for the Lease
+	checked   time.Time // when another release was last looked for
 }
 
 // leading implements election: the process leads, and its last write of the Lease is less than its duration ago.
@@ -73,11 +76,14 @@ func (c *modelElection) step() {
 	if c.holds && now.Sub(c.renewed) >= renewDeadline && (now.Before(r.cut) || now.Sub(c.renewed) >= leaseDuration) {
 		c.lose("it was not renewed")
 	}
-	if now.Sub(c.tried) < retryPeriod || now.Before(r.cut) {
+	if c.holds {
+		c.watchOtherReleases(false)
+	}
+	if now.Sub(c.tried) < retryPeriod || now.Before(r.cut) || !c.mayCampaign() {
 		return
 	}
 	c.tried = now
-	l := &r.sim.lease
+	l := r.sim.leaseOf(r.release)
 	if l.serial != c.observed || c.since.IsZero() {
 		c.observed, c.since = l.serial, now
 	}
@@ -92,11 +98,15 @@ func (c *modelElection) step() {
 	if !r.stopping.IsZero() && !c.holds {
 		return
 	}
+	if l.holder != r.name {
+		l.acquired = now
+	}
 	l.holder, l.renewed, l.serial = r.name, now, l.serial+1
 	c.observed, c.since, c.renewed = l.serial, now, now
 	if !c.holds {
 		c.holds = true
 		r.sim.trace("%s: leads", r.name)
+		c.watchOtherReleases(true)
 	}
 }
 
@@ -110,8 +120,10 @@ func (c *modelElection) stop() {}
 
 // endRounds clears the holder of the Lease, so that a standby does not wait for the Lease to expire.
 func (c *modelElection) endRounds() {
-	if r := c.replica; c.holds && r.sim.lease.holder == r.name && !r.sim.now.Before(r.cut) {
-		r.sim.lease.holder, r.sim.lease.serial = "", r.sim.lease.serial+1
+	if r := c.replica; c.holds && !r.sim.now.Before(r.cut) {
+		if l := r.sim.leaseOf(r.release); l.holder == r.name {
+			l.holder, l.serial = "", l.serial+1
+		}
 	}
 	c.holds, c.over = false, true
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/deviceclaims"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
@@ -28,9 +29,10 @@ import (
 // replica is one process of gpuscaler. Its parts are the product's own: policy store, poller, caches, engine, writer and servers, and in a
 // share of the seeds package leader. The rest of package cluster and of the binary is modeled: the watches by deliver, the loop by step.
 type replica struct {
-	sim  *simulation
-	name string
-	log  *slog.Logger
+	sim     *simulation
+	name    string
+	release string // its Lease, NAMESPACE/NAME
+	log     *slog.Logger
 
 	up       bool
 	restart  time.Time // when a killed process runs again
@@ -60,18 +62,21 @@ type replica struct {
 	job      *job // the job that runs now; nil if none does
 	ticked   time.Time
 
+	releases *leader.Releases // nil until a second release is looked for
+
 	shown map[string]any // the last object of each kind and name that the watches delivered
 }
 
 func newReplica(s *simulation, name string) *replica {
-	r := &replica{sim: s, name: name, log: slog.New(slog.DiscardHandler)}
+	r := &replica{sim: s, name: name, release: releaseOf(name), log: slog.New(slog.DiscardHandler)}
 	r.start()
 	return r
 }
 
 // start creates the parts of a new process. Its watches begin with the current objects.
 func (r *replica) start() {
-	*r = replica{sim: r.sim, name: r.name, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now, edition: -1, decided: -1,
+	*r = replica{sim: r.sim, name: r.name, release: r.release, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now,
+		edition: -1, decided: -1,
 		seen: map[string]string{}, shown: map[string]any{}}
 	r.lease = newElection(r)
 	delete(r.sim.check.samples, r)
@@ -99,8 +104,8 @@ func (r *replica) start() {
 		Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true,
 	})
 	r.writer = nodepoolwriter.New(nodepoolwriter.Options{
-		Client: client{replica: r}, Release: "gpuscaler-system/gpuscaler", Leading: r.lease.leading, Current: r.nodes.NodePool,
-		OverriddenByOther: func(context.Context, *karpenter.NodePool) string { return "" },
+		Client: client{replica: r}, Release: r.release, Leading: r.lease.leading, Current: r.nodes.NodePool,
+		OverriddenByOther: r.overriddenByOther,
 		Event:             func(corev1.ObjectReference, string, string, string) {}, Writes: nodepoolwriter.NewWritesMetric(), Log: r.log,
 	})
 	r.engine = engine.New(r.policies, r.poller, clusterView{r}, engine.Options{

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // testSeeds is the number of seeds of `go test`. A run takes about 0.1 s of CPU.
@@ -87,23 +86,12 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// fixedCases are runs that once violated an invariant, with the fewest events that were needed.
-var fixedCases = []struct {
-	what   string
-	seed   uint64
-	events []event
-}{
-	{what: "an owner sets an overridden field to its original value, and the leader changes twice", seed: 102, events: []event{
-		{second: 557, kind: leaderStalls, which: 11, value: 4, lasting: 30 * time.Second},
-		{second: 744, kind: disruptionEdited, which: 3, value: 241, lasting: 112 * time.Second},
-		{second: 821, kind: leaderStalls, which: 1, value: 651, lasting: 83 * time.Second},
-	}},
-}
-
 func TestFixedCases(t *testing.T) {
 	for _, c := range fixedCases {
 		if r := inBubble(t, c.seed, c.events); r.violation != nil {
-			t.Errorf("%s: %s: %s", c.what, r.violation.invariant, r.violation.text)
+			var text strings.Builder
+			report(&text, c.seed, c.events, r)
+			t.Errorf("%s: %s", c.what, text.String())
 		}
 	}
 }

@@ -20,21 +20,24 @@ type simulation struct {
 	now    time.Time
 	events []event
 
-	api       *apiServer
-	lease     lease
-	replicas  [2]*replica
-	fresh     *replica // a controller that starts at the end, for comparison
-	workloads []*workload
-	pools     []*pool
-	machines  map[string]*machine
-	podList   []*corev1.Pod
-	claims    int
-	people    *people
-	faults    faults
-	lagUntil  [2]time.Time
-	late      []lateRequest
-	scraped   []map[string][]float64 // the values of the last seconds by signal, oldest first
-	check     *checker
+	api         *apiServer
+	lease       lease
+	secondLease lease
+	replicas    [2]*replica
+	second      *replica // of the second release; nil: it does not run
+	hasSecond   bool     // a second release was installed
+	fresh       *replica // a controller that starts at the end, for comparison
+	workloads   []*workload
+	pools       []*pool
+	machines    map[string]*machine
+	podList     []*corev1.Pod
+	claims      int
+	people      *people
+	faults      faults
+	lagUntil    [2]time.Time
+	late        []lateRequest
+	scraped     []map[string][]float64 // the values of the last seconds by signal, oldest first
+	check       *checker
 
 	lines []string // the lines of the trace
 	hash  uint64
@@ -87,14 +90,14 @@ func run(seed uint64, events []event) result {
 			s.happen(events[next])
 		}
 		s.phase(second)
-		s.second()
+		s.runSecond()
 		s.endTurn()
 		time.Sleep(time.Until(s.began.Add(time.Duration(second+1) * time.Second))) // virtual
 		s.takeTurn()
 		s.now = time.Now()
 	}
 	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
-	for _, r := range s.replicas { // a bubble ends only after its goroutines
+	for _, r := range s.processes() { // a bubble ends only after its goroutines
 		r.kill()
 		r.abandon()
 	}
@@ -106,6 +109,8 @@ func (s *simulation) phase(second int) {
 	switch second {
 	case faultsEnd:
 		s.endFaults()
+	case faultsEnd + 60:
+		s.finishNewer()
 	case settled - 120:
 		s.fresh = newReplica(s, freshName)
 	case settled:
@@ -117,8 +122,8 @@ func (s *simulation) phase(second int) {
 	}
 }
 
-// second runs one second of every process.
-func (s *simulation) second() {
+// runSecond runs one second of every process.
+func (s *simulation) runSecond() {
 	for i, until := range s.lagUntil {
 		if !until.IsZero() && s.now.After(until) {
 			s.replicas[i].lag, s.lagUntil[i] = 0, time.Time{}
@@ -128,7 +133,7 @@ func (s *simulation) second() {
 	s.runDeployments()
 	s.runKarpenter()
 	s.scrape()
-	for _, r := range s.replicas {
+	for _, r := range s.processes() {
 		r.step()
 		s.now = time.Now() // a tick that waits for a write takes time
 	}

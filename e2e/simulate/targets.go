@@ -143,7 +143,7 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 		c.fail(servedInBounds, "%s serves %d for %s; its bounds are %d to %d", r.name, n, w.name, low, high)
 	}
 	for _, other := range s.replicas {
-		if _, err := other.served(w); other != r && err == nil {
+		if _, err := other.served(w); other != r && other.release == r.release && err == nil {
 			c.fail(oneServer, "%s and %s serve %s", r.name, other.name, w.name)
 		}
 	}

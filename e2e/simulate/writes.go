@@ -24,6 +24,10 @@ func (c *checker) wrote(w *write) {
 	if w.kind != kindNodePool {
 		return
 	}
+	c.newerRecordKept(w)
+	if !w.late && c.heldByOther(r, w.live.GetAnnotations()) {
+		c.fail(oneRelease, "%s wrote NodePool %s, which %s overrides", r.name, w.name, w.live.GetAnnotations()[karpenter.HolderAnnotation])
+	}
 	c.writeTimes[w.name] = append(c.writeTimes[w.name], s.now)
 	if t := c.writeTimes[w.name]; len(t) > 10 && s.now.Sub(t[len(t)-11]) < time.Minute {
 		c.fail(fewWrites, "%s wrote NodePool %s 11 times in %s", r.name, w.name, s.now.Sub(t[len(t)-11]))

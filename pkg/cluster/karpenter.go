@@ -213,13 +213,9 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 	}
 }
 
-// overridden returns why another release of gpuscaler, whose record is on the NodePool, counts as leading. It returns "" if no other
-// release has a record on the NodePool or if that release does not lead.
+// overridden returns why another release counts as the leader that overrides the NodePool, "" if there is none.
 func (c *Cluster) overridden(ctx context.Context, p *karpenter.NodePool) string {
-	if p.Record() == "" {
-		return ""
-	}
-	return c.releases.Leads(ctx, p.Holder)
+	return OverriddenByOther(ctx, c.releases, p)
 }
 
 // Restore runs package restore with clients for the API server at cfg.

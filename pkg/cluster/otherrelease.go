@@ -6,7 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
 // OtherReleaseError reports that another gpuscaler release leads and overrides a NodePool that is also in a capacity group of this release.
@@ -25,18 +28,39 @@ func (c *Cluster) OtherRelease(ctx context.Context) error {
 	if c.nodes == nil || c.options.Release == "" {
 		return nil
 	}
-	for _, g := range c.options.Groups.Groups() {
+	err := FindOtherRelease(ctx, c.releases, c.options.Groups.Groups(), c.nodes.NodePool)
+	if err == nil {
+		return nil
+	}
+	if pool := c.nodes.NodePool(err.Pool); pool != nil {
+		c.events.Send(pool.Reference(), corev1.EventTypeWarning, events.AnotherRelease, err.Error())
+	}
+	return err
+}
+
+// FindOtherRelease returns an *OtherReleaseError for the first NodePool of the groups that another leading release overrides, nil if there
+// is none. nodePool returns a NodePool by its name, nil if it does not exist.
+func FindOtherRelease(ctx context.Context, releases *leader.Releases, groups []*capacity.Group,
+	nodePool func(name string) *karpenter.NodePool) *OtherReleaseError {
+	for _, g := range groups {
 		for i := range g.Pools {
-			pool := c.nodes.NodePool(g.Pools[i].Name)
+			pool := nodePool(g.Pools[i].Name)
 			if pool == nil {
 				continue
 			}
-			if why := c.overridden(ctx, pool); why != "" {
-				err := &OtherReleaseError{Pool: pool.Name(), Group: g.Name, Holder: pool.Holder, Why: why}
-				c.events.Send(pool.Reference(), corev1.EventTypeWarning, events.AnotherRelease, err.Error())
-				return err
+			if why := OverriddenByOther(ctx, releases, pool); why != "" {
+				return &OtherReleaseError{Pool: pool.Name(), Group: g.Name, Holder: pool.Holder, Why: why}
 			}
 		}
 	}
 	return nil
+}
+
+// OverriddenByOther returns why another release of gpuscaler, whose record is on the NodePool, counts as leading. It returns "" if no other
+// release has a record on the NodePool or if that release does not lead.
+func OverriddenByOther(ctx context.Context, releases *leader.Releases, p *karpenter.NodePool) string {
+	if p.Record() == "" {
+		return ""
+	}
+	return releases.Leads(ctx, p.Holder)
 }

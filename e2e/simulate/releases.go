@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
+)
+
+// Two releases of gpuscaler that have the same capacity groups by mistake. The second one has one replica. Both write with the same field
+// manager.
+const (
+	release       = releaseNamespace + "/" + leaseName
+	secondRelease = "gpu-platform/" + leaseName
+	secondName    = "second-0"
+)
+
+// otherReleaseInterval is the time between two checks for another release, as in cmd/gpuscaler/controller.
+const otherReleaseInterval = 5 * time.Second
+
+func releaseOf(name string) string {
+	if name == secondName {
+		return secondRelease
+	}
+	return release
+}
+
+// leaseOf returns the Lease of a release.
+func (s *simulation) leaseOf(release string) *lease {
+	if release == secondRelease {
+		return &s.secondLease
+	}
+	return &s.lease
+}
+
+// installSecond installs the second release. With alone, the replicas of the first release do not run for two minutes, so that the second
+// one takes over its records.
+func (s *simulation) installSecond(alone bool) {
+	if s.second == nil {
+		s.second, s.hasSecond = newReplica(s, secondName), true
+	}
+	for _, r := range s.replicas {
+		if alone && r.up {
+			r.kill()
+			r.restart = s.now.Add(2 * time.Minute)
+		}
+	}
+}
+
+// uninstallSecond removes the second release. Its Lease is not released.
+func (s *simulation) uninstallSecond() {
+	if s.second != nil {
+		s.second.kill()
+		s.second.abandon()
+		s.second = nil
+	}
+}
+
+// processes returns the replicas of all releases.
+func (s *simulation) processes() []*replica {
+	if s.second == nil {
+		return s.replicas[:]
+	}
+	return []*replica{s.replicas[0], s.replicas[1], s.second}
+}
+
+// leaseReader answers the reads of Leases, from the models of both releases.
+type leaseReader struct{ replica *replica }
+
+// RoundTrip implements http.RoundTripper.
+func (l leaseReader) RoundTrip(request *http.Request) (*http.Response, error) {
+	s := l.replica.sim
+	if s.now.Before(l.replica.cut) {
+		return nil, errTimeout
+	}
+	namespace := path.Base(path.Dir(path.Dir(request.URL.Path)))
+	model := s.leaseOf(namespace + "/" + path.Base(request.URL.Path))
+	code, object := http.StatusOK, any(&coordinationv1.Lease{
+		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &model.holder, RenewTime: new(metav1.NewMicroTime(model.renewed)),
+			LeaseDurationSeconds: new(int32(leaseDuration / time.Second))}})
+	if model.serial == 0 {
+		missing := apierrors.NewNotFound(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, leaseName)
+		code, object = int(missing.ErrStatus.Code), &missing.ErrStatus
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: http.Header{"Content-Type": {"application/json"}},
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request, Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body))}, nil
+}
+
+// otherReleases returns the product's view of the Leases of other releases. Without a second release there is none.
+func (r *replica) otherReleases() *leader.Releases {
+	if r.releases == nil {
+		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: leaseReader{r}, QPS: 50, Burst: 100,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+		if err != nil {
+			panic(err)
+		}
+		r.releases = leader.NewReleases(client, r.release)
+	}
+	return r.releases
+}
+
+// overriddenByOther returns why another release counts as the leader that overrides a NodePool.
+func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
+	if !r.sim.hasSecond {
+		return ""
+	}
+	return cluster.OverriddenByOther(ctx, r.otherReleases(), p)
+}
+
+// otherRelease returns why this process must not lead.
+func (r *replica) otherRelease() error {
+	if !r.sim.hasSecond {
+		return nil
+	}
+	if err := cluster.FindOtherRelease(context.Background(), r.otherReleases(), r.policies.Groups(), r.nodes.NodePool); err != nil {
+		return err
+	}
+	return nil
+}
+
+// mayCampaign reports whether no other release prevents this process from competing for its Lease.
+func (c *modelElection) mayCampaign() bool {
+	r := c.replica
+	if c.campaigns || r.sim.now.Sub(c.checked) < otherReleaseInterval {
+		return c.campaigns
+	}
+	c.checked = r.sim.now
+	err := r.otherRelease()
+	if c.campaigns = err == nil; err != nil {
+		r.sim.trace("%s: does not lead: %v", r.name, err)
+	}
+	return c.campaigns
+}
+
+// watchOtherReleases ends the process while it leads and another release overrides its NodePools. At the start of the term it ends at
+// once, and later after it has restored its limits.
+func (c *modelElection) watchOtherReleases(starts bool) {
+	r := c.replica
+	if !starts && r.sim.now.Sub(c.checked) < otherReleaseInterval || !r.stopping.IsZero() {
+		return
+	}
+	c.checked = r.sim.now
+	err := r.otherRelease()
+	if err == nil {
+		return
+	}
+	r.sim.trace("%s: leads no more: %v", r.name, err)
+	if starts {
+		c.endRounds()
+		r.kill()
+		return
+	}
+	r.stopping = r.sim.now.Add(otherReleaseInterval)
+}
+
+// releaseTime is how long two releases may act on the same NodePools. It is longer than the checks of another release's Lease, and than
+// a pause after which the Lease of the paused process still counts.
+const releaseTime = 30 * time.Second
+
+// heldByOther reports whether the record on a NodePool is of another release than the process's, and that release leads for releaseTime.
+func (c *checker) heldByOther(r *replica, annotations map[string]string) bool {
+	holder := annotations[karpenter.HolderAnnotation]
+	if annotations[karpenter.RecordAnnotation] == "" || holder == "" || holder == r.release {
+		return false
+	}
+	l, now := c.sim.leaseOf(holder), c.sim.now
+	return l.holder != "" && now.Sub(l.renewed) < leaseDuration && now.Sub(l.acquired) > releaseTime
+}
+
+// oneRelease checks that no process leads for long while another release that leads overrides its NodePools.
+func (c *checker) oneRelease() {
+	s := c.sim
+	for _, r := range s.processes() {
+		contested := ""
+		if r.up && r.lease.leading() && r.lag == 0 && !s.now.Before(r.paused) && !s.now.Before(r.cut) {
+			for _, g := range r.policies.Groups() {
+				for i := range g.Pools {
+					if u := s.nodePool(s.poolNamed(g.Pools[i].Name)); u != nil && c.heldByOther(r, u.GetAnnotations()) {
+						contested = u.GetName()
+					}
+				}
+			}
+		}
+		if contested == "" {
+			delete(c.contested, r)
+		} else if c.contested[r].IsZero() {
+			c.contested[r] = s.now
+		} else if since := s.now.Sub(c.contested[r]); since > releaseTime {
+			c.fail(oneRelease, "%s leads although another release overrides NodePool %s for %s", r.name, contested, since)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+)
+
+// newerField is a field that only a newer version of gpuscaler overrides, with the owner's value and the override.
+var newerField = struct {
+	path            []string
+	owner, override string
+}{[]string{"spec", "template", "spec", "terminationGracePeriod"}, "", "1h"}
+
+// rollBack lets a newer version of gpuscaler write every record, and then replaces both replicas by the present version. With unknown, the
+// newer version also overrides a field that the present version does not know.
+func (s *simulation) rollBack(unknown bool) {
+	for _, r := range s.replicas {
+		r.kill()
+	}
+	for _, p := range s.pools {
+		u := s.nodePool(p)
+		record := map[string]any{}
+		if u == nil || json.Unmarshal([]byte(u.GetAnnotations()[karpenter.RecordAnnotation]), &record) != nil {
+			continue
+		}
+		record["v"], record["horizon"] = 2, map[string]any{"hours": 6}
+		if unknown {
+			fields, _ := record["fields"].([]any)
+			record["fields"] = append(fields, map[string]any{
+				"path": "/" + strings.Join(newerField.path, "/"), "on": true, "value": jsonOf(newerField.override), "original": newerField.owner})
+		}
+		s.applyNewer(u, jsonOf(record), unknown)
+	}
+}
+
+// applyNewer is the last write of the newer version: it applies the overrides in force, its own override, and the record.
+func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, unknown bool) {
+	desired := &unstructured.Unstructured{Object: map[string]any{}}
+	desired.SetGroupVersionKind(live.GroupVersionKind())
+	desired.SetName(live.GetName())
+	desired.SetAnnotations(map[string]string{karpenter.RecordAnnotation: record,
+		karpenter.HolderAnnotation: live.GetAnnotations()[karpenter.HolderAnnotation]})
+	owned := ownership.Read(live.GetManagedFields())
+	for _, path := range overridable {
+		for _, o := range owned.Owners(path...) {
+			if value, found, _ := unstructured.NestedFieldCopy(live.Object, path...); found && o.Manager == ownership.Manager {
+				setField(desired, value, path...)
+			}
+		}
+	}
+	if unknown {
+		setField(desired, newerField.override, newerField.path...)
+	}
+	next, err := s.api.managed.apply(live, desired, ownership.Manager, true)
+	if err != nil {
+		panic(err)
+	}
+	s.trace("a newer version of gpuscaler writes the record of NodePool %s", live.GetName())
+	s.api.store(kindNodePool, live, next)
+}
+
+// finishNewer installs the newer version again until it has restored the fields that only it knows, and has removed its records.
+func (s *simulation) finishNewer() {
+	for _, p := range s.pools {
+		live := s.nodePool(p)
+		if live == nil || !isNewer(live) {
+			continue
+		}
+		s.trace("the newer version of gpuscaler restores NodePool %s", p.name)
+		desired := &unstructured.Unstructured{Object: map[string]any{}}
+		desired.SetGroupVersionKind(live.GroupVersionKind())
+		desired.SetName(p.name)
+		next, err := s.api.managed.apply(live, desired, ownership.Manager, true)
+		if err != nil {
+			panic(err)
+		}
+		s.api.store(kindNodePool, live, next)
+	}
+}
+
+// isNewer reports whether the record of a NodePool is of a newer version.
+func isNewer(u *unstructured.Unstructured) bool {
+	var record struct{ V int }
+	return json.Unmarshal([]byte(u.GetAnnotations()[karpenter.RecordAnnotation]), &record) == nil && record.V > 1
+}
+
+// newerRecordKept checks a write to a NodePool that has a record of a newer version: it may only restore fields of the owner, and it may
+// remove the record only if no override is left.
+func (c *checker) newerRecordKept(w *write) {
+	if !isNewer(w.live) {
+		return
+	}
+	p := c.sim.poolNamed(w.name)
+	before, after := ownedFields(w.live), ownedFields(w.next)
+	left := fieldText(w.next, newerField.path...) != ""
+	for _, path := range overridable {
+		field := joined(path)
+		left = left || after[field] != p.owner[field]
+		if after[field] != before[field] && after[field] != p.owner[field] {
+			c.fail(newerRecord, "%s changed %s of %s to %s; its owner's value is %s", w.replica.name, field, w.name, after[field], p.owner[field])
+		}
+	}
+	record := w.next.GetAnnotations()[karpenter.RecordAnnotation]
+	if record != w.live.GetAnnotations()[karpenter.RecordAnnotation] && (record != "" || left) {
+		c.fail(newerRecord, "%s changed the record of %s to %q while an override was in force: %v", w.replica.name, w.name, record,
+			fmt.Sprint(after))
+	}
+}
