@@ -26,7 +26,7 @@ import (
 // blockTimeout bounds one block. Most take a second. The search of `gpuscaler tune` takes a minute of CPU time, at low priority.
 const blockTimeout = 10 * time.Minute
 
-// reader is a user who follows the pages in one directory.
+// reader is a user who runs the commands of the pages, all in one directory.
 type reader struct {
 	dir string // a directory with the repository's charts and config, and the files of the pages
 	env []string

@@ -205,8 +205,8 @@ func warned(t *testing.T, h *helm, namespace string) {
 	})
 }
 
-// counted returns an error unless the API server's metrics contain audited pods of an admission policy. The README describes these metrics
-// for users without an audit log.
+// counted returns an error unless the API server's metrics count a violation of an admission policy with the action Audit.
+// config/guides/operation.md describes this metric for users without an audit log.
 func counted(ctx context.Context, policy string) error {
 	c, err := kubernetes.NewForConfig(cluster.Config)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// hasWeight returns a check of a NodePool's weight.
+// hasWeight returns a check that a NodePool has the given weight.
 func (p pool) hasWeight(want int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if w, _, _ := unstructured.NestedInt64(p.get(ctx).Object, "spec", "weight"); w != want {

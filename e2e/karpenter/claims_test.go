@@ -108,7 +108,7 @@ func demandOf(n int64, finding string) func(fastGroup) error {
 	}
 }
 
-// claimLimit returns a check of a NodePool's limit for the resource claimed; "" means that it has none.
+// claimLimit returns a check that a NodePool has the limit want for the extended resource; "" means no limit.
 func claimLimit(name, want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var p karpv1.NodePool

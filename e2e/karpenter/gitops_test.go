@@ -141,7 +141,7 @@ func nudgingGroup(pool string) string {
 `)
 }
 
-// weights returns a check of a NodePool's weight and GPU limit, and of whether gpuscaler owns any field of it.
+// weights returns a check of a NodePool's weight and GPU limit. ours is whether gpuscaler must own a field of the NodePool.
 func weights(p pool, weight int64, limit string, ours bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u := p.get(ctx)

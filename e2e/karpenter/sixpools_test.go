@@ -165,7 +165,7 @@ func (s *six) restored(t *testing.T) func(context.Context) error {
 	}
 }
 
-// has returns a check of the numbers of initialized NodeClaims, in the order of the NodePools.
+// has returns a check that the NodePools have these numbers of initialized NodeClaims, in the order of the NodePools.
 func (s *six) has(t *testing.T, numbers ...int) func(context.Context) error {
 	t.Helper()
 	want := map[string]int{}

@@ -164,7 +164,7 @@ func because(t *testing.T, reasons ...string) {
 	})
 }
 
-// nodes returns a check of the number of NodeClaims, all of them ready.
+// nodes returns a check that exactly these numbers of NodeClaims exist, and that all of them are initialized.
 func nodes(spot, onDemand int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var claims v1.NodeClaimList

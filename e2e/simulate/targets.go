@@ -111,7 +111,7 @@ func (c *checker) transition(r *replica, t *engine.Record) {
 	}
 }
 
-// read lets every autoscaler read from a replica, without an effect on the autoscaler.
+// read checks the targets that a replica of gpuscaler serves at this time. No autoscaler uses them.
 func (c *checker) read(r *replica) {
 	for _, w := range c.sim.workloads {
 		if n, err := r.served(w); err == nil && r != c.sim.fresh {

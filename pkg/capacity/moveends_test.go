@@ -128,7 +128,7 @@ func TestBatchLeavesTheBase(t *testing.T) {
 	}
 }
 
-// If a batch ends without a result, the next one waits as after a node that was emptied. This does not count as a failure of spot.
+// If a batch ends without a result, the next one starts after about SettleTime. This does not count as a failure of spot.
 func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	g, o, s := inBatch(t, batchOf(statemachine.Surging, successorTimeout+6*time.Minute, "od-0"))
 	s.Pace = statemachine.Pace{Width: 4}

@@ -208,8 +208,8 @@ func (t *tick) writeRecord(pool int, patch *NodePoolPatch) {
 	}
 }
 
-// completePatch adds the overrides that do not change to the patch. Without them, the server-side apply would give up these fields and the
-// API server would remove them. For the same reason it repeats restores that no observation shows yet.
+// completePatch adds the unchanged overrides to the patch. Without them, the server-side apply would give up the ownership of these fields
+// and the API server would remove them. For the same reason it repeats each restore until an observation shows it.
 func (t *tick) completePatch(pool int, patch *NodePoolPatch) {
 	for f := range nodepool.NumFields {
 		o := &t.s.Pools[pool].Overrides[f]

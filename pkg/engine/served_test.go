@@ -24,7 +24,7 @@ func found(uid string, replicas int32) View {
 	return View{UID: uid, Replicas: replicas, Ready: replicas, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 }
 
-// edited replaces a workload by a new version of its policy, as the policy store does.
+// edited replaces the workload with a changed copy that has a new Policy, as the policy store does.
 func (w *fakeCluster) edited(change func(*scaling.Workload)) {
 	next := w.workloads[0]
 	p := *next.Policy

@@ -31,8 +31,8 @@ func (t *tick) surge() {
 	if kept := t.atLeast(t.n); extra > 0 && kept > 0 {
 		t.set(RuleSurge, -1, kept+extra, float64(extra), 0)
 	} else if ended := t.s.extra - (t.n - t.withoutNodes); ended > 0 {
-		// The target decreases because these replicas are not needed any more. Without this reason only the rules that prevented an
-		// increase would explain the decrease.
+		// Replicas that atRisk or surge added earlier are not needed any more, so the target decreases. Without this reason, the
+		// decision would list only rules that prevented an increase.
 		t.set(RuleSurge, -1, t.n, -float64(ended), 0)
 	}
 }

@@ -274,7 +274,7 @@ assumptions are printed.
 Several workloads run in one cluster, and each has its own SLO: give all policies with --policy, and the traffic
 of each workload with --requests NAMESPACE/NAME=FILE. The lower bounds are added.
 
-With --held-out 0.3 all results are of the last 30% of the traffic, the report part. Each run starts with the part before
+With --held-out 0.3 all results cover the last 30% of the traffic, the report part. Each run starts with the part before
 it, the train part: there the policies learn, and the settings of tuned runs are searched.
 
 With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline fails. A condition is NAME<NUMBER, with

@@ -82,7 +82,7 @@ func replayBenchCommand() *cobra.Command {
 	return c
 }
 
-// forecastColdStarts is the forecast window of the example policy, in cold starts.
+// forecastColdStarts is the forecast window of the example policy, as a multiple of the cold start.
 const forecastColdStarts = 6
 
 // quickStart is the longest cold start for which the policy for short cold starts is used.

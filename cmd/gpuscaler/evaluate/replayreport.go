@@ -34,7 +34,7 @@ func (o *reportFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&o.tune, "tune-baselines", true, "also run each baseline with its best settings on this traffic")
 	f.BoolVar(&o.ours, "tune-policy", false, "also run the policy with its best settings on this traffic")
 	f.BoolVar(&o.bound, "bound", false, "compute a lower bound on the cost of any policy")
-	f.Float64Var(&o.heldOut, "held-out", 0, "share of the traffic, at its end, that all results are of: before it policies learn, and "+
+	f.Float64Var(&o.heldOut, "held-out", 0, "share of the traffic, at its end, that all results cover: before it policies learn, and "+
 		"settings are searched; 0: results of the whole traffic")
 	f.StringVarP(&o.output, "output", "o", "text", "text, json or html")
 	f.StringVar(&o.file, "file", "", "output file of the report; empty: standard output")

@@ -101,7 +101,8 @@ func TestReplacedAPIServiceIsReportedOnceAndNotTakenBack(t *testing.T) {
 	}
 }
 
-// The message about another registered server says what to do, and only what works: KEDA's HPAs read the same API as all others.
+// The message about another registered server says what to do. It suggests KEDA only if KEDA is the registered server, because the HPAs of
+// ScaledObjects read the same API.
 func TestMessageAboutAnotherServerHasANextStep(t *testing.T) {
 	for owner, want := range map[string]string{
 		"keda/keda-metrics-apiserver":               "ScaledObjects with an external-push trigger",

@@ -43,8 +43,8 @@ func (c *compiler) behavior(b *spec.Behavior, p *decode.Path) {
 	c.limits(b, p)
 }
 
-// limits applies the written fields of behavior. A policy with an objective has no other windows, tolerances and rates: the objective
-// itself decides how fast the target may change.
+// limits applies the fields of behavior that are set. A policy with an objective has no default windows, tolerances and rates: the
+// objective itself decides how fast the target may change.
 func (c *compiler) limits(b *spec.Behavior, p *decode.Path) {
 	if b == nil {
 		return

@@ -82,7 +82,7 @@ func (s *Store) SetConfigMap(o ConfigMap) {
 	s.configMapsChanged.Store(true)
 }
 
-// exceeds returns the problem of a ConfigMap that is too large to be decoded, and nil for others.
+// exceeds returns a problem if a ConfigMap is too large to be decoded or has binary data, and nil otherwise.
 func (o *ConfigMap) exceeds() *policy.Problem {
 	if o.Bytes > MaxConfigMapBytes {
 		return &policy.Problem{Field: "data", Message: "is too large", Found: fmt.Sprintf("%d bytes", o.Bytes),

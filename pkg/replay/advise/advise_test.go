@@ -206,8 +206,8 @@ func idle(t testing.TB) *Result {
 	return searched(t, in)
 }
 
-// A target of zero in the idle time costs less, and few enough of the first requests after it are late. For the strict SLO these are too
-// many.
+// A target of zero in the idle time costs less, but the first requests after it are late. The less strict SLO allows this, and the strict
+// SLO does not.
 func TestTrafficWithAnIdleTimeIsCheapestAtZero(t *testing.T) {
 	r := idle(t)
 	strict, best := r.Answers[0].Cheapest, r.Answers[1].Cheapest

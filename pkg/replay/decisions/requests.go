@@ -14,8 +14,9 @@ import (
 // request is one request: its arrival and the time that it takes, in seconds.
 type request struct{ at, takes float64 }
 
-// requestFamily is a kind of traffic of whole requests. A visit with a constant rate begins every `every` seconds on average. With every 0,
-// the visit lasts for the whole run. Rates are relative to the capacity of a replica. Each pair contains the least and the greatest value.
+// requestFamily is a kind of traffic of whole requests. Requests arrive during visits. The mean time between two visits is `every` seconds;
+// with 0, one visit lasts for the whole run. Rates are relative to the capacity of a replica. Each pair contains the least and the greatest
+// value.
 type requestFamily struct {
 	name                string
 	every, length, rate [2]float64

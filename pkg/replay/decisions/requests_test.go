@@ -35,7 +35,7 @@ func TestRequestsWaitForASlot(t *testing.T) {
 	}
 }
 
-// TestObjectiveOnFewRequests has a workload with so few requests that one replica serves them. The SLO is met. The fleet is larger than
+// TestObjectiveOnFewRequests runs a workload with so few requests that one replica serves them. The SLO is met. The fleet is larger than
 // necessary, because the model learns a capacity of a replica that is far too low: see the results of make bench-decisions.
 func TestObjectiveOnFewRequests(t *testing.T) {
 	g, f := grid{tuning: objective.DefaultTuning()}, requestFamilies[0]

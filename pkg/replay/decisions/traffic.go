@@ -92,7 +92,7 @@ var developed = []family{
 		return l
 	}},
 	{"sparse", func(d *reproducible.Draws) law {
-		// Visits of several requests: 70% of the minutes contain no request.
+		// Requests arrive mainly in bursts: 70% of the minutes contain no request.
 		l := law{base: constant(4*day, spread(d, 0.001, 0.004)), cv: between(d, 1, 2), fleet: spread(d, 0.02, 0.3)}
 		l.burst = onOff(between(d, 0.1, 0.5)*hour, between(d, 0.02, 0.2)*hour, between(d, 3, 12))
 		return l

@@ -12,7 +12,7 @@ import (
 // same number, so that the comparison does not favor gpuscaler.
 const baselineRuns = 8 * evolutionRunsPerKnob
 
-// scaled returns the baseline for the service of the case. The defaults and tries of its knobs are given for the service Chat8B and are
+// scaled returns the baseline for the service of the case. Default and Tries of its knobs are given for the service Chat8B and are
 // converted with the service times in the train part.
 func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 	reference := simulator.Chat8B

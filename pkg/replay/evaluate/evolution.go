@@ -58,8 +58,7 @@ func (s *Search) converged(ranked []*Tried) bool {
 }
 
 // spread adds settings until the population has the given size. In each new setting, about half of the knobs have the values of the first
-// member of the population, which is a start setting or the best one so far. The values of the other knobs are spread evenly over their
-// tries.
+// member of the population, which is a start setting or the best one so far. The values of the other knobs are spread evenly over Tries.
 func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tried {
 	population = slices.Clone(population)
 	orders := make([][]int, len(s.Tries))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Gate is a condition on the results of gpuscaler's run, such as "slo<0.99". The pipeline fails if the condition is true.
+// Gate is a condition on the results of gpuscaler's run, such as "slo<0.99". If the condition is true, the exit code of the command is 1.
 type Gate struct {
 	Text     string
 	subject  *subject
@@ -19,7 +19,7 @@ type Gate struct {
 type GateResult struct {
 	Gate   string  `json:"gate"`          // text of the gate
 	Found  float64 `json:"found"`         // value of the run
-	Failed bool    `json:"failed"`        // the condition is true or cannot be checked, so the pipeline fails
+	Failed bool    `json:"failed"`        // the condition is true or cannot be checked, so the exit code is 1
 	Why    string  `json:"why,omitempty"` // set if the value does not exist; the gate then fails
 }
 

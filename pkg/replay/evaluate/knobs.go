@@ -65,7 +65,7 @@ func toleranceKnob(side string, now float64, set func(*scaling.Policy, float64))
 		Tries: []float64{0, 0.05, 0.1, 0.15, 0.2, 0.3}, Write: number, set: set}
 }
 
-// targetKnob returns the knob for the target of signal i. Its tries are 0.25 to 3 times the current target; for a percentage, at most 100%.
+// targetKnob returns the knob for the target of signal i. Its Tries are 0.25 to 3 times the current target; for a percentage, at most 100%.
 func targetKnob(p *scaling.Policy, i int) Knob {
 	s := &p.Signals[i]
 	k := Knob{Name: s.Name + " target", Path: []string{"signals", strconv.Itoa(i), "target"}, Value: s.Target,

@@ -2,8 +2,8 @@ package evaluate
 
 import "math"
 
-// placeOf returns the position of a value in the tries of a knob, counted from 0. The tries are in ascending or descending order. 1.5 is
-// halfway between the second and the third try, on a logarithmic scale if both are above 0. The position of a value outside the range is
+// placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. 1.5 is
+// halfway between the second and the third value, on a logarithmic scale if both are above 0. The position of a value outside the range is
 // that of the nearer end.
 func placeOf(tries []float64, v float64) float64 {
 	last := len(tries) - 1
@@ -25,9 +25,9 @@ func placeOf(tries []float64, v float64) float64 {
 	return float64(last)
 }
 
-// valueAt returns the value at a position in the tries of a knob, 0 to the last index. Between two tries it interpolates: on a logarithmic
+// valueAt returns the value at a position in tries, 0 to the last index. Between two values it interpolates: on a logarithmic
 // scale if both are above 0, so that a target of one millisecond stays above 0, and linearly otherwise. The result is rounded to a few
-// digits and is never outside the two tries.
+// digits and is never outside the two values.
 func valueAt(tries []float64, place float64) float64 {
 	i := int(place)
 	if i+1 >= len(tries) || float64(i) == place {

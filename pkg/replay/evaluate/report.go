@@ -49,8 +49,8 @@ type Traffic struct {
 	Start    time.Time `json:"start,omitzero"`  // start time
 	Duration float64   `json:"durationSeconds"` // from the start to the end of the replay
 	Requests int64     `json:"requests"`        // total requests
-	// Train is the length of the train part, at the start. All results are of the report part, which follows. 0: of the whole replay.
-	Train         float64 `json:"trainSeconds,omitempty"`  // length of the train part; all results are of the rest, the report part
+	// Train is the length of the train part, at the start. All results cover the report part, which follows. 0: they cover the whole replay.
+	Train         float64 `json:"trainSeconds,omitempty"`  // length of the train part; all results cover the rest, the report part
 	TrainRequests int64   `json:"trainRequests,omitempty"` // requests in the train part
 	Spot          string  `json:"spot,omitempty"`          // name of the spot trace
 }

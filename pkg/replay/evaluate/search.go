@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Search finds the settings that meet the SLO at the lowest cost. It uses differential evolution: the first population is spread over the
-// tries of all knobs, and the search restarts when the population converges. Then one knob at a time of the best settings is changed until
+// Search finds the settings that meet the SLO at the lowest cost. It uses differential evolution: the first population is spread over
+// Tries, and the search restarts when the population converges. Then one knob at a time of the best settings is changed until
 // just enough requests are on time. The evolution changes several knobs at once, because a target with fewer replicas often meets the SLO
 // only together with a longer window. A search that changes one knob at a time stops at the first setting that meets the SLO.
 //
 // Runs use all cores. Of settings with equal results, the search keeps the one that it started first, even if another one finishes earlier,
 // so the result does not depend on the number of cores.
 type Search struct {
-	// Tries are the values of each knob, from the most generous to the leanest. Values between two tries are allowed.
+	// Tries are values of each knob, from the one with the most replicas to the one with the fewest. Values in between are allowed.
 	Tries [][]float64
 	Whole []bool  // for each knob, whether only whole numbers are allowed; nil: no knob is restricted
 	Share float64 // share of requests on time that the SLO requires, 0..1
@@ -37,12 +37,12 @@ type Tried struct {
 	Settings []float64
 	Run      Run
 
-	places []float64 // positions of the settings among the tries: 1.5 is halfway between the second and the third
+	places []float64 // positions of the settings in Tries: 1.5 is halfway between the second and the third value
 }
 
 // Limits of a search. Eight knobs take about 400 runs; a run of a day with a few requests per second takes half a second.
 const (
-	maxGridRuns          = 100 // up to this many combinations of tries are all run before the evolution
+	maxGridRuns          = 100 // up to this many combinations of the values in Tries are all run before the evolution
 	evolutionRunsPerKnob = 40  // runs of the evolution, per knob
 	populationPerKnob    = 3   // size of the population, per knob
 	minPopulation        = 6
@@ -79,7 +79,7 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 	return *s.best, nil
 }
 
-// combine returns the population with which the evolution starts. If there are at most maxGridRuns combinations of tries, it runs all of
+// combine returns the population with which the evolution starts. If Tries has at most maxGridRuns combinations of values, it runs all of
 // them and returns the best ones, because with one or two knobs the evolution can miss a narrow optimum. Otherwise it returns starts.
 func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error) {
 	all := [][]float64{nil}
@@ -106,8 +106,8 @@ func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error)
 	return s.byWorth(population)[:min(s.size(), len(population))], nil
 }
 
-// trim changes one knob at a time in the best settings, by at most one try: to a value with fewer replicas if the setting meets the SLO,
-// and to a value with more replicas if it misses it. It finds the value by bisection.
+// trim changes one knob at a time in the best settings, by at most one position in Tries. If the setting meets the SLO, the new value
+// gives fewer replicas, otherwise more. trim finds the value by bisection.
 func (s *Search) trim(ctx context.Context) error {
 	var all []*Tried
 	for _, key := range s.order {

@@ -132,8 +132,8 @@ func TestValueConvertsBackToItsPosition(t *testing.T) {
 	})
 }
 
-// valueAt between two tries returns a value between them, also for very small tries such as a target of 0.001 s. The value is above 0 if
-// both tries are.
+// For a position between two values, valueAt returns a value between them, also for very small values such as a target of 0.001 s. The
+// result is above 0 if both values are.
 func TestValueIsBetweenItsNeighbors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := math.Pow(10, rapid.Float64Range(-9, 6).Draw(t, "size"))

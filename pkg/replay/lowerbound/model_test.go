@@ -134,7 +134,7 @@ func TestGapIsSmallOnAverage(t *testing.T) {
 	}
 }
 
-// TestBoundIsValidWithLittleMemory has a long overload with too few columns for its backlog.
+// TestBoundIsValidWithLittleMemory solves a problem with a long overload and too few columns for its backlog.
 func TestBoundIsValidWithLittleMemory(t *testing.T) {
 	p := Problem{
 		Arrivals: make([]int64, 200), UnitsPerReplicaSlot: 16, MaxReplicas: 3, InitialReplicas: 1,
@@ -274,7 +274,7 @@ func TestInvalidProblemsAreRejected(t *testing.T) {
 	}
 }
 
-// TestNoTrafficCostsNothing has no load: every replica stops at once.
+// TestNoTrafficCostsNothing solves a problem without load, in which every replica stops at once.
 func TestNoTrafficCostsNothing(t *testing.T) {
 	p := Problem{Arrivals: make([]int64, 50), UnitsPerReplicaSlot: 8, MaxReplicas: 4, InitialReplicas: 4, ReplicaSlotCost: 1, StartCost: 6}
 	for _, share := range []float64{0, 0.01, 1} {

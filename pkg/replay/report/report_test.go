@@ -176,7 +176,7 @@ func TestSavingRequiresTheSLO(t *testing.T) {
 	}
 }
 
-// The text, the page and the JSON say that the results are of the last six of fifteen minutes.
+// The text, the page and the JSON say that the results cover the last six of fifteen minutes.
 func TestEachFormatNamesThePartThatIsReported(t *testing.T) {
 	r := example(t, 0.4)
 	for want, write := range map[string]func(io.Writer, *evaluate.Report) error{

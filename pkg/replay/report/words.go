@@ -34,7 +34,7 @@ func headline(r *evaluate.Report) string {
 		replicas(r.Initial), cold, r.Seed)
 }
 
-// reportPart describes the part of the traffic that the results are of, as a line, or returns "" if they are of the whole traffic.
+// reportPart describes, as a line, the part of the traffic that the results cover. It returns "" if they cover the whole traffic.
 func reportPart(t *evaluate.Traffic) string {
 	if t.Train == 0 {
 		return ""

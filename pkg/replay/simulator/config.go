@@ -31,7 +31,7 @@ type Config struct {
 	// whose owner consents to all of these overrides. The field Group of a policy's workload names its group.
 	Groups []*capacity.Group
 
-	// ReportFrom is the virtual time at which the report part begins. From then on, the results are those of this part only; the time before
+	// ReportFrom is the virtual time at which the report part begins. From then on, the results cover only this part; the time before
 	// is for learning. Requests belong to the part in which they arrive. GPU time, cost and starts belong to the part in which they occur.
 	ReportFrom time.Duration
 

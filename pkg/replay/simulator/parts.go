@@ -32,7 +32,7 @@ type train struct {
 	left int64 // requests of the train part that are still in the system
 }
 
-// reportedFrom returns the start of the part that the results are of: Config.ReportFrom if that time has passed, or else 0.
+// reportedFrom returns the start of the part that the results cover: Config.ReportFrom if that time has passed, or else 0.
 func (w *Simulator) reportedFrom() time.Duration {
 	if w.now < w.config.ReportFrom {
 		return 0
@@ -56,7 +56,7 @@ func (w *Simulator) beginReport() {
 	}
 }
 
-// counts reports whether a request belongs to the part that the results are of. A request belongs to the part in which it arrived.
+// counts reports whether a request belongs to the part that the results cover. A request belongs to the part in which it arrived.
 func (l *load) counts(q *request) bool { return q.arrived >= l.w.reportedFrom() }
 
 // inSystem returns the number of requests that wait or run.
@@ -72,7 +72,7 @@ func (l *load) total() tally {
 	return out
 }
 
-// reported returns the totals of the part that the results are of.
+// reported returns the totals of the part that the results cover.
 func (l *load) reported() tally {
 	n, o := l.total(), &l.train
 	n.arrived -= o.arrived
@@ -93,7 +93,7 @@ func (l *load) reported() tally {
 	return n
 }
 
-// reported returns the totals of the part that the results are of.
+// reported returns the totals of the part that the results cover.
 func (p *pool) reported() bill {
 	p.touch()
 	b, o := p.bill, &p.before

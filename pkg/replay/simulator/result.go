@@ -8,9 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Result contains the results of a run until the present virtual time, of the report part if it has begun (Config.ReportFrom).
+// Result contains the results of a run until the present virtual time. If the report part has begun (Config.ReportFrom), they cover only
+// that part.
 type Result struct {
-	Duration time.Duration // length of the part that the results are of
+	Duration time.Duration // length of the part that the results cover
 	Loads    []LoadResult  // sorted by key
 	Pools    []PoolResult
 	Ledger   ledger.Ledger      // sum over all loads and pools; its total is Paid

@@ -130,7 +130,7 @@ func (t *Trace) Collect(max int) ([]Request, error) {
 	return all, nil
 }
 
-// expected returns the approximate number of requests of a trace of rates, and 0 for others.
+// expected returns the approximate number of requests of a trace of kind Rates, and 0 for other traces.
 func (t *Trace) expected() int {
 	n := 0.0
 	for _, w := range t.Windows() {

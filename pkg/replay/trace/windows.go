@@ -29,8 +29,8 @@ type Window struct {
 	Requests float64
 }
 
-// Windows returns the expected requests of all clients of a trace of rates in each time span. The time spans are the windows of the file if
-// all clients have the same ones, and minutes otherwise. For other kinds of traces it returns nil.
+// Windows returns, for a trace of kind Rates, the expected number of requests of all clients in each time span. The time spans are the
+// windows of the file if all clients have the same ones, and minutes otherwise. For other kinds of traces it returns nil.
 func (t *Trace) Windows() []Window {
 	if t.Kind != Rates {
 		return nil

@@ -44,7 +44,7 @@ func TestQueueOnly(t *testing.T) {
 	}
 }
 
-// TestBusyGPUsConfirmSaturation has a queue although the GPUs are idle: the server is stuck, and its throughput is not the capacity.
+// TestBusyGPUsConfirmSaturation runs a workload with a queue and idle GPUs: its server is stuck, and the throughput is not the capacity.
 func TestBusyGPUsConfirmSaturation(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Hour, 4.2)
@@ -56,8 +56,8 @@ func TestBusyGPUsConfirmSaturation(t *testing.T) {
 	}
 }
 
-// TestScaleToZeroAndBack has a visit every three hours. A wait of five minutes is longer than a cold start, so that no replica is needed
-// between the visits, and the first request starts one.
+// TestScaleToZeroAndBack runs ten minutes of load every three hours. The allowed wait of five minutes is longer than a cold start, so that
+// no replica is needed between the loads, and the first request starts one.
 func TestScaleToZeroAndBack(t *testing.T) {
 	w := newWorkload()
 	w.o.Limit = 5 * time.Minute
@@ -80,8 +80,8 @@ func TestScaleToZeroAndBack(t *testing.T) {
 	}
 }
 
-// TestRatesOfAMinute has the evidence of a usual installation: rates over the last minute, which are read every 15 s. After 20 minutes of a
-// load that one replica cannot serve, the capacity is known within 10%.
+// TestRatesOfAMinute uses the evidence of a usual installation: rates over the last minute, which are read every 15 s. After 20 minutes of
+// a load that one replica cannot serve, the capacity is known within 10%.
 func TestRatesOfAMinute(t *testing.T) {
 	w := newWorkload()
 	var arrived, served []float64
@@ -112,7 +112,7 @@ func meanOfLast(values []float64, n int) (mean float64) {
 	return mean
 }
 
-// TestSlowTokensAddReplicas has an objective for the time between two tokens and no known capacity. The replicas are doubled while tokens
+// TestSlowTokensAddReplicas uses an objective for the time between two tokens and no known capacity. The replicas are doubled while tokens
 // take longer than the limit, and stay when the measurement is missing.
 func TestSlowTokensAddReplicas(t *testing.T) {
 	m, now, o := New(), time.Unix(1_700_000_000, 0), Objective{Kind: InterTokenLatency, Limit: 50 * time.Millisecond, Percentile: 95}

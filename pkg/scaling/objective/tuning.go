@@ -26,8 +26,8 @@ type Tuning struct {
 	// Feedback is how strongly the allowed late work is reduced if the workload itself had more late work than the objective allows; 1: in
 	// proportion. Half: 42 cells at 0.98. Twice: 42 cells at 0.99.
 	Feedback float64
-	// Drain is the time, in cold starts, within which waiting work is served once the replicas for it are ready. Half: 42 cells at 0.99.
-	// Twice: 42 cells at 1.00, and the worst cost is 2.45 of the oracle's.
+	// Drain is the time within which waiting work is served once the replicas for it are ready, as a multiple of the cold start. Half: 42
+	// cells at 0.99. Twice: 42 cells at 1.00, and the worst cost is 2.45 of the oracle's.
 	Drain float64
 	// Memory is the time constant, in seconds, with which the weight of observed late work and cost decreases. Half and twice: 42 cells at
 	// 0.98.

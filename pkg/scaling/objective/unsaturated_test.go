@@ -84,7 +84,7 @@ func TestExplorationIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestKeepsTheReplicasThatItFound has a fleet that serves its load when the objective is added. While little is known, no replica is
+// TestKeepsTheReplicasThatItFound adds an objective to a workload whose replicas serve its load. While little is known, no replica is
 // removed.
 func TestKeepsTheReplicasThatItFound(t *testing.T) {
 	w := newWorkload()

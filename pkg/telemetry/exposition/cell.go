@@ -54,8 +54,8 @@ type part struct {
 
 var seed = maphash.MakeSeed()
 
-// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names of one term are added, only those
-// of the newest name are used.
+// Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names with the same Term are added,
+// only those of the newest name are used.
 func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	i := m.nameIndex(s)
 	if i < 0 {

@@ -41,8 +41,8 @@ type Metric struct {
 	Name  string // the name in a policy
 	Shape Shape
 	Fold  Fold
-	// From lists the names of the metric, newest first. If a pod serves several of one term, only the first in the list is used: during an
-	// upgrade a server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
+	// From lists the names of the metric, newest first. If a pod serves several names with the same Term, only the first in the list is
+	// used: during an upgrade a server serves both gpu_cache_usage_perc and kv_cache_usage_perc.
 	From  []Series
 	Scale float64 // factor from the raw value to the unit of the signal (seconds, fraction or count)
 	Max   float64 // greatest valid raw value; 0: Absurd

@@ -16,7 +16,7 @@ type Request struct {
 	Workload *scaling.Workload
 	Signal   *scaling.Signal
 	Source   *policy.Source
-	// LabelValues are the values of a selector's labels, as promquery.ParseShape returns them. Empty for other sources.
+	// LabelValues are the values of a selector's labels, as promquery.ParseShape returns them. Empty if the signal has no selector.
 	LabelValues string
 	// Idle receives the ready pods for which the value of the signal is 0. It is nil if they are not needed.
 	Idle *IdlePods

@@ -42,7 +42,7 @@ const (
 	PerRate             // proportional to the requests per second that a replica serves
 )
 
-// ScaledTo returns the baseline with the defaults and the tries of its knobs converted to another service. slots is the ratio of that
+// ScaledTo returns the baseline with Default and Tries of its knobs converted to another service. slots is the ratio of that
 // service's slots to those of simulator.Chat8B, and rate the ratio of the requests per second that a replica serves.
 func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	r.Knobs = slices.Clone(r.Knobs)

@@ -30,7 +30,7 @@ type KEDATrigger struct {
 	Activation float64 // the trigger is active while the value is above Activation
 }
 
-// NewActuator implements autoscaler.Factory.
+// NewActuator is an autoscaler.Factory.
 func (k KEDA) NewActuator() autoscaler.Actuator {
 	r := &baselineKEDA{config: k, loop: autoscaler.KEDALoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, Polling: k.Polling}}
 	if k.Cooldown == 0 {

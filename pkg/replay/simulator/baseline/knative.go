@@ -30,7 +30,7 @@ const (
 	knativePanicExceed = 2
 )
 
-// NewActuator implements autoscaler.Factory.
+// NewActuator is an autoscaler.Factory.
 func (k Knative) NewActuator() autoscaler.Actuator {
 	if k.StableWindow == 0 {
 		k.StableWindow = knativeStable

@@ -13,7 +13,7 @@ type SkyFallback struct {
 	Demanded int32
 }
 
-// NewActuator implements autoscaler.Factory.
+// NewActuator is an autoscaler.Factory.
 func (f SkyFallback) NewActuator() autoscaler.Actuator { return f }
 
 // Act implements Actuator.

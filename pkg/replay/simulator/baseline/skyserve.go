@@ -23,7 +23,7 @@ const (
 	skyWindow   = 60 * time.Second // window in which requests are counted
 )
 
-// NewActuator implements autoscaler.Factory.
+// NewActuator is an autoscaler.Factory.
 func (k SkyServe) NewActuator() autoscaler.Actuator {
 	if k.Up == 0 {
 		k.Up = 300 * time.Second
