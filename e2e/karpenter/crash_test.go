@@ -121,8 +121,8 @@ func (c *crash) budgets(ctx context.Context, name string) int {
 
 // present returns the overrides that must survive a crash, as one line of text.
 func (c *crash) present(ctx context.Context) string {
-	return fmt.Sprintf("zero limit %s, freeze budgets %d, fallback weight %s, probe limit %s",
-		c.pool("crash-zero").limitNow(ctx), c.budgets(ctx, "crash-freeze"),
+	return fmt.Sprintf("zero limit %s, limit cap %s, freeze budgets %d, fallback weight %s, probe limit %s",
+		c.pool("crash-zero").limitNow(ctx), c.pool("crash-cap-od").limitNow(ctx), c.budgets(ctx, "crash-freeze"),
 		c.weight(ctx, "crash-fallback-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
@@ -163,10 +163,9 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	replicas(t, real, 2)
 
 	stack.Eventually(t, 40*time.Second, "an expired consolidation freeze is removed", c.restored(t, "crash-expired"))
-	stack.Eventually(t, 40*time.Second, "a limit cap is removed until demand has been known for a while",
-		c.restored(t, "crash-cap-spot", "crash-cap-od"))
 	stack.Eventually(t, 40*time.Second, "an unfinished move leaves no annotation", unmarked("crash"))
-	present := "zero limit 0, freeze budgets 3, fallback weight 81, probe limit 1"
+	// The group with the limit cap has only schedules, so the new leader knows its demand from the first tick and keeps the cap.
+	present := "zero limit 0, limit cap 0, freeze budgets 3, fallback weight 81, probe limit 1"
 	unchanged := func(context.Context) error {
 		if now := c.present(t.Context()); now != present {
 			return fmt.Errorf("%s, want %s", now, present)
@@ -174,7 +173,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 		return nil
 	}
 	// The schedule opens at a full minute, so the freeze, which begins two minutes earlier, can be up to a minute away.
-	stack.Eventually(t, 100*time.Second, "the zero limit, the fallback and the probe are set, and consolidation is frozen", unchanged)
+	stack.Eventually(t, 100*time.Second, "the zero limit, the limit cap, the fallback and the probe are set, and consolidation is frozen",
+		unchanged)
 
 	for _, how := range []string{"the leader alone: a standby takes over", "both at once", "both at once, again"} {
 		before := c.generations(t)
@@ -348,9 +348,9 @@ func crashed(t *testing.T, c *crash) {
 		client.MatchingFields{"reason": "InsufficientCapacityError"}); err != nil {
 		t.Fatal(err)
 	}
-	limitCap := c.pool("crash-cap-od").limitNow(t.Context())
-	if now := c.present(t.Context()); now != "zero limit 0, freeze budgets 1, fallback weight 81, probe limit 1" || limitCap != "0" {
-		t.Fatalf("overrides %s, limit cap %s", now, limitCap)
+	const want = "zero limit 0, limit cap 0, freeze budgets 1, fallback weight 81, probe limit 1"
+	if now := c.present(t.Context()); now != want {
+		t.Fatalf("overrides %s, want %s", now, want)
 	}
 }
 
