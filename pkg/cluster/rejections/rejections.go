@@ -64,8 +64,7 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// round reads the Events about at most maxLists StatefulSets, also if a single LeaderWorkerSet has more. After a failed request it ends,
-// and what was read before remains.
+// round reads the Events about at most maxLists StatefulSets. After a failed request it ends, and what was read before remains.
 func (r *Reader) round(ctx context.Context, now time.Time) {
 	all, lists := r.policies.Current(), 0
 	for i := range all {
@@ -75,7 +74,6 @@ func (r *Reader) round(ctx context.Context, now time.Time) {
 		if len(sets) == 0 {
 			continue
 		}
-		sets = sets[:min(len(sets), maxLists)]
 		if lists += len(sets); lists > maxLists {
 			r.next = at
 			return

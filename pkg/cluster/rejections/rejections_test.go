@@ -95,26 +95,6 @@ func TestRoundsShareTheRequests(t *testing.T) {
 	}
 }
 
-// A LeaderWorkerSet can have more incomplete StatefulSets than a round has requests. Some of them are read, and the other workloads are
-// read, too.
-func TestWorkloadWithManyStatefulSetsDoesNotStopTheOthers(t *testing.T) {
-	w, client := incomplete("first", "large", "last"), fake.NewClientset()
-	for i := range 2 * maxLists {
-		w.incomplete["large"] = append(w.incomplete["large"], cache.StatefulSet{Name: fmt.Sprintf("large-%d", i), UID: "uid"})
-	}
-	r := New(client.CoreV1(), w, w, slog.Default())
-	for round := range 3 {
-		client.ClearActions()
-		r.round(t.Context(), now)
-		if n := len(client.Actions()); n > maxLists {
-			t.Errorf("round %d sent %d requests, want at most %d", round, n, maxLists)
-		}
-	}
-	if len(w.stored) != 3 {
-		t.Errorf("stored %v, want all three workloads", w.stored)
-	}
-}
-
 // While Events cannot be read, what was read before remains. It is logged once with the reason, and once more after it worked in between.
 func TestFailureToReadEventsIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
