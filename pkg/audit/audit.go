@@ -53,7 +53,7 @@ type SLO struct {
 	Wait  float64 `json:"waitSeconds"`
 }
 
-// Figures are the results of a workload, or of all together.
+// Figures are the results of one workload, or of all workloads together.
 type Figures struct {
 	GPUHours float64  `json:"gpuHours"`     // measured GPU hours
 	Cost     *float64 `json:"costPerMonth"` // cost in $
@@ -214,7 +214,7 @@ func (t *sums) addPool(a *poolAccount) {
 	}
 }
 
-// figures returns the sums. The SLO is met if each workload meets it.
+// figures returns the results of all workloads together. The SLO is met if every workload meets it.
 func (t *sums) figures(share float64) Figures {
 	out := t.account.figures(share)
 	out.Cost = nil
@@ -227,7 +227,7 @@ func (t *sums) figures(share float64) Figures {
 	return out
 }
 
-// replay replays the workloads, the most expensive first.
+// replay simulates the workloads with gpuscaler, the most expensive first.
 func (r *Report) replay(ctx context.Context, o *Options) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if o.Budget > 0 {
@@ -270,7 +270,7 @@ func (r *Report) replay(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// measuredCost returns the cost per month of a workload from a step to the end, or nil if it is unknown.
+// measuredCost returns the cost per month of a workload, computed from the step from to the end of the snapshot, or nil if it is unknown.
 func (s *Snapshot) measuredCost(w *Workload, from int) *float64 {
 	cost, hours := 0.0, 0.0
 	for i := from; i < s.Steps; i++ {

@@ -33,7 +33,7 @@ func behavior(window time.Duration) *hpa.Behavior {
 	return b
 }
 
-// stories are autoscalers with one mistake each.
+// stories returns, for each cause of waste, a workload whose autoscaler has the settings that lead to this waste.
 func stories(t testing.TB) map[Cause]autoscaled {
 	t.Helper()
 	queue := func(target float64) []baseline.KEDATrigger {
@@ -67,7 +67,8 @@ func closeTo(t *testing.T, what string, a, b, whole float64) {
 	}
 }
 
-// The simulator's ledger knows the cause of every GPU second. The audit sees only what a Prometheus server stored.
+// The simulator's ledger records the cause of every GPU second. The audit must find the same causes from the metrics that a Prometheus
+// server would have stored.
 func TestAuditAgreesWithWhatTheSimulatorRecorded(t *testing.T) {
 	for cause, a := range stories(t) {
 		t.Run(cause.String(), func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestGapsAreNotZero(t *testing.T) {
 	for i := 60; i < 120; i++ {
 		for _, v := range append(gaps.Workloads[0].lists(), gaps.Workloads[0].heldLists()...) {
 			if len(*v) == 0 {
-				continue // the story does not record it
+				continue // the snapshot of this workload has no such series
 			}
 			(*v)[i] = []float64{math.NaN(), math.Inf(1), -1}[i%3]
 		}
@@ -189,7 +190,7 @@ func TestNoWorkloadsIsReported(t *testing.T) {
 	}
 }
 
-// The bound is below every run that meets the SLO: gpuscaler in the replay, and the present autoscaler.
+// The lower bound of the cost is below the cost of every run that meets the SLO: the replay of gpuscaler and the present autoscaler.
 func TestForecastIsBetweenBoundAndPresentCost(t *testing.T) {
 	story := stories(t)[Floor]
 	story.preset = "flat"

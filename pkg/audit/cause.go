@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Cause is the reason for which a GPU is paid for in a step.
+// Cause is what a paid GPU was used for in a step of the snapshot, for example served, or why it was not used, for example cooldown.
 type Cause uint8
 
 // Values of Cause. The documentation of package audit describes them.
@@ -26,11 +26,11 @@ const (
 var causeNames = [numCauses]string{"served", "start", "headroom", "floor", "schedule", "cooldown", "wrongMetric", "stuckNode", "nodeChange",
 	"notMeasured"}
 
-// causeWords contains the names of the causes in reports for people.
+// causeWords contains the names of the causes in text and HTML reports. JSON uses causeNames.
 var causeWords = [numCauses]string{"served", "start", "headroom", "floor", "schedule", "cooldown", "wrong metric", "stuck node",
 	"node change", "not measured"}
 
-// String returns the name in reports for people.
+// String returns the name in text and HTML reports.
 func (c Cause) String() string { return causeWords[c] }
 
 // Waste reports whether GPU time of the cause did not serve requests.
@@ -39,7 +39,7 @@ func (c Cause) Waste() bool { return c != Served && c != NotMeasured }
 // MarshalJSON writes the name in JSON.
 func (c Cause) MarshalJSON() ([]byte, error) { return json.Marshal(causeNames[c]) }
 
-// Ledger has the GPU hours of each cause. Their sum is the paid time of the measured steps.
+// Ledger has the GPU hours of each cause. Their sum is the GPU time in the steps in which the number of GPUs is known.
 type Ledger [numCauses]float64
 
 // Sum returns the GPU hours of all causes.

@@ -10,13 +10,13 @@
 //
 // # How the GPU time of a step is divided
 //
-//	served        running requests / slots of a replica, of the GPUs that pods hold; without these metrics the GPU activity
+//	served        running requests / slots of a replica, as a part of the held GPUs; without these metrics the GPU activity
 //	start         GPUs of pods that are scheduled and not ready
 //	headroom      idle slots of the replicas that the present requests need: (running + waiting) / slots, rounded up
-//	floor         replicas above that, up to minReplicas
-//	schedule      replicas above that, up to the replicas of a schedule that is active
-//	cooldown      replicas above that, up to the highest need within the cooldown of the autoscaler
-//	wrong metric  replicas above all of these: the metric of the autoscaler keeps them
+//	floor         further ready replicas, up to minReplicas
+//	schedule      further ready replicas, up to the replicas of a schedule that is active
+//	cooldown      further ready replicas, up to the highest need within the cooldown of the autoscaler
+//	wrong metric  all other ready replicas: the metric of the autoscaler keeps them
 //	stuck node    GPUs without a pod, on nodes that have been free for at least StuckNodeAge
 //	node change   GPUs without a pod for a shorter time: nodes that start, end, or are partly used
 //

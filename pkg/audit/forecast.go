@@ -20,7 +20,7 @@ import (
 
 const (
 	boundTimeSlot  = time.Minute // length of a time slot of the request-level bound
-	boundSolves    = 6           // maximum number of programs of the solver; the bound is valid after any number
+	boundSolves    = 6           // maximum number of problems that the solver solves; the bound is valid after any number
 	maxRequests    = 1_000_000   // maximum number of requests of one workload in the replay
 	leastColdStart = 2 * time.Minute
 	maxArrivalGaps = 0.1 // maximum share of the replayed steps in which the number of requests is missing
@@ -58,7 +58,7 @@ func (o *Options) window(s *Snapshot) int {
 	return s.Steps - steps
 }
 
-// forecast replays the traffic of a workload with gpuscaler and computes the bound.
+// forecast replays the traffic of a workload with gpuscaler and computes the least cost that any autoscaler needs to meet the SLO.
 func (s *Snapshot) forecast(ctx context.Context, w *Workload, o *Options) (*Forecast, error) {
 	from := o.window(s)
 	hourly, err := s.hourly(w, from)
@@ -115,7 +115,7 @@ func (s *Snapshot) hourly(w *Workload, from int) (float64, error) {
 	return 0, fmt.Errorf("%w: the price of its GPUs is unknown", errNoForecast)
 }
 
-// traffic returns the requests of the replayed time as rates. A step without a value gets the rate of the step before it.
+// traffic returns the requests of the replayed time as rates. A step without a value has the rate of the step before it.
 func (s *Snapshot) traffic(w *Workload, from int, out *Forecast) (*trace.Trace, error) {
 	switch {
 	case w.Slots <= 0:

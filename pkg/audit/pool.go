@@ -8,7 +8,7 @@ import (
 // StuckNodeAge is the time after which a free node counts as stuck. Karpenter removes a free node earlier, unless something prevents it.
 const StuckNodeAge = 30 * time.Minute
 
-// poolAccount is the GPU time of a pool that no pod held.
+// poolAccount contains the GPU time in which no pod held a GPU of a pool, by cause.
 type poolAccount struct {
 	ledger Ledger
 	costOf Ledger
@@ -17,7 +17,7 @@ type poolAccount struct {
 	priced bool
 }
 
-// poolAccount returns the GPU time of a pool that no pod held.
+// poolAccount returns the GPU time in which no pod held a GPU of the pool.
 func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 	out.priced = p.PriceFrom != ""
 	step := s.Step / 3600
@@ -42,7 +42,7 @@ func (s *Snapshot) poolAccount(p *Pool) (out poolAccount) {
 	return out
 }
 
-// heldIn returns the number of GPUs that all pods hold in a pool. It is unknown if the number of a workload is unknown.
+// heldIn returns the number of GPUs that all pods hold in a pool. The result is NaN if the number of any workload is unknown.
 func (s *Snapshot) heldIn(pool string, i int) (sum float64) {
 	add := func(parts []Held) {
 		for k := range parts {

@@ -17,7 +17,8 @@ const scraped = 15 * time.Second
 // midnight is the start of a Monday.
 var midnight = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// autoscaled is a workload of a simulated cluster, with the autoscaler that the snapshot says that it has.
+// autoscaled is a workload of a simulated cluster. The actuator scales it in the simulator; the snapshot contains the settings in
+// autoscaler.
 type autoscaled struct {
 	name       string
 	preset     string
@@ -35,8 +36,8 @@ const (
 	hourly  = 2.0
 )
 
-// simulated runs workloads in the simulator and returns its result together with the snapshot that a Prometheus server with the same
-// history leads to. Without NodePools, each replica has a node of its own.
+// simulated runs workloads in the simulator. It returns the result of the simulator, and the snapshot that the audit would read from a
+// Prometheus server with the same history. If pools is empty, each replica has its own node.
 func simulated(t *testing.T, length, step time.Duration, pools []simulator.NodePool, all ...autoscaled) (*Snapshot, *simulator.Result) {
 	t.Helper()
 	config := simulator.Config{

@@ -85,7 +85,7 @@ func (r *Report) freeNodes(p *Pool, a *poolAccount) {
 	}
 }
 
-// gaps adds what cannot be evaluated because data is missing.
+// gaps adds to the report what cannot be evaluated because data is missing.
 func (r *Report) gaps() {
 	add := func(what, why, next string) { r.Missing = append(r.Missing, Gap{what, why, next}) }
 	if len(r.Workloads) == 0 {

@@ -31,7 +31,7 @@ type demand struct {
 	waiting float64
 	active  float64 // active GPUs; NaN: unknown
 	desired float64 // replicas that the active schedules require
-	recent  float64 // highest need in the last cooldown
+	recent  float64 // highest need within the last cooldown
 }
 
 // timeline returns the values of all steps.
@@ -116,7 +116,7 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	layer := func(c Cause, replicas float64) {
 		to := min(max(replicas*per, above), ready)
 		part := min(idle, to-above)
-		if above < out[Served] { // the GPUs that served requests are not part of the idle layers
+		if above < out[Served] { // the GPUs that served requests are not also counted as idle
 			part = min(idle, max(0, to-max(above, out[Served])))
 		}
 		out[c] += part
@@ -179,7 +179,7 @@ func (s *Snapshot) price(w *Workload, i int, held float64) (mean float64, priced
 	return mean, true
 }
 
-// peak returns the highest need of the period.
+// peak returns the highest number of replicas that the requests of any step needed.
 func peak(times []demand, w *Workload) (most float64) {
 	for i := range times {
 		most = max(most, times[i].need(w))

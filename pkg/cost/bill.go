@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Bill contains the costs and GPU-hours of a ledger over a period. Its JSON format is stable: later versions only add fields.
+// Bill contains what GPUs cost in a period, and their GPU-hours, by team, namespace, workload and other groups. Its JSON format is stable:
+// later versions only add fields.
 type Bill struct {
 	Cluster    string         `json:"cluster,omitempty"`
 	From       time.Time      `json:"from"`
@@ -29,13 +30,13 @@ type Bill struct {
 	Notes      []string       `json:"notes"` // limits of the accuracy of the measurement
 }
 
-// Unpriced is an offer without a known price.
+// Unpriced is an offer (an instance type with a capacity type) without a known price, and the GPU-hours that used it.
 type Unpriced struct {
 	Offer
 	GPUHours float64 `json:"gpuHours"`
 }
 
-// PriceSources contains the number of GPU-hours that were priced from each source.
+// PriceSources is one source of prices, such as Karpenter's metric, and the number of GPU-hours that were priced from it.
 type PriceSources struct {
 	From     string  `json:"from"`
 	GPUHours float64 `json:"gpuHours"`
@@ -48,7 +49,7 @@ type Period struct {
 	Idle     time.Duration // time after which an idle notebook is listed
 }
 
-// Bill returns the sums of all intervals.
+// Bill returns the sums of all intervals that were added to the ledger. p describes these intervals; it does not select a part of them.
 func (l *Ledger) Bill(p Period) *Bill {
 	lines := l.sorted()
 	b := &Bill{
@@ -89,7 +90,7 @@ func (l *Ledger) Bill(p Period) *Bill {
 	return b
 }
 
-// sorted returns the lines, the most expensive first.
+// sorted returns the lines of the bill, the most expensive first.
 func (l *Ledger) sorted() (lines []Line) {
 	for k, s := range l.lines {
 		lines = append(lines, Line{Cluster: l.options.Cluster, Team: k.team, Namespace: k.namespace, Workload: k.workload, Owner: k.owner,

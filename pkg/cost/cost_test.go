@@ -248,7 +248,7 @@ func TestIdleNotebooks(t *testing.T) {
 	}
 }
 
-// The lines add up to the prices of the machines, the parts of a line add up to its cost, and each GPU-hour is in one line.
+// The lines add up to the prices of the machines, the parts of a line add up to its cost, and each GPU-hour is counted in exactly one line.
 func TestPartsAddUpToTheTotal(t *testing.T) {
 	fraction := rapid.Custom(func(t *rapid.T) Fraction {
 		return rapid.SampledFrom([]Fraction{{}, Of(0), Of(1), Of(rapid.Float64Range(-1, 2).Draw(t, "v")), Of(math.NaN())}).Draw(t, "fraction")

@@ -19,7 +19,7 @@ type Node struct {
 	Devices  []Device
 }
 
-// Device is one GPU with measurements. A whole GPU is one slice without a profile.
+// Device is one GPU with measurements. A GPU that is not divided by MIG has one Slice without a profile.
 type Device struct {
 	ID        string // UUID
 	Model     string

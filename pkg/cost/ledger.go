@@ -14,7 +14,7 @@ type Options struct {
 	Resolution time.Duration     // length of the buckets of the series; 0: no series
 }
 
-// Ledger adds up intervals. It is not safe for concurrent use.
+// Ledger adds up the GPU-hours and the costs of intervals. It is not safe for concurrent use.
 type Ledger struct {
 	options  Options
 	book     *Book
@@ -46,7 +46,8 @@ type Bucket struct {
 	Sum
 }
 
-// Add adds an interval. The caller adds intervals in the order of time, with each machine at most once.
+// Add adds the GPU-hours and the costs of an interval. The caller must add the intervals in the order of time. An interval contains each
+// machine at most once.
 func (l *Ledger) Add(m Interval) {
 	if !(m.Hours > 0) {
 		return
@@ -199,8 +200,8 @@ func (l *Ledger) bucket(at time.Time) *Bucket {
 	return b
 }
 
-// commitments applies the commitments to the machines, first to reserved machines. It returns the committed price of each covered machine,
-// by node name. Committed instances that do not run are charged to a separate line.
+// commitments assigns the committed instances of the price book to machines, first to reserved machines. It returns the committed price of
+// each machine that a commitment pays for, by node name. Committed instances that do not run are charged to a separate line.
 func (l *Ledger) commitments(m Interval) map[string]Price {
 	if len(l.book.commitments) == 0 {
 		return nil

@@ -17,10 +17,10 @@ type profile struct {
 	instances int     // maximum number on one GPU
 }
 
-// migModel is a GPU model that supports MIG. Variants with the same name have different amounts of memory.
+// migModel is a GPU model that supports MIG. A model with several memory sizes has one migModel for each size, with the same name.
 type migModel struct {
 	name      string
-	memoryMiB float64 // a GPU of this model with at most this memory is this variant
+	memoryMiB float64 // greatest memory of a GPU to which this entry applies
 	compute   int
 	profiles  []profile
 }
@@ -93,7 +93,7 @@ func profilesOf(model string, memoryMiB float64) []profile {
 
 // Limits for the advice to move a workload to a MIG slice.
 const (
-	// memoryMargin is the factor on the used framebuffer that a slice must have. A program that runs out of memory crashes.
+	// memoryMargin times the used framebuffer is the memory that a slice must have, because a program that runs out of memory crashes.
 	memoryMargin = 1.1
 	// maxSliceActivity is the highest acceptable activity of a slice. A busier slice delays requests.
 	maxSliceActivity = 0.8

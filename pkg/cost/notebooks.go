@@ -22,7 +22,7 @@ type podUse struct {
 	shared, unknown  bool
 	last             time.Time
 	busy             time.Time // end of the last interval in which the pod was busy or was not measured
-	idle, idleHourly float64   // cost in dollars since then, and cost per hour in the last interval
+	idle, idleHourly float64   // cost in dollars since the time busy, and cost per hour in the last interval
 	idlePriced       bool
 }
 

@@ -21,7 +21,7 @@ type Offer struct {
 	Zone         string `json:"zone,omitempty"`
 }
 
-// Price is the hourly price of one instance with its source. The zero Price is unknown.
+// Price is the hourly price of one instance with its source. The zero Price means that the price is unknown.
 type Price struct {
 	Hourly float64 // price in dollars, >= 0
 	From   string  // source of the price

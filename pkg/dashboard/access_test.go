@@ -197,7 +197,7 @@ func TestColorsHaveEnoughContrast(t *testing.T) {
 		{"tint", []string{"text", "dim", "faint", "accent"}, 4.5},
 		{"warn-bg", []string{"warn"}, 4.5},
 		{"bad-bg", []string{"bad"}, 4.5},
-		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges
+		{"surface", []string{"focus", "value", "faint"}, 3}, // lines and edges that are not part of a chart
 		{"surface", []string{"good", "bad"}, 4.5},
 		{"surface", []string{"blue", "green", "orange", "violet", "red", "slate"}, 3}, // lines of a chart
 		{"ready", []string{"accent"}, 2.9},                                            // the line of the target; the table has the same data

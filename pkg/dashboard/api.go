@@ -44,7 +44,7 @@ func (a *API) Register(mux *http.ServeMux) {
 }
 
 // All returns the explanations of all workloads, sorted by namespace and name. If at is zero, they explain the current decisions. Otherwise
-// they explain the decisions in force at that time, and workloads without a history of that time are omitted.
+// they explain the decisions that applied at that time, and workloads without a history of that time are omitted.
 func (a *API) All(at time.Time) []explain.Explanation {
 	keys := a.decisions.Keys()
 	all := make([]explain.Explanation, 0, len(keys))
@@ -68,7 +68,8 @@ func statusCode(err error) int {
 	return http.StatusNotFound
 }
 
-// Explain returns the explanation of one workload: the current one, or the one in force at a time of the last 24 hours if at is not zero.
+// Explain returns the explanation of the current decision about a workload. If at is not zero, it explains the decision that applied at
+// that time, which must be within the last 24 hours.
 func (a *API) Explain(k scaling.Key, at time.Time) (explain.Explanation, error) {
 	if at.IsZero() {
 		r, ok := a.decisions.Record(k)

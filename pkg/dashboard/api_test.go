@@ -55,7 +55,7 @@ func TestAPIAnswers(t *testing.T) {
 	if want := explain.FromRecord(s.Record(), "prod"); text(t, e) != text(t, want) {
 		t.Errorf("decoded from the API:\n%s\nwant\n%s", text(t, e), text(t, want))
 	}
-	now = explaintest.Start.Add(3 * time.Minute) // no tick has finished since
+	now = explaintest.Start.Add(3 * time.Minute) // three minutes without a tick
 	const tooOld = `"notDecided": "no current decision: the last decision is too old"`
 	if code, body := get(chatPath); code != 200 || !strings.Contains(body, tooOld) {
 		t.Errorf("three minutes after the last tick: %d %s", code, body)

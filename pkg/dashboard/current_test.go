@@ -29,7 +29,7 @@ func TestOutdatedTargetIsNotShownAsCurrent(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*explaintest.Service)
-		why    string // on the page and in explain
+		why    string // the reason that the page and `gpuscaler explain` show
 	}{
 		"the target is deleted": {
 			func(s *explaintest.Service) { s.Unseen = true; s.Tick(time.Second) }, "Deployment team-chat/llama-chat is not in the cluster",

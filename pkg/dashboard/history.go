@@ -72,7 +72,8 @@ func (t transition) matches(words []string) bool {
 	return matches(strings.ToLower(text), words)
 }
 
-// transitions returns the transitions of a workload since a time whose text contains all of the words, newest first.
+// transitions returns, newest first, the transitions of a workload since the given time. It omits transitions whose text does not contain
+// all of the words.
 func (p *Page) transitions(k scaling.Key, since time.Time, words []string) (all []transition) {
 	p.decisions.History().Walk(k, func(r *engine.Record) bool {
 		if r.At.Before(since) || len(all) == maxTransitions {

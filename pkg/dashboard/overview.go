@@ -21,7 +21,8 @@ type listing struct {
 	Page, Per     int    // Page counts from 1
 }
 
-// parseListing parses the query of a request. Unknown values mean the default, so that links of another version still work.
+// parseListing parses the query of a request. An unknown value is replaced by the default, so that links from another version of gpuscaler
+// still work.
 func parseListing(v url.Values) (listing, error) {
 	l := listing{Q: strings.TrimSpace(v.Get("q")), Show: v.Get("show"), Sort: v.Get("sort"), Page: 1, Per: defaultPer}
 	if len(l.Q) > maxSearch {
@@ -42,7 +43,7 @@ func parseListing(v url.Values) (listing, error) {
 	return l, nil
 }
 
-// query returns the URL query of a link to this listing. The function edit changes the listing before.
+// query returns the URL query of a link to this listing, after the function edit has changed a copy of it.
 func (l listing) query(edit func(*listing)) string {
 	edit(&l)
 	v := url.Values{}
@@ -100,7 +101,7 @@ type column struct {
 	Name, Label, Class string
 	Why                string // explanation of the label
 	URL                string // URL that sorts by the column; empty: the table cannot be sorted by it
-	Sort               string // the value of the parameter sort in the list of columns
+	Sort               string // value of the query parameter sort that the form sends for this column
 	Aria               string // value of the attribute aria-sort
 }
 

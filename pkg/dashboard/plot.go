@@ -30,7 +30,8 @@ func (p plot) x(t time.Time) float64 {
 	return picture.Canvas * min(1, max(0, float64(t.Sub(p.from))/float64(p.to.Sub(p.from))))
 }
 
-// point is a value that is valid from at to the next point, or to until if there is a gap after it. NaN interrupts the line.
+// point is a value that begins at the time at and is valid until the next point. If a gap follows, it is valid only until the time until. A
+// value of NaN interrupts the line.
 type point struct {
 	at    time.Time
 	until time.Time

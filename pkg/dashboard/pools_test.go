@@ -19,7 +19,7 @@ func fallbackRecord() *engine.GroupRecord {
 	demand := engine.PoolUse{Name: "l40s-ondemand", Exists: true, Ready: true}
 	spot.Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6}
 	demand.Use[capacity.OnDemand] = engine.Use{Nodes: 4, GPUs: 16, Used: 16}
-	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // terminating pods count too
+	demand.Use[capacity.Reserved] = engine.Use{Nodes: 1, GPUs: 4, Used: 5} // Used also counts terminating pods, so it can exceed GPUs
 	return &engine.GroupRecord{
 		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: statemachine.Fallback,
 		Pools: []engine.PoolUse{spot, demand, {Name: "typo"}},
@@ -48,7 +48,7 @@ func TestNodePoolsOfAGroup(t *testing.T) {
 	}
 }
 
-// Users see which NodePool is the spot one before it has a node.
+// The page shows the capacity type of a NodePool even if the NodePool has no node yet.
 func TestNodePoolWithoutNodesHasItsDeclaredCapacityType(t *testing.T) {
 	r := &engine.GroupRecord{At: nine, Group: &capacity.Group{Name: "chat", Pools: []capacity.Pool{{Name: "l40s-spot", Type: capacity.Spot}}},
 		Pools: []engine.PoolUse{{Name: "l40s-spot", Exists: true, Ready: true}}}

@@ -118,7 +118,7 @@ func points(r resolution, workloads int) int {
 	return max(minPoints, full*fullSpan/max(fullSpan, workloads))
 }
 
-// setSignals adapts the columns to the signals of the policy in force. A signal with the same name keeps its samples.
+// setSignals adapts the columns to the signals of the current policy. A signal with the same name keeps its samples.
 func (x *series) setSignals(signals []scaling.Signal) {
 	if slices.EqualFunc(x.signals, signals, func(name string, s scaling.Signal) bool { return name == s.Name }) {
 		return
@@ -162,14 +162,14 @@ func (l *level) add(bucket int32, values []float32) {
 	last := l.values[(n-1)*len(values):]
 	copy(last[:firstSignal], values)
 	for i := firstSignal; i < len(values); i++ {
-		if v := values[i]; !(last[i] >= v) && v == v { // true if v is known and greater than the last value, or if that is unknown
+		if v := values[i]; !(last[i] >= v) && v == v { // true if v is known, and greater than the last value or the first that is known
 			last[i] = v
 		}
 	}
 }
 
-// trim removes old samples so that only the newest `keep` remain. It waits until there are a quarter more than that, because each removal
-// moves all remaining samples.
+// trim removes old samples so that only the newest `keep` remain. It removes nothing while there are at most 1.25 times as many, because
+// each removal moves all remaining samples.
 func (l *level) trim(keep, stride int) {
 	if n := len(l.buckets); n > keep+keep/4 {
 		l.buckets = append(l.buckets[:0], l.buckets[n-keep:]...)

@@ -112,7 +112,7 @@ func TestTransitionIsSentWithinATick(t *testing.T) {
 	until(t, overview, "the first update", func(e serverEvent) bool { return e.name == "part" && strings.Contains(e.data, `"rows"`) })
 	until(t, workload, "the first update", func(e serverEvent) bool { return e.name == "part" && strings.Contains(e.data, `"head"`) })
 
-	step(func() { l.services[chat].peak = 900 }) // a burst; this is the one tick
+	step(func() { l.services[chat].peak = 900 }) // many requests arrive; this call runs the only tick
 	target, _ := l.engine.Decisions().Decision(chat)
 	if target.Replicas != 40 {
 		t.Fatalf("the target after the burst is %d", target.Replicas)
@@ -201,7 +201,7 @@ func TestNumberOfStreamsIsLimited(t *testing.T) {
 		t.Errorf("a third stream of two: %d", response.StatusCode)
 	}
 	hangUp()
-	for range first { // until it is closed
+	for range first { // reads until the server closes the stream
 	}
 	var third <-chan serverEvent
 	for deadline := time.Now().Add(time.Minute); third == nil; {
@@ -214,7 +214,7 @@ func TestNumberOfStreamsIsLimited(t *testing.T) {
 	}
 	close(done)
 	for _, s := range []<-chan serverEvent{second, third} {
-		for range s { // until it is closed
+		for range s { // reads until the server closes the stream
 		}
 	}
 }

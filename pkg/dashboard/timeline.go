@@ -58,7 +58,7 @@ type pastData struct {
 	signals []string
 	points  []sample     // oldest first
 	changes []transition // newest first
-	before  *transition  // the transition that was in force at the beginning of the span
+	before  *transition  // the transition that applied at the beginning of the span
 }
 
 func (p *Page) pastData(k scaling.Key, w span) (out pastData) {
@@ -83,7 +83,7 @@ func (p *Page) pastData(k scaling.Key, w span) (out pastData) {
 	return out
 }
 
-// all returns the transitions of the span, newest first, followed by the transition that was in force when the span began.
+// all returns the transitions of the span, newest first, followed by the transition that applied when the span began.
 func (h pastData) all() []transition {
 	if h.before == nil {
 		return h.changes
@@ -146,7 +146,8 @@ func (h pastData) column(value func(sample) float64) []point {
 	return out
 }
 
-// charts returns a chart for each signal of the policy, with the signal's target at the number of ready replicas as a reference line.
+// charts returns a chart for each signal of the policy. The reference line in a chart is the signal's target. For a signal that is the
+// total of all replicas, it is the target multiplied by the number of ready replicas.
 func (h pastData) charts(r *engine.Record, w span) (all []chart) {
 	for i := range r.Workload.Policy.Signals {
 		s := &r.Workload.Policy.Signals[i]

@@ -24,7 +24,7 @@ type workloadView struct {
 	AtTime   moment // time of the decision
 	Asked    moment // requested time; if it is not Known, the newest decision was requested
 	Now      moment
-	Until    moment // end of the requested decision; if it is not Known, the decision is in force
+	Until    moment // end of the requested decision; if it is not Known, the decision still applies
 	Earlier  string // URLs of the previous and the next transition
 	Later    string
 	Next     string
@@ -73,7 +73,7 @@ func (p *Page) parseWorkloadQuery(k scaling.Key, v url.Values) (q workloadQuery,
 	return q, err
 }
 
-// query returns the URL query of a link to the same page. The function edit changes the query before.
+// query returns the URL query of a link to the same page, after the function edit has changed a copy of the query.
 func (q workloadQuery) query(edit func(*workloadQuery)) string {
 	edit(&q)
 	v := url.Values{}
@@ -117,7 +117,7 @@ func (p *Page) serveWorkload(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// record returns the record that the page explains: the newest one, or the one in force at the requested time.
+// record returns the record that the page explains: the newest one, or the one that applied at the requested time.
 func (p *Page) record(q workloadQuery) (engine.Record, bool) {
 	if q.At.IsZero() {
 		return p.decisions.Record(q.Key)
@@ -225,7 +225,7 @@ func (v *workloadView) addNeighbors(changes []transition, q workloadQuery) {
 func ruleViews(e explain.Explanation) (all []ruleView) {
 	for i, r := range e.Rules {
 		x := ruleView{Rule: r}
-		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both lists have the order of the reasons
+		if i < len(e.Without) && e.Without[i].Rule == r.Name { // both lists are in the order of the decision's reasons
 			x.Without, x.Differs = strconv.Itoa(int(e.Without[i].Replicas)), e.Without[i].Replicas != e.Target
 		}
 		all = append(all, x)

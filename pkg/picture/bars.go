@@ -12,7 +12,7 @@ type Bars struct {
 	Line   string // position of a dashed line in percent of the width; empty: no line
 }
 
-// Bar is one amount. Faint means that the bar cannot be compared with the others; Problem is the reason.
+// Bar is one amount. Ours marks the bar of gpuscaler. Faint means that the bar cannot be compared with the others; Problem is the reason.
 type Bar struct {
 	Name, Value, Problem string
 	Ours, Faint          bool

@@ -106,7 +106,7 @@ func (r *reader) over(ctx context.Context, expr string, take func(m model.Metric
 }
 
 // byWorkload evaluates an expression whose result has the labels namespace and workload. For each workload, it stores the values in the
-// list that the function of returns. It reports whether any workload had a value.
+// list that of returns for the workload. It reports whether any workload had a value.
 func (r *reader) byWorkload(ctx context.Context, expr string, of func(*audit.Workload) *audit.Values) (found bool, err error) {
 	_, err = r.over(ctx, expr, func(m model.Metric, step int, value float64) {
 		if w := r.byKey[string(m["namespace"])+"/"+string(m[workloadLabel])]; w != nil {
@@ -137,7 +137,8 @@ func (r *reader) gap(what, why, next string) {
 	r.s.Missing = append(r.s.Missing, audit.Gap{What: what, Why: why, Next: next})
 }
 
-// readHeld reads the GPUs that pods hold, by workload and pool. While kube-state-metrics is scraped, no pod means 0 GPUs.
+// readHeld reads the GPUs that pods hold, by workload and pool. If kube-state-metrics was scraped in a step, a workload without pods holds
+// 0 GPUs. If it was not scraped, the number is missing.
 func (r *reader) readHeld(ctx context.Context) error {
 	if _, err := r.over(ctx, "count("+r.metric("kube_node_info")+")", func(_ model.Metric, step int, _ float64) {
 		r.set(&r.scraped, step, 1)
@@ -200,7 +201,7 @@ func (r *reader) known(values audit.Values) audit.Values {
 	return values
 }
 
-// readReplicas reads the ready replicas.
+// readReplicas reads the number of ready replicas.
 func (r *reader) readReplicas(ctx context.Context) error {
 	found := false
 	for kind, label := range map[string]string{"Deployment": "deployment", "StatefulSet": "statefulset"} {

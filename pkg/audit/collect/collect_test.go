@@ -95,7 +95,8 @@ func TestHistoryIsReadFromPrometheus(t *testing.T) {
 	}
 }
 
-// While kube-state-metrics is not scraped, the number of pods is missing. While it is, no pod is a known 0.
+// In a step without a scrape of kube-state-metrics, the number of GPUs is missing. In a step with a scrape, a workload without pods holds 0
+// GPUs.
 func TestMissingScrapeIsNotZeroGPUs(t *testing.T) {
 	s := read(t, strings.NewReplacer(" 1x65", " 1x20 _x25 1x20").Replace(series), chat())
 	held := s.Workloads[0].Held[0].GPUs
@@ -134,7 +135,7 @@ func TestEachMissingSeriesIsReported(t *testing.T) {
 			lines = append(lines, line)
 		}
 	}
-	// Without the GPUs of pods, a node is not free.
+	// If the GPUs of pods are unknown, no node counts as free.
 	if r := report(t, read(t, strings.Join(lines, "\n"), chat())); len(r.Waste) != 0 || r.Total.Cost != nil {
 		t.Errorf("without the GPUs of pods: %+v", r.Waste)
 	}

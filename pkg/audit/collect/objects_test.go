@@ -61,7 +61,7 @@ func TestAutoscalersOfGPUWorkloadsAreFound(t *testing.T) {
 	}
 }
 
-// A field of the wrong type is not set. It does not stop the audit.
+// If a field has the wrong type, the audit uses the default value of the field and continues.
 func TestMalformedObjectsDoNotStopTheAudit(t *testing.T) {
 	broken := object(t, `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: a, namespace: team}, spec: {
 	scaleTargetRef: {name: embed}, maxReplicaCount: "many", minReplicaCount: -5, cooldownPeriod: -1, triggers: [7, {type: 3}, {type: cron,

@@ -23,7 +23,8 @@ const workloadLabel = "audit_workload"
 // safe is a character class with the characters that Kubernetes uses in the generated parts of names.
 const safe = "[bcdfghjklmnpqrstvwxz2456789]"
 
-// metric returns a selector of a metric with the matchers of the options and pairs of a label and its value.
+// metric returns a selector of a metric. Its matchers are those of the options and those in pairs, in which each label is followed by its
+// value.
 func (r *reader) metric(name string, pairs ...string) string {
 	all := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -136,7 +137,7 @@ func (r *reader) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// newPool returns a pool with the price of its first node per GPU.
+// newPool returns a pool. Its price per GPU is that of its first node.
 func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
 	p := &audit.Pool{Name: name, InstanceType: offer.InstanceType, CapacityType: offer.CapacityType, PerNode: gpus,
 		GPUs: make(audit.Values, r.s.Steps)}
@@ -154,8 +155,8 @@ func (r *reader) newPool(name string, offer cost.Offer, gpus int) *audit.Pool {
 // pool returns the name of the pool of a node, or "" if it is unknown.
 func (r *reader) pool(node string) string { return r.poolOf[node] }
 
-// offers returns the instance types and the NodePools of nodes. They are those of the API server, or those in kube_node_labels if there
-// are none.
+// offers returns the instance type and the NodePool of each node, by node name, from the metric kube_node_labels. For a node in
+// Options.Nodes, the instance type is the one there.
 func (r *reader) offers(ctx context.Context) (map[string]cost.Offer, map[string]string, error) {
 	offers, names := map[string]cost.Offer{}, map[string]string{}
 	v, err := r.server.Instant(ctx, fmt.Sprintf("last_over_time(%s[%s])", r.metric("kube_node_labels"), r.period()), r.o.To)

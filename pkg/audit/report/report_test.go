@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// example is the audit of the sample.
+// example returns the report of the sample snapshot.
 func example(t *testing.T) *audit.Report {
 	t.Helper()
 	s, err := audit.Sample()
@@ -50,7 +50,7 @@ func TestReportsOfTheSample(t *testing.T) {
 	golden.Compare(t, "testdata/sample.html", render(t, WriteHTML, r))
 }
 
-// Names are from the users of the cluster. No report may contain their control characters or markup.
+// Users of the cluster choose the names in a report. No report may contain control characters or markup from these names.
 func TestHostileNamesAreEscaped(t *testing.T) {
 	s, err := audit.Sample()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestHostileNamesAreEscaped(t *testing.T) {
 	w := &s.Workloads[0]
 	w.Name, w.Autoscaler.Metrics, s.Cluster = "a\x1b[2J\u202e<script>alert(1)</script>", []string{"\x1b]0;x\x07"}, "<img src=x>\x1b[1m"
 	for i := range s.Workloads {
-		s.Workloads[i].Service = 0 // no replay
+		s.Workloads[i].Service = 0 // a workload without a service time is not replayed
 	}
 	r := run(t, s)
 	text := render(t, WriteText, r)

@@ -77,7 +77,7 @@ func bars(b *cost.Bill) (out picture.Bars) {
 	return out
 }
 
-// charts returns the charts over time: dollars per hour by part and by capacity type, and GPUs.
+// charts returns the charts over time: dollars per hour by part of the cost (busy, idle and others) and by capacity type, and GPUs.
 func charts(b *cost.Bill) (out []*picture.Chart) {
 	if len(b.Series) < 2 {
 		return nil
@@ -115,7 +115,7 @@ func charts(b *cost.Bill) (out []*picture.Chart) {
 	return out
 }
 
-// rate returns a value of each bucket of the series, divided by the bucket's hours.
+// rate returns, for each bucket of the bill's series, a value of the bucket divided by the bucket's hours.
 func rate(b *cost.Bill, of func(*cost.Bucket) float64) []float64 {
 	out := make([]float64, len(b.Series))
 	for i := range b.Series {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// Current explains the newest record of a workload. served and unserved are the two results of the store's lookup now: the target that
-// gpuscaler serves, or the error that it returns to readers.
+// Current explains the newest record of a workload. served and unserved are the results of engine.LookupNow: the target that gpuscaler
+// serves, or the error that it returns to readers.
 func Current(r engine.Record, cluster string, served engine.Served, unserved error) Explanation {
 	e := FromRecord(r, cluster)
 	switch {
@@ -39,7 +39,7 @@ func Outdated(r *engine.Record, unserved error) bool {
 	return false
 }
 
-// WhyOutdated returns why the newest record is not a current decision, or "".
+// WhyOutdated returns why the newest record is not a current decision, or "" if it is a current decision.
 func WhyOutdated(r *engine.Record, unserved error) string {
 	if why := notDecided(r); why != "" || unserved == nil {
 		return why
@@ -47,8 +47,8 @@ func WhyOutdated(r *engine.Record, unserved error) string {
 	return unserved.Error()
 }
 
-// notDecided returns why a workload has no decision, or none under the current policy. It returns "" if the last tick decided under the
-// current policy.
+// notDecided returns why a workload has no decision, or why its last decision was made under another version of the policy. It returns ""
+// if the last tick decided under the current policy.
 func notDecided(r *engine.Record) string {
 	t := &r.Workload.Target
 	missing := fmt.Sprintf("%s %s/%s is not in the cluster", cmp.Or(t.Kind, "Deployment"), r.Workload.Key.Namespace, t.Name)

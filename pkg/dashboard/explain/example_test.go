@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// The controller logs one explanation for each transition. FromLog finds the one that was in force at a given time.
+// The controller logs one explanation for each transition. FromLog finds the explanation that applied at a given time.
 func ExampleFromLog() {
 	log := `{"msg":"transition","explanation":{"policy":"team-chat/llama-chat","at":"2026-11-20T09:00:00Z","from":4,"target":6}}
 {"msg":"transition","explanation":{"policy":"team-chat/llama-chat","at":"2026-11-20T09:04:06Z","from":6,"target":9}}`

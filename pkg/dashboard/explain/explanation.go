@@ -87,7 +87,7 @@ type Rule struct {
 	Binding bool   `json:"binding,omitempty"`
 }
 
-// Without is the target that the same tick would have computed without one rule.
+// Without is the target that the same tick would have computed if one rule did not exist.
 type Without struct {
 	Rule     string `json:"rule"`
 	Replicas int32  `json:"replicas"`
@@ -202,7 +202,7 @@ func newScaledBy(f engine.ManagedHPA) *ScaledBy {
 	return &ScaledBy{Kind: f.Kind, Name: f.Name, Desired: f.Desired, Exact: f.Exact, Why: f.Why}
 }
 
-// NewOperator returns the pause or the override of a user that is in force, or nil.
+// NewOperator returns the pause or the override of a user that applies at present, or nil.
 func NewOperator(v engine.View) *Operator {
 	o := v.Operator
 	if !o.Paused && o.Min < 0 && o.Max < 0 {

@@ -14,9 +14,10 @@ import (
 // Objective is the SLO of a workload and what gpuscaler has learned for it.
 type Objective struct {
 	SLO string `json:"slo"` // the SLO in words: "99% within 10s (wait)"
-	// SafePolicy is the reason why the safe policy decides instead of the learned one. Empty: the learned policy decides.
+	// SafePolicy is the reason why gpuscaler computes the target with the safe policy instead of the learned values. Empty: it uses the
+	// learned values.
 	SafePolicy string `json:"safePolicy,omitempty"`
-	// Terms contains the replicas that each term of the decision adds. Terms that add no replicas are omitted.
+	// Terms lists the parts that add up to the replicas of the decision, for example the expected load. Parts of 0 replicas are omitted.
 	Terms []Term `json:"terms,omitempty"`
 	// Learned is what was learned, in one line.
 	Learned string `json:"learned,omitempty"`
@@ -25,7 +26,7 @@ type Objective struct {
 	// ColdStart is the time from the decision to a ready replica, in seconds; absent until one was observed.
 	ColdStart *objective.Distribution `json:"coldStartSeconds,omitempty"`
 	Attained  float64                 `json:"sloAttained"`    // share of the work that met the SLO, 0..1
-	Budget    float64                 `json:"lateBudgetLeft"` // share of the late budget that is left, 0..1
+	Budget    float64                 `json:"lateBudgetLeft"` // share of the late work that the SLO allows and that has not occurred yet, 0..1
 }
 
 // Term is a part of the replicas that an objective needs.

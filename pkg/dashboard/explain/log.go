@@ -16,7 +16,7 @@ import (
 // about 6 KB.
 const maxLogLine = 1 << 20
 
-// FromLog reads a controller's log and returns, for each policy, the explanation that was in force at a time, sorted by policy. A zero time
+// FromLog reads a controller's log and returns, for each policy, the explanation that applied at the time at, sorted by policy. A zero time
 // is the end of the log. Lines that contain no explanation are ignored, so the log may contain lines of several replicas, and each line may
 // have a prefix.
 func FromLog(r io.Reader, at time.Time) ([]Explanation, error) {

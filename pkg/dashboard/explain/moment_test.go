@@ -22,7 +22,7 @@ func TestParseTime(t *testing.T) {
 	}{
 		{"", time.UTC, "0001-01-01T00:00:00Z"},
 		{"09:04", time.UTC, "2026-11-20T09:04:00Z"},
-		{"09:05", time.UTC, "2026-11-19T09:05:00Z"}, // later than now today, so yesterday
+		{"09:05", time.UTC, "2026-11-19T09:05:00Z"}, // 09:05 has not passed today, so yesterday is meant
 		{"03:12:07", time.UTC, "2026-11-20T03:12:07Z"},
 		{"10:04", berlin, "2026-11-20T09:04:00Z"},
 		{"10:05", berlin, "2026-11-19T09:05:00Z"},

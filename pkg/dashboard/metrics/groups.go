@@ -97,8 +97,8 @@ func (c *GroupCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sendPool sends the metrics of a NodePool. There is always a series for the capacity type in own, even without nodes. There is a series
-// for another capacity type only if the NodePool has nodes of it.
+// sendPool sends the metrics of a NodePool. There is always a series for own, the capacity type of the NodePool, even without nodes. There
+// is a series for another capacity type only if the NodePool has nodes of it.
 func sendPool(p *engine.PoolUse, own capacity.CapacityType, send func(d *prometheus.Desc, v float64, more ...string)) {
 	for i := range p.Use {
 		u, kind := &p.Use[i], capacity.CapacityType(i)
