@@ -10,13 +10,13 @@ import (
 )
 
 // A query over a range, such as rate(x[15m]), still has a value for 15 minutes after the last sample. A rate then decreases although
-// nothing was measured. The time of the reading must be the time of the newest sample, also when that sample is too old for an instant
-// query.
+// nothing was measured. The time of the reading must be the time of the newest sample, even if an instant query would not return a sample
+// of that age.
 func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 	const alive, dead, renamed = 10 * time.Second, 8 * time.Minute, 8 * time.Minute
 	for _, c := range []struct {
 		name, query string
-		ages        map[string]time.Duration // since the last sample of a metric of the workload "llama"; those of "other" are young
+		ages        map[string]time.Duration // time since the last sample of a metric of the workload "llama"; those of "other" are recent
 		fresh       bool
 	}{
 		{"a rate that lives", `sum by (namespace, pool) (rate(requests_total[15m]))`, map[string]time.Duration{"requests_total": alive}, true},
@@ -75,7 +75,7 @@ func TestValueOfARangeHasTheAgeOfItsSamples(t *testing.T) {
 			if fresh := r.Known && time.Since(r.At) <= maxAge; fresh != c.fresh {
 				t.Errorf("fresh %t: taken %v ago, known %t, %g", fresh, time.Since(r.At).Round(time.Second), r.Known, r.Value)
 			}
-			// If labels distinguish the samples of two workloads, old samples of one must not make the reading of the other old.
+			// If labels distinguish the samples of two workloads, old samples of one workload must not make the reading of the other workload old.
 			if r := read(p, other)[0]; len(c.ages) == 1 && labels[only(c.ages)] == "" && (!r.Known || time.Since(r.At) > maxAge) {
 				t.Errorf("the other workload reads %+v", r)
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// stampedSource is a source whose samples have their own times. Its response has the value 0, and STAMP in it is replaced by the time of
-// the sample. The Date header of the response is correct.
+// stampedSource is a source whose samples contain their own times. Its response has the value 0 and contains the word STAMP, which says
+// replaces with the time of the sample. The Date header of the response is correct.
 type stampedSource struct {
 	name   string
 	signal policy.Source
@@ -100,7 +100,7 @@ func targetOf(p *Poller, w *policy.Compiled, at time.Time) int32 {
 }
 
 // A sample with a time an hour ahead would count as fresh at every poll of the next hour, even if its source had failed. It must not lower
-// the target. The metrics and the log must report its source. When the source writes a usable time, its samples count again.
+// the target. The metrics and the log must name its source. When the source sends usable sample times again, its samples are used again.
 func TestSampleAnHourAheadCountsAsMissing(t *testing.T) {
 	for _, s := range stampedSources() {
 		t.Run(s.name, func(t *testing.T) {
@@ -182,8 +182,8 @@ func TestOnlyAUsableTimeLowersATarget(t *testing.T) {
 	}
 }
 
-// One of four pods has a clock that is an hour ahead. It must count as a pod that did not report, and the samples of the other pods must
-// still count.
+// One of four pods has a clock that is an hour ahead. It must be treated as a pod that did not report, and the samples of the other pods
+// must still be used.
 func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-5 * time.Second)
@@ -194,7 +194,7 @@ func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 		server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, name), at, 10)
 	}
 	handler := server.Config.Handler
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // llama-3 is an hour ahead, with 0
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // llama-3 is an hour ahead, with the value 0
 		record := &recorder{header: w.Header()}
 		handler.ServeHTTP(record, r)
 		const honest = `"pod":"llama-3"`
@@ -212,8 +212,8 @@ func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 	}
 }
 
-// The histograms of a page whose samples are an hour ahead must not be added to the window. After the clock is correct, two more pages are
-// needed for a latency.
+// The histograms of a page whose samples are an hour ahead must not be added to the window. After the clock is correct again, two more
+// pages are needed before the latency is known.
 func TestLatencyOfAPageWithAClockAheadIsUnknown(t *testing.T) {
 	server := newPodServer(t)
 	page := func(ahead time.Duration, count int) {

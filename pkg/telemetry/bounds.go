@@ -7,10 +7,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// maxPercent, maxSeconds and maxCount are the greatest plausible values of a reading by its unit. A reading above its limit is invalid.
+// maxPercent, maxSeconds and maxCount are the greatest plausible values of a reading, one for each unit. A reading above the limit of its
+// unit is invalid.
 const (
-	maxPercent = 10        // 1000%, because some sources add up several devices; a query that returns 91 for 91% exceeds this value
-	maxSeconds = 7 * 86400 // no request waits for a week
+	maxPercent = 10        // 1000%, because some sources add up several devices; a query that returns 91 instead of 0.91 exceeds this value
+	maxSeconds = 7 * 86400 // no request waits for longer than a week
 	maxCount   = 1e12
 )
 
@@ -29,9 +30,9 @@ func checkValue(r scaling.Reading, s *scaling.Signal) scaling.Reading {
 	return r
 }
 
-// checkTime returns r, or an unknown reading with CauseUntimed if the time of its sample is not usable. A sample time ahead of this clock
-// would count as fresh at every poll until that time, even if the source had failed. If the time is at most scaling.MaxAhead ahead,
-// checkTime sets it to the time of the response.
+// checkTime returns r, or an unknown reading with CauseUntimed if the time of its sample is not usable. A sample time that is ahead of
+// gpuscaler's clock would count as fresh at every poll until that time, even if the source had failed. If the sample time is ahead by at
+// most scaling.MaxAhead, checkTime replaces it with received, the time at which the response was received.
 func checkTime(r scaling.Reading, received time.Time) scaling.Reading {
 	switch {
 	case !r.Known:

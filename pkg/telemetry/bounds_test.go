@@ -7,14 +7,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// An adapter may write any year, and the correction by the difference of the clocks changes the time. A known reading must have a time that
-// is not later than the poll and that JSON can represent (years 0 to 9999), because ticks are recorded as JSON.
+// An adapter may send a sample time in any year, and subtracting the difference between the clocks changes it further. A known reading must
+// have a time that is not later than the poll and that JSON can represent (years 0 to 9999), because ticks are recorded as JSON.
 func TestAReadingWithoutAUsableTimeIsUnknown(t *testing.T) {
 	received := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	zero := time.Time{}
 	for _, c := range []struct {
 		name     string
-		at, want time.Time // want zero: unknown
+		at, want time.Time // a zero want means that the reading must be unknown
 	}{
 		{"an hour old", received.Add(-time.Hour), received.Add(-time.Hour)},
 		{"of this moment", received, received},

@@ -7,29 +7,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// pollKind is how a group of signals is polled.
+// pollKind is the way in which a group of signals is polled: with which query or from which pages.
 type pollKind uint8
 
 const (
-	byQuery     pollKind = iota // Prometheus: a query of the platform team
-	bySelector                  // Prometheus: selectors of tenants
+	byQuery     pollKind = iota // Prometheus: a query that the platform team wrote
+	bySelector                  // Prometheus: selectors that tenants wrote
 	byGauges                    // Prometheus: gauges of model servers
 	byHistogram                 // Prometheus: latencies of model servers
 	byDCGM                      // Prometheus: GPU counters
 	byKueue                     // Prometheus: pending workloads
-	byScrape                    // the /metrics pages of pods
-	byExporter                  // the /metrics pages of DCGM exporters
+	byScrape                    // pages /metrics of pods
+	byExporter                  // pages /metrics of DCGM exporters
 	byRedis
 	byExternal
 )
 
 var pollKinds = [...]string{"query", "selector", "gauges", "histogram", "dcgm", "kueue", "scrape", "exporter", "redis", "external"}
 
-// String returns the kind as metrics and logs name it.
+// String returns the name of the kind for metrics and logs.
 func (k pollKind) String() string { return pollKinds[k] }
 
-// dataSource returns the data source of a signal. For a signal that names none, it is the default of the signal's type. If there is no data
-// source or the namespace may not use it, dataSource returns nil and the cause.
+// dataSource returns the data source of a signal. If the signal does not name a data source, dataSource returns the default for the type of
+// the signal. If there is no data source, or if the namespace may not use it, dataSource returns nil and the cause.
 func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSource, scaling.Cause) {
 	if s.Denied != "" {
 		return nil, scaling.CauseForbidden
@@ -39,7 +39,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 		if d == nil {
 			return nil, scaling.CauseUnreachable
 		}
-		if !d.Allows(namespace) { // package policy checks this too; a second check protects the data of tenants
+		if !d.Allows(namespace) { // package policy checks this too; the second check protects the data of other tenants
 			return nil, scaling.CauseForbidden
 		}
 		return d, scaling.CauseNone
@@ -59,7 +59,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 	return &policy.DataSource{Type: policy.DataScrape, Profile: s.Type}, scaling.CauseNone
 }
 
-// defaultPrometheus returns the Prometheus server that is marked as default, or else the first one.
+// defaultPrometheus returns the Prometheus server that is marked as default. If none is marked, it returns the first Prometheus server.
 func (p *plan) defaultPrometheus() *policy.DataSource {
 	var first *policy.DataSource
 	for i := range p.platform.DataSources {
@@ -71,8 +71,8 @@ func (p *plan) defaultPrometheus() *policy.DataSource {
 	return first
 }
 
-// classify returns the group in which a signal is polled. For a tenant's selector, it also sets the shape of the candidate and the label
-// values of the request. ok is false if a data source of this type cannot serve the signal.
+// classify returns the key of the group with which a signal is polled. If the signal is a tenant's selector, classify also sets the shape
+// of the candidate and the label values of the request. ok is false if a data source of this type cannot serve the signal.
 func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bool) {
 	key.source = d.Name
 	switch c.request.Source.Type {
@@ -99,7 +99,7 @@ func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bo
 
 func (p *plan) classifyQuery(key groupKey, c *candidate) groupKey {
 	s := c.request.Source
-	if s.QueryName == "" { // the selector is a tenant's own
+	if s.QueryName == "" { // without a query name, the selector is from a tenant's policy
 		parsed := p.parseSelector(s.Query)
 		if c.shape = parsed.shape; c.shape != nil {
 			c.request.LabelValues = parsed.values
@@ -112,14 +112,14 @@ func (p *plan) classifyQuery(key groupKey, c *candidate) groupKey {
 	return key
 }
 
-// selector is a parsed selector of a tenant. shape is nil if the selector cannot be combined with others into one query.
+// selector is a parsed selector of a tenant's policy. shape is nil if the selector cannot be combined with others into one query.
 type selector struct {
 	shape  *promquery.Shape
 	values string
 }
 
-// parseSelector returns the parsed selector. It reuses the result from the last plan, because parsing ten thousand selectors takes a tenth
-// of a second.
+// parseSelector returns the parsed selector. It reuses the result of the previous plan, because parsing ten thousand selectors takes a
+// tenth of a second.
 func (p *plan) parseSelector(query string) selector {
 	s, ok := p.selectors[query]
 	if !ok {

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// reportedSkew is the difference between the clock of a source and this clock above which the difference is logged. On a host with a
-// working NTP the difference is much smaller; without NTP it exceeds this value within days.
+// reportedSkew is the difference between the clock of a source and gpuscaler's clock above which the difference is logged. NTP keeps the
+// difference much smaller. Without NTP, it can exceed this value within days.
 const reportedSkew = 5 * time.Second
 
-// clockReports stores for which clocks a difference was logged, so that it is logged once and not by each poll of the same server.
+// clockReports stores for which clocks a difference was logged. A difference is logged once, although many polls read the same server.
 type clockReports struct {
 	mu       sync.Mutex
 	reported map[clockKey]bool
 }
 
-// clockKey identifies a clock. A Prometheus server has one clock. For direct scrapes, all pages of one kind of a data source share a key.
+// clockKey identifies a clock. A Prometheus server has one clock, and pages is "". For a data source that is scraped directly, pages is the
+// kind of its pages, and the clocks of all these pages share one key.
 type clockKey struct {
 	source, pages string
 }
 
-// skew returns how far the clock of a group's source is ahead of this clock; ok is false if this is not known.
+// skew returns how far the clock of a group's source is ahead of gpuscaler's clock. ok is false if this is not known.
 func (r *runner) skew(g *group) (ahead time.Duration, ok bool) {
 	if f, own := r.fetcher.(interface {
 		Skew() (time.Duration, bool)
@@ -30,8 +31,8 @@ func (r *runner) skew(g *group) (ahead time.Duration, ok bool) {
 	return r.poller.sources.get(g.source).clock.Skew()
 }
 
-// reportSkew exports the difference of the clocks as a metric. It logs when the difference begins to exceed reportedSkew, and when it no
-// longer does.
+// reportSkew exports the difference between the clocks as a metric. It logs when the difference begins to exceed reportedSkew, and when it
+// no longer exceeds it.
 func (r *runner) reportSkew(g *group) {
 	ahead, ok := r.skew(g)
 	if !ok {
@@ -56,7 +57,8 @@ func (r *runner) reportSkew(g *group) {
 	}
 }
 
-// changed stores whether the clock k differs by more than reportedSkew. It reports whether that has changed.
+// changed stores whether the clock k differs from gpuscaler's clock by more than reportedSkew. It returns whether this has changed since
+// the last call.
 func (c *clockReports) changed(k clockKey, differs bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,12 +18,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dated sets the Date header of a response to a time that is ahead of this clock.
+// dated sets the Date header of a response to a time that is ahead of the current time by the given duration.
 func dated(w http.ResponseWriter, ahead time.Duration) {
 	w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 }
 
-// skewed returns a test Prometheus whose clock is ahead of this clock. The times of its samples and its Date headers are from that clock.
+// skewed returns a test Prometheus whose clock is ahead of gpuscaler's clock. It takes the times of its samples and its Date headers from
+// its own clock.
 func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 	p := newTestPrometheus(t)
 	p.now = func() time.Time { return time.Now().Add(ahead) }
@@ -35,8 +36,8 @@ func skewed(t testing.TB, ahead time.Duration) *testPrometheus {
 	return p
 }
 
-// certain records five responses within a minute with the same difference of the clocks. After them, a clock that is behind is corrected,
-// because several responses agree.
+// certain records five responses within a minute that all show the same difference between the clocks. This is enough to correct a clock
+// that is behind, for which one response is not sufficient.
 func certain(t testing.TB, p *Poller, d policy.DataSource, ahead time.Duration) {
 	t.Helper()
 	c := &p.sources.get(d).clock
@@ -72,7 +73,7 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 	} {
 		for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second} {
 			t.Run(fmt.Sprintf("%s %v", how.name, ahead), func(t *testing.T) {
-				const age = 100 * time.Second // of the newest sample: its exporter has stopped
+				const age = 100 * time.Second // age of the newest sample, because its exporter has stopped
 				began := time.Now()
 				server := skewed(t, ahead)
 				for _, s := range how.series {
@@ -136,7 +137,7 @@ func TestSampleTimesOfAPageAreCorrectedByThePodsClock(t *testing.T) {
 	if s := statuses(p); len(s) != 1 || (s[0].Skew-ahead).Abs() > 2*time.Second+time.Since(began) {
 		t.Errorf("status %+v does not have the skew of the clock", s)
 	}
-	server.does(func(w http.ResponseWriter, _ *http.Request) { // a page without sample times has the time of the request
+	server.does(func(w http.ResponseWriter, _ *http.Request) { // without sample times on a page, the time of the request is used
 		dated(w, ahead)
 		fmt.Fprint(w, "vllm:num_requests_waiting 6\n")
 	})
@@ -178,12 +179,12 @@ func TestClockSkewIsLoggedWhenItStartsAndWhenItEnds(t *testing.T) {
 	})
 	second := querySource()
 	second.QueryName, second.Query = "r", `sum by (namespace, pool) (other)`
-	w := compiled("chat", "llama", querySource(), second) // two polls of one server
+	w := compiled("chat", "llama", querySource(), second) // two polls of the same server
 	p := newPoller(t, Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	for _, phase := range []struct {
 		ahead      time.Duration
-		warn, info int // lines so far
+		warn, info int // number of log lines of each level so far
 	}{{0, 0, 0}, {3 * time.Second, 0, 0}, {time.Minute, 1, 0}, {time.Minute, 1, 0}, {0, 1, 1}, {0, 1, 1}, {-time.Minute, 2, 1}} {
 		ahead = phase.ahead
 		pollOnce(t, p)

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A server cuts off every second answer, and then all of them, or marks them as partial, because it or a proxy before it fails. No
-// namespace causes that, so none exceeds a limit, and a poll sends at most two queries for all of them. After some polls the query is
-// divided once, in case a proxy cuts off answers of that size. One failure in turn loses no reading.
+// A failing server, or a failing proxy before it, cuts off every second answer, and later all of them, or marks them as partial. No
+// namespace causes this, so no namespace is reported, and a poll sends at most two queries for all namespaces. After some polls the query
+// is divided once, because a proxy may cut off answers of that size. While every second answer is complete, no reading is lost.
 func TestIncompleteAnswersAreNoFaultOfANamespace(t *testing.T) {
 	for name, fail := range map[string]http.HandlerFunc{
 		"a lost connection": func(w http.ResponseWriter, _ *http.Request) {
@@ -54,7 +54,7 @@ func TestIncompleteAnswersAreNoFaultOfANamespace(t *testing.T) {
 					t.Errorf("poll %d: %+v", poll, got)
 				}
 			}
-			const division = 24 // the queries of one poll that divides
+			const division = 24 // number of queries of a poll in which the query is divided
 			if n := queries.Load(); n > 4*polls+division {
 				t.Errorf("%d queries in %d polls", n, 2*polls)
 			}

@@ -15,8 +15,8 @@ func exporterOn(name, node string) engine.Pod {
 	return engine.Pod{Name: name, IP: "127.0.0.1", Node: node, Ready: true}
 }
 
-// chatOnNodeA returns a workload with one pod on node a. It has a signal of each kind whose series a pod with its own /metrics page could
-// imitate.
+// chatOnNodeA returns a workload with one pod on node a. It has a signal of each kind that a hostile pod could try to imitate on its own
+// /metrics page.
 func chatOnNodeA() (*policy.Compiled, Options) {
 	w := compiled("chat", "llama",
 		policy.Source{Type: policy.SourceDCGM, DataSource: "prom", Metric: "activity"},
@@ -73,7 +73,8 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 				server.put(h.series, at.Add(-time.Minute), h.first)
 				server.put(h.series, at, h.now)
 			}
-			// The attacker's sample of a GPU is newer than that of the exporter, because the newest sample of a GPU is used.
+			// The attacker's sample of the GPU is newer than the exporter's sample. This makes the attack stronger, because the newest sample of a
+			// GPU is used.
 			for series, v := range map[string]float64{
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-0",gpu="0",` + claim + `}`:                                0.06,
 				`DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-7",gpu="7",` + claim + `}`:                                0,
@@ -86,7 +87,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 			} {
 				if name == "an exporter, of a pod on another node" || name == "a pod of the exporter's namespace that is no exporter" {
 					if series[0] == 'k' {
-						continue // Kueue's metrics are trusted by namespace, and these are in another one
+						continue // Kueue's metrics are trusted if they are from Kueue's namespace, and these are from another one
 					}
 				}
 				server.put(series, at.Add(-50*time.Second), 0)
@@ -124,7 +125,7 @@ func TestReportOfAnUndeclaredPodIsMissingWithItsCause(t *testing.T) {
 func TestDeclaredExportersAreTrusted(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels    string
-		namespace string // PlatformConfig.dataSources[].namespaceLabel and podLabel
+		namespace string // namespace and pod are PlatformConfig.dataSources[].namespaceLabel and podLabel
 		pod       string
 	}{
 		"a scrape without honor_labels": {
@@ -150,7 +151,7 @@ func TestDeclaredExportersAreTrusted(t *testing.T) {
 }
 
 // With direct scrapes, the page of the exporter on node b contains a pod that runs on node a, because the exporter is hostile or the page
-// is old. That value must not be used.
+// is outdated. The value for this pod must not be used.
 func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 	a, b := newPodServer(t), newPodServer(t)
 	a.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n"))
@@ -174,8 +175,8 @@ func TestPageOfAnExporterCountsForPodsOfItsNodeOnly(t *testing.T) {
 	}
 }
 
-// The PlatformConfig declares the namespace queues for Kueue, in place of the default kueue-system. Only series from that namespace are
-// used.
+// The PlatformConfig declares that Kueue runs in namespace queues instead of the default kueue-system. Only series from namespace queues
+// are used.
 func TestKueueIsReadFromItsDeclaredNamespaceOnly(t *testing.T) {
 	for namespace, known := range map[string]bool{"kueue-system": false, "queues": true, "evil": false} {
 		server := newTestPrometheus(t)

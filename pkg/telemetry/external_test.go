@@ -84,7 +84,7 @@ func TestExternalMetricsThatHangDoNotDelayOtherNamespaces(t *testing.T) {
 	p.SetPolicies(append(all, victim), nil)
 	p.mu.Lock()
 	for key, g := range p.plan.groups {
-		g.source.Timeout = 3 * time.Second // each round takes as long
+		g.source.Timeout = 3 * time.Second // the adapter never responds, so each round takes this long
 		p.plan.groups[key] = g
 	}
 	p.mu.Unlock()
@@ -147,7 +147,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 			if c.name == "slow" {
 				source.Timeout = 300 * time.Millisecond
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
-				clear(p.runners) // as reconcile does: the client of a runner has the timeout of its start
+				clear(p.runners) // reconcile also restarts the runners, because a client keeps the timeout with which it was created
 			}
 			pollOnce(t, p)
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {

@@ -73,7 +73,7 @@ func gzipBomb() []byte {
 }
 
 func TestReadingOfAFaultyPrometheus(t *testing.T) {
-	const kept, lost = true, false // whether the last sample stays known, with its own time
+	const kept, lost = true, false // values of known: whether the last sample is still the reading, with its own time
 	series := strings.Repeat(`{"metric":{"namespace":"chat","pool":"other"},"value":[1,"1"]},`, 300)
 	bomb := gzipBomb()
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func TestReadingOfAFaultyPrometheus(t *testing.T) {
 				t.Fatalf("before: %+v", before)
 			}
 			server.does(c.serve)
-			if strings.HasPrefix(c.name, "slow") { // only while the source is slow, so that a busy machine does not exceed it before
+			if strings.HasPrefix(c.name, "slow") { // a short timeout only while the source is slow
 				hasty := source
 				hasty.Timeout = 300 * time.Millisecond
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(hasty))

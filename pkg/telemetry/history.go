@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/history"
 )
 
-// historyTimeout is the time limit of one query for a time range. The timeout of a data source is for its polls and is shorter.
+// historyTimeout is the time limit of one query over a time range. The timeout of the data source is not used, because it is meant for
+// polls and is shorter.
 const historyTimeout = 30 * time.Second
 
 // OpenHistory returns a client for queries over time ranges to a Prometheus data source, with the data source's credentials and limits.

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// causeNames are the texts of the values of scaling.Cause, by index, for metrics and logs.
+// causeNames contains the text of each scaling.Cause for metrics and logs. The index is the value of the cause.
 var causeNames = [...]string{
 	"ok", "never", "empty", "unreachable", "invalid", "truncated", "forbidden", "sentinel", "undeclared", "quota", "untimed",
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// add appends new series with one sample each. It does not search for an existing series as put does, which would be slow for thousands of
+// add appends new series with one sample each. Unlike put, it does not search for an existing series, which would be slow for thousands of
 // series.
 func (p *testPrometheus) add(at time.Time, v float64, all ...labels.Labels) {
 	p.mu.Lock()
@@ -22,7 +22,7 @@ func (p *testPrometheus) add(at time.Time, v float64, all ...labels.Labels) {
 	}
 }
 
-// selectorSource returns the source that package policy compiles for a tenant's own selector.
+// selectorSource returns the source that package policy compiles from a selector in a tenant's policy.
 func selectorSource(namespace, metric string, match map[string]string) policy.Source {
 	ms := []*labels.Matcher{}
 	for name, value := range match {
@@ -36,8 +36,8 @@ func selectorSource(namespace, metric string, match map[string]string) policy.So
 		Query: fmt.Sprintf(`sum by (namespace) (%s{%s,namespace=%q})`, metric, strings.Join(text, ","), namespace)}
 }
 
-// victimAt returns a policy of namespace victim with one signal for each kind of shared query, a Prometheus server with the samples of
-// these signals, and the pods of the workload.
+// victimAt returns a policy of namespace victim that uses each kind of query that namespaces share, a Prometheus server with the samples
+// for it, and the pods of the workload.
 func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, testPods) {
 	t.Helper()
 	server := newTestPrometheus(t)
@@ -75,8 +75,8 @@ func smallSource(url string) policy.DataSource {
 	return d
 }
 
-// checkVictim fails the test unless every signal of the victim has a reading of the samples at the given time, with the value in
-// victimValues.
+// checkVictim fails the test unless every signal of the victim has the value in victimValues, read from samples that are not older than a
+// minute at the time at.
 func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, at time.Time, when string) {
 	t.Helper()
 	for i, r := range read(p, w) {
@@ -87,7 +87,7 @@ func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, at time.Time, when
 	}
 }
 
-// checkOffender fails unless namespace evil, and no other namespace, is reported with this limit.
+// checkOffender fails unless namespace evil, and no other namespace, is reported as exceeding this limit.
 func checkOffender(t *testing.T, p *Poller, limit string) {
 	t.Helper()
 	var got []string
@@ -110,8 +110,8 @@ func evilSeries(n int, of func(i int) []string) []labels.Labels {
 	return out
 }
 
-// For each kind of shared query, namespace evil exports more series of the metric than one response may contain. The signals of namespace
-// victim must keep their values.
+// Namespace evil exports more series of a metric than one response may contain. The test repeats this for each kind of query that
+// namespaces share. The signals of namespace victim must keep their values.
 func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -170,7 +170,7 @@ func TestNamespaceWithTooManySeriesDoesNotAffectOthers(t *testing.T) {
 					t.Errorf("round %d of the attack took %d queries", round, n)
 				}
 			}
-			if c.name != "selector" { // all series of one selector are one series of its answer
+			if c.name != "selector" { // the query of a selector sums all its series to one series, so no limit is exceeded
 				checkOffender(t, p, "series")
 				if r := read(p, evil)[0]; r.Known || (r.Cause != scaling.CauseTruncated && !strings.HasPrefix(c.name, "gauge with")) {
 					t.Errorf("the offender reads %+v", r)
@@ -250,8 +250,8 @@ func TestNamespaceWithManySelectorsDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-// The series of namespace evil have duplicates on both sides of a division, so Prometheus refuses the shared query (many-to-many matching)
-// for all namespaces. The query must be divided so that the victim's signal keeps its value.
+// The series of namespace evil have duplicates on both sides of a division, so Prometheus rejects the shared query for all namespaces with
+// the error "many-to-many matching". The query must be divided so that the victim's signal keeps its value.
 func TestNamespaceWithDuplicateSeriesDoesNotAffectOthers(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
 	server, victim, pods := victimAt(t, at)

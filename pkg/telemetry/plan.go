@@ -12,15 +12,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// groupKey identifies the signals that are polled as one group: they have the same data source, kind of poll, and metric or query. Fields
-// that a kind of poll does not use are empty.
+// groupKey identifies the signals that are polled as one group. They have the same data source, kind of poll, and metric or query. Fields
+// that are not used for a kind of poll are empty.
 type groupKey struct {
 	source                        string
 	kind                          pollKind
 	profile                       policy.SourceType
 	metric                        string // metric of a latency signal
 	window                        time.Duration
-	query                         string // the query of the platform team, or the text of a shape
+	query                         string // query of the platform team, or the text of a promquery.Shape
 	namespaceLabel, workloadLabel string
 }
 
@@ -28,26 +28,27 @@ type groupKey struct {
 type group struct {
 	key          groupKey
 	source       policy.DataSource
-	first        *policy.Source   // source of the first request; the fields that are part of the key are the same in all requests
-	shape        *promquery.Shape // the shape, for a group of selectors
+	first        *policy.Source   // source of the first request; the fields from which the key is made are the same in all requests
+	shape        *promquery.Shape // set for a group of selectors, otherwise nil
 	requests     []source.Request
 	destinations []destination // one for each request, in the same order
 
 	// namespace is set if all requests of the group are from this namespace and other namespaces use the same data source. Otherwise it is
-	// empty. pollQueue uses it.
+	// empty. pollQueue limits the polls of each namespace.
 	namespace string
 }
 
-// destination is where the reading of one signal is stored.
+// destination identifies the signal for which a reading is stored.
 type destination struct {
 	entry *entry
 	index int // index of the signal in the policy
 }
 
-// sameSource reports whether g and o have the same configuration of their data source. If so, a runner of g can poll o without a restart.
+// sameSource reports whether g and o have the same configuration of their data source. In this case a runner of g can poll o without a
+// restart.
 func (g *group) sameSource(o *group) bool { return reflect.DeepEqual(g.source, o.source) }
 
-// name returns the name of a group's query, or its engine and metric, for status and logs.
+// name returns the name of a group for status and logs: the name of its query, or its engine and metric.
 func (g *group) name() string {
 	if g.key.kind == byQuery {
 		return g.first.QueryName
@@ -61,19 +62,19 @@ type plan struct {
 	entries   entries
 	groups    map[groupKey]*group
 	origins   map[scaling.Key]*origin
-	selectors map[string]selector // parsed selectors; key: query
+	selectors map[string]selector // parsed selectors, by query
 
-	violations map[LimitViolation]bool // violations of quotas
+	violations map[LimitViolation]bool // namespaces that exceed a Quota
 
 	// The fields below are used only while newPlan builds the plan.
 	quota         Quota
 	used          map[quotaKey]*usage
-	unmoved       map[string]bool // names of the data sources that read from the same server as in the last plan
+	unmoved       map[string]bool // names of the data sources that read from the same server as in the previous plan
 	lastSelectors map[string]selector
 }
 
-// origin is the compiled policy of an entry and the data source of each of its signals. newPlan compares it with the next version of the
-// policy: a signal that is read from the same source keeps its reading.
+// origin contains the compiled policy from which an entry was made, and the data source of each of its signals. newPlan compares it with
+// the next version of the policy. A signal that is read from the same source keeps its reading.
 type origin struct {
 	entry    *entry
 	compiled *policy.Compiled
@@ -112,7 +113,7 @@ func newPlan(policies []*policy.Compiled, platform *policy.Platform, quota Quota
 		p.add(c, last.origins[c.Workload.Key])
 	}
 	p.setNamespaces()
-	for _, g := range p.groups { // append reserved up to a quarter more
+	for _, g := range p.groups { // append may have reserved up to a quarter more memory than necessary, so the slices are copied
 		g.requests, g.destinations = slices.Clone(g.requests), slices.Clone(g.destinations)
 	}
 	p.used, p.unmoved, p.lastSelectors = nil, nil, nil
@@ -133,7 +134,7 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 		o.sources, causes[i] = append(o.sources, d), cause
 	}
 	if last != nil && p.unchanged(o, last) {
-		o.entry = last.entry // keeps the entry of the same version, because a tick may be reading it
+		o.entry = last.entry // an unchanged policy keeps its entry, because a tick may be reading it
 	} else {
 		o.entry = &entry{key: key, policy: c.Workload.Policy, readings: make([]scaling.Reading, len(c.Sources))}
 		for i := range c.Sources {
@@ -157,22 +158,24 @@ func (p *plan) add(c *policy.Compiled, last *origin) {
 	}
 }
 
-// refuse stores a missing reading with the cause for a signal that is not polled.
+// refuse stores a missing reading with the cause c for a signal that cannot be polled.
 func (s *destination) refuse(c scaling.Cause) {
 	r := source.Missing(c)
 	r.Failures = 1
 	s.entry.set(s.index, r)
 }
 
-// unchanged reports whether o and last have the same policy, target and sources of signals, and data sources that measure the same.
+// unchanged reports whether o and last have the same policy, target and sources of signals, and whether their data sources still measure
+// the same values.
 func (p *plan) unchanged(o, last *origin) bool {
 	a, b := &o.compiled.Workload, &last.compiled.Workload
 	return a.Policy == b.Policy && a.Target == b.Target && slices.Equal(o.compiled.Sources, last.compiled.Sources) &&
 		slices.EqualFunc(o.sources, last.sources, p.sameDataSource)
 }
 
-// sameDataSource reports whether d, the data source of a signal, measures the same as old, its previous one. Two implicit data sources,
-// which have no name, are the same: they have no configuration except the signal's own source, which the caller compares.
+// sameDataSource reports whether d, the data source of a signal, measures the same values as old, its data source in the previous plan.
+// Implicit data sources have no name and no configuration except the signal's own source. sameDataSource returns true for two implicit data
+// sources, because the caller compares the sources of the signals.
 func (p *plan) sameDataSource(d, old *policy.DataSource) bool {
 	if d == nil || old == nil {
 		return d == old
@@ -180,8 +183,8 @@ func (p *plan) sameDataSource(d, old *policy.DataSource) bool {
 	return d.Name == old.Name && (d.Name == "" || p.unmoved[d.Name])
 }
 
-// samePlace reports whether d and old read from the same server with the same configuration, except for the interval, the limits, the
-// permitted namespaces and the default flag. Those do not change what is measured, so the readings are kept after an edit of them.
+// samePlace reports whether d and old read from the same server with the same configuration. It ignores the interval, the limits, the
+// permitted namespaces and the default flag. An edit of these fields does not change what is measured, so the readings are kept.
 func samePlace(d, old *policy.DataSource) bool {
 	if old == nil {
 		return false
@@ -193,8 +196,8 @@ func samePlace(d, old *policy.DataSource) bool {
 	return reflect.DeepEqual(&a, &b)
 }
 
-// keptReading returns the initial reading of signal i of the new version o: the reading of the signal in the version last that measures the
-// same, or neverRead if there is none.
+// keptReading returns the initial reading of signal i of the policy version o. If a signal of the previous version, last, measures the same
+// values, this is its reading. Otherwise it is neverRead.
 func (p *plan) keptReading(o *origin, i int, last *origin) scaling.Reading {
 	if last == nil || last.compiled.Workload.Target != o.compiled.Workload.Target {
 		return neverRead
@@ -210,8 +213,8 @@ func (p *plan) keptReading(o *origin, i int, last *origin) scaling.Reading {
 	return neverRead
 }
 
-// place adds a signal to the group that polls it. If the namespace is over its quota, it stores a missing reading instead. It returns false
-// if the type of the data source cannot serve the signal.
+// place adds a signal to the group that polls it. If the namespace has exceeded its quota, place stores a missing reading instead. It
+// returns false if the type of the data source cannot serve the signal.
 func (p *plan) place(s *candidate, d *policy.DataSource) bool {
 	key, ok := p.classify(s, d)
 	if !ok {
@@ -229,7 +232,7 @@ func (p *plan) place(s *candidate, d *policy.DataSource) bool {
 	return true
 }
 
-// setNamespaces sets group.namespace for each group with requests of one namespace, if several namespaces use the data source of the group.
+// setNamespaces sets group.namespace for each group whose requests are all from one namespace, if several namespaces use its data source.
 func (p *plan) setNamespaces() {
 	users := map[string]map[string]bool{}
 	for key, g := range p.groups {

@@ -23,7 +23,7 @@ func TestReadingIsKeptByAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{first}, platform)
 	pollOnce(t, p)
 
-	second := compiled("chat", "llama", querySource()) // an edit removes the other signal and changes a bound
+	second := compiled("chat", "llama", querySource()) // an edit that removes the other signal and changes maxReplicas
 	second.Workload.Policy.MaxReplicas = 9
 	p.SetPolicies([]*policy.Compiled{second}, platform)
 	if r := read(p, second)[0]; !r.Known || r.Value != 5 {
@@ -41,7 +41,7 @@ func TestReadingIsKeptByAnEditThatDoesNotChangeItsSource(t *testing.T) {
 	p.SetPolicies([]*policy.Compiled{second}, platform)
 
 	third := compiled("chat", "llama", querySource())
-	third.Workload.Policy.Signals[0].Unit = scaling.Percent // 5 requests would become 500%
+	third.Workload.Policy.Signals[0].Unit = scaling.Percent // the value 5 is a number of requests and must not become 500%
 	p.SetPolicies([]*policy.Compiled{third}, platform)
 	if r := read(p, third)[0]; r.Known || r.Cause != scaling.CauseNever {
 		t.Errorf("in another unit: %+v, want unknown until it is polled", r)
@@ -116,7 +116,7 @@ func TestRunStartsAndStopsPollsWithThePolicies(t *testing.T) {
 	other.Query = `sum by (namespace, pool) (other)`
 	c := compiled("chat", "a", other)
 	source := promSource(server.URL)
-	source.Interval = time.Hour // an earlier poll is an extra poll for the change
+	source.Interval = time.Hour // with this interval, a poll in this test can only be the extra poll after a change
 	p := newPoller(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -133,9 +133,9 @@ func TestRunStartsAndStopsPollsWithThePolicies(t *testing.T) {
 	}
 	p.SetPolicies([]*policy.Compiled{a}, platformOf(source))
 	wait(a, 5)
-	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(source)) // an extra poll of the same query
+	p.SetPolicies([]*policy.Compiled{a, b}, platformOf(source)) // causes an extra poll of the same query
 	wait(b, 5)
-	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // another query
+	p.SetPolicies([]*policy.Compiled{c}, platformOf(source)) // uses another query
 	wait(c, 6)
 	if p.deleteReplaced(); read(p, b)[0].Known {
 		t.Errorf("a policy that is gone reads %+v", read(p, b)[0])
@@ -187,7 +187,8 @@ func BenchmarkSetPolicies10000(b *testing.B) {
 	}
 }
 
-// sharedQuery returns a poller of n policies that one query serves, with all readings known, and the size of a response in bytes.
+// sharedQuery returns a poller of n policies that are all read with one query, after a poll in which every reading is known. size is the
+// size of a response in bytes.
 func sharedQuery(tb testing.TB, n int) (p *Poller, size int) {
 	server := newFaulty(tb)
 	var answer []byte
@@ -216,8 +217,8 @@ func sharedQuery(tb testing.TB, n int) (p *Poller, size int) {
 	return p, len(answer)
 }
 
-// The policies of one query share its poll, so the memory that a poll allocates grows slowly with their number. The measured values are 7
-// allocations and 500 bytes, which include the two series of each policy and the HTTP server of this test.
+// Policies with the same query share one poll, so a poll allocates little memory for each policy. Measured are 7 allocations and 500 bytes
+// per policy. This includes the two series of each policy and the HTTP server of this test.
 func TestPollAllocatesLittlePerPolicy(t *testing.T) {
 	const n = 2000
 	p, _ := sharedQuery(t, n)
@@ -225,7 +226,7 @@ func TestPollAllocatesLittlePerPolicy(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	allocations := testing.AllocsPerRun(5, func() { pollOnce(t, p) }) / n
 	runtime.ReadMemStats(&after)
-	bytes := float64(after.TotalAlloc-before.TotalAlloc) / 6 / n // AllocsPerRun runs the function once more
+	bytes := float64(after.TotalAlloc-before.TotalAlloc) / 6 / n // 6 runs, because AllocsPerRun runs the function once before it counts
 	if allocations > 8 || bytes > 800 {
 		t.Errorf("a poll makes %.1f allocations of %.0f bytes per policy, want at most 8 of 800 bytes", allocations, bytes)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// editedCluster has every workload with six replicas.
+// editedCluster is a cluster in which every workload has six replicas.
 type editedCluster struct{ applied int }
 
 func (c *editedCluster) View(*scaling.Workload) (engine.View, bool) {
@@ -25,7 +25,7 @@ func (c *editedCluster) Apply(_ context.Context, changes []engine.Change) error 
 	return nil
 }
 
-// edited is a small controller: a store whose policies are in annotations, a poller of one Prometheus, and an engine.
+// edited is a small controller: a store that reads policies from annotations, a poller of one Prometheus server, and an engine.
 type edited struct {
 	t       *testing.T
 	store   *store.Store
@@ -72,7 +72,7 @@ func (e *edited) annotate(edit func(o *store.Object)) {
 	if problems := e.store.SetObject(o); len(problems) > 0 {
 		e.t.Fatal(policy.Render(problems))
 	}
-	e.store.Publish() // as the loop does before each tick
+	e.store.Publish() // the controller publishes before each tick too
 }
 
 func (e *edited) tick() scaling.Decision {
@@ -130,7 +130,7 @@ func TestEditOfASignalsSourceWaitsForTheFirstPoll(t *testing.T) {
 	}
 }
 
-// A tick that began before an edit reads the readings of the version that it started with.
+// A tick that began before an edit must read the readings of the policy version with which it started.
 func TestTickInProgressReadsTheVersionThatItStartedWith(t *testing.T) {
 	server := newTestPrometheus(t)
 	server.put(`queue_size{namespace="chat",pool="llama"}`, time.Now().Add(-time.Second), 30)

@@ -1,12 +1,12 @@
 // Package telemetry polls the signals of all policies and keeps their newest readings.
 //
-// Each data source is polled at its own interval, with its own time limit and in its own goroutines, so that a slow source delays no other
-// one. Workloads that share a source share its polls: one Prometheus query serves all workloads of a template, and one pipeline reads all
-// lists of a Redis server. A tick reads memory only.
+// Each data source is polled at its own interval, with its own time limit and in its own goroutines, so that a slow source does not delay
+// the others. Workloads that share a source share its polls: one Prometheus query serves all workloads that use the same query template,
+// and one Redis pipeline reads all lists of a Redis server. Polls run in the background, and a tick reads their results from memory.
 //
 // A signal that cannot be read is unknown and never 0, and its reading has the cause. The time of a reading is the time of the oldest
-// sample from which the value is computed. Sample times are converted to our clock: the difference between the clock of each source and
-// ours is measured and subtracted. Polls happen in real time. Decisions take the time as an argument.
+// sample from which the value is computed. Sample times are converted to gpuscaler's clock: the difference between the clock of each source
+// and gpuscaler's clock is measured and subtracted. Polls use the real clock. Decisions do not: they receive the time as an argument.
 //
 // # Packages
 //
@@ -66,28 +66,28 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/pods"
 )
 
-// Options are the dependencies of a Poller. Every field may be zero: the signals that need it are then unreachable.
+// Options are the dependencies of a Poller. Every field may be zero. Signals that need a missing dependency are then unreachable.
 type Options struct {
 	Pods      engine.Pods // returns the pods of a workload
 	Exporters pods.Exporters
-	Nodes     pods.Nodes // nil: no node is known to share its GPUs
+	Nodes     pods.Nodes // reports nodes whose GPUs are shared; nil: no node is known to share its GPUs
 	Triggers  external.Triggers
 	// Kubernetes is the connection to the cluster's external metrics API.
 	Kubernetes *rest.Config
-	// Leading reports whether this process holds the Lease. A nil Leading means always. Only the leader polls data sources, for two
-	// reasons:
+	// Leading reports whether this process holds the Lease. If Leading is nil, the process always polls. Only the leader polls data sources,
+	// for two reasons:
 	//
-	//   - A response that crashes the process because of a defect does not crash the leader and the standbys at the same time.
+	//   - A response that crashes the process because of a defect crashes only the leader, and a standby continues.
 	//   - The load on each source does not grow with the number of standbys.
 	//
 	// A standby needs no readings. A new leader seeds each stabilization window with the current replicas, polls every source within half a
-	// second, and decreases no target before it has readings. Only a latency that is scraped from pods needs two polls.
+	// second, and decreases no target before it has readings. A latency that is scraped from pods is known only after two polls.
 	Leading func() bool
 	// LoopbackPods permits pods with a loopback address, for a cluster that runs on one machine. In any other cluster a loopback address
 	// would be the address of gpuscaler's own pod.
 	LoopbackPods bool
-	Quota        Quota // limits of each namespace at each Prometheus data source
-	// Transport answers the requests to Prometheus servers instead of the network. nil: the network. A simulation sets it.
+	Quota        Quota // limits for each namespace at each Prometheus data source
+	// Transport answers the requests to Prometheus servers in a simulation. If it is nil, requests use the network.
 	Transport  http.RoundTripper
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
@@ -128,8 +128,8 @@ func New(o Options) (*Poller, error) {
 	return p, nil
 }
 
-// SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading. Otherwise an edit of
-// one bound would make ten thousand workloads wait for their next poll. SetPolicies does no I/O. Call it before the first tick that uses
+// SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, because otherwise an
+// edit of one policy would make all workloads wait for their next poll. SetPolicies does no I/O. Call it before the first tick that uses
 // the new versions of the policies (policy.Options.Prepare), because the signals of a version that was not passed to SetPolicies are
 // unknown.
 func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platform) {
@@ -143,7 +143,7 @@ func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platf
 	p.mu.Unlock()
 	select {
 	case p.changed <- struct{}{}:
-	default: // a notification is already in the channel, so Run handles both changes together
+	default: // a notification is already in the channel, so Run will handle both changes at once
 	}
 }
 
@@ -152,7 +152,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer p.sources.close()
 	defer all.Wait()
-	cleanup := time.NewTimer(replacedRetention) // I/O edge: schedules the cleanup in real time
+	cleanup := time.NewTimer(replacedRetention) // I/O edge: starts the cleanup after an interval of real time
 	defer cleanup.Stop()
 	for {
 		p.reconcile(func(r *runner) { all.Go(func() { r.run(ctx) }) })
@@ -170,11 +170,11 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 }
 
-// replacedRetention is how long the readings of the previous version of a policy are kept. A tick in progress may still read them. No tick
-// takes that long.
+// replacedRetention is how long the readings of the previous version of a policy are kept after an edit. A tick in progress may still read
+// them, and every tick is shorter than this time.
 const replacedRetention = time.Minute
 
-// deleteReplaced deletes the readings of replaced versions.
+// deleteReplaced deletes the readings of the previous versions of policies.
 func (p *Poller) deleteReplaced() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,8 +184,8 @@ func (p *Poller) deleteReplaced() {
 	p.latest.entries.Store(&kept)
 }
 
-// PollOnce polls every source once, in this goroutine, and returns. It is for a caller that determines the time of each poll, such as a
-// simulation; it is not used together with Run.
+// PollOnce polls every source once, in the caller's goroutine, and returns. A caller that determines the time of each poll, such as a
+// simulation, uses it instead of Run.
 func (p *Poller) PollOnce(ctx context.Context) {
 	p.reconcile(func(*runner) {})
 	p.deleteReplaced()
@@ -199,7 +199,7 @@ func (p *Poller) PollOnce(ctx context.Context) {
 	}
 }
 
-// reconcile starts, updates and stops runners so that they match the plan. start runs a new runner.
+// reconcile starts, updates and stops runners so that there is one runner for each group of the plan. It calls start to run a new runner.
 func (p *Poller) reconcile(start func(*runner)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,4 +227,4 @@ func (p *Poller) leading() bool { return p.options.Leading == nil || p.options.L
 // Read fills out with the newest readings of w's signals. It reads memory only and does not allocate.
 func (p *Poller) Read(w *scaling.Workload, out []scaling.Reading) { p.latest.read(w, out) }
 
-func now() time.Time { return time.Now() } // I/O edge: polls happen in real time
+func now() time.Time { return time.Now() } // I/O edge: polls use the real clock

@@ -26,7 +26,8 @@ func readyPods(names ...string) []engine.Pod {
 	return out
 }
 
-// compiled returns a policy with the given sources, whose signals are totals.
+// compiled returns a policy with one signal for each of the given sources. The value of each signal is a total over the workload, not a
+// mean.
 func compiled(namespace, name string, sources ...policy.Source) *policy.Compiled {
 	p := &scaling.Policy{}
 	for i, s := range sources {
@@ -180,7 +181,7 @@ func TestGPUsAreAttributedByTheLabelsOfTheExporter(t *testing.T) {
 	}
 }
 
-// statuses returns the status of the polls that have ended at least once, in a fixed order.
+// statuses returns the status of every group that was polled at least once, in a fixed order.
 func statuses(p *Poller) []pollStatus {
 	p.mu.Lock()
 	var out []pollStatus

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Limits of the concurrent polls of one data source. With more than four, a slow Prometheus server would become slower. With one, its
-// slowest query would delay all others. If several namespaces use the data source, a poll that serves one namespace has two further limits:
-// maxPollsPerNamespace polls of the same namespace, and maxConcurrentPolls-1 such polls of all namespaces. A poll that several namespaces
-// share can therefore always run.
+// maxConcurrentPolls limits the concurrent polls of one data source. With more than four, a slow Prometheus server would become slower.
+// With one, its slowest query would delay all others. If several namespaces use the data source, each poll that serves only one namespace
+// has two further limits: at most maxPollsPerNamespace polls of the same namespace run at a time, and at most maxConcurrentPolls-1 such
+// polls of all namespaces together. The remaining place is for polls that several namespaces share.
 const (
 	maxConcurrentPolls   = 4
 	maxPollsPerNamespace = 2
@@ -29,7 +29,8 @@ func newPollQueue() *pollQueue {
 	return &pollQueue{running: map[string]int{}, waiting: map[string][]chan struct{}{}}
 }
 
-// acquire waits until a poll of the namespace may run, and returns the function that ends it. It returns ctx's error where ctx ends first.
+// acquire waits until a poll of the namespace may run, and returns a function that the caller calls at the end of the poll. If ctx ends
+// first, it returns ctx's error.
 func (q *pollQueue) acquire(ctx context.Context, namespace string) (release func(), err error) {
 	q.mu.Lock()
 	admitted := make(chan struct{})
@@ -50,7 +51,7 @@ func (q *pollQueue) acquire(ctx context.Context, namespace string) (release func
 	return func() { q.release(namespace) }, nil
 }
 
-// admit starts waiting polls while the limits permit more. The caller holds the lock.
+// admit starts waiting polls as long as the limits permit. The caller holds the lock.
 func (q *pollQueue) admit() {
 	for {
 		i := slices.IndexFunc(q.order, q.allows)
@@ -89,7 +90,7 @@ func (q *pollQueue) release(namespace string) {
 	q.admit()
 }
 
-// remove removes a poll that waits. It returns false where the poll was admitted already.
+// remove removes a waiting poll from the queue. It returns false if the poll was already admitted.
 func (q *pollQueue) remove(namespace string, admitted chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// If the polls of one namespace do not end, the polls of other namespaces still run. Each waits for at most one poll.
+// If the polls of one namespace do not end, the polls of other namespaces still run. Each of them waits for at most one other poll.
 func TestPollQueueAlternatesBetweenNamespaces(t *testing.T) {
 	queue := newPollQueue()
 	acquire := func(namespace string, admitted chan<- string) {

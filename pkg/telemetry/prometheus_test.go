@@ -23,8 +23,8 @@ import (
 
 var testParser = parser.NewParser(parser.Options{})
 
-// testPrometheus answers /api/v1/query by Prometheus' own query engine over samples in memory. A query that works in these tests works
-// with the real server, with the same five-minute lookback and duplicate-label errors.
+// testPrometheus answers /api/v1/query with the query engine of Prometheus and samples in memory. A query that works in these tests also
+// works with a real server, because both have the same five-minute lookback and the same errors for duplicate labels.
 type testPrometheus struct {
 	*httptest.Server
 	engine *prom.Engine
@@ -63,7 +63,7 @@ func newTestPrometheus(t testing.TB) *testPrometheus {
 	return p
 }
 
-// put appends a sample to a series in the text form name{label="value"}.
+// put appends a sample to a series, which is written in the form name{label="value"}.
 func (p *testPrometheus) put(series string, at time.Time, v float64) {
 	l, err := testParser.ParseMetric(series)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *testPrometheus) clear() {
 	p.series = nil
 }
 
-// asked returns the queries so far.
+// asked returns the queries that the server has received so far.
 func (p *testPrometheus) asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

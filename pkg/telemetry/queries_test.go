@@ -59,8 +59,8 @@ func TestSelectorsOfOneShapeAreOneQuery(t *testing.T) {
 			Query: fmt.Sprintf(`sum by (namespace) (jobs{cluster="c",namespace=%q,queue=%q})`, x.namespace, x.queue)}
 		all = append(all, compiled(x.namespace, fmt.Sprintf("w%d", i), source))
 	}
-	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // a pair that no selector selects
-	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // of another cluster
+	server.put(`jobs{namespace="a",queue="y",pod="p0",cluster="c"}`, old, 1000) // no selector selects this combination of queue and pod
+	server.put(`jobs{namespace="b",queue="x",pod="p0",cluster="d"}`, at, 1000)  // a sample of another cluster
 	p := newPoller(t, Options{})
 	p.SetPolicies(all, platformOf(promSource(server.URL)))
 	pollOnce(t, p)
@@ -139,7 +139,8 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for i := range 9 { // every 15 s for two minutes
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
-		// In each poll llama-0 serves 90 fast requests and llama-1 serves 10 slow ones. llama-2 serves none, and no request waits there.
+		// In each interval of 15 s, llama-0 serves 90 fast requests and llama-1 serves 10 slow ones. llama-2 serves no request, and no request
+		// waits there.
 		putLatencies(server, `namespace="chat",pod="llama-0"`, at, 90*i, 0.05)
 		putLatencies(server, `namespace="chat",pod="llama-1"`, at, 10*i, 0.8)
 		putLatencies(server, `namespace="chat",pod="llama-2"`, at, 7, 0.8)
@@ -152,8 +153,8 @@ func TestLatencyByPrometheusIsThatOfAllPodsTogether(t *testing.T) {
 	p95 := ttft
 	p95.Quantile = 0.95
 	w := mean(compiled("chat", "llama", ttft, p95))
-	// The histograms of blind-0 and blind-1 do not change either. Whether requests wait there is not known: blind-0 has no gauge of waiting
-	// requests, and that of blind-1 is NaN.
+	// The histograms of blind-0 and blind-1 do not change either. Whether requests wait in these pods is not known: blind-0 has no gauge of
+	// waiting requests, and the gauge of blind-1 is NaN.
 	for i := range 9 {
 		at := now.Add(time.Duration(i-8) * 15 * time.Second)
 		putLatencies(server, `namespace="chat",pod="blind-0"`, at, 7, 0.8)

@@ -5,15 +5,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// Quota limits the queries that the policies of one namespace can cause at one Prometheus data source, by their own selectors and latency
-// windows. Queries of the platform team do not count, because their cost does not grow with the number of policies that use them.
+// Quota limits the queries that the policies of one namespace can cause at one Prometheus data source with selectors and latency windows of
+// their own. Queries of the platform team are not limited, because their cost does not grow with the number of policies that use them.
 //
-// The share of a namespace in the series and bytes of a response is a separate limit: half of the data source's maxSeries and maxBytes.
-// That limit applies only while the response for all namespaces exceeds maxSeries or maxBytes.
+// A separate limit applies to a response for several namespaces: one namespace may cause at most half of the data source's maxSeries and
+// maxBytes. That limit applies only while the response for all namespaces exceeds maxSeries or maxBytes.
 type Quota struct {
-	// Selectors is the greatest number of distinct queries, each of which is sent in every poll. Selectors that differ only in the values
-	// of their labels are one query. Latencies of model servers over different windows are different queries. 0 means
-	// DefaultQuota.Selectors.
+	// Selectors is the greatest number of distinct queries for the policies of a namespace. Each distinct query is sent in every poll.
+	// Selectors that differ only in the values of their labels share one query. Latencies of model servers over different windows need
+	// different queries. 0 means DefaultQuota.Selectors.
 	Selectors int
 	// SelectorBytes is the greatest sum of the sizes of all label values in selectors. 0 means DefaultQuota.SelectorBytes.
 	SelectorBytes int
@@ -32,7 +32,7 @@ func (q Quota) withDefaults() Quota {
 	return q
 }
 
-// usage is the part of its Quota that one namespace uses at one data source.
+// usage contains the queries and the bytes of label values that one namespace uses at one data source. Quota limits both.
 type usage struct {
 	queries map[groupKey]bool
 	bytes   int

@@ -9,14 +9,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The quota is an option of the poller. Selectors over the quota are not queried, and the violation names the limit and the flag that
-// raises it.
+// The quota is an option of the poller. Selectors that exceed the quota are not queried. The violation contains the exceeded limit and the
+// flag that raises it.
 func TestQuotaBoundsTheSelectorsOfEachNamespace(t *testing.T) {
 	at := time.Now().Add(-10 * time.Second)
 	for _, c := range []struct {
 		name  string
 		quota Quota
-		known int // of three selectors of different metrics; each has values of 8 bytes
+		known int // how many of three selectors must be known; they select different metrics, and their label values have 8 bytes each
 		text  string
 	}{
 		{"default", Quota{}, 3, ""},

@@ -8,16 +8,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// latestReadings has the newest readings of all policies. Polls write them, ticks read them.
+// latestReadings contains the newest readings of all policies. Polls write them, and ticks read them.
 type latestReadings struct {
 	entries atomic.Pointer[entries]
 }
 
-// entries finds the entry of a workload. Its key is the address of the policy, because a pointer is faster to hash than a namespace and a
-// name.
+// entries contains the readings of all workloads. Most are found by the address of the policy, because a pointer is faster to hash than a
+// namespace and a name.
 type entries struct {
 	byPolicy map[*scaling.Policy]*entry
-	byKey    map[scaling.Key]*entry     // entries of further workloads that share a compiled policy with another workload
+	byKey    map[scaling.Key]*entry     // entries of workloads whose compiled policy is already in byPolicy for another workload
 	replaced map[*scaling.Policy]*entry // entries of earlier versions, which a tick in progress may still read
 }
 
@@ -33,7 +33,7 @@ func (s *entries) add(e *entry) {
 	s.byKey[e.key] = e
 }
 
-// find returns the entry of a workload and its version of the policy, or nil.
+// find returns the entry for a workload and the version of the policy that it has, or nil.
 func (s *entries) find(w *scaling.Workload) *entry {
 	e := s.byPolicy[w.Policy]
 	if e == nil {
@@ -50,7 +50,7 @@ func (s *entries) find(w *scaling.Workload) *entry {
 	return e
 }
 
-// entry contains the readings of one version of one policy. Its lock is held only to copy a few hundred bytes.
+// entry contains the readings of one version of one policy. Its lock is held only while a few hundred bytes are copied.
 type entry struct {
 	key    scaling.Key
 	policy *scaling.Policy
@@ -63,7 +63,7 @@ type entry struct {
 // neverRead is the reading of a signal before its first poll.
 var neverRead = source.Missing(scaling.CauseNever)
 
-// read copies the readings of a workload to out. A signal without a reading gets neverRead.
+// read copies the readings of a workload to out. It writes neverRead for a signal that has no reading.
 func (l *latestReadings) read(w *scaling.Workload, out []scaling.Reading) {
 	e := l.entries.Load().find(w)
 	if e == nil {
@@ -92,8 +92,8 @@ func (e *entry) set(i int, r scaling.Reading) {
 	e.readings[i] = r
 }
 
-// record stores the result of a poll for signal i. If the source was unreachable or refused the request, the last value is kept with the
-// time of its sample, so that it becomes stale with age. After any other failure the reading is unknown.
+// record stores the result of a poll for signal i. If the source was unreachable or rejected the request, the previous value is kept with
+// the time of its sample, so it becomes stale after some time. After any other failure the reading is unknown.
 func (e *entry) record(i int, r scaling.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +111,7 @@ func (e *entry) record(i int, r scaling.Reading) {
 	last.Known, last.Coverage, last.Reported = false, r.Coverage, r.Reported
 }
 
-// idlePods returns the IdlePods in which the source records the idle pods of signal i.
+// idlePods returns the IdlePods of signal i, to which its source adds the idle pods.
 func (e *entry) idlePods(i int) *source.IdlePods {
 	e.mu.Lock()
 	defer e.mu.Unlock()

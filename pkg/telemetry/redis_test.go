@@ -110,8 +110,8 @@ func TestRedisStreamWithoutAGroupIsReadByItsLength(t *testing.T) {
 	}
 }
 
-// cannedRedis starts a server that answers XINFO GROUPS with the given reply, to simulate several versions of Redis. miniredis does not
-// support the field lag.
+// cannedRedis starts a server that answers XINFO GROUPS with the given reply, to simulate several versions of Redis. miniredis cannot be
+// used, because it does not support the field lag.
 func cannedRedis(t *testing.T, reply func(c *server.Peer)) string {
 	t.Helper()
 	s, err := server.NewServer("127.0.0.1:0")

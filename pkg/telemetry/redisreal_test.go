@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// realRedis starts a real server on a free port, or skips the test where redis-server is not installed.
+// realRedis starts a real Redis server on a free port. It skips the test if redis-server is not installed.
 func realRedis(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -128,7 +128,7 @@ func TestRealRedisWithUsersAndPasswords(t *testing.T) {
 	}
 }
 
-// A replica that has lost its master still answers, with outdated values. It must count as a failed source.
+// A replica that has lost its master still answers, but with outdated values. The poll must treat it as a failed source.
 func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 	master := realRedis(t)
 	host, port, _ := net.SplitHostPort(master)
@@ -161,7 +161,7 @@ func TestRedisReplicaWithoutItsMasterIsNotRead(t *testing.T) {
 	until("a replica that follows is as good as its master", func(r scaling.Reading) bool {
 		return r.Known && r.Value == 3 && r.Failures == 0
 	})
-	_ = at(master).ShutdownNoSave(ctx).Err() // the connection ends with the server
+	_ = at(master).ShutdownNoSave(ctx).Err() // Redis closes the connection while it shuts down, so this call returns an error
 	until("its master is gone", func(r scaling.Reading) bool { return r.Failures > 0 && r.Cause == scaling.CauseUnreachable })
 	before := read(p, w)[0].At
 	pollOnce(t, p)

@@ -19,15 +19,15 @@ const (
 	// startSpread is the period over which the first polls of all groups are distributed, so that the start of the process does not cause a
 	// burst of requests.
 	startSpread = 250 * time.Millisecond
-	// noPodsInterval is the interval of polls while no workload of a group has pods. It is short so that new pods are read soon. It causes
-	// no load, because such a poll sends no request.
+	// noPodsInterval is the interval of polls while no workload of a group has pods. It is short so that new pods are read soon. It causes no
+	// load, because such a poll sends no requests.
 	noPodsInterval = 2 * time.Second
 	// keptReadings is the greatest number of signals of a group for which a runner reuses its temporary list of readings. A longer list is
-	// freed after each poll: it uses as much memory as the stored readings, and allocating it every 15 s costs little.
+	// freed after each poll, because it uses as much memory as the stored readings, and allocating it every 15 s costs little.
 	keptReadings = 1024
 	// standbyInterval is how often a standby checks whether it has become the leader. The check sends no request.
 	standbyInterval = 250 * time.Millisecond
-	// extraPollDelay is the delay of an extra poll for new signals, so that a burst of edits causes one extra poll.
+	// extraPollDelay is the delay of the extra poll for new signals. Several edits within this time cause only one extra poll.
 	extraPollDelay = 500 * time.Millisecond
 )
 
@@ -35,12 +35,12 @@ const (
 type runner struct {
 	poller *Poller
 	group  atomic.Pointer[group]
-	extra  chan struct{} // requests an extra poll
+	extra  chan struct{} // receives a request for an extra poll
 	cancel chan struct{}
 
 	fetcher source.Fetcher
 	out     []scaling.Reading
-	noPods  time.Time // time of the last recorded poll without pods; zero: the last poll had pods
+	noPods  time.Time // time of the last recorded poll that found no pods; zero if the last poll found pods
 
 	mu     sync.Mutex
 	status pollStatus
@@ -50,7 +50,7 @@ type runner struct {
 type pollResult struct {
 	readings []scaling.Reading
 	bytes    int64
-	err      error // error that affects the whole poll
+	err      error // error that makes the whole poll fail
 	received time.Time
 	took     time.Duration
 }
@@ -96,7 +96,7 @@ func (r *runner) run(ctx context.Context) {
 		}
 	}()
 	next := now().Add(rand.N(startSpread))
-	timer := time.NewTimer(time.Until(next)) // I/O edge: schedules polls in real time
+	timer := time.NewTimer(time.Until(next)) // I/O edge: schedules polls by the real clock
 	defer timer.Stop()
 	for {
 		select {
@@ -105,7 +105,7 @@ func (r *runner) run(ctx context.Context) {
 			r.poller.deleteSkew(r.group.Load())
 			return
 		case <-r.extra:
-			// Only move the next poll to an earlier time. Otherwise continuous edits would postpone it forever.
+			// The next poll is only moved to an earlier time. Otherwise continuous edits would postpone it forever.
 			if soon := now().Add(extraPollDelay); soon.Before(next) {
 				next = soon
 				timer.Reset(extraPollDelay)
@@ -125,11 +125,11 @@ func (r *runner) run(ctx context.Context) {
 			pause = min(pause, noPodsInterval)
 		}
 		next = now().Add(max(pause-now().Sub(started), 10*time.Millisecond))
-		timer.Reset(time.Until(next)) // I/O edge: schedules polls in real time
+		timer.Reset(time.Until(next)) // I/O edge: schedules polls by the real clock
 	}
 }
 
-// jitter changes an interval at random by up to 5%, so that polls that start at the same time do not stay synchronized.
+// jitter changes an interval at random by up to 5%, so that polls that start at the same time do not stay synchronous.
 func jitter(d time.Duration) time.Duration { return d - d/20 + rand.N(d/10+1) }
 
 func (g *group) interval() time.Duration {
@@ -139,7 +139,7 @@ func (g *group) interval() time.Duration {
 	return defaultInterval
 }
 
-// timeout returns the time limit of one poll, which is never longer than the interval.
+// timeout returns the time limit of one poll. It is never longer than the interval.
 func (g *group) timeout() time.Duration {
 	if g.source.Timeout > 0 {
 		return min(g.source.Timeout, g.interval())
@@ -158,7 +158,7 @@ func (r *runner) poll(ctx context.Context) {
 	started := now()
 	bytes, err := r.fetch(ctx, g)
 	if ctx.Err() != nil {
-		return // the runner was stopped: the poll did not fail
+		return // the runner was stopped, so this is not a failed poll
 	}
 	received := now()
 	if errors.Is(err, source.ErrNoPods) {
@@ -187,7 +187,7 @@ func (r *runner) poll(ctx context.Context) {
 	}
 }
 
-// fetch fills r.out within the time limit of the group.
+// fetch reads the values of a group into r.out, within the time limit of the group.
 func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
 	defer source.Recover(&err)
 	if cap(r.out) < len(g.requests) {
@@ -198,7 +198,7 @@ func (r *runner) fetch(ctx context.Context, g *group) (bytes int64, err error) {
 	if r.fetcher == nil {
 		f, err := r.poller.sources.fetcher(g)
 		if err != nil {
-			return 0, err // the next poll tries again: a certificate may be mounted by then
+			return 0, err // the next poll tries again, because a missing certificate may be mounted later
 		}
 		r.fetcher = f
 	}
@@ -213,7 +213,7 @@ func (r *runner) closeFetcher() {
 	}
 }
 
-// report stores the status of a poll, and logs when a source begins to fail, fails for another cause, or works again.
+// report stores the status of a poll. It logs when a source begins to fail, when it fails for another cause, and when it works again.
 func (r *runner) report(g *group, p *pollResult) {
 	s := pollStatus{
 		Source: g.source.Name, Poll: g.key.kind.String(), Name: g.name(), Signals: len(g.requests),
@@ -234,14 +234,14 @@ func (r *runner) report(g *group, p *pollResult) {
 	r.mu.Lock()
 	last := r.status
 	if p.err != nil {
-		s.Error, s.Untimed = p.err.Error(), last.Untimed // a failed poll has no sample times, so the previous number is kept
+		s.Error, s.Untimed = p.err.Error(), last.Untimed // a failed poll has no sample times, so the number of the previous poll is kept
 	}
 	r.status = s
 	r.mu.Unlock()
 	r.logChange(&last, &s)
 }
 
-// logChange logs a change of the cause, but not of the text of an error, which may differ from poll to poll.
+// logChange logs a change of the cause. It does not log a change of the error text alone, which may differ from poll to poll.
 func (r *runner) logChange(last, s *pollStatus) {
 	log := r.poller.options.Logger.With("source", s.Source, "poll", s.Poll, "name", s.Name, "signals", s.Signals)
 	switch {

@@ -167,9 +167,9 @@ func TestScrapedLatencyNeedsTwoPollsAndContinuesAfterARestart(t *testing.T) {
 		cause        scaling.Cause
 		mean, median float64
 	}{
-		{page(100, 100, 10, 0), false, scaling.CauseEmpty, 0, 0},           // the time of the first hundred is not known
-		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // ten more, of 0.8 s
-		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // the same ten are still within the window
+		{page(100, 100, 10, 0), false, scaling.CauseEmpty, 0, 0},           // it is not known when the first hundred requests were served
+		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // ten more requests of 0.8 s each
+		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // the same ten requests are still within the window
 		{page(4, 4, 0.4, 0), true, 0, (8 + 0.4) / 14, 0.5 + 0.5*(7-4)/10.}, // the pod restarted and served four fast requests
 	} {
 		server.does(c.serve)

@@ -12,10 +12,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sampled is a gauge of a sample page that is scraped from a target with a label.
+// sampled is a gauge on a sample page. target contains the label that Prometheus adds when it scrapes the page.
 type sampled struct{ page, gauge, target string }
 
-// put stores the series of the gauge as Prometheus does: with the label of the target.
+// put stores the series of the gauge with the label of the target, as Prometheus does.
 func (g sampled) put(t *testing.T, server *testPrometheus, at time.Time) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("exposition", "testdata", "servers", g.page))
@@ -37,8 +37,9 @@ func (g sampled) put(t *testing.T, server *testPrometheus, at time.Time) {
 	}
 }
 
-// llm-d and Dynamo count the requests of a pool or a model in a component in front of the model servers. A query of the PlatformConfig
-// reads them for the workload that serves the pool or the model. config/guides/support.md has the queries of the queues.
+// llm-d and Dynamo have a router in front of the model servers, which counts the requests of a pool or a model. A query of the
+// PlatformConfig reads these requests for the workload that serves the pool or the model. config/guides/support.md contains the queries for
+// the waiting requests.
 func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 	const target = `namespace="chat",pod="router-0"`
 	for _, c := range []struct {
@@ -69,8 +70,8 @@ func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 	}
 }
 
-// AMD's exporter names the pod of each GPU in the labels namespace and pod, which the ServiceMonitor of its chart keeps (honorLabels). The
-// query gives the GPUs of a Deployment the name of the Deployment. It is in config/guides/support.md.
+// AMD's exporter writes the pod of each GPU into the labels namespace and pod, and the ServiceMonitor of its chart keeps them
+// (honorLabels). The query in config/guides/support.md adds the name of the Deployment to the series of its GPUs.
 func TestQueryReadsTheActivityOfAMDGPUs(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)
@@ -90,8 +91,8 @@ func TestQueryReadsTheActivityOfAMDGPUs(t *testing.T) {
 	}
 }
 
-// A data source without a path reads the path of its server. A path that the user wrote is read as written, also if it is /metrics, which
-// newer images of NIM serve.
+// For a data source without a path, the usual path of its model server is read. A path that the user wrote is read as written, even if it
+// is /metrics, because newer images of NIM serve that path.
 func TestScrapeReadsThePathOfTheServer(t *testing.T) {
 	for _, c := range []struct {
 		server        policy.SourceType

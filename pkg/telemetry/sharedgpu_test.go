@@ -10,13 +10,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// sharedNodes are nodes whose GPUs are time-sliced.
+// sharedNodes contains the names of the nodes whose GPUs are time-sliced.
 type sharedNodes map[string]bool
 
 func (s sharedNodes) SharesGPUs(node string) bool { return s[node] }
 
-// replicasOf simulates 12 rounds in which each target becomes that many ready pods. It returns the last target and the last reading of the
-// GPU signal. put stores the samples of the pods in each round.
+// replicasOf simulates 12 rounds. In each round the target becomes the number of ready pods, and put stores the samples of these pods.
+// replicasOf returns the last target and the last reading of the GPU signal.
 func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod),
 	extra ...policy.Source) (target int32, r scaling.Reading) {
 	t.Helper()
@@ -99,7 +99,7 @@ func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 
 // Each pod has a GPU that another pod held in the previous scrape. Such a GPU is not shared, so its activity increases the target.
 func TestGPUHeldByOnePodAfterAnotherIsNotShared(t *testing.T) {
-	busy := 6.0 // of work, in GPUs
+	busy := 6.0 // total work, in fully used GPUs
 	got, r := replicasOf(t, Options{}, 4, func(s *testPrometheus, at time.Time, pods []engine.Pod) {
 		for i, p := range pods {
 			s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, min(busy/float64(len(pods)), 1))
@@ -111,8 +111,8 @@ func TestGPUHeldByOnePodAfterAnotherIsNotShared(t *testing.T) {
 	}
 }
 
-// While the pods share a GPU, another signal still increases the target. A low activity still decreases it, because an idle GPU is idle for
-// every pod on it.
+// While the pods share a GPU, another signal must still increase the target. A low activity must still decrease it, because an idle GPU is
+// idle for every pod that uses it.
 func TestOtherSignalsRaiseBesideASharedGPU(t *testing.T) {
 	queue := policy.Source{Type: policy.SourceVLLM, DataSource: "prom", Metric: "requestsWaiting"}
 	put := func(activity, waiting float64) func(*testPrometheus, time.Time, []engine.Pod) {
@@ -131,7 +131,7 @@ func TestOtherSignalsRaiseBesideASharedGPU(t *testing.T) {
 	}
 }
 
-// The exporter is scraped directly. Its page reports one GPU with two pods, so the GPU is shared.
+// The exporter is scraped directly. Its page contains one GPU with two pods, so the GPU is shared.
 func TestSharedGPUIsFoundOnAnExportersPage(t *testing.T) {
 	server := newPodServer(t)
 	server.does(text("DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu=\"0\",UUID=\"GPU-0\",namespace=\"chat\",pod=\"llama-0\"} 0.9\n" +

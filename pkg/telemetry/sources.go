@@ -19,14 +19,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// The limits of one response, if the data source sets none.
+// These limits apply to one response if the data source does not set its own limits.
 const (
 	defaultMaxBytes  = 32 << 20
 	defaultMaxSeries = 50_000
 	maxLabelBytes    = 16 << 10 // maximum bytes of the labels of one series
 )
 
-// dataSources contains what all polls of one data source share: its HTTP client, its clock and its queue of polls.
+// dataSources contains the state that all polls of one data source share: its HTTP client, its clock and its queue of polls.
 type dataSources struct {
 	options *Options
 
@@ -36,7 +36,7 @@ type dataSources struct {
 
 type dataSource struct {
 	spec  policy.DataSource
-	over  http.RoundTripper // replaces the network in a simulation; nil: the network is used
+	over  http.RoundTripper // over replaces the network in a simulation. If it is nil, requests use the network.
 	queue *pollQueue
 	clock fetch.Clock // clock of a Prometheus server
 
@@ -52,8 +52,8 @@ func newDataSource(d policy.DataSource, over http.RoundTripper) *dataSource {
 	return &dataSource{spec: d, over: over, queue: newPollQueue()}
 }
 
-// update replaces the data sources whose configuration changed, and closes those that were removed. The caller has stopped the runners of
-// these data sources, but their last poll may still be in progress.
+// update replaces the data sources whose configuration changed, and closes those that were removed. The caller has already stopped the
+// runners of these data sources, but their last poll may still be in progress.
 func (s *dataSources) update(platform *policy.Platform) {
 	if platform == nil {
 		return
@@ -73,7 +73,8 @@ func (s *dataSources) update(platform *policy.Platform) {
 	}
 }
 
-// get returns the state of a data source. It creates the state of implicit data sources, which are not in the PlatformConfig.
+// get returns the state of a data source. If d is an implicit data source, which is not in the PlatformConfig, get creates its state at the
+// first call.
 func (s *dataSources) get(d policy.DataSource) *dataSource {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +86,7 @@ func (s *dataSources) get(d policy.DataSource) *dataSource {
 	return have
 }
 
-// acquire waits until a group may poll its data source.
+// acquire waits until a group may poll its data source. The caller calls release after the poll.
 func (s *dataSources) acquire(ctx context.Context, g *group) (release func(), err error) {
 	return s.get(g.source).queue.acquire(ctx, g.namespace)
 }
@@ -126,7 +127,7 @@ func (d *dataSource) close() {
 	}
 }
 
-// fetcher creates the Fetcher that reads the signals of a group, by the kind of its poll.
+// fetcher creates the Fetcher that reads the signals of a group. The kind of the poll determines its type.
 func (s *dataSources) fetcher(g *group) (source.Fetcher, error) {
 	guard := fetch.Guard{Loopback: s.options.LoopbackPods}
 	switch g.key.kind {

@@ -16,9 +16,9 @@ type pollStatus struct {
 	Untimed int    // number of signals whose samples have no usable time
 	At      time.Time
 	Took    time.Duration
-	Skew    time.Duration // how far the source's clock is ahead of this clock; 0 if the difference is less than two seconds or not known
+	Skew    time.Duration // how far the source's clock is ahead of gpuscaler's; 0 if the difference is below two seconds or not known
 	Cause   scaling.Cause // cause of the failure of the whole poll
-	Error   string        // text of that failure
+	Error   string        // error text of that failure
 
-	Violations []LimitViolation // namespaces whose part of the response exceeds a limit
+	Violations []LimitViolation // Violations contains the namespaces that exceed a limit for the series or bytes of a response.
 }

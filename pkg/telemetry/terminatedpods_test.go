@@ -18,7 +18,7 @@ type draining struct {
 	pods   testPods
 	poller *Poller
 	policy *policy.Compiled
-	now    time.Time // of the samples
+	now    time.Time // time of the samples
 }
 
 func newDraining(t *testing.T) *draining {
@@ -32,7 +32,7 @@ func newDraining(t *testing.T) *draining {
 
 func (d *draining) list(names ...string) { d.pods[d.policy.Workload.Key] = readyPods(names...) }
 
-// scrape stores a sample of the queue of each of the pods: each requests wait in it at the given time.
+// scrape stores a sample for each of the pods: at the given time, each requests wait in every pod.
 func (d *draining) scrape(at time.Time, each float64, pods ...string) {
 	for _, p := range pods {
 		d.server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, p), at, each)
@@ -80,7 +80,7 @@ func TestQueueOfATerminatedPodEndsWithTheNextSample(t *testing.T) {
 func TestTerminatedPodNeverRaisesTheTotal(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		each float64 // in the five pods that remain
+		each float64 // waiting requests in each of the five remaining pods
 		want float64
 	}{{"the other pods have its requests already", 9.6, 48}, {"they have half of its requests", 8.8, 48}, {"more requests arrived", 12, 60},
 		{"the other pods served some", 4, 28}} {

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// LimitViolation reports that a namespace exceeds a limit at a data source. Its own signals from that data source are missing. Those of
-// other namespaces are not affected.
+// LimitViolation reports that a namespace exceeds a limit at a data source. The readings that this namespace gets from the data source are
+// missing. Those of other namespaces are not affected.
 type LimitViolation struct {
 	Source    string // name of the data source in the PlatformConfig
 	Poll      string // query, selector, gauges, histogram, dcgm, kueue, scrape, exporter, redis or external
 	Name      string // name of the query, or the engine and its latency
 	Namespace string
-	Outside   bool // the namespace has no policy that uses the query
+	Outside   bool // true if the namespace has no policy that uses the query
 	Limit     promquery.Limit
-	Bound     int // the exceeded limit, for the limits of a Quota
+	Bound     int // value of the exceeded limit; set only for the limits of a Quota
 }
 
 // String returns a message for the user: which namespace exceeds which limit, the consequence, and what to change.
@@ -54,7 +54,7 @@ func (v LimitViolation) advice() string {
 	return "the server refuses or does not finish the query for its series; look for duplicate series and for too many"
 }
 
-// LimitViolations returns the namespaces that exceed a limit now, in a fixed order.
+// LimitViolations returns the limits that namespaces exceed now, in a fixed order.
 func (p *Poller) LimitViolations() (out []LimitViolation) {
 	p.mu.Lock()
 	for v := range p.plan.violations {
@@ -93,7 +93,7 @@ var violationDesc = prometheus.NewDesc("gpuscaler_source_namespace_limited",
 func (c violationCollector) Describe(out chan<- *prometheus.Desc) { out <- violationDesc }
 
 func (c violationCollector) Collect(out chan<- prometheus.Metric) {
-	seen := map[[4]string]bool{} // two latencies of one engine have the same labels, and so they are one series
+	seen := map[[4]string]bool{} // two latencies of one engine would have the same labels, so only one series is sent for both
 	for _, v := range c.poller.LimitViolations() {
 		values := [4]string{v.Source, v.Poll, v.Namespace, string(v.Limit)}
 		if !seen[values] {
