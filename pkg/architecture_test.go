@@ -113,7 +113,7 @@ func TestObjectiveImportsOnlyTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// TestPackagesOfCapacityImportDownwards checks that the packages below capacity import only those after them in the list, and not capacity.
+// TestPackagesOfCapacityImportDownwards checks that capacity and each package below it import only packages that are later in the list.
 func TestPackagesOfCapacityImportDownwards(t *testing.T) {
 	order := []string{"capacity", "capacity/statemachine", "capacity/explain", "capacity/nodepool"}
 	found := 0

@@ -57,7 +57,7 @@ func TestFunctionsAreSimple(t *testing.T) {
 	}
 }
 
-// complexity returns the number of independent paths: one, and one for each branch and each operand of a condition.
+// complexity returns the cyclomatic complexity: 1, plus 1 for each branch and for each operator && or || of a condition.
 func complexity(body *ast.BlockStmt) int {
 	n := 1
 	ast.Inspect(body, func(node ast.Node) bool {

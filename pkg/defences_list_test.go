@@ -269,7 +269,7 @@ var interfaceRemovals = []removal{
 		edits: []edit{{"pkg/dashboard/api.go", `return namespace != "" && of != namespace`, `return namespace != "" && of == ""`}}},
 }
 
-// heldElsewhere lists the rows that fail in no removal. The value is what defends the code against the row instead.
+// heldElsewhere lists the rows that still pass after each removal. The value is what refuses the attempt instead.
 var heldElsewhere = map[string]string{
 	inPorts + "4,000 connections to the port of metrics, for a late liveness probe": "probes have a listener of their own; no single " +
 		"line does it",

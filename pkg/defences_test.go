@@ -59,7 +59,8 @@ func TestEachRowFailsWithoutItsDefence(t *testing.T) {
 	}
 }
 
-// uneditedBinary is the path of the tests without an edit of Go code, or "". It is in a temporary directory of the first run.
+// uneditedBinary is the path of the tests, built without an edit of Go code; "" before they are built. The first test that needs it builds
+// it in its temporary directory.
 var uneditedBinary string
 
 // runRows builds the tests of this package without one defence, and returns for each row of the table of hostile cases that ran whether it

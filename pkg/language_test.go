@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// bannedWords are words that make a sentence hard to read for an engineer who did not write it: verbs that engineers do not use
-// for software, pronouns without an antecedent, and metaphors. Each has the replacement that the failure message suggests.
-// The list is a floor: a sentence without these words can still be unclear.
+// bannedWords are words that make a sentence hard to read for an engineer who did not write it: verbs that engineers do not use for
+// software, pronouns without an antecedent, and metaphors. Each has the replacement that the failure message suggests. The list is not
+// complete: a sentence without these words can still be unclear.
 var bannedWords = map[string]string{
 	"stand": "is, is set, exists", "stands": "is, is set, exists", "stood": "was, was set", "standing": "current, existing",
 	"tell": "report, return, log", "tells": "reports, returns, logs", "told": "reported, passed, given",

@@ -18,8 +18,8 @@ var evaluationPackages = []string{
 // commands is the import path of the packages of commands, and of commandline, which they share.
 const commands = "github.com/gpuscaler/gpuscaler/cmd/gpuscaler/"
 
-// commandsWithoutEvaluation are the packages of commands that must not reach evaluationPackages. The others are costs, because an audit
-// replays traffic, and evaluate.
+// commandsWithoutEvaluation are the packages of commands that must not reach evaluationPackages. The packages costs and evaluate may reach
+// them; costs needs them because an audit replays traffic.
 var commandsWithoutEvaluation = []string{"commandline", "controller", "inspect", "policies"}
 
 // TestControllerDoesNotImportEvaluation checks that no package of commandsWithoutEvaluation imports an evaluation package, directly or
@@ -41,7 +41,8 @@ func TestControllerDoesNotImportEvaluation(t *testing.T) {
 	}
 }
 
-// TestCommandsShareOnlyCommandline checks that a package of commands imports no other one, so that its commands can be changed alone.
+// TestCommandsShareOnlyCommandline checks that a package of commands imports no other package of commands, so that a change affects only
+// the commands of its own package.
 func TestCommandsShareOnlyCommandline(t *testing.T) {
 	for _, name := range []string{"controller", "costs", "evaluate", "inspect", "policies"} {
 		own := commands + name

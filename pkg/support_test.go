@@ -121,7 +121,7 @@ const (
 	routerTest = "pkg/telemetry TestQueriesReadRoutersInFrontOfModelServers"
 )
 
-// testedVersions are the components that the end-to-end tests run, with the module whose version they have.
+// testedVersions are the components that the end-to-end tests run, with the Go module that determines their version.
 var testedVersions = []struct{ what, component, module, test string }{
 	{"Kubernetes", "kubernetes", "k8s.io/kubernetes", "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo"},
 	{"Karpenter", "karpenter", "sigs.k8s.io/karpenter", "e2e/karpenter TestDayOfOneGroupFromZeroToZero"},
@@ -195,7 +195,8 @@ func versionIn(t *testing.T, component, module string) string {
 	return parts[1][:1] + "." + strings.TrimLeft(parts[1][1:], "0") + "." + parts[2]
 }
 
-// testsByDirectory has the functions of the tests of a directory by name: whether each skips, and which others it calls.
+// testsByDirectory contains the functions of the test files of each directory, by name, with whether a function skips and which functions
+// it calls.
 type testsByDirectory map[string]functions
 
 type functions = map[string]function

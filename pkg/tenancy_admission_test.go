@@ -229,7 +229,8 @@ func patched(t *testing.T, object map[string]any, patches ...string) map[string]
 	return object
 }
 
-// admissionEntrance returns the attempts of a process that has the ServiceAccount of gpuscaler. Its roles permit the resources as a whole.
+// admissionEntrance returns the attempts of a process that has the ServiceAccount of gpuscaler. Its roles permit writes to all fields of
+// the resources, so only the admission rules can refuse an attempt.
 func admissionEntrance(t *testing.T) entrance {
 	rules := newAdmissionRules(t)
 	const (

@@ -12,7 +12,7 @@ import (
 
 // teamConfigMaps returns attempts of a tenant that may create ConfigMaps in its own namespace.
 func teamConfigMaps() entrance {
-	// applied applies a ConfigMap, loads the files of the platform team, and returns which policies are in force and the first problem.
+	// applied applies a ConfigMap, loads the files of the platform team, and returns which policies are accepted, and the first problem.
 	applied := func(o store.ConfigMap, files string) func(*testing.T) string {
 		return func(t *testing.T) string {
 			return cheaply(t, func() string {

@@ -257,7 +257,7 @@ func scaler(t *testing.T) entrance {
 		{"nothing at all", "", "NotFound", ask(open, plain, &externalscaler.GetMetricsRequest{})},
 		{"a hundred thousand keys", "", "ResourceExhausted", ask(open, plain, ref("team-chat", "llama", huge))},
 		{"a name of a megabyte", "", "ResourceExhausted", ask(open, plain, ref("team-chat", strings.Repeat("x", 1<<20), nil))},
-		// The server ends a call after five seconds, and on a busy machine this client needs long to compress more.
+		// The server ends a call after five seconds. On a busy machine, this client could not compress more data in that time.
 		{"a compressed bomb", "", "ResourceExhausted", ask(open, plain, ref("team-chat", strings.Repeat("x", 16<<20), nil),
 			grpc.UseCompressor(gzip.Name), grpc.MaxCallSendMsgSize(1<<30))},
 		{"bytes that are no gRPC", "", "closed", func(t *testing.T) string {

@@ -58,7 +58,7 @@ func signal(text string) string {
 
 const signalLine = "  - {name: queue, type: prometheus, metric: http_requests, matchLabels: {app: chat}, target: 10}\n"
 
-// loaded loads the platform's file and a tenant's file. It returns a description of the policy in force, or of the first problem.
+// loaded loads the platform's file and a tenant's file. It returns a description of the accepted policy, or else of the first problem.
 func loaded(t *testing.T, text string) string {
 	t.Helper()
 	return cheaply(t, func() string {

@@ -95,8 +95,8 @@ func endless(first, line string) http.HandlerFunc {
 	}
 }
 
-// redisSays returns an attempt that reads the length of a list from a server with the given reply to every LLEN. The result shows whether a
-// limit of the reply ended it: the timeout of the data source would make it "source unreachable".
+// redisSays returns an attempt that reads the length of a list from a server with the given reply to every LLEN. The result is "source
+// unreachable" if only the timeout of the data source ended the attempt, and another text if a limit on replies did.
 func redisSays(reply string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,8 @@ type applies struct {
 
 func (a *applies) Apply(context.Context, []Change) error { a.n++; return nil }
 
-// The engine ticks every second, so what a tick allocates or applies without a change is multiplied by all policies.
+// A tick without a change allocates no memory and applies nothing. The engine ticks every second, and its cost per tick is multiplied by
+// the number of policies.
 func TestQuietTickAllocatesNothingAndAppliesNothing(t *testing.T) {
 	const policies = 1000
 	s := newSteady(policies)

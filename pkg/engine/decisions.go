@@ -35,7 +35,7 @@ type RefusedError struct{ Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// Is returns true for ErrUnseen, because a refused scale target has no decision, as one that was not found.
+// Is returns true for ErrUnseen, so that callers treat a refused scale target as one that does not exist: neither has a decision.
 func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
 
 // Decisions returns the targets to serve. DecisionStore implements it.
@@ -67,11 +67,11 @@ type Record struct {
 	Before   int32 // the target before the change that this record describes
 	Readings []scaling.Reading
 	Without  []Counterfactual
-	// Learned is what was learned for the objective of the policy, at most learnedInterval old; nil without an objective.
+	// Learned is a summary of what the model for the policy's objective learned, at most learnedInterval old; nil without an objective.
 	Learned *objective.Learned
 	At      time.Time // time of the decision
 	Since   time.Time // time since which the target has its value
-	Unseen  bool      // the cluster did not return the scale target at the last tick, so that tick decided nothing
+	Unseen  bool      // the cluster did not return the scale target at the last tick, so that tick made no decision
 	Refusal string    // why the cluster did not return a scale target that exists
 	// Superseded reports that the decision was made with another version of the policy, or for another scale target, than the current one.
 	Superseded bool
@@ -80,7 +80,7 @@ type Record struct {
 // Observation returns the inputs of the record's decision.
 func (r *Record) Observation() scaling.Observation { return observe(r.View, r.Readings) }
 
-// Counterfactual is the target that the tick of the last published change would have had without one of its rules.
+// Counterfactual is the target that the last changed decision would have had without one of its rules.
 type Counterfactual struct {
 	Rule     scaling.Rule
 	Index    int8
@@ -162,8 +162,8 @@ func (b *DecisionStore) tick(now time.Time) {
 	b.history.forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
 }
 
-// expire marks the decisions whose time is after now, because the clock was set back. They stay marked when the clock reaches their time
-// again, because their age is unknown.
+// expire marks the decisions whose time is after now, which is the case after the clock was set back. A marked decision is not served, also
+// when the clock reaches its time again, because its real age is unknown.
 func (b *DecisionStore) expire(now time.Time) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

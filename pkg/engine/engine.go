@@ -17,12 +17,12 @@ type Options struct {
 	ApplyTimeout time.Duration
 	// OnTransition is called for each change of a workload's decision, in the tick of the change.
 	OnTransition func(Record)
-	// Groups and Nodes enable decisions for capacity groups. Without both, the engine reads no nodes.
+	// Groups and Nodes enable decisions for capacity groups. If one of them is nil, the engine reads no nodes.
 	Groups Groups
 	Nodes  Nodes
 	// OnGroup is called for each change of a group's decision. The record is a copy.
 	OnGroup func(GroupRecord)
-	// Memory returns what the previous leader learned for objectives; nil: nothing.
+	// Memory returns the models that the previous leader saved for objectives. If it is nil, every model starts empty.
 	Memory Memory
 	// OnGroupTick is called for every decision of a capacity group, with its inputs.
 	OnGroupTick func(GroupTick)
@@ -44,7 +44,7 @@ type Engine struct {
 	options   Options
 	decisions *DecisionStore
 
-	workloads  []scaling.Workload // the policies of the entries, in the same order
+	workloads  []scaling.Workload // the current policies; entries has the same order
 	entries    []*workloadEntry
 	changes    []Change
 	evaluation evaluation // reused for each workload that has neither a group nor a team
@@ -126,7 +126,7 @@ func (e *Engine) Tick(ctx context.Context, now time.Time) Outcome {
 	return out
 }
 
-// fail adds an error; nil adds none.
+// fail adds err to the errors of the tick if it is not nil.
 func (o *Outcome) fail(err error) {
 	if err != nil {
 		o.Errors = append(o.Errors, err)
@@ -156,7 +156,7 @@ func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 func panicError(value any) *PanicError { return &PanicError{Value: value, Stack: debug.Stack()} }
 
 // Reset removes every decision but keeps the history. It is called when another replica becomes the leader, so that this process does not
-// serve its old targets at the same time. The next Tick starts from the replicas that it observes.
+// serve old targets while the new leader serves newer ones. The next Tick starts from the replicas that it observes.
 func (e *Engine) Reset() {
 	e.workloads, e.entries, e.teams = nil, nil, teamTicks{engine: e}
 	if e.nodes != nil {

@@ -20,7 +20,7 @@ type fakeCluster struct {
 	workloads []scaling.Workload
 	views     map[scaling.Key]View
 	backlog   map[scaling.Key]float64
-	silent    bool // telemetry answers nothing
+	silent    bool // telemetry returns no readings
 	explode   []scaling.Key
 	applied   []Change
 	now       time.Time
@@ -347,7 +347,7 @@ func TestResetServesNothingAndStartsFromTheObservedReplicas(t *testing.T) {
 	if _, ok := e.Decisions().History().At(chat, w.now); !ok {
 		t.Error("the history went with the term")
 	}
-	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator} // the other leader raised it meanwhile
+	w.views[chat] = View{Replicas: 7, Ready: 7, Operator: scaling.NoOperator} // the other leader scaled up to 7 replicas
 	w.after(e, time.Minute)
 	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 7 {
 		t.Errorf("leading again: %+v, %v, want the 7 that were found", got, err)

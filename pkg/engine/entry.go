@@ -14,9 +14,9 @@ type workloadEntry struct {
 	state   scaling.Packed
 	advice  Advice      // advice of the capacity group from the previous tick
 	grouped bool        // the workload has a capacity group and is decided with it
-	member  *teamMember // the workload in its team, with which it is decided; nil: no team limit applies
+	member  *teamMember // the workload as a member of its team; nil: no team limit applies
 
-	unseen   bool        // small fields are adjacent, because there are ten thousand entries
+	unseen   bool        // small fields are adjacent to save memory: there can be ten thousand entries
 	expired  bool        // the clock was set back to before the last decision
 	origin   StateOrigin // origin of the last decision
 	before   int32
@@ -24,7 +24,7 @@ type workloadEntry struct {
 	mu       sync.Mutex        // guards the fields that readers of the store use
 	refusal  string            // why the cluster did not return a scale target that exists
 	inForce  *scaling.Workload // the version of the workload in the current policies
-	workload *scaling.Workload // the version at the last decision: a copy that is not changed and that the records of the history share
+	workload *scaling.Workload // the version at the last decision: a copy that never changes and that is shared with the history
 	view     View
 	decision packedDecision
 	readings []scaling.Reading
@@ -38,8 +38,8 @@ type workloadEntry struct {
 	restored  *SavedModel // the model that the first decision started from; nil after the second decision
 }
 
-// newWorkloadEntry returns an entry without a decision. Its Operator and bounds are unset; their zero values would mean "at most 0
-// replicas".
+// newWorkloadEntry returns an entry without a decision. It sets Operator and the bounds to "none", because their zero values would mean "at
+// most 0 replicas".
 func newWorkloadEntry(w *scaling.Workload) *workloadEntry {
 	view := View{MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	return &workloadEntry{share: -1, inForce: w, workload: copied(w), view: view}
@@ -52,7 +52,8 @@ func copied(w *scaling.Workload) *scaling.Workload {
 	return &c
 }
 
-// packedDecision is a scaling.Decision whose Reasons contain only the existing reasons. It needs a quarter of the memory.
+// packedDecision is a scaling.Decision with a slice of its reasons instead of an array with space for all possible ones. It needs a quarter
+// of the memory.
 type packedDecision struct {
 	Replicas, Requested     int32
 	Uncapped, Extra, Room   int32
@@ -94,7 +95,7 @@ func (s *workloadEntry) adopt(w *scaling.Workload) {
 	s.inForce = w
 }
 
-// expire marks a decision with a time after now.
+// expire marks the last decision as expired if its time is after now.
 func (s *workloadEntry) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,8 @@ func (s *workloadEntry) withinPolicy() int32 {
 	return max(min(n, p.MaxReplicas), 0)
 }
 
-// setShare limits the target of the last decision to n while it is served in a tick that made no decision for the workload; -1: no limit.
+// setShare is called in a tick without a decision for the workload. It limits the last target, which is still served, to n; -1 means no
+// limit.
 func (s *workloadEntry) setShare(n int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +192,8 @@ type evaluation struct {
 	restored *SavedModel      // the model that the first decision starts from; nil: there is none, or it is not the first decision
 }
 
-// learnedInterval is the time between two summaries of what was learned. A summary takes more time than a decision.
+// learnedInterval is the minimum time between two summaries of a model for readers of the store. Computing a summary takes more time than a
+// decision.
 const learnedInterval = 15 * time.Second
 
 // evaluate decides from the view and the readings in t, and stores the decision in t. scratch is memory for the state.

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// If a workload of a capacity group panics in a tick, or the cluster does not return its scale target, its last decision keeps its time.
-// The decision becomes too old and is then not served, as for a workload without a group.
+// If the evaluation of a workload panics in a tick, or the cluster does not return its scale target, its last decision keeps its time. The
+// decision becomes too old and is then not served. This is the same with and without a capacity group.
 func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
 		w := newFakeCluster("chat", "other")
@@ -73,8 +73,8 @@ func (d *delayed) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// Each morning the tick waits until the zero limit is removed, and only then publishes the target. Each tick has its own deadline for this
-// wait.
+// When demand returns in the morning, the tick waits until the zero limit is removed, and only then publishes the target. Each tick has its
+// own deadline for this wait.
 func TestEachTickWaitsForTheRemovalOfAZeroLimit(t *testing.T) {
 	w, g, _, chat := night(t)
 	d := &delayed{fakeNodes: g, takes: 30 * time.Millisecond}

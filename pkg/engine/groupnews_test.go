@@ -25,7 +25,7 @@ func TestUseOfAGroupIsTheSumOfItsNodes(t *testing.T) {
 		node(capacity.CapacityType(200), capacity.Usable, 1, 0, 2), // counted as the last type that is known
 	}})
 	second := useOf("b", &capacity.PoolView{Nodes: []capacity.Node{
-		node(capacity.Spot, capacity.Usable, 2, 5, 3), // more is asked for than there is
+		node(capacity.Spot, capacity.Usable, 2, 5, 3), // the pods request more GPUs than the node has
 		node(capacity.Spot, capacity.Usable, 0, 0, 1), // a node without the resource
 	}})
 	r := GroupRecord{Pools: []PoolUse{first, second}}
@@ -143,7 +143,7 @@ func TestRecordContainsThePolicyOfTheDecision(t *testing.T) {
 	}
 }
 
-// total equals the number of stored records, and every method that reads the history releases its lock.
+// History.total equals the number of stored records, and every method that reads the history releases its lock.
 func TestHistoryCountsItsRecords(t *testing.T) {
 	h := newHistory()
 	key := func(i int) scaling.Key { return scaling.Key{Name: string(rune('a' + i))} }

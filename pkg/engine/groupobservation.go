@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// lookahead is how long before a schedule opens its minimum counts as known demand. It is more than the maximum lead time of one day.
+	// lookahead is the time before the start of a schedule in which its minimum already counts as known demand. It is longer than the maximum
+	// lead time, which is one day.
 	lookahead = 25 * time.Hour
 	// openLookback is how far back the start of an open window is searched. Package capacity does not use earlier starts.
 	openLookback = 2 * time.Hour
@@ -99,8 +100,7 @@ func (g *groupTick) refreshAhead(now time.Time) {
 				continue
 			}
 			from, until, ok := spanNear(&s.Window, now)
-			// Only the part of the lead that exceeds the group's lead time is subtracted here, because package capacity subtracts the
-			// group's lead time.
+			// Package capacity subtracts the group's lead time later, so only the rest of the schedule's own lead is subtracted here.
 			if from = from.Add(-max(s.Lead-g.group.LeadTime, 0)); ok && from.Sub(now) < lookahead {
 				g.ahead = append(g.ahead, aheadSpan{i, from, until, s.Min})
 			}

@@ -36,7 +36,7 @@ type Use struct {
 // Idle returns the number of GPUs that no pod uses.
 func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
 
-// PoolUse is the use of one NodePool by capacity type. A NodePool can have nodes of several types.
+// PoolUse is the use of one NodePool by capacity type. A NodePool can have nodes of several capacity types.
 type PoolUse struct {
 	Name          string
 	Exists, Ready bool
@@ -122,7 +122,7 @@ func (s *groupEntry) fail(now time.Time, err error) {
 }
 
 // update stores the decision of a tick and reuses the memory of the previous record. isChange is true for the first decision, after a
-// failed one, and if the phase, a NodePool or the set of rules that gave a reason changed.
+// failed decision, and if the phase, a NodePool or the set of rules that gave a reason changed.
 func (s *groupEntry) update(g *groupTick, now time.Time) (change GroupRecord, isChange bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,8 @@ func rulesOf(reasons []explain.Reason) (rules uint32) {
 	return rules
 }
 
-// changes reports whether an action changes a NodePool's spec. A patch of only the record annotation does not count.
+// changes reports whether an action changes a NodePool's spec. It is false if all patches change only the annotation with gpuscaler's
+// record.
 func changes(actions []capacity.Action) bool {
 	for _, a := range actions {
 		if p, ok := a.(capacity.NodePoolPatch); ok && len(p.Changes) > 0 {

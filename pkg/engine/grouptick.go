@@ -22,18 +22,18 @@ type Nodes interface {
 	Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation)
 	// Act starts to apply actions and returns at once. done is closed when they have succeeded or failed. Act does not keep the slice.
 	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
-	// Orphans returns the NodePools that are in none of the groups but still have a record or fields of gpuscaler. It also returns actions
-	// that remove gpuscaler's annotations from pods that belong to no workload.
+	// Orphans returns the NodePools that are in none of the groups but still have gpuscaler's record annotation or fields that gpuscaler owns.
+	// It also returns actions that remove gpuscaler's annotations from pods that belong to no workload.
 	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
-// Orphan is a NodePool with a record of gpuscaler that is in no capacity group.
+// Orphan is a NodePool that gpuscaler changed and that is in no capacity group any more. Record is the annotation with its original values.
 type Orphan struct{ Pool, Record string }
 
-// Advice is the result of a capacity group for one workload; the zero value has no effect.
+// Advice is how the decision of a capacity group limits or increases the target of one workload. The zero value has no effect.
 type Advice struct {
 	Capped             bool
-	Cap, AtRisk, Surge int32 // Cap: if Capped, no node can be launched or no pod can be created for more replicas
+	Cap, AtRisk, Surge int32 // if Capped, Cap is the number of replicas for which nodes and pods can be created
 }
 
 func (a Advice) forScaling() scaling.Advice {
@@ -70,7 +70,7 @@ type nodeTicks struct {
 	of      []scaling.Workload // the workloads at the last adopt
 	groups  []*groupTick
 	orphans map[string]*groupTick // NodePools without a group, by name
-	loosens context.Context       // limits how long this tick waits for actions; nil until it waits
+	loosens context.Context       // limits how long this tick waits for actions; nil until the tick waits
 	cancel  context.CancelFunc
 }
 
@@ -163,7 +163,7 @@ func (n *nodeTicks) decide(ctx context.Context, g *groupTick, now time.Time, out
 	}
 }
 
-// notify calls OnGroupTick.
+// notify passes the decision of a group and its inputs to Options.OnGroupTick.
 func (n *nodeTicks) notify(g *groupTick, now time.Time, orphaned bool) {
 	if notify := n.engine.options.OnGroupTick; notify != nil {
 		notify(GroupTick{At: now, Group: g.group, Orphaned: orphaned, Fresh: !g.hasState, Observation: &g.observation, Decision: &g.decision})
@@ -281,8 +281,8 @@ func (n *nodeTicks) release(now time.Time, out *Outcome) {
 	}
 }
 
-// orphanGroup returns a capacity group of one NodePool, built from the NodePool's record. If the record cannot be read, the group restores
-// only the fields that gpuscaler's field manager owns.
+// orphanGroup returns a capacity group of one NodePool, built from gpuscaler's record on the NodePool. If the record cannot be read, the
+// group restores only the fields that gpuscaler's field manager owns.
 func orphanGroup(s Orphan) *capacity.Group {
 	if g, ok := capacity.Orphan(s.Pool, s.Record); ok {
 		return g

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// fakeNodes keeps NodePools in memory. The next observation contains a write, unless slow is set.
+// fakeNodes keeps NodePools in memory. The next observation shows a write, unless slow is set.
 type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView
@@ -25,7 +25,7 @@ type fakeNodes struct {
 	slow    bool
 	broken  string // the group whose observation panics
 	served  func() int32
-	acts    []string // what was done, with the number that was served meanwhile
+	acts    []string // the applied actions, each with the target that was served at that time
 	observe int
 }
 
@@ -249,7 +249,7 @@ func TestScheduleFloorIsKnownAhead(t *testing.T) {
 	if len(g.acts) != 0 {
 		t.Errorf("ten minutes ahead: %q", g.acts)
 	}
-	w.after(e, 4*time.Minute+30*time.Second) // half a minute before the floor is raised early
+	w.after(e, 4*time.Minute+30*time.Second) // half a minute before the lead time of the schedule begins
 	held := strings.Join(g.acts, "\n")
 	if !strings.Contains(held, `"0" -> (absent)`) || !strings.Contains(held, "disruption.budgets") || g.served() != 0 {
 		t.Errorf("before the floor: %s, serving %d", held, g.served())

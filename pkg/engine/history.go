@@ -33,7 +33,8 @@ type History struct {
 
 func newHistory() *History { return &History{byKey: map[scaling.Key][]packed{}} }
 
-// add stores a record. w is a copy of its workload that is not changed; records of the same version have the same pointer.
+// add stores r. Instead of the workload in r it stores the pointer w: a copy of the workload that never changes, and that all records of
+// the same version share.
 func (h *History) add(r *Record, w *scaling.Workload) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,7 +42,7 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	before := len(list)
 	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
-	// The newest record before oldest is kept, because its decision was still in force at that time.
+	// The newest record before oldest is kept, because it describes the decision that was current at that time.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
 		list[0] = packed{}
 		list = list[1:]
@@ -87,7 +88,7 @@ func (h *History) forget(now time.Time, exists func(scaling.Key) bool) {
 	}
 }
 
-// At returns the record of the decision that was in force at a time; ok is false if the history does not go back that far.
+// At returns the record of the decision that was current at a time; ok is false if the history does not go back that far.
 func (h *History) At(k scaling.Key, at time.Time) (r Record, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

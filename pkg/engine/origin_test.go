@@ -23,9 +23,9 @@ func lift(t *testing.T, from scaling.Mode) {
 	p := ratePolicy()
 	w.workloads[0].Policy = p
 	w.views[chat] = View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
-	w.backlog[chat] = 10 // needs 1
+	w.backlog[chat] = 10 // needs 1 replica
 	e := New(w, w, w, Options{})
-	w.after(e, time.Hour) // no HPA follows: 12 run
+	w.after(e, time.Hour) // no HPA applies the target, so 12 replicas run
 	w.workloads = []scaling.Workload{{Key: chat, Policy: p, Mode: scaling.Auto}}
 	w.after(e, time.Second)
 	got, err := e.Decisions().Lookup(chat, w.now)
@@ -117,7 +117,7 @@ func TestNewManagedHPAStartsFromTheObservedReplicas(t *testing.T) {
 	w := newFakeCluster()
 	chat := w.add("chat", scaling.Auto)
 	w.workloads[0].Policy = ratePolicy()
-	w.backlog[chat] = 10 // needs 1, and the target decreases to it while no HPA follows
+	w.backlog[chat] = 10 // needs 1 replica; the target decreases to 1, but no HPA applies it
 	unfollowed := View{Replicas: 12, Ready: 12, MinReplicas: -1, MaxReplicas: -1, Operator: scaling.NoOperator}
 	w.views[chat] = unfollowed
 	e := New(w, w, w, Options{})

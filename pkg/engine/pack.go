@@ -33,7 +33,8 @@ type packer struct {
 	base   time.Time
 }
 
-// pack encodes a record. w is a copy of its workload that is not changed.
+// pack encodes a record without its workload. The result contains the pointer w instead, which points to a copy of the workload that never
+// changes.
 func (p *packer) pack(r *Record, w *scaling.Workload) packed {
 	out := packed{at: r.At, workload: w}
 	rest := *r

@@ -58,7 +58,7 @@ type View struct {
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target, -1 if there is none.
 	MinReplicas, MaxReplicas int32
 	Operator                 scaling.Operator
-	OperatorBy               string // field manager and time of the annotations in Operator, for explanations
+	OperatorBy               string // the field manager that set the annotations in Operator, and when
 	ManagedHPA               ManagedHPA
 	Advice                   Advice `json:",omitzero"` // advice of the capacity group from the previous tick; set by the engine
 	// Limit is the workload's share of its team's limits in this tick. The engine sets it.

@@ -42,7 +42,7 @@ func TestKeysAreSortedByNamespaceAndName(t *testing.T) {
 	}
 }
 
-// calls counts the calls of Apply.
+// calls records the number of changes in each call of Apply.
 type calls struct {
 	*fakeCluster
 	sizes []int
@@ -75,7 +75,7 @@ func TestCounterfactualStartsFromTheSameState(t *testing.T) {
 	chat := w.workloads[0].Key
 	e := New(w, w, w, Options{})
 	w.after(e, time.Second)
-	w.backlog[chat] = 90 // asks for 9; the HPA is slow, and 2 run throughout
+	w.backlog[chat] = 90 // needs 9 replicas; the HPA is slow, so 2 replicas run all the time
 	w.after(e, 90*time.Second)
 	r, _ := e.Decisions().Record(chat)
 	without := map[scaling.Rule]int32{}

@@ -8,26 +8,27 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Memory returns what the previous leader learned.
+// Memory returns the models that the previous leader saved.
 type Memory interface {
 	// Recall returns the model that was saved for a workload, or nil. It does not block.
 	Recall(k scaling.Key) *SavedModel
 }
 
-// SavedModel is what was learned for the objective of one workload. It is not changed after it is created.
+// SavedModel is the encoded model for the objective of one workload. It is not changed after it is created.
 type SavedModel struct {
 	Key    scaling.Key
-	Target scaling.Target // the scale target; the model is not restored for another one
-	// what the policy measured; if the policy now measures something else, for example tokens instead of requests, the model is not restored
+	Target scaling.Target // the scale target; the model is not restored for another scale target
+	// Work is what the policy measured. If the policy now measures something else, for example tokens instead of requests, the model is not
+	// restored.
 	Work     scaling.Work
 	At       time.Time     // time of the last observation
 	Observed time.Duration // time with evidence
 	Data     []byte        // result of objective.Model.AppendBinary
 
-	summary objective.Learned // the values with which isOutdated compares newer ones
+	summary objective.Learned // the summary of the model; isOutdated compares newer summaries with it
 }
 
-// model decodes the data; nil if another version of gpuscaler wrote it, or if it is invalid.
+// model decodes the data. It returns nil if the data is invalid or was written by another version of gpuscaler.
 func (m *SavedModel) model() *objective.Model {
 	out := objective.New()
 	if out.UnmarshalBinary(m.Data) != nil {
@@ -75,7 +76,7 @@ func (s *workloadEntry) encode(m *objective.Model, now time.Time) {
 		Observed: learned.Observed, Data: data, summary: learned}
 }
 
-// isOutdated reports whether l contains a change that m lacks and that a new leader needs.
+// isOutdated reports whether the newer summary l differs so much from the saved model m that the model must be saved again. m may be nil.
 func (m *SavedModel) isOutdated(l *objective.Learned, now time.Time) bool {
 	if m == nil {
 		return l.Capacity.P50 > 0 || l.ColdStart.Count > 0 || l.Observed >= loadSaveInterval
@@ -107,8 +108,8 @@ func (b *DecisionStore) SavedModels() (all []*SavedModel) {
 	return all
 }
 
-// SaveModels saves what was learned until the last tick, for example before another process becomes the leader. It must not run at the
-// same time as a tick.
+// SaveModels encodes the present model of every workload, for example before another process becomes the leader. SavedModels then returns
+// them. It must not run at the same time as a tick.
 func (e *Engine) SaveModels() {
 	for _, s := range e.entries {
 		if m := s.state.Learned(); m != nil && s.learned != nil && s.learned.Observed > 0 {

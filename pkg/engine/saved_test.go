@@ -8,19 +8,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// memory returns saved models.
+// memory is a Memory with the saved models of some workloads.
 type memory map[scaling.Key]*SavedModel
 
 func (m memory) Recall(k scaling.Key) *SavedModel { return m[k] }
 
-// objectivePolicy has an objective and one signal, the work that waits.
+// objectivePolicy returns a policy with an objective and one signal, which measures the waiting work.
 func objectivePolicy() *scaling.Policy {
 	return &scaling.Policy{MinReplicas: 1, MaxReplicas: 40,
 		Objective: &objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2},
 		Signals:   []scaling.Signal{{Name: "queue", Measures: scaling.MeasureArrivals, MaxAge: time.Minute, MinCoverage: 1}}}
 }
 
-// learned runs a leader for a time, and returns what it saved.
+// learned runs an engine for the duration d and returns the model that it saved.
 func learned(t *testing.T, d time.Duration) (*fakeCluster, scaling.Key, *SavedModel) {
 	t.Helper()
 	w := newFakeCluster("chat")
@@ -56,7 +56,7 @@ func TestANewLeaderStartsFromWhatTheFormerOneLearned(t *testing.T) {
 	}
 }
 
-// What was learned of other work, or for another scale target, is not used. Neither are bytes that cannot be decoded.
+// A saved model is not restored if it measured other work, if it belongs to another scale target, or if its data cannot be decoded.
 func TestOnlyAModelOfTheSameWorkIsRestored(t *testing.T) {
 	w, key, saved := learned(t, time.Hour)
 	for name, change := range map[string]func(*SavedModel){

@@ -47,7 +47,7 @@ func TestTargetOfADeletedWorkloadIsNotServed(t *testing.T) {
 	if got, err := e.Decisions().Lookup(chat, w.now); !errors.Is(err, ErrUnseen) {
 		t.Errorf("one tick after the deletion: %+v, %v, want ErrUnseen", got, err)
 	}
-	w.views[chat] = found("a", 24) // the cache lost it for a moment
+	w.views[chat] = found("a", 24) // for one tick the cache did not contain the scale target
 	w.after(e, time.Second)
 	if got, err := e.Decisions().Lookup(chat, w.now); err != nil || got.Replicas != 24 {
 		t.Errorf("the same object again: %+v, %v, want 24", got, err)
@@ -194,7 +194,7 @@ func TestScaleTargetFoundAfterAClockStepBackStartsFromItsReplicas(t *testing.T) 
 	}
 }
 
-// refusing is a cluster that refuses a scale target with the reason why.
+// refusing is a cluster that refuses every scale target if why is set. why is the reason.
 type refusing struct {
 	*fakeCluster
 	why string

@@ -51,8 +51,8 @@ func TestLastKnownAmountSurvivesAnEdit(t *testing.T) {
 	w.tickAndExpect("its four units are not available to the other workload", 2, 6)
 }
 
-// A scale-up that was granted stays granted while the HPA has not followed yet. It does not stay granted if the scale target was replaced
-// or the decision is too old.
+// GPUs that the team limit granted to a scale-up stay granted until the HPA applies the target. They are freed if the scale target was
+// replaced or the decision is too old.
 func TestGrantedRaiseEndsWithTheObjectOrTheDecision(t *testing.T) {
 	for name, change := range map[string]func(w *teamOfTwo){
 		"another object": func(w *teamOfTwo) { w.view(0, func(v *View) { v.UID = "new" }) },

@@ -24,7 +24,7 @@ type teamTick struct {
 	members   []*teamMember
 	workloads []*scaling.Workload // the workload of each member, in the same order
 	limits    []teams.Limit       // in the order of team.Limits
-	others    []int64             // for each limit: units that no served member uses
+	others    []int64             // for each limit: units used by pods without a policy and by members whose target is not served
 	divide    []teams.Member      // for each member: its input of teams.Divide
 	shares    []teams.Share       // for each member: the result of teams.Divide
 	entry     *teamEntry
@@ -93,7 +93,8 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 	return t
 }
 
-// add makes a workload a member of the team. The last known requests per replica of old, its previous member, are kept. old may be nil.
+// add makes a workload a member of the team. It keeps the last known requests per replica of old, which is the same workload before the
+// policies changed. old may be nil.
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
@@ -126,8 +127,8 @@ func (n *teamTicks) tick(now time.Time, out *Outcome) {
 	}
 }
 
-// limit divides the limits of a team. If that panics, no member has a decision in this tick, so that no target that ignores the limits is
-// served. The targets of the previous tick are served until MaxAge.
+// limit divides the limits of a team. If the division panics, no member has a decision in this tick, so that no target that ignores the
+// limits is served. The targets of the previous tick are served until MaxAge.
 func (n *teamTicks) limit(t *teamTick, now time.Time) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

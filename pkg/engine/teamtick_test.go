@@ -57,7 +57,7 @@ func (w *fakeTeam) Request(x *scaling.Workload, resource string) (int64, bool, i
 		panic("a bug in the cluster")
 	}
 	n, known := w.requests[x.Key]
-	return n, known && resource == gpu, n * int64(w.views[x.Key].Ready) // 0 of a target that is not there
+	return n, known && resource == gpu, n * int64(w.views[x.Key].Ready) // 0 if the scale target does not exist
 }
 
 func (w *fakeTeam) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return w.unmanaged }
@@ -381,7 +381,7 @@ func TestTeamLimitProperties(t *testing.T) {
 	})
 }
 
-// sorted returns the keys in order.
+// sorted returns an iterator over the keys of the workloads, in the order of the slice.
 func sorted(all []scaling.Workload) func(func(scaling.Key) bool) {
 	return func(yield func(scaling.Key) bool) {
 		for i := range all {

@@ -14,7 +14,7 @@ import (
 
 const (
 	// requestTimeout is the maximum duration of a call that is not a stream. Calls are answered from memory, so nearly all of this time is
-	// for the request to arrive.
+	// available for the request to arrive.
 	requestTimeout = 5 * time.Second
 	// refusalTimeout is the time after which a call that exceeds a limit is ended.
 	refusalTimeout = 100 * time.Millisecond

@@ -110,7 +110,7 @@ func TestCallsWithoutRequestTimeOut(t *testing.T) {
 	if n := refused.Load(); n != attempts-maxCalls {
 		t.Errorf("%d calls are refused, want %d", n, attempts-maxCalls)
 	}
-	for range maxCalls { // after requestTimeout
+	for range maxCalls { // these calls end after requestTimeout
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 // Certificate is the serving certificate of the aggregated API, and the CA bundle with which the API server verifies it.
 type Certificate struct {
 	provider dynamiccertificates.CertKeyContentProvider
-	own      *selfSigned // nil if the pair is read from files
+	own      *selfSigned // nil if the certificate and the key are read from files
 }
 
 // Bundle returns a function that returns the CA bundle to write to the APIService: that of a self-signed certificate, otherwise the

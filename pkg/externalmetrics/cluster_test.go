@@ -30,13 +30,13 @@ func (a *authority) client(t testing.TB, name string) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// front is the API server of a cluster, which authenticates and authorizes requests. It authenticates the user anna by the token "anna's",
-// and only anna may read gpuscaler-desired-replicas in team-chat.
+// front is a fake API server that authenticates and authorizes requests. It authenticates the user anna by the token "anna's", and only
+// anna may read gpuscaler-desired-replicas in team-chat.
 type front struct {
 	proxy      *authority
 	kubeconfig string
-	listable   chan struct{} // closed: the watch of the ConfigMap begins
-	reviews    atomic.Int64  // TokenReviews and SubjectAccessReviews
+	listable   chan struct{} // the test closes it to let the watch of the ConfigMap begin
+	reviews    atomic.Int64  // number of TokenReviews and SubjectAccessReviews
 }
 
 func newFront(t testing.TB) *front {
@@ -191,7 +191,7 @@ func TestOnlyAuthorizedUsersRead(t *testing.T) {
 	}
 }
 
-// An HPA reads four times a minute, so the results of reviews are cached for a minute.
+// An HPA reads four times a minute, so the results of TokenReviews and SubjectAccessReviews are cached for a minute.
 func TestReviewsAreCachedForAMinute(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)
@@ -208,8 +208,8 @@ func TestReviewsAreCachedForAMinute(t *testing.T) {
 	}
 }
 
-// Each HPA reads with the selector of its own policy. With one review for each selector, 10,000 HPAs would cause 10,000 reviews a minute,
-// and more than the 8,192 that the library can cache.
+// Each HPA reads with the selector of its own policy, but the policies of a namespace share one SubjectAccessReview. Otherwise 10,000 HPAs
+// would cause 10,000 reviews a minute, and their results would exceed the 8,192 that the library can cache.
 func TestPoliciesOfANamespaceShareAReview(t *testing.T) {
 	f := newFront(t)
 	close(f.listable)

@@ -7,8 +7,8 @@ import (
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 )
 
-// ExplainResource is the resource name in the URL of an explanation. The API server forwards these requests to gpuscaler, because they
-// belong to the API group of external metrics:
+// ExplainResource is the resource name in the URL of an explanation. The API server forwards requests for explanations to gpuscaler,
+// because their URL belongs to the API group of external metrics:
 //
 //	kubectl get --raw /apis/external.metrics.k8s.io/v1beta1/namespaces/team-chat/gpuscaler-explain/llama-chat
 //

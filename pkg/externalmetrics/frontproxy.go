@@ -45,8 +45,8 @@ func (p *frontProxy) AuthenticateRequest(r *http.Request) (*authenticator.Respon
 	return p.library.AuthenticateRequest(r)
 }
 
-// trusts reports whether the client has a certificate of the front proxy. A client that also sends intermediate certificates is left to
-// the library.
+// trusts reports whether the client has a certificate of the front proxy. If the client also sends intermediate certificates, it returns
+// false, and the library authenticates the client.
 func (p *frontProxy) trusts(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) != 1 {
 		return false
@@ -67,14 +67,14 @@ func (p *frontProxy) trusts(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	// The CA may have changed since ca was read. The result then belongs to the new CA and is not remembered for the old one.
+	// If the CA changed after ca was read, the certificate was verified with the new CA. The result is then not remembered for the old CA.
 	if bytes.Equal(ca, p.config.CAContentProvider.CurrentCABundleContent()) {
 		p.last.Store(&verified{certificate: leaf.Raw, ca: ca, until: validUntil(chains)})
 	}
 	return true
 }
 
-// validUntil returns the time at which the last of the chains expires. A chain expires with the first of its certificates.
+// validUntil returns the time at which the last of the chains expires. A chain expires when the first of its certificates expires.
 func validUntil(chains [][]*x509.Certificate) (until time.Time) {
 	for _, chain := range chains {
 		first := chain[0].NotAfter

@@ -38,7 +38,8 @@ func (c *changingCA) set(t *testing.T, a *authority) {
 	}
 }
 
-// proxies returns the CA that both authenticators use, the library's authenticator, and the one that remembers verified certificates.
+// proxies returns the CA that both authenticators use, the library's authenticator, and gpuscaler's own authenticator, which remembers
+// verified certificates.
 func proxies(t *testing.T, a *authority, names ...string) (ca *changingCA, library authenticator.Request, remembering *frontProxy) {
 	t.Helper()
 	ca = &changingCA{}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// MetricName is the metric that HPAs follow: the target replicas of a workload, an integer.
+	// MetricName is the metric that HPAs read: the target replicas of a workload, an integer.
 	MetricName = "gpuscaler-desired-replicas"
 	// PolicyLabel is the label in the metric selector of an HPA. Its value is the name of the policy, in the namespace of the HPA.
 	PolicyLabel = "gpuscaler.io/policy"
@@ -43,8 +43,8 @@ func NewProvider(d Decisions, clock func() time.Time) *Provider {
 var metricResource = external.Resource("externalmetrics")
 
 // GetExternalMetric returns exactly one item, because an HPA adds up the values of all items. It returns a bad request error if the
-// selector does not select one policy by name. An HPA without a selector sends an empty one. A target that must not be used is an error,
-// never 0.
+// selector does not select one policy by name. An HPA without a selector sends an empty selector. A target that must not be used is an
+// error, never 0.
 func (p *Provider) GetExternalMetric(
 	_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo,
 ) (*external.ExternalMetricValueList, error) {

@@ -119,7 +119,7 @@ func TestFastPathAnswersLikeTheLibrary(t *testing.T) {
 }
 
 // The fast path and the library must pass the same attributes to the authorizer, because a difference could grant access to another
-// namespace. Only selectors are left out, with which an authorizer could grant access to a part of a namespace.
+// namespace. The fast path omits only the selectors; an authorizer could use them to grant access to a part of a namespace.
 func TestFastPathAuthorizesLikeTheLibrary(t *testing.T) {
 	library := genericapiserver.NewRequestInfoResolver(&genericapiserver.Config{LegacyAPIGroupPrefixes: sets.NewString("/api")})
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,7 +141,7 @@ func benchmarkRead(b *testing.B, handler http.Handler, edit func(*http.Request))
 	start := cpu()
 	for b.Loop() {
 		w := httptest.NewRecorder()
-		edit(request) // who authenticates takes the front proxy's headers away
+		edit(request) // set the headers of the front proxy again: authentication removes them
 		if handler.ServeHTTP(w, request); w.Code != http.StatusOK {
 			b.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -164,8 +164,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// throughFrontProxy returns a server with authentication and authorization, and a function that makes a request one that the front proxy
-// forwards for the user anna.
+// throughFrontProxy returns a server with authentication and authorization, and a function that changes a request so that it looks as if
+// the front proxy forwarded it for the user anna.
 func throughFrontProxy(t testing.TB) (*Server, func(*http.Request)) {
 	f := newFront(t)
 	close(f.listable)
@@ -189,7 +189,8 @@ func BenchmarkReadThroughTheFrontProxy(b *testing.B) {
 	benchmarkRead(b, server.library.Handler, forwarded)
 }
 
-// The measured numbers are 60, 58 and 72 allocations. The limits are higher, because a garbage collection empties the pools of the library.
+// The three reads make 60, 58 and 72 allocations. The limits are higher, because a garbage collection empties the library's pools of
+// reusable objects.
 func TestReadAllocatesLittle(t *testing.T) {
 	quickly, _ := both(t)
 	proxied, forwarded := throughFrontProxy(t)
@@ -215,7 +216,7 @@ func TestReadAllocatesLittle(t *testing.T) {
 		read()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		allocations := testing.AllocsPerRun(reads-1, read) // and one more to warm up
+		allocations := testing.AllocsPerRun(reads-1, read) // AllocsPerRun makes one more call, to warm up
 		runtime.ReadMemStats(&after)
 		bytes := float64(after.TotalAlloc-before.TotalAlloc) / reads
 		t.Logf("%s: %.0f allocations of %.0f bytes", c.name, allocations, bytes)

@@ -33,7 +33,7 @@ func TestCertificateIsServedOnlyWhenTrusted(t *testing.T) {
 	if !bytes.HasPrefix(both, first) || len(both) <= len(first) {
 		t.Fatal("day 60: the bundle does not hold both")
 	}
-	s.trusted(first) // a look at the registration from before the write
+	s.trusted(first) // the APIService was read before the new bundle was written to it
 	pass(1)
 	if !bytes.Equal(served(), first) {
 		t.Fatal("day 61: served although the API server does not trust it")
@@ -48,7 +48,7 @@ func TestCertificateIsServedOnlyWhenTrusted(t *testing.T) {
 		t.Fatal("day 61, trusted: the second is not served, or the first is still in the bundle")
 	}
 
-	pass(75) // without information about the bundle, the third pair is served at 5/6, before the second ends
+	pass(75) // no bundle was read: the third pair is served at 5/6 of the second pair's life, before it expires
 	if bytes.Equal(served(), second) {
 		t.Error("day 136: a certificate that ends in 15 days is served")
 	}

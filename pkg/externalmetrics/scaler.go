@@ -21,13 +21,13 @@ const PolicyMetadata = "policy"
 const (
 	// pushInterval is the interval at which a push stream reads the decision. KEDA receives a change within this time.
 	pushInterval = 250 * time.Millisecond
-	// repeatInterval is the interval at which `true` is sent again for an active workload, for the given number of repeats. KEDA acts on each
-	// `true`. If one is lost while its operator restarts, KEDA would otherwise act only after the polling interval. After the repeats,
+	// repeatInterval is the interval at which `true` is sent again after a workload became active, and repeats is the number of times. KEDA
+	// acts on each `true`. If one is lost while its operator restarts, KEDA would otherwise act only after the polling interval. After that,
 	// `true` is sent every keepAliveInterval, so that KEDA's cooldown does not end before the next poll of a trigger with a long polling
 	// interval. It is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
 	repeatInterval, repeats, keepAliveInterval = 15 * time.Second, 4, time.Minute
 	// specsPause is the delay before lost specs are sent again. All requests in this time cause only one send, because KEDA reconciles the
-	// ScaledObject after each.
+	// ScaledObject after each send.
 	specsPause = 2 * time.Second
 )
 
@@ -81,7 +81,7 @@ type (
 // StreamMetricSpec sends the specs when the stream opens, and again when KEDA requests them although they were streamed. The specs never
 // change. With streamed specs KEDA makes one call less in each HPA sync, and it still has the specs while gpuscaler is unavailable. If KEDA
 // has no spec for one trigger, it returns an error for every metric of the ScaledObject. Then the other triggers cannot scale either, for
-// example the one on the queue that replaces gpuscaler while it is unavailable (see package migrate).
+// example the trigger on a queue that scales the workload while gpuscaler is unavailable (see package migrate).
 func (s *Scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream specStream) error {
 	again, forget := s.lost.listen(ref)
 	defer forget()

@@ -134,13 +134,13 @@ func TestStreamSendsTheStateAndEachChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decisions.set(0, nil) // decided at last
+	decisions.set(0, nil) // the first target
 	for i, want := range []bool{false, true, false} {
 		got, err := stream.Recv()
 		if err != nil || got.Result != want {
 			t.Fatalf("message %d: %v, %v, want %v", i, got, err, want)
 		}
-		decisions.set(int32(1-i%2), engine.ErrStale) // a number that must not be used is no news
+		decisions.set(int32(1-i%2), engine.ErrStale) // the stream sends nothing while the target must not be used
 		time.Sleep(2 * pushInterval)
 		decisions.set(int32((i+1)%2), nil)
 	}

@@ -143,7 +143,7 @@ func (e entrances) refuse(when, why string) {
 	}
 }
 
-// pushed opens a push stream and returns the first value that it sends in time. sent is false if it sends none.
+// pushed opens a push stream and returns the first value that it sends within the given time. sent is false if it sends none.
 func (e entrances) pushed(within time.Duration) (sent, active bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

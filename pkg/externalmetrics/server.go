@@ -34,8 +34,8 @@ type ServerConfig struct {
 	Certificate Certificate
 	// Open disables authorization for the demo, which has no cluster. It is rejected on every address except loopback.
 	Open bool
-	// Standby reports whether another process is the leader. The server then closes the connection after each response, because the API
-	// server reuses connections and would not connect to the leader otherwise. nil means never.
+	// Standby reports whether another process is the leader. The server then closes the connection after each response, because the API server
+	// reuses connections and would not connect to the leader otherwise. If it is nil, this process is always the leader.
 	Standby func() bool
 	// Explain returns the handler for the explanation of one policy. If name is empty, it explains all policies of the namespace; if
 	// namespace is empty too, all policies. nil: explanations are not served.
@@ -60,7 +60,7 @@ func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 	}, p)
 }
 
-// newServer returns a server. shortcut wraps the handler of the library, for example with the fast path.
+// newServer returns a server. shortcut wraps the handler of the library, for example with the fast path for HPAs (type quick).
 func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)

@@ -29,8 +29,8 @@ func (s *recordedStream) Send(r *externalscaler.IsActiveResponse) error {
 	return nil
 }
 
-// `true` is repeated because KEDA acts on each one and may lose one while it restarts: every 15 s for a minute, and then only once a
-// minute, because KEDA writes a status for each. `false` is sent once.
+// `true` is sent again every 15 s for a minute and then once a minute: KEDA acts on each `true`, but loses it if its operator restarts at
+// that time. It is not sent more often, because KEDA writes a status for each one. `false` is sent once.
 func TestActiveStateIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())

@@ -54,7 +54,7 @@ func write(file, text string) error {
 
 const (
 	contextLines = 2  // equal lines that are printed before the difference
-	shownLines   = 12 // lines that are printed of each side
+	shownLines   = 12 // maximum number of lines that are printed of each text
 )
 
 // difference returns the lines between the first and the last difference, or "" for equal texts. Each line has its number.

@@ -15,8 +15,8 @@ import (
 const (
 	// headerTimeout is the maximum time in which a client must send the headers of a request.
 	headerTimeout = 5 * time.Second
-	// writeTimeout is the maximum time for writing a response, for clients that do not read it. A handler that streams sets its own
-	// deadline before each write.
+	// writeTimeout is the maximum time for writing a response. After it, the server closes the connection of a client that does not read. A
+	// handler that streams sets its own deadline before each write.
 	writeTimeout = 30 * time.Second
 	// idleTimeout is the maximum time between two requests of a connection. Prometheus scrapes at least once in two minutes.
 	idleTimeout = 2 * time.Minute
@@ -47,7 +47,7 @@ func run(ctx context.Context, l net.Listener, s *http.Server) error {
 	return nil
 }
 
-// withoutHandshakes drops the lines about failed TLS handshakes, because a client could fill the log with them.
+// withoutHandshakes is a log writer that drops the lines about failed TLS handshakes, because a client could fill the log with them.
 type withoutHandshakes struct{ io.Writer }
 
 func (w withoutHandshakes) Write(line []byte) (int, error) {

@@ -53,7 +53,7 @@ func hold(t *testing.T, address, from, text string, n int) []net.Conn {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.WriteString(c, text) // an error: the server closed it already
+		_, _ = io.WriteString(c, text) // an error means that the server has already closed the connection
 		all = append(all, c)
 	}
 	return all

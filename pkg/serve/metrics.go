@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// maxMetricsRequests is the maximum number of concurrent requests for metrics. It is the limit of connections; HTTP/2 is disabled, so
-	// each connection has one request at a time. A client that opens more connections loses its own oldest ones, and a scraper from another
-	// address still gets a response.
+	// maxMetricsRequests is the maximum number of concurrent requests for metrics. It is the limit of connections; HTTP/2 is disabled, so each
+	// connection has one request at a time. If a client opens more connections, the server closes the oldest connections of that client, so a
+	// scraper from another address still gets a response.
 	maxMetricsRequests = 64
-	// maxSnapshotAge is the maximum age of the metrics in a response. The engine computes decisions once a second.
+	// maxSnapshotAge is the maximum age of the metrics in a response. It is short enough, because the engine makes decisions once a second.
 	maxSnapshotAge = time.Second
 )
 

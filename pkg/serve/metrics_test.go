@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// clock is a time that a test moves.
+// clock is a simulated clock that a test advances.
 type clock struct{ nanoseconds atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(1_800_000_000, c.nanoseconds.Load()) }

@@ -30,7 +30,7 @@ func (p Probes) Handler() http.Handler {
 	return mux
 }
 
-// Serve serves probes on l until ctx ends, one for each connection.
+// Serve serves probes on l until ctx ends, one probe for each connection.
 func (p Probes) Serve(ctx context.Context, l net.Listener) error {
 	s := &http.Server{Handler: p.Handler(), ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: maxHeaderBytes}
 	s.SetKeepAlivesEnabled(false)

@@ -23,7 +23,7 @@ type Amount struct {
 type Member struct {
 	Key     string   // namespace/name; if two members have equal shares, the lower key is first
 	Want    int32    // target of the member without the limit
-	Min     int32    // replicas of step 1 (minimum), of which at most Want are used
+	Min     int32    // replicas that step 1 (minimum) gives, reduced to Want
 	Running int32    // spec.replicas of the scale target
 	Granted int32    // the last served target; 0 if there is none
 	Amounts []Amount // requested amount of each limited resource, in the order of the limits
@@ -33,7 +33,7 @@ type Member struct {
 type Share struct {
 	Max    int32 // maximum number of replicas; Want if no limit reduces it
 	Limit  int8  // index of the limit that reduces it; -1: none
-	Others int64 // units of that resource that are not available to the member; -1: the amount that one of its replicas requests is not known
+	Others int64 // units of that resource in use by others, such as other members; -1: the member's own amount per replica is not known
 }
 
 // maxSum is the maximum of every sum, so that no sum overflows. Limits are reduced to at most maxSum-1, so that a sum that reaches maxSum
@@ -55,7 +55,7 @@ type division struct {
 	others []int64
 	parts  []part  // ordered by key
 	room   []int64 // for each limit, the amount that the members may still receive
-	soft   []int64 // for each limit, the amount that others use; it reduces only the raises (step 4)
+	soft   []int64 // for each limit, the amount in use outside the members and by replicas being removed; it reduces only step 4 (raises)
 	stop   []int8  // for each part, the limit that stopped it; -1: none
 }
 
@@ -168,7 +168,7 @@ func (d *division) chargeUnknown() {
 }
 
 // startRaises reduces the available amounts by those in use outside the members and by replicas that are still being removed. It is called
-// before the last step, because these limit only raises.
+// before the last step, because these amounts limit only that step (raises).
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)

@@ -3,8 +3,9 @@ package teams
 import "math"
 
 // fill gives replicas one by one to the member with the smallest dominant share, until each member has upTo(member) replicas or its next
-// replica does not fit. A member whose replica did not fit receives no more, because the available amounts only decrease. Replicas that fit
-// without reaching a limit are given at once, so that the run time depends on the number of members and not on the number of replicas.
+// replica does not fit. If one replica of a member did not fit, no later one fits, because the available amounts only decrease. Replicas
+// that fit without reaching a limit are given in one step, so that the run time depends on the number of members and not on the number of
+// replicas.
 func (d *division) fill(upTo func(*part) int32) {
 	open := make([]*part, 0, len(d.parts))
 	for {
