@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Absurd is the greatest valid value of a count. It is less than the values with which DCGM marks missing data, which start at 2^47
-// (float64) and 2^63-16 (int64). No cluster has 10^12 waiting requests.
+// Absurd is the greatest valid value of a count. No cluster has 10^12 waiting requests. The values with which DCGM marks missing data are
+// greater: they start at 2^47 (float64) and 2^63-16 (int64).
 const Absurd = 1e12
 
-// Quality says whether a value can be used, and if not, why. The values are in the order of severity, the least severe first.
+// Quality says whether a value can be used and, if not, why. The values are in the order of severity, and the least severe is first.
 type Quality uint8
 
-// Values of Quality.
+// Possible values of Quality.
 const (
 	Missing   Quality = iota // the pod does not serve the metric
 	Good                     // the value can be used
@@ -23,7 +23,7 @@ const (
 	Untimed                  // the sample has no usable time: its age is not known
 )
 
-// Value is the value of one pod.
+// Value is the value of one metric for one pod.
 type Value struct {
 	Value   float64
 	At      time.Time // time of the oldest sample from which the value is computed
@@ -41,13 +41,13 @@ func Check(v, limit float64) Quality {
 	return Good
 }
 
-// Cell computes the value of one gauge of one pod from its series, which can be added in any order.
+// Cell computes the value of one gauge of one pod from its series. The series can be added in any order.
 type Cell struct{ parts []part }
 
 type part struct {
-	name  int    // index in Metric.From of the series
+	name  int    // index of the series in Metric.From
 	term  uint8  // Series.Term of the series
-	key   uint64 // hash of the labels that identify the part
+	key   uint64 // hash of the labels that identify one model or engine of the pod
 	value float64
 	at    time.Time
 }
@@ -55,7 +55,7 @@ type part struct {
 var seed = maphash.MakeSeed()
 
 // Add adds a sample if its series is one of m.From. It ignores other samples. If samples of several names with the same Term are added,
-// only those of the newest name are used.
+// only those of the newest name are used. The newest name is the first in m.From.
 func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	i := m.nameIndex(s)
 	if i < 0 {
@@ -69,8 +69,8 @@ func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	key := p.partKey(s.Labels)
 	for j := range c.parts {
 		if q := &c.parts[j]; q.name == i && q.key == key {
-			// This sample is a copy of one that was added before. The newer one is used. If both have the same time, the greater value is
-			// used, so that the result does not depend on the order of the samples.
+			// This sample is a copy of a sample that was added before. The newer of the two is used. If both have the same time, the greater value
+			// is used, so that the result does not depend on the order of the samples.
 			if s.At.After(q.at) || (s.At.Equal(q.at) && !(s.Value <= q.value)) {
 				q.value, q.at = s.Value, s.At
 			}
@@ -80,7 +80,7 @@ func (c *Cell) Add(p *Profile, m *Metric, s *Sample) {
 	c.parts = append(c.parts, part{name: i, term: term, key: key, value: s.Value, at: s.At})
 }
 
-// nameIndex returns the index of the entry of From that selects a sample, or -1.
+// nameIndex returns the index of the Series in m.From to which a sample belongs, or -1.
 func (m *Metric) nameIndex(s *Sample) int {
 	for i := range m.From {
 		if f := &m.From[i]; f.Name == s.Name && (f.Label == "" || s.Labels.Get(f.Label) == f.Value) {
@@ -90,8 +90,8 @@ func (m *Metric) nameIndex(s *Sample) int {
 	return -1
 }
 
-// Value returns the value of the pod. If one part is blank, the value is blank, because the other parts alone do not show the load of the
-// pod.
+// Value returns the value of the pod, combined from all its parts (its models or engines). If one part is blank, the value is blank,
+// because the other parts alone do not show the load of the pod.
 func (c *Cell) Value(m *Metric) Value {
 	if !slices.ContainsFunc(c.parts, func(q part) bool { return q.term == 0 }) {
 		return Value{}
@@ -128,7 +128,7 @@ func (p *Profile) partKey(l Labels) uint64 {
 	h.SetSeed(seed)
 	for _, name := range p.Parts {
 		h.WriteString(l.Get(name))
-		h.WriteByte(0xff) // a separator that occurs in no label value, so that ("a","") and ("","a") have different hashes
+		h.WriteByte(0xff) // separates two label values, so that ("a","") and ("","a") have different hashes
 	}
 	return h.Sum64()
 }

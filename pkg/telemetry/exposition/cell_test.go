@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// series returns a sample of the text form name{a="b",c="d"}.
+// series returns a sample for a series that is written as name{a="b",c="d"}.
 func series(text string, v float64, at time.Time) Sample {
 	name, rest, _ := strings.Cut(text, "{")
 	s := Sample{Name: name, Value: v, At: at}
@@ -81,7 +81,7 @@ func TestValueOfAPodIsComputedFromItsSeries(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no metric %s", c.name, c.metric)
 		}
-		for round := range 10 { // in random order, because an answer has none
+		for round := range 10 { // in random order, because the samples of an answer have no order
 			rand.Shuffle(len(c.given), func(i, j int) { c.given[i], c.given[j] = c.given[j], c.given[i] })
 			var cell Cell
 			for _, g := range c.given {

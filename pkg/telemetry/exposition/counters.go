@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Counters collects the counters of one latency of one pod in one scrape: a classic histogram, or the two counters of a Quotient. Copies of
-// a series (see Profile.Parts) are added up. That does not change the result, because a latency is a quotient of these counters.
+// Counters collects the counters of one latency of one pod in one scrape: a classic histogram, or the two counters of a Quotient. If a
+// series has copies (see Profile.Parts), their values are added up. This does not change the latency, because it is a quotient of two
+// counters that both have copies.
 type Counters struct {
 	name      int // index in Metric.From of the collected series
 	histogram Histogram
@@ -38,7 +39,7 @@ func (c *Counters) Add(m *Metric, s *Sample) {
 	}
 }
 
-// target returns the function that adds a sample's value to a histogram, or nil if the sample is not of this series.
+// target returns the function that adds the value of sample s to a histogram. It returns nil if the sample does not belong to this series.
 func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 	sum := func(h *Histogram, v float64) { h.Sum += v }
 	count := func(h *Histogram, v float64) { h.Count += v }
@@ -70,28 +71,28 @@ func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 	return nil
 }
 
-// Histogram returns the collected counters and the time of the oldest sample; ok is false where the pod served none of them.
+// Histogram returns the collected counters and the time of the oldest sample. ok is false if the pod served none of the counters.
 func (c *Counters) Histogram() (h Histogram, at time.Time, ok bool) {
 	h = c.histogram
-	// Some engines do not serve the +Inf bucket. Its count is the count of the histogram.
+	// Some engines do not serve the +Inf bucket. Its count is then the count of the histogram.
 	if n := len(h.Buckets); n > 0 && !math.IsInf(h.Buckets[n-1].Upper, 1) {
 		h.AddBucket(math.Inf(1), h.Count)
 	}
 	return h, c.at, c.seen
 }
 
-// Observed is the increase of the counters of one pod in a window, with the number of requests that wait or run.
+// Observed contains the increase of the counters of one pod in a window, and the number of requests that wait or run in the pod.
 type Observed struct {
 	Gain     Histogram
 	At       time.Time
 	Quality  Quality
 	Load     float64 // requests that wait or run: the sum of the gauges that Metric.Busy names
-	Reported int     // how many of those gauges have a value
+	Reported int     // number of the gauges in Metric.Busy that have a value
 }
 
-// WithoutObservations returns o with the quality of a window in which no latency was observed. If requests wait or run, the quality is
-// Suspected, because a latency of 0 would hide a blocked server. If no request waits or runs, the latency is 0 and the quality is not
-// changed. If a gauge of Metric.Busy has no value, the quality is Missing.
+// WithoutObservations returns o with the quality that it has if no latency was observed in the window. If requests wait or run, the quality
+// is Suspected, because a latency of 0 would hide a blocked server. If a gauge of Metric.Busy has no value, the quality is Missing. If no
+// request waits or runs, the latency is 0 and the quality does not change. It also does not change if a latency was observed.
 func (o Observed) WithoutObservations(m *Metric) Observed {
 	switch {
 	case o.Quality != Good || o.Gain.Count > 0:
@@ -103,8 +104,8 @@ func (o Observed) WithoutObservations(m *Metric) Observed {
 	return o
 }
 
-// Latency returns the given quantile of the observations in gain, or their mean if quantile is 0, in the unit of the signal. It returns 0
-// if there are no observations.
+// Latency returns the latency of the observations in gain, in the unit of the signal: the given quantile, or the mean if quantile is 0. It
+// returns 0 if there are no observations.
 func (m *Metric) Latency(gain *Histogram, quantile float64) (v float64, q Quality) {
 	if !(gain.Count > 0) {
 		return 0, Good

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Metrics of the signal type dcgm. The value of each is a fraction from 0 to 1, averaged over the GPUs of a pod.
+// Metrics of the signal type dcgm. Each value is a fraction from 0 to 1, averaged over the GPUs of a pod.
 const (
 	Activity       = "activity"       // SM_ACTIVE, or GR_ENGINE_ACTIVE, or GPU_UTIL/100: the first one that is served
 	Memory         = "memory"         // framebuffer used / (used + free); LLM servers allocate it at their start and do not free it
@@ -13,7 +13,7 @@ const (
 	DRAMActivity   = "dramActivity"   // PROF_DRAM_ACTIVE
 )
 
-// field is a DCGM field that is read.
+// field identifies a field of DCGM that package exposition reads.
 type field uint8
 
 const (
@@ -33,7 +33,7 @@ var fieldNames = [numFields]string{
 	"DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
 }
 
-// fields maps the name of a series to its field. Each name is also in the map in lower case, because older deployments of the exporter
+// fields contains the field for each name of a series. Each name is also in the map in lower case, because older versions of the exporter
 // serve lower-case names.
 var fields = func() map[string]field {
 	m := make(map[string]field, 2*numFields)
@@ -44,17 +44,17 @@ var fields = func() map[string]field {
 }()
 
 var fieldsOf = map[string][]field{
-	// GPU_UTIL and POWER_USAGE also show whether a profiling counter is stuck at 0.
+	// GPU_UTIL and POWER_USAGE are also read to detect a profiling counter that is stuck at 0.
 	Activity:       {smActive, grActive, gpuUtil, powerUsage},
 	Memory:         {fbUsed, fbFree},
 	TensorActivity: {tensorActive},
 	DRAMActivity:   {dramActive},
 }
 
-// IsDCGMMetric reports whether the signal type dcgm has a metric of that name.
+// IsDCGMMetric reports whether the signal type dcgm has a metric with this name.
 func IsDCGMMetric(name string) bool { return fieldsOf[name] != nil }
 
-// DCGMNames returns the names of all series that the metrics need, in upper and lower case.
+// DCGMNames returns the names of all series that are needed for the metrics, in upper and lower case.
 func DCGMNames(metrics ...string) []string {
 	var want [numFields]bool
 	for _, m := range metrics {
@@ -71,7 +71,7 @@ func DCGMNames(metrics ...string) []string {
 	return out
 }
 
-// GPUs collects the GPUs, or MIG instances, of one pod.
+// GPUs collects the counters of the GPUs, or MIG instances, of one pod.
 type GPUs struct{ list []gpu }
 
 type gpu struct {
@@ -82,7 +82,7 @@ type gpu struct {
 	untimed               bool                 // the sample of a field has no usable time
 }
 
-// Add adds a sample of a GPU of the pod. It ignores series that are not in fields.
+// Add adds a sample of a GPU of the pod. It ignores a series whose name is not in fields.
 func (g *GPUs) Add(s *Sample) {
 	f, ok := fields[s.Name]
 	if !ok {
@@ -100,8 +100,8 @@ func (g *GPUs) Add(s *Sample) {
 	d.value[f], d.at[f] = s.Value, s.At
 }
 
-// deviceOf returns the labels that identify a GPU or a MIG instance. Some relabeling configurations remove the UUID. Then uuid is the host
-// name, because the index of a GPU is unique within a host.
+// deviceOf returns the labels that identify a GPU or a MIG instance. If the series has no UUID, because a relabeling configuration removed
+// it, uuid is the host name. This is sufficient, because the index of a GPU is unique within a host.
 func deviceOf(l Labels) (uuid, index, instance string) {
 	uuid, index, instance = l.Get("UUID"), l.Get("gpu"), l.Get("GPU_I_ID")
 	if uuid == "" {
@@ -133,8 +133,8 @@ func (g *GPUs) device(l Labels) *gpu {
 	return &g.list[len(g.list)-1]
 }
 
-// Value returns the mean over the pod's GPUs. If the value of one GPU is blank or suspected, Value returns that, because the other GPUs of
-// the pod do not show its load.
+// Value returns the mean over the pod's GPUs. If the value of one GPU is blank or suspected, Value returns the blank or suspected value,
+// because the other GPUs of the pod do not show the load of this GPU.
 func (g *GPUs) Value(metric string) Value {
 	out, n := Value{}, 0
 	for i := range g.list {
@@ -187,8 +187,8 @@ func (d *gpu) fraction(f field, full float64) Value {
 	return Value{Value: min(d.value[f]/full, 1), At: d.at[f], Quality: Good}
 }
 
-// activity returns the first good value of SM_ACTIVE, GR_ENGINE_ACTIVE and GPU_UTIL/100. A blank value is skipped like a missing one: a
-// field is blank if the hardware does not have it or the exporter's configuration does not enable it.
+// activity returns the first good value of SM_ACTIVE, GR_ENGINE_ACTIVE and GPU_UTIL/100. A blank value is skipped like a missing one. A
+// field is blank if the hardware does not support it or if the exporter's configuration does not enable it.
 func (d *gpu) activity() Value {
 	blank := Value{}
 	for _, f := range [...]field{smActive, grActive} {
@@ -203,7 +203,7 @@ func (d *gpu) activity() Value {
 			blank = v
 		}
 	}
-	// With MIG, GPU_UTIL is not supported: most versions do not serve it, and some serve a false 0.
+	// With MIG, GPU_UTIL is not supported. Most versions do not serve it, and some versions serve a false 0.
 	if d.instance != "" {
 		return blank
 	}
@@ -213,12 +213,12 @@ func (d *gpu) activity() Value {
 	return blank
 }
 
-// busyUtil is the GPU_UTIL, in percent, from which an activity of exactly 0 is suspected. A lower value does not prove load: the kernels of
-// a monitoring tool alone cause a few percent.
+// busyUtil is the GPU_UTIL, in percent, at or above which an activity of exactly 0 is suspected to be false. A lower value does not prove
+// load, because the kernels of a monitoring tool alone cause a few percent.
 const busyUtil = 20
 
-// busyElsewhere reports whether GPU_UTIL or the power usage contradict an activity of 0. With some driver versions, the profiling counters
-// read 0 after weeks of uptime although GPU_UTIL reads 99, until dcgmi runs (NVIDIA/dcgm-exporter#662).
+// busyElsewhere reports whether GPU_UTIL or the power usage contradicts an activity of 0. With some driver versions, the profiling counters
+// read 0 after weeks of uptime although GPU_UTIL reads 99, until an administrator runs dcgmi (NVIDIA/dcgm-exporter#662).
 func (d *gpu) busyElsewhere() bool {
 	if d.instance != "" {
 		return false // both counters measure the whole GPU, which other MIG instances use too
@@ -230,8 +230,8 @@ func (d *gpu) busyElsewhere() bool {
 	return !d.at[powerUsage].IsZero() && Check(watts, 1e4) == Good && watts >= busyWatts(d.model)
 }
 
-// busyWatts returns the power, in watts, above which a GPU of this model is busy: half of its board power. An idle GPU with model weights
-// in its memory uses a tenth to a third of it.
+// busyWatts returns the power, in watts, from which a GPU of this model is considered busy: half of its board power. An idle GPU with model
+// weights in its memory uses a tenth to a third of its board power.
 func busyWatts(model string) float64 {
 	for _, b := range boards {
 		if strings.Contains(model, b.name) {
@@ -241,8 +241,8 @@ func busyWatts(model string) float64 {
 	return 300 // the model is unknown, but no idle GPU uses 300 W
 }
 
-// boards has the board power in watts by GPU model. name is a part of the label modelName. A longer name is before a shorter one that it
-// contains, because the first match is used.
+// boards contains the board power of each GPU model in watts. name is a part of the label modelName. The first match is used, so a longer
+// name precedes a shorter name that it contains.
 var boards = []struct {
 	name  string
 	watts float64
@@ -254,7 +254,7 @@ var boards = []struct {
 	{"4090", 450}, {"5090", 575}, {"3090", 350},
 }
 
-// memory returns used / (used + free). It leaves out FB_RESERVED, which programs cannot use.
+// memory returns used / (used + free). It does not include FB_RESERVED, which programs cannot use.
 func (d *gpu) memory() Value {
 	if d.at[fbUsed].IsZero() || d.at[fbFree].IsZero() {
 		return Value{}

@@ -2,12 +2,13 @@ package exposition
 
 import "slices"
 
-// engines has the profile of each supported model server. The names of the series are from the source code and from real output of the
-// projects. Which series of two engines mean the same follows the model server protocol of the Gateway API inference extension.
+// engines contains the profile of each supported model server. The names of the series are from the source code and from real output of the
+// projects. For series of different engines with the same meaning, engines follows the model server protocol of the Gateway API inference
+// extension.
 var engines = []Profile{vllm(), sglang(), triton(), nim(), ray(), tgi(), trtllm(), dynamo()}
 
-// vllmMetrics returns the metrics of vLLM. series adds the prefix of an engine to the names. If a metric has several names, the newest is
-// first: vLLM V1 renamed gpu_cache_usage_perc and time_per_output_token_seconds.
+// vllmMetrics returns the metrics of vLLM. The parameter series adds the prefix of an engine to the names. If a metric has several names,
+// the newest is first, because vLLM V1 renamed gpu_cache_usage_perc and time_per_output_token_seconds.
 func vllmMetrics(series func(names ...string) []Series) []Metric {
 	return []Metric{
 		gauge(RequestsWaiting, Sum, series("num_requests_waiting")...),
@@ -31,14 +32,14 @@ func sglang() Profile {
 	series := func(names ...string) []Series { return prefixed("sglang", names...) }
 	return Profile{
 		Engine: "sglang", Port: 30000, Path: "/metrics",
-		// tp_rank, pp_rank and moe_ep_rank do not identify parts: all ranks of a parallel group export the queue of the group, so their
-		// series are copies. priority does not identify a part either: with priority scheduling, the series with an empty priority is the
-		// total of the others, and of copies of the same scrape the greatest is used.
+		// tp_rank, pp_rank and moe_ep_rank do not identify parts. All ranks of a parallel group export the queue of the group, so their series
+		// are copies. priority does not identify a part either. With priority scheduling, the series with an empty priority is the total of the
+		// other series. All these series have the same time, so the greatest value is used, which is the total.
 		Parts: []string{"instance", "model_name", "engine_type", "dp_rank"},
 		Metrics: []Metric{
-			// With prefill and decode on different servers, a request also waits in a queue before the waiting queue (bootstrap on a
-			// prefill server, preallocation on a decode server), and is in flight while its KV cache is transferred. A server that does
-			// both reports 0 for these queues.
+			// With prefill and decode on different servers, a request also waits in a queue before the waiting queue (bootstrap on a prefill server,
+			// preallocation on a decode server), and is in flight while its KV cache is transferred. A server that does both prefill and decode
+			// reports 0 for these queues.
 			gauge(RequestsWaiting, Sum, plus(series("num_queue_reqs"), series("num_prefill_bootstrap_queue_reqs",
 				"num_prefill_prealloc_queue_reqs"), series("num_decode_prealloc_queue_reqs"))...),
 			gauge(RequestsRunning, Sum, plus(series("num_running_reqs"), series("num_prefill_inflight_queue_reqs"),
@@ -64,8 +65,8 @@ func triton() Profile {
 		Engine: "triton", Port: 8002, Path: "/metrics",
 		Parts: []string{"instance", "model", "version", "gpu_uuid"},
 		Metrics: []Metric{
-			// The TRT-LLM backend accepts each request at once. So Triton's own count of pending requests is 0 while requests wait in the
-			// backend, and the counts of the backend are preferred.
+			// The TRT-LLM backend accepts each request at once. While requests wait in the backend, Triton's own count of pending requests is
+			// therefore 0. For this reason the counts of the backend are preferred.
 			gauge(RequestsWaiting, Sum, labelled(trt, "request_type", "waiting"), Series{Name: "nv_inference_pending_request_count"}),
 			gauge(RequestsRunning, Sum, labelled(trt, "request_type", "scheduled")),
 			usage(KVCacheUsage, labelled("nv_trt_llm_kv_cache_block_metrics", "kv_cache_block_type", "fraction")),
@@ -76,14 +77,15 @@ func triton() Profile {
 	}
 }
 
-// nim returns the profile of NVIDIA NIM. It serves the metrics of vLLM without a prefix; newer images serve them with vLLM's prefix.
+// nim returns the profile of NVIDIA NIM. Older images serve the metrics of vLLM without a prefix, and newer images serve them with vLLM's
+// prefix.
 func nim() Profile {
 	series := func(names ...string) []Series { return slices.Concat(plain(names...), prefixed("vllm", names...)) }
 	return Profile{Engine: "nim", Port: 8000, Path: "/v1/metrics", Parts: vllmParts, Metrics: vllmMetrics(series)}
 }
 
-// ray returns the profile of Ray Serve. It exports the metrics of vLLM with the prefix ray_vllm, and metrics of its own. The labels
-// SessionName and WorkerId change at each restart. Of these two, only WorkerId identifies a part, because two workers on one node are two
+// ray returns the profile of Ray Serve. It exports the metrics of vLLM with the prefix ray_vllm, and its own metrics. The labels
+// SessionName and WorkerId change at each restart. Only WorkerId is used to identify a part, because two workers on one node are two
 // engines. If Ray is configured to omit WorkerId, ReplicaId identifies the part.
 func ray() Profile {
 	series := func(names ...string) []Series { return prefixed("ray_vllm", names...) }
@@ -111,8 +113,8 @@ func tgi() Profile {
 	}
 }
 
-// trtllm returns the profile of trtllm-serve. Its path /metrics returns JSON; the exposition is on another path. Dynamo before 0.8 served
-// the metrics with the prefix trtllm: and a colon.
+// trtllm returns the profile of trtllm-serve. Its path /metrics returns JSON, and the Prometheus format is on another path. Dynamo before
+// 0.8 served these metrics with a colon after the prefix, as in trtllm:num_requests_waiting.
 func trtllm() Profile {
 	series := func(names ...string) []Series { return prefixed("trtllm", names...) }
 	return Profile{
@@ -129,16 +131,16 @@ func trtllm() Profile {
 	}
 }
 
-// dynamo returns the profile of a worker of NVIDIA Dynamo: the metrics of Dynamo itself, which are the same for each engine. A request is
-// in flight from its arrival at the worker, so the queue of the engine is included. The page also has the metrics of the engine, which the
-// profile of the engine reads. Port is the one that Dynamo's Kubernetes operator sets.
+// dynamo returns the profile of a worker of NVIDIA Dynamo. It reads Dynamo's own metrics, which are the same for every engine. A request is
+// in flight from its arrival at the worker, so the requests in the queue of the engine are included. The page of a worker also contains the
+// metrics of its engine, which the profile of that engine reads. Dynamo's Kubernetes operator sets the port to Port.
 func dynamo() Profile {
 	latency := latency(RequestLatency, plain("dynamo_component_request_duration_seconds")...)
 	latency.Busy = []string{RequestsRunning}
 	return Profile{
 		Engine: "dynamo", Port: 9090, Path: "/metrics", Parts: []string{"instance", "model", "dynamo_component", "dp_rank"},
 		Metrics: []Metric{
-			// The other endpoints of a worker, such as clear_kv_blocks, do not serve requests of users.
+			// Only the endpoint generate is read. The other endpoints of a worker, such as clear_kv_blocks, do not serve requests of users.
 			gauge(RequestsRunning, Sum, labelled("dynamo_component_inflight_requests", "dynamo_endpoint", "generate")),
 			usage(KVCacheUsage, plain("dynamo_component_gpu_cache_usage_percent", "dynamo_component_kvstats_gpu_cache_usage_percent")...),
 			latency,

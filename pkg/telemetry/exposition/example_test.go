@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// A vLLM pod serves two models. The number of its waiting requests is the sum of their queues.
+// A vLLM pod serves two models. Its number of waiting requests is the sum over the queues of both models.
 func Example() {
 	page := `# TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{model_name="a"} 5

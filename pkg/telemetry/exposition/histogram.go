@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Bucket is a cumulative bucket: Count observations are at most Upper seconds.
+// Bucket is a cumulative bucket of a histogram. Count is the number of observations of at most Upper seconds.
 type Bucket struct{ Upper, Count float64 }
 
-// Histogram is a classic histogram, or its increase in a window. The buckets are cumulative and in ascending order; if there are any, the
-// last one is +Inf. The counters of a Quotient are a Histogram without buckets.
+// Histogram is a classic histogram, or its increase in a window. The buckets are cumulative and in ascending order. If there are any
+// buckets, the last one is +Inf. The counters of a Quotient are stored as a Histogram without buckets.
 type Histogram struct {
 	Buckets    []Bucket
 	Sum, Count float64
@@ -37,9 +37,9 @@ func (h *Histogram) AddBucket(upper, count float64) {
 	h.Buckets = slices.Insert(h.Buckets, i, Bucket{upper, count})
 }
 
-// Merge adds o to h. The bounds may differ if two versions of a server run. For a bound that one of the histograms does not have, its count
-// at the next lower bound is used. Observations between these bounds are then counted in a higher bucket, so latencies are overestimated
-// and not underestimated.
+// Merge adds o to h. The bounds of their buckets may differ if two versions of a server run. If a histogram does not have a bound, Merge
+// uses its count at the next lower bound. It then counts observations between the two bounds in a higher bucket. Latencies are therefore
+// overestimated and never underestimated.
 func (h *Histogram) Merge(o *Histogram) {
 	h.Sum += o.Sum
 	h.Count += o.Count
@@ -87,7 +87,7 @@ func sameBounds(a, b []Bucket) bool {
 	return slices.EqualFunc(a, b, func(x, y Bucket) bool { return x.Upper == y.Upper })
 }
 
-// Mean returns sum / count; ok is false without observations.
+// Mean returns sum / count. ok is false if there are no observations.
 func (h *Histogram) Mean() (seconds float64, ok bool) {
 	if !(h.Count > 0) {
 		return 0, false
@@ -95,8 +95,8 @@ func (h *Histogram) Mean() (seconds float64, ok bool) {
 	return h.Sum / h.Count, true
 }
 
-// Quantile returns a quantile as PromQL's histogram_quantile does: interpolated linearly within a bucket, and limited to the highest finite
-// bound. ok is false if there are no observations or no bucket has a finite bound.
+// Quantile returns a quantile of the observations, computed as in PromQL's histogram_quantile: it interpolates linearly within a bucket,
+// and returns at most the highest finite bound. ok is false if there are no observations or if no bucket has a finite bound.
 func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	n := len(h.Buckets)
 	if n < 2 || !math.IsInf(h.Buckets[n-1].Upper, 1) || !(h.Buckets[n-1].Count > 0) {
@@ -105,7 +105,7 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	rank := q * h.Buckets[n-1].Count
 	lower, under := 0.0, 0.0
 	for i, b := range h.Buckets {
-		count := max(b.Count, under) // counts that were read at different times may decrease from bucket to bucket
+		count := max(b.Count, under) // buckets that were read at different times may not be in ascending order
 		if count < rank {
 			lower, under = b.Upper, count
 			continue
@@ -121,8 +121,8 @@ func (h *Histogram) Quantile(q float64) (seconds float64, ok bool) {
 	return h.Buckets[n-2].Upper, true
 }
 
-// Since returns the increase of the counters from prev to h. If a counter has decreased or the buckets differ, the process was restarted;
-// the increase is then the value of h, because all counters began at 0.
+// Since returns the increase of the counters from prev to h. If a counter has decreased or the buckets differ, the process was restarted.
+// In this case Since returns the values of h, because all counters of a new process begin at 0.
 func (h *Histogram) Since(prev *Histogram) Histogram {
 	if h.Count < prev.Count || h.Sum < prev.Sum || !sameBounds(h.Buckets, prev.Buckets) {
 		return h.clone()
@@ -155,7 +155,7 @@ func (h *Histogram) finite() bool {
 	return true
 }
 
-// maxSteps is the maximum number of increases that a Window keeps: an hour with a poll every 15 s.
+// maxSteps is the maximum number of increases that a Window keeps. With a poll every 15 s, they cover an hour.
 const maxSteps = 240
 
 // Window keeps the increases of the counters of a pod between polls, and returns their sum over a time range. The zero Window is ready to
@@ -171,8 +171,8 @@ type step struct {
 	gain     Histogram
 }
 
-// Observe adds the counters that were read at a time. If a value is not valid for a counter (negative, NaN or infinite), it clears the
-// window. Otherwise the increase from that value to the next one would be wrong.
+// Observe adds the counters that were read at the time at. If a value is not valid for a counter (negative, NaN or infinite), Observe
+// clears the window, because the increase from such a value to the next value would be wrong.
 func (w *Window) Observe(h Histogram, at time.Time) {
 	if !h.finite() {
 		*w = Window{}
@@ -180,7 +180,7 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 	}
 	if !w.lastAt.IsZero() {
 		if !at.After(w.lastAt) {
-			return // an observation of the same scrape
+			return // not newer than the last observation, so it is from the same scrape
 		}
 		if len(w.steps) == maxSteps {
 			w.steps = slices.Delete(w.steps, 0, 1)
@@ -191,8 +191,8 @@ func (w *Window) Observe(h Histogram, at time.Time) {
 }
 
 // Gain returns the increase of the counters within span before the newest observation, and the time of that observation. ok is false before
-// the second observation. An increase between two observations is not divided: if the first of them is before the span, the increase is not
-// included, unless it is the only one.
+// the second observation. An increase between two observations is never split. If the first of the two observations is before the span, the
+// increase is not included, except if it is the only increase in the window.
 func (w *Window) Gain(span time.Duration) (gain Histogram, at time.Time, ok bool) {
 	if len(w.steps) == 0 {
 		return Histogram{}, w.lastAt, false

@@ -4,18 +4,18 @@ import "slices"
 
 // ScrapeLabels are the names of the labels in which Prometheus stores the pod that it scraped. The defaults are namespace and pod.
 //
-// A scrape without honor_labels sets these labels itself. The scraped page cannot change them: if it has a label of the same name,
-// Prometheus stores that with the prefix exported_. All other labels are from the page. With honor_labels, all labels are from the page. A
-// page can then imitate the series of another pod, so use honor_labels for trusted jobs only.
+// A scrape without honor_labels sets these labels itself. The scraped page cannot change them: if the page has a label with the same name,
+// Prometheus adds the prefix exported_ to the name of that label. All other labels are from the page. With honor_labels, Prometheus takes
+// all labels from the page. A page can then imitate the series of another pod. Use honor_labels only for trusted scrape jobs.
 type ScrapeLabels struct{ Namespace, Pod string }
 
-// Naming is the result of ScrapeLabels.Read: the pod that was scraped, and the pod to which the series refers if it is another one.
+// Naming is the result of ScrapeLabels.Read. It contains the pod that was scraped and, if the series refers to another pod, that pod.
 type Naming struct {
-	Scraped  Owner // the pod whose page was read; Pod is empty where the scrape stores only a namespace
-	Reported Owner // another pod that the page names as the subject of the series; the zero value if there is none
+	Scraped  Owner // the pod whose page was read; Pod is empty if the scrape stores only a namespace
+	Reported Owner // the pod to which the series refers, if it is not the scraped pod; otherwise the zero value
 }
 
-// scrapeNames are the label names in which scrape configurations store the scraped pod.
+// scrapeNames contains the names of the labels in which scrape configurations store the scraped pod.
 var scrapeNames = []struct {
 	namespace string
 	pods      []string
@@ -26,15 +26,16 @@ var scrapeNames = []struct {
 	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same names without escaped dots
 }
 
-// reportLabels are labels that a scrape configuration does not set. If they exist, they are from the page.
+// reportLabels contains labels that no scrape configuration sets. If a series has one of them, it is from the page.
 var reportLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 	{"pod_namespace", "pod_name"}, // set by the DCGM exporter with its flag --use-old-namespace
 	{"exported_namespace", "exported_pod_name"},
 }
 
-// Read returns the scraped pod and the pod to which a series refers, from its labels. ok is false if no label has the namespace of the
-// scraped pod. It is also false if labels contradict each other about the scraped pod, because then one of them is from the page.
+// Read returns the scraped pod and the pod to which a series refers, both from the labels of the series. ok is false if no label contains
+// the namespace of the scraped pod. ok is also false if two labels name different scraped pods, because one of these labels is then from
+// the page.
 func (s ScrapeLabels) Read(l Labels) (n Naming, ok bool) {
 	pairs := reportLabels
 	if s.isDefault() {
@@ -67,9 +68,9 @@ func orElse(name, otherwise string) string {
 	return name
 }
 
-// scrapedPod returns the scraped pod from all labels in scrapeNames. ok is false if there are none or if they contradict each other. A
-// hostile page can add labels that the scrape does not set, but cannot remove those that it sets, so a false label leads to a
-// contradiction.
+// scrapedPod returns the scraped pod from all labels in scrapeNames. ok is false if there are no such labels or if they name different
+// pods. A hostile page can add labels that the scrape does not set, but it cannot remove the labels that the scrape sets. A false label
+// therefore always contradicts a true one.
 func scrapedPod(l Labels) (out Owner, ok bool) {
 	for _, names := range scrapeNames {
 		o := Owner{Namespace: l.Get(names.namespace)}
@@ -89,8 +90,9 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 	return out, ok
 }
 
-// Namespaces returns the names of the labels in which Read finds the namespace of the scraped pod, and of those with the namespace of a pod
-// to which the page refers. Names that must be quoted in PromQL are not included, as in Names.
+// Namespaces returns the names of the labels that Read uses for namespaces. scraped contains those with the namespace of the scraped pod,
+// and reported those with the namespace of a pod to which the page refers. Names that must be quoted in PromQL are not included, as in
+// Names.
 func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	for _, c := range reportLabels {
 		if !slices.Contains(reported, c.namespace) {
@@ -109,7 +111,7 @@ func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	return scraped, reported
 }
 
-// Names returns the names of the labels that Read uses, for queries that aggregate all other labels away. Names that must be quoted in
+// Names returns the names of the labels that Read uses. Queries keep these labels when they aggregate series. Names that must be quoted in
 // PromQL (such as k8s.pod.name) are not included, because Prometheus before 3.0 does not support such labels.
 func (s ScrapeLabels) Names() []string {
 	out := []string{s.NamespaceLabel(), s.pod()}

@@ -1,9 +1,9 @@
 package exposition
 
-// Owner is the pod to which a series belongs.
+// Owner identifies the pod to which a series belongs.
 type Owner struct{ Namespace, Pod string }
 
-// ownerLabels are the pairs of labels that may contain a pod. The first pair that exists is used.
+// ownerLabels contains pairs of labels that may name a pod. The first pair that exists is used.
 var ownerLabels = []struct{ namespace, pod string }{
 	{"namespace", "pod"},
 	{"kubernetes_namespace", "kubernetes_pod_name"}, // set by scrape configurations that use pod annotations
@@ -14,8 +14,8 @@ var ownerLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 }
 
-// dcgmLabels are the pairs of labels that may contain the pod that uses a GPU. The first pair that exists is used. Without honor_labels,
-// `pod` is the exporter itself, and the pod that uses the GPU is in exported_pod.
+// dcgmLabels contains pairs of labels that may name the pod that uses a GPU. The first pair that exists is used. If the exporter is scraped
+// without honor_labels, `pod` is the exporter itself, and exported_pod is the pod that uses the GPU.
 var dcgmLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 	{"pod_namespace", "pod_name"}, // set by the DCGM exporter with its flag --use-old-namespace
@@ -24,9 +24,9 @@ var dcgmLabels = []struct{ namespace, pod string }{
 	{"k8s_namespace_name", "k8s_pod_name"},
 }
 
-// EngineOwner returns the pod in the labels of a series of a model server; ok is false if the labels contain none. It does not check
-// whether the labels are from the scrape or from the page. So use it only for pages that gpuscaler scrapes itself, and ScrapeLabels for
-// series that Prometheus stores.
+// EngineOwner returns the pod that the labels of a series of a model server name. ok is false if they name none. EngineOwner does not check
+// whether the labels are from the scrape or from the page. Use it only for pages that gpuscaler scrapes itself. For series that Prometheus
+// stores, use ScrapeLabels.
 func EngineOwner(l Labels) (Owner, bool) { return owner(l, ownerLabels) }
 
 // GPUOwner returns the pod that uses a GPU, from the labels of a series of the DCGM exporter. ok is false for a free GPU, for which the

@@ -15,33 +15,32 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Accept is the Accept header for a /metrics page.
+// Accept is the value of the Accept header in requests for a /metrics page.
 const Accept = "text/plain;version=0.0.4"
 
-// Limits limit the lines that Parse keeps. The caller must limit the size of the whole page.
+// Limits limits the lines that Parse keeps. The caller must limit the size of the whole page.
 type Limits struct {
 	Line   int // bytes of one line
 	Series int // number of series that are kept
 	Kept   int // bytes of all lines that are kept
 }
 
-// DefaultLimits allow more than any engine serves. Seven latencies with 25 buckets each for a few models are 1,000 series of 200 bytes. The
-// GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page uses about ten times its size in memory.
+// DefaultLimits permit more than any engine serves. Seven latencies with 25 buckets each, for a few models, are 1,000 series of 200 bytes.
+// The GPUs of a host in MIG mode are 500 series of 600 bytes. A parsed page needs about ten times its size in memory.
 var DefaultLimits = Limits{Line: 64 << 10, Series: 4000, Kept: 1 << 20}
 
 var (
-	// ErrTruncated is returned for a text that exceeds a limit or ends within a line.
+	// ErrTruncated is returned for a page that exceeds a limit or ends within a line.
 	ErrTruncated = errors.New("exposition truncated")
 	// ErrFormat is returned for a page that is not in the Prometheus text format.
 	ErrFormat = errors.New("not an exposition")
 )
 
-// Parse reads a page in the Prometheus text format and calls each for every sample whose name is in series. For histograms and summaries,
-// series must contain the names with suffix (_bucket, _sum, _count). Lines of other metrics are dropped before parsing. So a page of
-// megabytes needs little CPU time, and an unusual line of another metric is not an error.
+// Parse reads a page in the Prometheus text format. It calls each for every sample whose name is in series. For histograms and summaries,
+// series must contain the names with suffix (_bucket, _sum, _count). Lines of other metrics are dropped before parsing, so that a page of
+// several megabytes needs little CPU time, and an unusual line of another metric is not an error.
 //
-// The time of a sample without a timestamp is at. The time of a sample with a timestamp before 1970 or after the year 9999 is the zero
-// time.
+// If a sample has no timestamp, its time is at. If its timestamp is before 1970 or after the year 9999, its time is the zero time.
 func Parse(r io.Reader, series map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
 	kept, err := filter(r, series, l)
 	if err != nil {
@@ -70,12 +69,12 @@ func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	n := 0
 	for in.Scan() {
 		line := bytes.TrimLeft(in.Bytes(), " \t")
-		if len(line) == 0 || line[0] == '{' { // a quoted UTF-8 name, which no supported engine uses
+		if len(line) == 0 || line[0] == '{' { // begins with a quoted UTF-8 name, which no supported engine uses
 			continue
 		}
 		if line[0] == '#' {
 			if name := typeLine(line); name != "" && !typed[name] && isFamily(name, series) {
-				typed[name] = true // skips a second TYPE line, which multi-process servers write and the parser refuses
+				typed[name] = true // skips a second TYPE line, which multi-process servers write and which the parser rejects
 				kept.Write(line)
 				kept.WriteByte('\n')
 			}
@@ -100,8 +99,8 @@ func filter(r io.Reader, series map[string]bool, l Limits) ([]byte, error) {
 	return kept.Bytes(), in.Err()
 }
 
-// wholeLines splits the input into lines as bufio.ScanLines does, but returns an error if the last line does not end with a line feed. The
-// format requires it, so the page was truncated.
+// wholeLines splits the input into lines like bufio.ScanLines, but returns an error if the last line does not end with a line feed. The
+// format requires a line feed, so a page without it was truncated.
 func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, bytes.TrimRight(data[:i], "\r"), nil
@@ -112,7 +111,7 @@ func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	return 0, nil, nil
 }
 
-// typeLine returns the name in a TYPE line, or "" for another comment.
+// typeLine returns the metric name in a TYPE line, and "" for any other comment line.
 func typeLine(line []byte) string {
 	fields := bytes.Fields(line)
 	if len(fields) != 4 || string(fields[0]) != "#" || string(fields[1]) != "TYPE" {
@@ -126,7 +125,7 @@ func isFamily(name string, series map[string]bool) bool {
 	return series[name] || series[name+"_bucket"] || series[name+"_sum"] || series[name+"_count"]
 }
 
-// metricName returns the metric name at the start of a sample line, or "" where there is none.
+// metricName returns the metric name at the start of a sample line, or "" if the line does not start with a valid name.
 func metricName(line []byte) string {
 	n := 0
 	for n < len(line) && isNameByte(line[n], n) {
@@ -177,17 +176,17 @@ func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each
 	}
 }
 
-// year10000 is the start of the year 10000 in Unix milliseconds. JSON cannot represent a later time, so that recording such a time would
-// fail.
+// year10000 is the start of the year 10000 in Unix milliseconds. JSON cannot represent this time or a later one, so a tick with such a time
+// could not be recorded.
 const year10000 = 253_402_300_800_000
 
-// stamp converts a timestamp in Unix milliseconds. For an unusable timestamp it returns the zero time; Cell and GPUs then return the
-// quality Untimed.
+// stamp converts a timestamp in Unix milliseconds to a time. For an unusable timestamp it returns the zero time, for which Cell and GPUs
+// return the quality Untimed.
 func stamp(ms int64) time.Time {
 	if ms <= 0 || ms >= year10000 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC() // without UTC, the last hours of 9999 would be in the year 10000 in zones east of it
+	return time.UnixMilli(ms).UTC() // in a time zone east of UTC, the last hours of 9999 would be in the year 10000
 }
 
 func floatOr(f float64, n uint64) float64 {

@@ -150,8 +150,8 @@ func BenchmarkParsePage(b *testing.B) {
 	}
 }
 
-// Ticks are recorded as JSON, in which a time has a year from 0 to 9999. A timestamp outside these years on the page of one pod must not
-// make the recording fail.
+// Ticks are recorded as JSON, in which a time can only have a year from 0 to 9999. If a pod serves a timestamp outside these years, the
+// recording must not fail.
 func TestUnusableTimeOfASampleIsTheZeroTime(t *testing.T) {
 	for stamp, want := range map[string]time.Time{
 		"1700000000000":        time.UnixMilli(1700000000000),

@@ -6,39 +6,41 @@ import "slices"
 type Shape uint8
 
 const (
-	// Gauge is the current value.
+	// Gauge is a metric whose value is the current value of its series.
 	Gauge Shape = iota
-	// Histogrammed is a classic histogram in seconds; the value is a quantile or the mean of the observations within a window.
+	// Histogrammed is a metric with a classic histogram in seconds. Its value is a quantile or the mean of the observations within a window.
 	Histogrammed
-	// Quotient is the increase of one counter divided by the increase of another one in the same window. An example is a mean latency.
+	// Quotient is a metric with two counters. Its value is the increase of one divided by the increase of the other in the same window, for
+	// example a mean latency.
 	Quotient
 )
 
-// Fold is the way in which the parts of a pod (its models, engines or GPUs) are combined into the value of the pod.
+// Fold is the way in which the values of the parts of a pod (its models, engines or GPUs) are combined into the value of the pod.
 type Fold uint8
 
 const (
-	// Sum adds up the queues of several models, engines and data-parallel ranks.
+	// Sum adds up the values, for example the queues of several models, engines and data-parallel ranks.
 	Sum Fold = iota
-	// Max is the greatest part, for the use of a cache: a request needs space in the cache of its own engine and cannot use another one.
+	// Max is the greatest value. It is used for the usage of a cache, because a request needs space in the cache of its own engine and cannot
+	// use the cache of another engine.
 	Max
-	// Average is for parts that share the work evenly, such as the GPUs of a pod.
+	// Average is the mean of the values. It is used for parts that share the work evenly, such as the GPUs of a pod.
 	Average
 )
 
-// Series is a name under which a metric is served. If several metrics share the name, a label selects the series of this metric.
+// Series is a name under which an engine serves a metric. If several metrics share the name, a label selects the series of one of them.
 type Series struct {
 	Name         string
-	Label, Value string // empty: the metric uses every series of that name
-	// Term groups names. Names of one term are alternatives; the values of several terms add up. Without a series of term 0 the value is
-	// missing; the other terms are optional.
+	Label, Value string // label that selects the series; if empty, every series with the name is used
+	// Term groups the names of a metric. Names with the same Term are alternatives. The values of different terms are added up. Without a
+	// series of term 0 the value of the metric is missing. The other terms are optional.
 	Term uint8
-	Per  string // for Quotient: name of the counter by which the other one is divided
+	Per  string // only for a Quotient: name of the counter by which the counter Name is divided
 }
 
-// Metric is a value for each pod that is computed from the series of an engine.
+// Metric is a value that is computed for each pod from the series of an engine.
 type Metric struct {
-	Name  string // the name in a policy
+	Name  string // name of the metric in a policy
 	Shape Shape
 	Fold  Fold
 	// From lists the names of the metric, newest first. If a pod serves several names with the same Term, only the first in the list is
@@ -46,8 +48,8 @@ type Metric struct {
 	From  []Series
 	Scale float64 // factor from the raw value to the unit of the signal (seconds, fraction or count)
 	Max   float64 // greatest valid raw value; 0: Absurd
-	// Busy lists gauges of the profile, such as waiting requests, for a latency. If a window has no observations, the latency is 0 only if
-	// all these gauges are 0.
+	// Busy lists gauges of the profile, such as waiting requests. It is set for a latency. If a window has no observations, the latency is 0
+	// only if all these gauges are 0.
 	Busy []string
 }
 
@@ -56,13 +58,14 @@ type Profile struct {
 	Engine string
 	Port   int // default port of the page
 	Path   string
-	// Parts are the labels that distinguish the parts of a pod, such as models or engines. Series that differ only in other labels are
-	// copies of each other (SGLang's tp_rank, two scrape jobs, two Prometheus servers), of which the newest is used.
+	// Parts are the labels that distinguish the parts of a pod, such as models or engines. Series that differ only in other labels are copies
+	// of each other, and the newest copy is used. Examples are series that differ in SGLang's tp_rank, or that two scrape jobs or two
+	// Prometheus servers stored.
 	Parts   []string
 	Metrics []Metric
 }
 
-// Lookup returns the metric with a name, which is the name in a policy.
+// Lookup returns the metric that has this name in a policy.
 func (p *Profile) Lookup(name string) (*Metric, bool) {
 	for i := range p.Metrics {
 		if p.Metrics[i].Name == name {
@@ -94,7 +97,7 @@ const (
 	GPUUtilization    = "gpuUtilization"
 )
 
-// fullCache is the greatest valid value of a fraction. It is slightly more than 1, because engines round their values. A much greater
+// fullCache is the greatest valid value of a fraction. It is slightly greater than 1, because engines round their values. A much greater
 // value, such as 55, is a percentage and therefore invalid.
 const fullCache = 1.05
 
@@ -106,9 +109,9 @@ func usage(name string, from ...Series) Metric {
 	return Metric{Name: name, Fold: Max, From: from, Scale: 1, Max: fullCache}
 }
 
-// latency returns the metric of a latency histogram. Without observations in a window, waiting or running requests show that the latency is
-// not 0. For the time to the first token and the queue time, only waiting requests do: a running request may have been observed before the
-// window.
+// latency returns the metric of a latency histogram. If a window has no observations, waiting or running requests show that the latency is
+// not 0. For the time to first token and the queue time, only waiting requests show this, because the latency of a running request may have
+// been observed before the window.
 func latency(name string, from ...Series) Metric {
 	m := Metric{Name: name, Shape: Histogrammed, From: from, Scale: 1, Busy: []string{RequestsWaiting, RequestsRunning}}
 	if name == TimeToFirstToken || name == QueueTime {
@@ -117,7 +120,8 @@ func latency(name string, from ...Series) Metric {
 	return m
 }
 
-// prefixed returns two series for each name, prefix:name and prefix_name, because many tools replace the colon in metric names.
+// prefixed returns two series for each name, prefix:name and prefix_name. The second is necessary because many tools replace the colon in
+// metric names.
 func prefixed(prefix string, names ...string) []Series {
 	var out []Series
 	for _, n := range names {
@@ -126,7 +130,7 @@ func prefixed(prefix string, names ...string) []Series {
 	return out
 }
 
-// plus returns the series of first, and those of each of the others as an optional term.
+// plus returns the series of first, and adds each list in others with a Term of its own, so that it is optional.
 func plus(first []Series, others ...[]Series) []Series {
 	out := slices.Clone(first)
 	for i, term := range others {
@@ -151,7 +155,7 @@ func labelled(name, label, value string) Series {
 	return Series{Name: name, Label: label, Value: value}
 }
 
-// Counters returns the names of the two counters of a latency. Their quotient, sum / count, is the mean.
+// Counters returns the names of the two counters of a latency. The mean latency is sum / count.
 func (f *Series) Counters(shape Shape) (sum, count string) {
 	if shape == Quotient {
 		return f.Name, f.Per

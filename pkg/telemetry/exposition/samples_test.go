@@ -63,7 +63,7 @@ func TestValuesOfRealPages(t *testing.T) {
 		{"vllm_mixed_v0_v1_datadog.prom", "vllm", RequestsRunning, 0, Good},
 		{"vllm_mixed_v0_v1_datadog.prom", "vllm", KVCacheUsage, 0, Good},
 		{"vllm_v1_docs.prom", "vllm", RequestsRunning, 8, Good},
-		{"vllm_v1_docs.prom", "vllm", RequestsWaiting, 0, Missing}, // not on that page: unknown, not zero
+		{"vllm_v1_docs.prom", "vllm", RequestsWaiting, 0, Missing}, // the page does not contain the metric, so its value is missing and not 0
 		{"vllm_v1_docs.prom", "vllm", KVCacheUsage, 0, Missing},
 		{"sglang_docs.prom", "sglang", KVCacheUsage, 0.28, Good},
 		{"sglang_docs.prom", "sglang", RequestsWaiting, 0, Missing},
@@ -75,7 +75,7 @@ func TestValuesOfRealPages(t *testing.T) {
 		{"nim_llama31_8b_datadog.prom", "nim", KVCacheUsage, 0.0002848191398461977, Good},
 		{"ray_vllm_datadog.prom", "ray", KVCacheUsage, 5.882698982295764e-05, Good},
 		{"ray_vllm_datadog.prom", "ray", RequestsWaiting, 0, Good},
-		{"vllm_v1_docs.prom", "sglang", RequestsRunning, 0, Missing}, // another engine's page
+		{"vllm_v1_docs.prom", "sglang", RequestsRunning, 0, Missing}, // the page is from another engine
 	} {
 		p, samples := parseEngine(t, c.engine, c.file, c.metric)
 		m, _ := p.Lookup(c.metric)
@@ -98,10 +98,10 @@ func TestLatenciesOfRealPages(t *testing.T) {
 	}{
 		// The histogram has 140 observations. The 0.9 quantile is observation 126, which is the third of the 15 in the bucket (0.06, 0.08].
 		{"vllm_v1_docs.prom", "vllm", TimeToFirstToken, 0.9, 0.06 + 0.02*3/15, Good},
-		// The only observation is in the bucket (0.25, 0.5]. The mean is its exact value, which is the sum of the histogram.
+		// The only observation is in the bucket (0.25, 0.5], and its exact value is the sum of the histogram. The mean is this exact value.
 		{"vllm_mixed_v0_v1_datadog.prom", "vllm", TimeToFirstToken, 0.5, 0.375, Good},
 		{"vllm_mixed_v0_v1_datadog.prom", "vllm", TimeToFirstToken, 0, 0.31326723098754883, Good},
-		// Three requests waited 145 microseconds in total.
+		// The three requests of the sample waited 145 microseconds in total.
 		{"triton_datadog.prom", "triton", QueueTime, 0, 145e-6 / 3, Good},
 	} {
 		p, samples := parseEngine(t, c.engine, c.file, c.metric)
@@ -126,7 +126,7 @@ func parseGPUs(t *testing.T, file string) map[Owner]*GPUs {
 	}
 	out := map[Owner]*GPUs{}
 	err := Parse(sampleFile(t, file), read, DefaultLimits, scraped, func(s *Sample) {
-		o, _ := GPUOwner(s.Labels) // the zero Owner gathers free GPUs
+		o, _ := GPUOwner(s.Labels) // GPUs that no pod uses are collected under the zero Owner
 		if out[o] == nil {
 			out[o] = &GPUs{}
 		}
@@ -147,13 +147,13 @@ func TestGPUsOfRealPages(t *testing.T) {
 		want    float64
 		quality Quality
 	}{
-		// One pod uses two GPUs; a third GPU is free and has no labels of a pod.
+		// One pod uses two GPUs. A third GPU is free, so its series have no pod labels.
 		{"dcgm_l40s_multigpu_pod_issueDCGM226.prom", Owner{"redacted", "tensorflow-0"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Activity, 0, Good},
 		{"dcgm_mig_h100_issue512.prom", Owner{"model-playground-stg", "tts-predictor-00011-deployment-5554f75554-8j8pl"}, Memory, 0, Missing},
-		// The series have lower-case names and empty pod labels with the old names: no pod uses the MIG instances.
+		// The series have lower-case names and empty pod labels with the old names, because no pod uses the MIG instances.
 		{"dcgm_mig_a100_oldnamespace_issue272.prom", free, Activity, 0, Good},
-		// The GPU is busy, but its pod labels are empty: the pod that uses it is not known.
+		// The GPU is busy, but its pod labels are empty. The pod that uses it is therefore not known.
 		{"dcgm_v100_emptylabels_gmt138.prom", free, Activity, 0.44, Good},
 		{"dcgm_t4_nolabels_datadog.prom", free, Activity, 0, Good},
 		{"dcgm_t4_nolabels_datadog.prom", free, Memory, 0, Good},

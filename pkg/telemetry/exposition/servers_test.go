@@ -13,7 +13,7 @@ import (
 
 const serverSamples = "testdata/servers"
 
-// serverCases are the values that the profiles read from the samples.
+// serverCases contains the values that the profiles must read from the sample pages.
 var serverCases = []struct {
 	page, engine, metric string
 	want                 float64
@@ -25,23 +25,23 @@ var serverCases = []struct {
 	{"vllm.prom", "vllm", InterTokenLatency, 0.05},
 	{"vllm.prom", "vllm", RequestLatency, 4},
 	{"vllm.prom", "vllm", QueueTime, 0.125},
-	{"kserve.prom", "vllm", RequestsRunning, 6},   // KServe serves the metrics of the engine
-	{"sglang.prom", "sglang", RequestsWaiting, 5}, // the series with a priority are a part of the total
+	{"kserve.prom", "vllm", RequestsRunning, 6},   // KServe passes on the metrics of its engine
+	{"sglang.prom", "sglang", RequestsWaiting, 5}, // the series with a priority are included in the total
 	{"sglang.prom", "sglang", RequestsRunning, 7},
 	{"sglang.prom", "sglang", KVCacheUsage, 0.25},
 	{"sglang.prom", "sglang", TimeToFirstToken, 0.5},
 	{"sglang.prom", "sglang", InterTokenLatency, 0.01},
 	{"sglang.prom", "sglang", RequestLatency, 2},
 	{"sglang.prom", "sglang", QueueTime, 0.25},
-	{"sglang-prefill.prom", "sglang", RequestsWaiting, 2 + 4}, // and the bootstrap queue
-	{"sglang-prefill.prom", "sglang", RequestsRunning, 3 + 6}, // and prefills in flight
-	{"sglang-decode.prom", "sglang", RequestsWaiting, 1 + 8},  // and the preallocation queue
-	{"sglang-decode.prom", "sglang", RequestsRunning, 9 + 2},  // and transfers
+	{"sglang-prefill.prom", "sglang", RequestsWaiting, 2 + 4}, // includes the bootstrap queue
+	{"sglang-prefill.prom", "sglang", RequestsRunning, 3 + 6}, // includes prefills in flight
+	{"sglang-decode.prom", "sglang", RequestsWaiting, 1 + 8},  // includes the preallocation queue
+	{"sglang-decode.prom", "sglang", RequestsRunning, 9 + 2},  // includes transfers of KV caches
 	{"triton.prom", "triton", RequestsWaiting, 3 + 4},
 	{"triton.prom", "triton", GPUUtilization, 0.375},
 	{"triton.prom", "triton", QueueTime, 0.02},
 	{"triton.prom", "triton", RequestLatency, 0.2},
-	{"triton-trtllm.prom", "triton", RequestsWaiting, 3}, // Triton's own pending requests are 0
+	{"triton-trtllm.prom", "triton", RequestsWaiting, 3}, // Triton's own gauge of pending requests is 0
 	{"triton-trtllm.prom", "triton", RequestsRunning, 8},
 	{"triton-trtllm.prom", "triton", KVCacheUsage, 0.4875},
 	{"trtllm.prom", "trtllm", RequestsWaiting, 5},
@@ -51,10 +51,10 @@ var serverCases = []struct {
 	{"trtllm.prom", "trtllm", InterTokenLatency, 0.025},
 	{"trtllm.prom", "trtllm", RequestLatency, 2.5},
 	{"trtllm.prom", "trtllm", QueueTime, 0.25},
-	{"dynamo.prom", "dynamo", RequestsRunning, 9}, // not of the endpoint clear_kv_blocks
+	{"dynamo.prom", "dynamo", RequestsRunning, 9}, // without the requests of the endpoint clear_kv_blocks
 	{"dynamo.prom", "dynamo", KVCacheUsage, 0.75},
 	{"dynamo.prom", "dynamo", RequestLatency, 1.5},
-	{"dynamo.prom", "trtllm", QueueTime, 0.25}, // the engine's metrics are on the page of the worker
+	{"dynamo.prom", "trtllm", QueueTime, 0.25}, // the page of a Dynamo worker contains its engine's metrics
 	{"nim.prom", "nim", RequestsWaiting, 2},
 	{"nim.prom", "nim", RequestsRunning, 6},
 	{"nim.prom", "nim", KVCacheUsage, 0.375},
@@ -77,7 +77,7 @@ var serverCases = []struct {
 	{"tgi.prom", "tgi", InterTokenLatency, 0.05},
 }
 
-// undocumented are metrics of a profile that no page of the project names.
+// undocumented contains the metrics of profiles that are not in any page of documentation of the project.
 var undocumented = map[string]bool{"nim " + QueueTime: true}
 
 func TestProfilesReadTheSamples(t *testing.T) {
@@ -92,7 +92,7 @@ func TestProfilesReadTheSamples(t *testing.T) {
 	}
 }
 
-// meanOf returns the value of a gauge of a sample, or the mean of a latency over all observations of the page.
+// meanOf returns the value of a gauge on a sample page, or the mean of a latency over all observations on the page.
 func meanOf(t *testing.T, p *Profile, page, metric string) Value {
 	t.Helper()
 	f, err := os.Open(filepath.Join(serverSamples, page))
@@ -127,9 +127,9 @@ func meanOf(t *testing.T, p *Profile, page, metric string) Value {
 	return Value{Value: v, At: scraped, Quality: quality}
 }
 
-// Each metric that a policy can name has a case with a sample, and each sample names where its names were read.
+// Each metric that a policy can name has a test case with a sample page. Each sample page says from where its names were taken.
 func TestEveryMetricOfAServerHasASample(t *testing.T) {
-	// The additional pages are read by queries in package telemetry.
+	// Three pages are not in serverCases, because only queries in package telemetry use them.
 	covered, used := map[string]bool{}, map[string]bool{"llm-d.prom": true, "dynamo-frontend.prom": true, "amd.prom": true}
 	for _, c := range serverCases {
 		covered[c.engine+" "+c.metric], used[c.page] = true, true
@@ -165,7 +165,8 @@ func TestEveryMetricOfAServerHasASample(t *testing.T) {
 	}
 }
 
-// A queue that is only on a part of the servers adds to the value, and is no value alone: a page without the main queue shows no load.
+// Some servers have an additional queue, which is added to the value. It is not used without the main queue, because a page without the
+// main queue does not show the load of the server.
 func TestOptionalTermsAddUpAndAreNoValueAlone(t *testing.T) {
 	p, _ := Engine("sglang")
 	m, _ := p.Lookup(RequestsWaiting)

@@ -1,7 +1,7 @@
 // Package external reads signals from the cluster's external metrics API: the metrics of any adapter, and the triggers of ScaledObjects
 // through KEDA's adapter.
 //
-// A Fetcher sends one request for each namespace, metric and selector in a poll, however many policies read them.
+// In each poll, a Fetcher sends one request for each combination of namespace, metric and selector, even if many policies read it.
 package external
 
 import (
@@ -28,24 +28,24 @@ import (
 
 const (
 	concurrency = 8
-	maxBytes    = 1 << 20 // maximum size of one response: one metric of one namespace
-	// ownPrefix is the prefix of the names of the metrics that gpuscaler itself serves. A policy must not read them: a policy that reads
+	maxBytes    = 1 << 20 // maximum size of one response, which contains one metric of one namespace
+	// ownPrefix is the prefix of the metrics that gpuscaler itself serves. A policy must not read these metrics, because a policy that reads
 	// its own target would be a feedback loop.
 	ownPrefix = "gpuscaler-"
 )
 
 // Triggers finds the external metric that KEDA serves for a trigger of a ScaledObject. Package cluster implements it.
 type Triggers interface {
-	// TriggerMetric returns the metric's name and label selector ("scaledobject.keda.sh/name=llama") for the trigger of that name in
-	// the ScaledObject that scales the workload; ok is false while KEDA has not published it.
+	// TriggerMetric returns the name and the label selector ("scaledobject.keda.sh/name=llama") of the metric for a trigger. The trigger
+	// belongs to the ScaledObject that scales the workload. ok is false until KEDA has published the metric.
 	TriggerMetric(w *scaling.Workload, trigger string) (metric, selector string, ok bool)
 }
 
-// Fetcher reads external metrics. It requests each (namespace, metric, selector) once in each poll, for all policies that use it.
-// It implements source.Fetcher.
+// Fetcher reads external metrics. In each poll it requests each combination of namespace, metric and selector once, for all policies that
+// use it. It implements source.Fetcher.
 type Fetcher struct {
 	client   external_metrics.ExternalMetricsClient
-	clock    *fetch.Clock // clock of the server that sends the metrics; the API server passes the Date header of an adapter on
+	clock    *fetch.Clock // clock of the server that sends the metrics; the API server passes on the Date header of an adapter
 	triggers Triggers
 }
 
@@ -60,8 +60,8 @@ func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fe
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next, clock} })
 	c.Timeout = timeout // needed because the methods of the client have no context argument
 	c.WarningHandler = rest.NoWarnings{}
-	// The API server already limits our requests (API priority and fairness), so the limit of the client is high. With client-go's default
-	// of 5 requests per second, a poll of 1,000 triggers would take minutes.
+	// The limit of the client is high, because the API server already limits gpuscaler's requests (API priority and fairness). With
+	// client-go's default of 5 requests per second, a poll of 1,000 triggers would take minutes.
 	c.QPS, c.Burst = 200, 400
 	client, err := external_metrics.NewForConfig(c)
 	if err != nil {
@@ -70,12 +70,12 @@ func New(kubernetes *rest.Config, triggers Triggers, timeout time.Duration) (*Fe
 	return &Fetcher{client: client, clock: clock, triggers: triggers}, nil
 }
 
-// boundedTransport limits what the response of a metrics adapter can do, before client-go reads the response:
+// boundedTransport protects gpuscaler from a hostile response of a metrics adapter. Before client-go reads the response:
 //
 //   - It fails the read of a body longer than maxBytes, because client-go reads the whole body into memory.
-//   - It refuses redirects, because an adapter must not send our credentials to another server.
-//   - It removes the Retry-After header. With the header, client-go would repeat the request up to ten times and wait each time as long
-//     as the header says.
+//   - It refuses redirects, because gpuscaler's credentials must not be sent to another server.
+//   - It removes the Retry-After header. With the header, client-go would repeat the request up to ten times, and before each
+//     repetition wait as long as the header demands.
 //
 // It also measures the clock of the server from the Date header of each response.
 type boundedTransport struct {
@@ -102,7 +102,7 @@ func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// metric is one metric to request.
+// metric identifies one metric to request.
 type metric struct{ namespace, name, selector string }
 
 type answer struct {
@@ -117,7 +117,7 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	for i := range requests {
 		m, ok := f.metricOf(&requests[i])
 		if !ok {
-			continue // KEDA has not published the trigger yet, so the reading stays empty
+			continue // KEDA has not published the trigger yet, so the reading remains empty
 		}
 		metrics[i] = m
 		answers[m] = &answer{}
@@ -136,8 +136,8 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 	return 0, nil
 }
 
-// all requests every metric in answers and stores the results there. It sends at most half of the concurrent requests for one namespace, so
-// that a namespace whose metrics time out does not delay the metrics of other namespaces.
+// all requests every metric in answers and stores the results in answers. It uses at most half of the concurrent requests for one
+// namespace, so that a namespace whose metrics time out does not delay the metrics of other namespaces.
 func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 	byNamespace := map[string][]metric{}
 	for m := range answers {
@@ -158,7 +158,7 @@ func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 					}
 					a := answers[m]
 					a.reading, a.err = f.one(ctx, m)
-					return nil // no function returns an error; each metric has its own
+					return nil // the functions return nil, because each metric stores its own error
 				})
 			}
 			_ = group.Wait()
@@ -167,10 +167,11 @@ func (f *Fetcher) all(ctx context.Context, answers map[metric]*answer) {
 	namespaces.Wait()
 }
 
-// Skew returns how far the clock of the server that sends the metrics is ahead of ours. ok is false before the first measurement.
+// Skew returns how far the clock of the server that sends the metrics is ahead of gpuscaler's clock. ok is false before the first
+// measurement.
 func (f *Fetcher) Skew() (ahead time.Duration, ok bool) { return f.clock.Skew() }
 
-// metricOf returns the metric of a request; ok is false where KEDA has not published the trigger.
+// metricOf returns the metric of a request. ok is false if KEDA has not published the trigger yet.
 func (f *Fetcher) metricOf(r *source.Request) (metric, bool) {
 	m := metric{r.Namespace(), r.Source.Metric, r.Source.Selector}
 	if r.Source.Type != policy.SourceKEDA {
@@ -184,8 +185,8 @@ func (f *Fetcher) metricOf(r *source.Request) (metric, bool) {
 	return m, ok
 }
 
-// one requests one metric. The client's methods have no context argument: after ctx has ended, no further request starts, and a request in
-// progress ends at the client's own time limit.
+// one requests one metric. The methods of the client accept no context. If ctx has ended, one sends no request. A request that is in
+// progress when ctx ends continues until the client's own time limit.
 func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err error) {
 	defer source.Recover(&err)
 	if err := ctx.Err(); err != nil {
@@ -205,9 +206,9 @@ func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err err
 	return sumOf(list, fetch.Timing{Skew: f.clock.Correction(), Received: now()}), nil
 }
 
-// sumOf returns the sum of the items as one reading, as an HPA computes it. An empty list and a list with a negative item are missing
-// readings. At is the time of the oldest item by our clock. An item without a time counts as measured when the response was received; if
-// the time of an item is unusable, At is the zero time.
+// sumOf returns the sum of the items as one reading, because an HPA also uses their sum. For an empty list or a list with a negative item
+// it returns a missing reading. At is the time of the oldest item by gpuscaler's clock. For an item without a time, the time at which the
+// response was received is used. If the time of an item is unusable, At is the zero time.
 func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.Reading {
 	if len(list.Items) == 0 {
 		return source.Missing(scaling.CauseEmpty)
@@ -217,7 +218,7 @@ func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.R
 		item := &list.Items[i]
 		v := item.Value.AsApproximateFloat64()
 		if v < 0 {
-			return source.Missing(scaling.CauseInvalid) // in the sum, a positive item would hide a negative one
+			return source.Missing(scaling.CauseInvalid) // a positive item could compensate a negative one in the sum
 		}
 		r.Value += v
 		if item.Timestamp.IsZero() {
@@ -230,4 +231,4 @@ func sumOf(list *v1beta1.ExternalMetricValueList, timing fetch.Timing) scaling.R
 	return r
 }
 
-func now() time.Time { return time.Now() } // I/O edge: a poll happens in real time
+func now() time.Time { return time.Now() } // I/O edge: polls use the real clock

@@ -10,31 +10,32 @@ const (
 	// skewTolerance is the greatest clock difference that is not corrected. Even clocks that are synchronized by NTP can appear to differ
 	// by up to 2 s, because the Date header has whole seconds and responses take time.
 	skewTolerance = 2 * time.Second
-	// agreementAnswers and agreementPeriod are the number of responses, and the time between the first and the last of them, that must agree
-	// before a clock that is behind ours is corrected. That correction makes samples look newer, so it needs more evidence: a response from a
-	// cache has an old Date header, which looks like a clock that is behind, by more with each poll.
+	// agreementAnswers and agreementPeriod define when a clock that is behind gpuscaler's clock is corrected: at least this number of
+	// responses must agree, and at least this time must pass between the first and the last of them. This correction makes samples look newer,
+	// so it needs more evidence than the opposite one. A cached response has an old Date header, which looks like a clock that falls behind
+	// further with each poll.
 	agreementAnswers = 3
 	agreementPeriod  = 30 * time.Second
-	// skewDrift is the greatest drift between two clocks that is accepted: one second in skewDrift seconds. Quartz clocks drift much less.
-	// A Date header that never changes drifts much more.
+	// skewDrift limits the drift between two clocks: a drift of one second in skewDrift seconds is accepted. Quartz clocks drift much less. A
+	// Date header that never changes drifts much more.
 	skewDrift = 1000
-	// maxSkew is the greatest clock difference that is recorded, so that sums of differences do not overflow a time.Duration.
+	// maxSkew is the greatest clock difference that is recorded, because sums of greater differences could overflow a time.Duration.
 	maxSkew = 100 * 365 * 24 * time.Hour
 )
 
-// Clock measures how far the clock of a source is ahead of ours. It uses the Date header of each response (RFC 9110, section 6.6.1), the
-// time at which the request was sent and the time at which the response was received. The zero Clock is ready to use and is safe for
-// concurrent use.
+// Clock measures how far the clock of a source is ahead of gpuscaler's clock. It uses the Date header of each response (RFC 9110, section
+// 6.6.1), the time at which the request was sent and the time at which the response was received. The zero Clock is ready to use and is
+// safe for concurrent use.
 //
 // The measurement is needed because the age of a sample is the difference of two clocks. If the clock of the source is two minutes ahead,
-// the last 0 of a stopped exporter looks new. If it is behind, new samples look stale.
+// the last sample of a stopped exporter, for example 0, looks new. If the clock is behind, new samples look stale.
 //
 // Pods and Prometheus set the Date header themselves, but a proxy between them and gpuscaler may replace it (nginx does). Clock then
-// measures the clock of the proxy. If the clock of Prometheus differs from that of the proxy, the ages of samples are wrong by the
-// difference. Synchronize both clocks by NTP, or configure the proxy to pass the header on (nginx: proxy_pass_header Date).
+// measures the clock of the proxy. If the clock of Prometheus differs from the clock of the proxy, the ages of samples are wrong by this
+// difference. Synchronize both clocks by NTP, or configure the proxy to pass on the header (nginx: proxy_pass_header Date).
 type Clock struct {
 	mu      sync.Mutex
-	agreed  span      // range of the clock differences with which all responses since `since` are consistent
+	agreed  span      // clock differences that are consistent with all responses since the time in since
 	since   time.Time // time of the first of these responses
 	newest  time.Time
 	answers int
@@ -42,20 +43,20 @@ type Clock struct {
 	latest  time.Duration // the last result of Observe
 }
 
-// span is the range of clock differences that one or more responses are consistent with.
+// span is the range of clock differences that are consistent with one or more responses.
 type span struct{ low, high time.Duration }
 
 func (s span) middle() time.Duration { return s.low + (s.high-s.low)/2 }
 
-// Skew returns how far the clock of the source is ahead of ours. It is negative if that clock is behind, and 0 if the difference is less
-// than two seconds. ok is false before the first response with a Date header.
+// Skew returns how far the clock of the source is ahead of gpuscaler's clock. It is negative if the clock of the source is behind, and 0 if
+// the difference is less than two seconds. ok is false before the first response with a Date header.
 func (c *Clock) Skew() (ahead time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.skew, c.answers > 0
 }
 
-// Correction returns the last result of Observe, for a caller that does not have the headers of the answer.
+// Correction returns the last result of Observe. It is for a caller that does not have the headers of the response.
 func (c *Clock) Correction() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +66,8 @@ func (c *Clock) Correction() time.Duration {
 // Observe measures the clock from the header of a response. It returns the duration to subtract from the times of the samples in that
 // response:
 //
-//   - A clock that is ahead of ours is corrected from the first response on, because the correction makes samples older.
+//   - A clock that is ahead of gpuscaler's clock is corrected from the first response on. This is safe, because the correction
+//     makes samples older.
 //   - A clock that is behind is corrected only after several responses agree.
 //   - For a response without a Date header or from a cache, Observe returns the last measured difference if the clock was ahead, and
 //     else 0.
@@ -81,7 +83,8 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 	if age := h.Get("Age"); err != nil || age != "" && age != "0" {
 		return max(c.skew, 0)
 	}
-	// The Date header has whole seconds, and the server wrote it between the time of the request and the time of the response.
+	// The Date header has whole seconds, and the server wrote it at some time between the sending of the request and the arrival of the
+	// response.
 	c.take(span{bounded100y(date.Sub(received)), bounded100y(date.Add(time.Second).Sub(sent))}, received)
 	c.skew = 0
 	switch middle := c.agreed.middle(); {
@@ -96,8 +99,8 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 	return c.skew
 }
 
-// take reduces the agreed range to its intersection with s, the range of one more response. If the ranges do not intersect, it starts again
-// with s: a clock was set, or two servers with different clocks respond in turn.
+// take adds one more response: it reduces the agreed range to its intersection with s, the range of that response. If the two ranges do not
+// intersect, take starts again with s. This happens if a clock was set, or if two servers with different clocks respond in turn.
 func (c *Clock) take(s span, received time.Time) {
 	slack := max(received.Sub(c.newest), 0) / skewDrift
 	have := span{c.agreed.low - slack, c.agreed.high + slack}

@@ -10,13 +10,13 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// dateOf returns a header with the Date that a server sends at the given time if its clock is ahead by the given duration.
+// dateOf returns a header with the Date that a server sends at the time at if its clock is ahead by the given duration.
 func dateOf(at time.Time, ahead time.Duration) http.Header {
 	return http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}
 }
 
 // polls simulates n requests, 15 s apart, to a server whose clock is ahead by the given duration. Each response takes a random time of at
-// most latency, and the server writes the Date at a random time within it. polls returns the correction for the last response.
+// most latency, and the server writes the Date header at a random moment of this time. polls returns the correction for the last response.
 func polls(c *Clock, n int, ahead, latency time.Duration) (last time.Duration) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -68,12 +68,12 @@ func TestClockAheadIsCorrectedAtOnceAndClockBehindAfterSeveralAnswers(t *testing
 	}
 }
 
-// A cache returns one response, with the same Date header, for a long time. The header must not be measured as a clock that is behind: the
-// samples in the response become stale.
+// A cache returns one response, with the same Date header, for a long time. This header must not be measured as a clock that is behind,
+// because the samples in the response really become stale.
 func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	var silent, honest Clock
 	for i := range 40 {
-		for range 4 { // four queries of one round
+		for range 4 { // four queries in each round
 			at := noon.Add(time.Duration(i) * 15 * time.Second)
 			if got := silent.Observe(dateOf(noon, 0), at, at.Add(5*time.Millisecond)); got < 0 {
 				t.Fatalf("poll %d: a frozen Date made samples %v younger", i, -got)
@@ -87,8 +87,8 @@ func TestAnswerFromACacheNeverMakesSamplesYounger(t *testing.T) {
 	}
 }
 
-// Two servers behind one address respond in turn, and the clock of one is two minutes ahead. Each response is corrected by the clock of the
-// server that sent it.
+// Two servers behind one address respond in turn, and the clock of one server is two minutes ahead. Each response must be corrected by the
+// clock of the server that sent it.
 func TestTwoServersWithDifferentClocksAreCorrectedSeparately(t *testing.T) {
 	var c Clock
 	for i := range 40 {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// HTTPConfig converts a data source's http block to Prometheus' own configuration, by Prometheus' decoder, which also validates it.
-// A nil block is the default configuration.
+// HTTPConfig converts a data source's http block to Prometheus' own configuration type. It uses Prometheus' decoder, which also validates
+// the configuration. For a nil block it returns the default configuration.
 func HTTPConfig(s *spec.HTTP) (config.HTTPClientConfig, error) {
 	c := config.DefaultHTTPClientConfig
 	if s == nil {
@@ -26,12 +26,13 @@ func HTTPConfig(s *spec.HTTP) (config.HTTPClientConfig, error) {
 	return *loaded, nil
 }
 
-// SendsCredentials reports whether requests carry a credential that the server that receives it could use against another server.
+// SendsCredentials reports whether requests contain a credential that the server that receives it could use for requests to another server.
 func SendsCredentials(s *spec.HTTP) bool {
 	return s != nil && (s.BasicAuth != nil || s.Authorization != nil || s.OAuth2 != nil)
 }
 
-// SigV4Config converts a data source's sigv4 block, whose default service is Amazon Managed Service for Prometheus. A nil block is nil.
+// SigV4Config converts a data source's sigv4 block. The default service is Amazon Managed Service for Prometheus. For a nil block it
+// returns nil.
 func SigV4Config(s *spec.SigV4) *sigv4.SigV4Config {
 	if s == nil {
 		return nil

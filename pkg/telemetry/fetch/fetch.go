@@ -1,6 +1,6 @@
-// Package fetch sends HTTP requests to data sources. Each request has a time limit and a byte limit. It follows no redirect and uses no
-// proxy from the environment. It refuses to connect to loopback addresses, unless the source is configured with one, and to the metadata
-// services of clouds.
+// Package fetch sends HTTP requests to data sources. Each request has a time limit and a byte limit. The client does not follow redirects
+// and does not use a proxy from the environment. It refuses connections to the metadata services of clouds. It also refuses connections to
+// loopback addresses, except if the source is configured with a loopback address.
 package fetch
 
 import (
@@ -21,20 +21,20 @@ import (
 
 const userAgent = "gpuscaler"
 
-// maxErrorBody is the number of bytes of an error's body that are kept for error messages.
+// maxErrorBody is the number of bytes of an error response that are kept for error messages.
 const maxErrorBody = 512
 
-// ErrTruncated is returned for a response body that is longer than its byte limit or that ends before it is complete.
+// ErrTruncated is returned for a response body that is longer than its byte limit, or that ends before it is complete.
 var ErrTruncated = errors.New("answer truncated: it exceeds its limit of bytes or ended early")
 
 // ErrIncomplete is returned for a response that ends before it is complete, or that the server marks as partial. It wraps ErrTruncated. The
-// server or the connection failed; the size of the response is not the cause.
+// cause is a failure of the server or of the connection, and not the size of the response.
 var ErrIncomplete = fmt.Errorf("%w: incomplete", ErrTruncated)
 
-// StatusError is returned for an answer whose status is not 200.
+// StatusError is returned for a response whose status is not 200.
 type StatusError struct {
 	Code int
-	Body string // the first bytes
+	Body string // the first bytes of the response
 }
 
 func (e *StatusError) Error() string {
@@ -44,7 +44,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("status %d: %s", e.Code, e.Body)
 }
 
-// TimedOut reports whether a Prometheus server ended the query because of its time limit. The server writes this with the status 503, or
+// TimedOut reports whether a Prometheus server ended the query because of its time limit. The server reports this with the status 503, or
 // with 422 if the time ends while it selects the series.
 func (e *StatusError) TimedOut() bool {
 	switch e.Code {
@@ -59,16 +59,16 @@ type Client struct {
 	http *http.Client
 }
 
-// Config describes how one source is reached, by Prometheus' own configuration types.
+// Config describes how one source is reached. It uses Prometheus' own configuration types.
 type Config struct {
 	HTTP  config.HTTPClientConfig // TLS, basic auth, bearer and password files, OAuth2, headers
-	SigV4 *sigv4.SigV4Config      // nil: unsigned; set for Amazon Managed Service for Prometheus
+	SigV4 *sigv4.SigV4Config      // nil: requests are not signed; set for Amazon Managed Service for Prometheus
 	Guard Guard
-	// Transport answers the requests instead of the network, HTTP and Guard. nil: the network. A simulation sets it.
+	// Transport answers the requests in a simulation, and HTTP and Guard are then ignored. If it is nil, requests use the network.
 	Transport http.RoundTripper
 }
 
-// NewClient returns a client for a source in the PlatformConfig.
+// NewClient returns a client for a data source of the PlatformConfig.
 func NewClient(c Config) (*Client, error) {
 	if c.Transport != nil {
 		return &Client{http: &http.Client{Transport: c.Transport, CheckRedirect: refuseRedirect}}, nil
@@ -88,8 +88,8 @@ func NewClient(c Config) (*Client, error) {
 	return &Client{http: hc}, nil
 }
 
-// refuseRedirect makes the HTTP client return a redirect as the response instead of following it, so that no credential is sent to another
-// server. Client.Do then returns a *StatusError for it.
+// refuseRedirect makes the HTTP client return a redirect as the response instead of following it, because credentials must not be sent to
+// another server. Client.Do then returns a *StatusError for the redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Close closes idle connections.
@@ -98,26 +98,27 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Request is one request with its limits.
 type Request struct {
 	URL    string
-	Form   url.Values // sent by POST; nil: the request is a GET request
+	Form   url.Values // if set, it is sent in a POST request; if nil, the request is a GET request
 	Accept string
 	Bytes  int64  // greatest size of the body after decompression, > 0
 	Clock  *Clock // clock of the source; nil: the times of samples are not corrected
 }
 
-// Answer is the body of an answer with status 200. Reads return at most Request.Bytes bytes and then ErrTruncated.
+// Answer is the body of a response with status 200. Its reader returns at most Request.Bytes bytes, and then ErrTruncated.
 type Answer struct {
 	io.Reader
 	Timing
 }
 
-// Timing describes the clock that wrote the timestamps of a response, and when the response was received.
+// Timing describes when a response was received, and the clock from which its timestamps are.
 type Timing struct {
-	Skew     time.Duration // how far that clock is ahead of ours; see Clock
-	Received time.Time     // when the headers of the answer were received
+	Skew     time.Duration // how far that clock is ahead of gpuscaler's clock; see Clock
+	Received time.Time     // when the headers of the response were received
 }
 
-// SampleTime converts the time of a sample in the response to our clock. The result is never later than Received. It returns the zero time
-// for an unusable time: one that is more than scaling.MaxAhead after Received even with the correction, or not after 1970-01-01.
+// SampleTime converts the time of a sample in the response to gpuscaler's clock. The result is never later than Received. For an unusable
+// time it returns the zero time. A time is unusable if, even after the correction, it is more than scaling.MaxAhead after Received or not
+// after 1970-01-01.
 func (t Timing) SampleTime(at time.Time) time.Time {
 	at = at.Add(-t.Skew)
 	switch {
@@ -129,14 +130,14 @@ func (t Timing) SampleTime(at time.Time) time.Time {
 	return at
 }
 
-// Do sends r and calls read with the response if its status is 200. For any other status it returns a *StatusError. It also returns the
-// number of bytes read.
+// Do sends r. If the status of the response is 200, it calls read with the response. For any other status it returns a *StatusError. Do
+// also returns the number of bytes read.
 func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (int64, error) {
 	req, err := r.build(ctx)
 	if err != nil {
 		return 0, err
 	}
-	sent := time.Now() // I/O edge: the source's clock is measured against ours
+	sent := time.Now() // I/O edge: the source's clock is compared with gpuscaler's clock
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return 0, err
@@ -147,7 +148,7 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 		return int64(len(text)), &StatusError{Code: resp.StatusCode, Body: oneLine(text)}
 	}
-	answer := Answer{Reader: body, Timing: Timing{Received: time.Now()}} // I/O edge: as above
+	answer := Answer{Reader: body, Timing: Timing{Received: time.Now()}} // I/O edge: the source's clock is compared with gpuscaler's
 	if r.Clock != nil {
 		answer.Skew = r.Clock.Observe(resp.Header, sent, answer.Received)
 	}
@@ -156,9 +157,9 @@ func (c *Client) Do(ctx context.Context, r Request, read func(Answer) error) (in
 		err = errors.Join(err, body.failed)
 	}
 	switch {
-	case body.over: // read may have returned a syntax error, but the cause is that the limit was exceeded
+	case body.over: // read may have returned a syntax error, but its cause is the exceeded limit
 		err = fmt.Errorf("%w after %d bytes", ErrTruncated, body.n)
-	case err != nil && ctx.Err() != nil: // the time limit ended and closed the connection, so read may have returned any error
+	case err != nil && ctx.Err() != nil: // the time limit closed the connection, so read may have returned any error
 		err = fmt.Errorf("%w after %d bytes: %w", ctx.Err(), body.n, err)
 	case body.ended, errors.Is(err, io.ErrUnexpectedEOF):
 		err = fmt.Errorf("%w after %d bytes", ErrIncomplete, body.n)
@@ -184,13 +185,13 @@ func (r Request) build(ctx context.Context) (*http.Request, error) {
 	return req, nil
 }
 
-// bounded reads at most left bytes. If the body has more bytes, it returns an error. io.LimitReader would return no error, so a part of a
-// response would look like a complete one.
+// bounded reads at most left bytes, and returns an error if the body has more bytes. io.LimitReader would return io.EOF at the limit, so a
+// truncated response would look like a complete one.
 type bounded struct {
 	r      io.Reader
 	left   int64
 	n      int64
-	over   bool  // the body has more bytes
+	over   bool  // the body has more bytes than the limit
 	ended  bool  // the body ended before it was complete
 	failed error // error of the transport other than io.EOF
 }
@@ -202,7 +203,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	// One byte more than the limit is read, so that a body of exactly the limit is accepted.
+	// One byte more than the limit is read, so that a body with exactly as many bytes as the limit is accepted.
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}

@@ -54,7 +54,7 @@ func TestTruncationIsReportedWhereTheParserStopsEarly(t *testing.T) {
 	})
 	_, err := localClient(t).Do(t.Context(), Request{URL: address, Bytes: 1 << 20}, func(r Answer) error {
 		_, _ = io.ReadAll(r)
-		return nil // a parser that ignores the error
+		return nil // simulates a parser that ignores read errors
 	})
 	if !errors.Is(err, ErrTruncated) {
 		t.Errorf("%v, want truncated", err)
@@ -66,14 +66,14 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// closedBody returns an error as the transport does when it closes a connection whose request has ended.
+// closedBody is a body that returns the same error as the transport when it closes the connection of a request that has ended.
 type closedBody struct{ ctx context.Context }
 
 func (b closedBody) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, net.ErrClosed }
 func (b closedBody) Close() error             { return nil }
 
-// When the time ends while the body is read, the transport closes the connection, and the body may return the error of that. The cause is
-// the time limit.
+// If the time limit ends while the body is read, the transport closes the connection, and the body may return an error about the closed
+// connection. Do must report the time limit as the cause.
 func TestTimeThatEndsWithinTheBodyIsReported(t *testing.T) {
 	c := &Client{http: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: closedBody{r.Context()}, Request: r}, nil
@@ -137,8 +137,8 @@ func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 		t.Setenv(name, proxy)
 	}
 	for _, c := range []*Client{localClient(t), NewPodClient(Guard{Loopback: true})} {
-		// Go never uses a proxy for loopback addresses, so this test needs another address. No server responds at this one, so a response
-		// would be from the proxy.
+		// Go never uses a proxy for loopback addresses, so this test needs another address. No server responds at the address 240.0.0.1, so a
+		// response could only come from the proxy.
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := c.Do(ctx, Request{URL: "http://240.0.0.1/", Bytes: 100}, func(Answer) error { return nil }); err == nil {
@@ -160,7 +160,7 @@ func TestStatusErrorHasTheStartOfTheBody(t *testing.T) {
 }
 
 func TestGuardRefusesAddressesThatNoSourceHas(t *testing.T) {
-	for address, loopback := range map[string][2]bool{ // permitted without and with Loopback
+	for address, loopback := range map[string][2]bool{ // whether the address is permitted without Loopback, and with it
 		"10.0.0.1": {true, true}, "192.168.1.1": {true, true}, "8.8.8.8": {true, true}, "fd00::1": {true, true}, "2001:db8::1": {true, true},
 		"127.0.0.1": {false, true}, "127.255.255.254": {false, true}, "::1": {false, true}, "::ffff:127.0.0.1": {false, true},
 		"169.254.169.254": {}, "::ffff:169.254.169.254": {}, "fe80::1": {}, "fe80::1%eth0": {}, "fd00:ec2::254": {},
@@ -188,8 +188,8 @@ func TestNameThatResolvesToThisMachineIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The URL has the address 127.0.0.1 instead of the configured name, as if the name resolved to it. The guard checks only the resolved
-	// address.
+	// The URL contains the address 127.0.0.1 instead of the configured name, as if the name were resolved to this address. The guard checks
+	// only the resolved address.
 	_, err = c.Do(t.Context(), Request{URL: address, Bytes: 100}, nil)
 	var refused *AddressError
 	if !errors.As(err, &refused) {

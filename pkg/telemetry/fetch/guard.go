@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Guard refuses connections to addresses that a data source must not have. It checks the resolved address: a check of the name would accept
-// a name that resolves to 169.254.169.254.
+// Guard refuses connections to addresses that a data source must not have. It checks the address after name resolution, because a harmless
+// name could resolve to 169.254.169.254.
 type Guard struct {
-	// Loopback permits 127.0.0.0/8 and ::1. It is set where the configured host is a loopback address or localhost, and never because a
-	// name resolves to one.
+	// Loopback permits 127.0.0.0/8 and ::1. It is set only if the configured host is a loopback address or localhost. It is not set for any
+	// other name that resolves to a loopback address.
 	Loopback bool
 }
 
-// AddressError is returned for a resolved address to which a Guard refuses to connect.
+// AddressError is returned if a Guard refuses to connect to a resolved address.
 type AddressError struct{ Addr netip.Addr }
 
 func (e *AddressError) Error() string { return fmt.Sprintf("address %s refused", e.Addr) }
 
-// DialContext dials like net.Dialer. It refuses link-local addresses (cloud metadata services), multicast and unspecified addresses and,
-// unless permitted, loopback addresses.
+// DialContext dials like net.Dialer. It refuses link-local addresses (cloud metadata services), multicast addresses and unspecified
+// addresses. It refuses loopback addresses if Guard.Loopback is false.
 func (g Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return g.dialer().DialContext(ctx, network, address)
 }
@@ -43,7 +43,7 @@ func (g Guard) control(_, address string, _ syscall.RawConn) error {
 	return g.Check(ap.Addr())
 }
 
-// Check returns an *AddressError for an address that is refused.
+// Check returns an *AddressError if the guard refuses the address.
 func (g Guard) Check(a netip.Addr) error {
 	a = a.Unmap().WithZone("")
 	switch {
@@ -56,7 +56,7 @@ func (g Guard) Check(a netip.Addr) error {
 	return nil
 }
 
-// metadata are the addresses of cloud metadata services that are not link-local.
+// metadata contains the addresses of cloud metadata services that are not link-local addresses.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // AWS
 	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud
@@ -65,15 +65,15 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
 }
 
-// nat64 are the prefixes of IPv6 addresses that a network translates to IPv4 (RFC 6052, RFC 8215); the last 4 bytes are the IPv4 address.
-// In a sixToFour address (RFC 3056), the 4 bytes after the prefix are the IPv4 address.
+// nat64 contains prefixes of IPv6 addresses that a network translates to IPv4 (RFC 6052, RFC 8215). The last 4 bytes of such an address are
+// the IPv4 address. In an address with the prefix sixToFour (RFC 3056), the 4 bytes after the prefix are the IPv4 address.
 var (
 	nat64     = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/96")}
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// translated returns the IPv4 address that is embedded in an IPv6 address and that the network would connect to. ok is false for an address
-// without one.
+// translated returns the IPv4 address that is embedded in an IPv6 address, because the network would connect to it. ok is false if the
+// address contains none.
 func translated(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return a, false
@@ -100,7 +100,7 @@ func NewPodClient(g Guard) *Client {
 	return &Client{http: &http.Client{
 		CheckRedirect: refuseRedirect,
 		Transport: &http.Transport{
-			Proxy:                  nil, // no proxy: a proxy from the environment would receive the address of every pod
+			Proxy:                  nil, // a proxy from the environment would learn the address of every pod
 			DialContext:            g.DialContext,
 			MaxIdleConnsPerHost:    1,
 			MaxIdleConns:           1024,

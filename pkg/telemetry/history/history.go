@@ -1,6 +1,6 @@
 // Package history sends queries over time ranges to a Prometheus-compatible server, for reports and lint. It uses Prometheus' own client
 // library, which keeps a whole response in memory. Each response is therefore limited in bytes and series, and each query in time. The
-// poller uses package promapi instead, which decodes a response series by series.
+// poller uses package promapi instead, which decodes one series of a response after the other.
 package history
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Limits are the limits of one query. A field that is zero has its default.
+// Limits contains the limits of one query. For a field that is zero, the default applies.
 type Limits struct {
 	Bytes  int64         // maximum size of the body after decompression; default 256 MiB
 	Series int           // maximum number of series; default 50,000
@@ -46,8 +46,7 @@ func Open(address string, h config.HTTPClientConfig, l Limits) (*Server, error) 
 	return OpenSigned(address, h, nil, l)
 }
 
-// OpenSigned returns the same as Open, with requests that are signed for Amazon Managed Service for Prometheus. If sign is nil, the
-// requests are not signed.
+// OpenSigned is like Open, but signs the requests for Amazon Managed Service for Prometheus. If sign is nil, the requests are not signed.
 func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Config, l Limits) (*Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
@@ -88,7 +87,7 @@ func OpenSigned(address string, h config.HTTPClientConfig, sign *sigv4.SigV4Conf
 // response smaller.
 var ErrTooLarge = errors.New("the answer exceeds its limit")
 
-// bounded is a transport that fails the read of a response body of more than the given number of bytes.
+// bounded is a transport that limits the size of response bodies. After the given number of bytes, reading a body fails.
 type bounded struct {
 	next  http.RoundTripper
 	bytes int64
@@ -109,7 +108,7 @@ type boundedBody struct {
 
 func (c *boundedBody) Read(p []byte) (int, error) {
 	if c.left <= 0 {
-		// Read one more byte. If there is none, the body ends exactly at the limit and is complete.
+		// Read one more byte. If there is no further byte, the body ends exactly at the limit and is complete.
 		if n, err := c.ReadCloser.Read(p[:min(len(p), 1)]); n == 0 {
 			return 0, err
 		}
@@ -120,7 +119,7 @@ func (c *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// query runs f with the time limit and the options of the server, and records the warnings of the response. The parameter what describes
+// query calls f with the time limit and the options of the server, and stores the warnings of the response. The parameter what describes
 // the query in error messages.
 func query[T any](ctx context.Context, s *Server, what string, f func(context.Context, ...v1.Option) (T, v1.Warnings, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
@@ -136,8 +135,8 @@ func query[T any](ctx context.Context, s *Server, what string, f func(context.Co
 	return answer, s.explain(err, what)
 }
 
-// explain adds the address of the server to an error of the connection, and the query to any other error. It removes the library's text
-// from an error of the connection, because that text repeats the whole encoded query.
+// explain adds the address of the server to an error of the connection, and the query to any other error. It removes the client library's
+// text from an error of the connection, because this text repeats the whole encoded query.
 func (s *Server) explain(err error, what string) error {
 	var transport *url.Error
 	switch {
@@ -149,7 +148,7 @@ func (s *Server) explain(err error, what string) error {
 	return fmt.Errorf("%w\nthe query was: %s", err, what)
 }
 
-// checkSeries returns an error for more series than the limit.
+// checkSeries returns an error if n exceeds the limit of series.
 func (s *Server) checkSeries(n int, what string) error {
 	if n > s.limits.Series {
 		return fmt.Errorf("%w: more than %d series\nthe query was: %s", ErrTooLarge, s.limits.Series, what)
@@ -172,7 +171,7 @@ func (s *Server) Range(ctx context.Context, expr string, r v1.Range) (model.Matr
 	return m, s.checkSeries(len(m), expr)
 }
 
-// Instant evaluates an expression at a time.
+// Instant evaluates an expression at the given time.
 func (s *Server) Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error) {
 	v, err := query(ctx, s, expr, func(ctx context.Context, o ...v1.Option) (model.Value, v1.Warnings, error) {
 		return s.api.Query(ctx, expr, at, o...)
@@ -233,7 +232,7 @@ func (s *Server) Version(ctx context.Context) (string, error) {
 	return info.Version, err
 }
 
-// Warnings returns the warnings in the server's answers so far, without duplicates.
+// Warnings returns the warnings that the server has sent so far, without duplicates.
 func (s *Server) Warnings() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,13 +75,13 @@ func TestAnswerIsBounded(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer slow.Close()
-	// The server never answers, so only the limit ends the query.
+	// The server never answers, so only the time limit ends the query.
 	if _, err := open(t, slow.URL, Limits{Time: 100 * time.Millisecond}).Instant(t.Context(), "up", time.Unix(60, 0)); err == nil {
 		t.Error("a server that never answers gave an answer")
 	}
 }
 
-// Open refuses an address that is not an HTTP URL with a host. A request to the metadata service of a cloud is refused too.
+// Open refuses an address that is not an HTTP URL with a host. A request to the metadata service of a cloud is refused when it is sent.
 func TestInvalidAddressesAreRefused(t *testing.T) {
 	for _, address := range []string{"", "prometheus:9090", "ftp://prometheus", "http://", "://"} {
 		if _, err := Open(address, config.DefaultHTTPClientConfig, Limits{}); err == nil || !strings.Contains(err.Error(), "http://HOST:PORT") {

@@ -8,14 +8,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// combine returns a workload's reading for one signal from the values of its pods. The kind of the signal determines which pods count:
+// combine computes a workload's reading for one signal from the values of its pods. The kind of the signal determines which pods are
+// included:
 //
 //	Mean   the mean over the ready pods; a pod that still loads its model has an idle GPU, which would lower the mean
-//	Total  the sum over all pods, because requests may still wait in a pod that terminates; Totals adds the pods that are gone
+//	Total  the sum over all pods, because requests may still wait in a pod that terminates; Totals adds pods that no longer exist
 //
 // If the value of a pod is older than the newest value of the workload by more than the signal's MaxAge, the exporter of that pod has
-// stopped. This value does not count and lowers the coverage, so that one stopped exporter does not make the whole reading old. At is the
-// time of the oldest value that counts.
+// stopped. combine then ignores the value of this pod and lowers the coverage, so that one stopped exporter does not make the whole reading
+// old. At is the time of the oldest value that is included.
 func (l *List) combine(w *Workload, r *source.Request, value func(row int) exposition.Value) scaling.Reading {
 	values, newest := make([]exposition.Value, 0, 16), time.Time{}
 	for row := w.first; row < w.end; row++ {
@@ -66,8 +67,8 @@ func (l *List) combine(w *Workload, r *source.Request, value func(row int) expos
 	return out
 }
 
-// recordIdle records the ready pods whose value is exactly 0 in the reading that combine has just computed. A pod that serves requests has
-// a greater value.
+// recordIdle records the ready pods whose value is exactly 0 in the reading that combine has just computed. The value of a pod that serves
+// requests is greater.
 func (l *List) recordIdle(w *Workload, r *source.Request, at time.Time) {
 	if r.Idle == nil {
 		return
@@ -81,7 +82,7 @@ func (l *List) recordIdle(w *Workload, r *source.Request, at time.Time) {
 	r.Idle.Record(at, idle)
 }
 
-// cause returns why a workload has no usable value from any pod. worst is the worst quality of its values.
+// cause returns why no pod of a workload has a usable value. worst is the worst quality of the values of its pods.
 func (l *List) cause(w *Workload, worst exposition.Quality) scaling.Cause {
 	switch worst {
 	case exposition.Blank:
@@ -99,8 +100,9 @@ func (l *List) cause(w *Workload, worst exposition.Quality) scaling.Cause {
 	return scaling.CauseEmpty
 }
 
-// Latency returns a workload's reading for one latency. It merges the histograms of the pods before it computes the quantile, because
-// a mean of quantiles is not a quantile. A pod whose latency is not known (see exposition.Observed) does not count as reported.
+// Latency returns a workload's reading for one latency. It merges the histograms of the pods before it computes the quantile, because the
+// mean of the pods' quantiles would not be a quantile. A pod whose latency is not known (see exposition.Observed) counts as a pod that did
+// not report.
 func (l *List) Latency(w *Workload, r *source.Request, m *exposition.Metric, observed func(row int) exposition.Observed) scaling.Reading {
 	out := scaling.Reading{Measured: w.replicas}
 	var merged exposition.Histogram

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/pods"
 )
 
-// Without requests no series of the exporter is read.
+// If there are no requests, no series of the exporter is needed.
 func ExampleDCGMNames() {
 	fmt.Println(len(pods.DCGMNames(nil)))
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// Gauges collects the gauges of one engine (model server) by pod, from a query or from scraped pages.
+// Gauges collects the gauges of one engine (model server) for each pod, from a query or from scraped pages.
 type Gauges struct {
 	List    *List
 	profile *exposition.Profile
@@ -14,7 +14,7 @@ type Gauges struct {
 	metrics []*exposition.Metric // metric of each request of the poll, in the same order
 }
 
-// NewGauges returns an empty collection for the rows of a list.
+// NewGauges returns an empty Gauges for the rows of a list.
 func NewGauges(p *exposition.Profile, l *List) *Gauges {
 	g := &Gauges{List: l, profile: p, width: l.mostRequests()}
 	g.cells = make([]exposition.Cell, len(l.Rows)*g.width)
@@ -27,10 +27,10 @@ func NewGauges(p *exposition.Profile, l *List) *Gauges {
 	return g
 }
 
-// Metric returns the metric of a request, by the request's index in the poll.
+// Metric returns the metric of a request. The parameter is the index of the request in the poll.
 func (g *Gauges) Metric(request int) *exposition.Metric { return g.metrics[request] }
 
-// SeriesNames returns the names of the series that the requests read, without duplicates.
+// SeriesNames returns the names of the series that the requests need, without duplicates.
 func (g *Gauges) SeriesNames() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -45,7 +45,7 @@ func (g *Gauges) SeriesNames() []string {
 	return out
 }
 
-// Add adds a sample of a row's pod.
+// Add adds a sample of the pod in the given row.
 func (g *Gauges) Add(row int32, s *exposition.Sample) {
 	w := g.List.of(int(row))
 	for j := range w.Requests {
@@ -53,8 +53,7 @@ func (g *Gauges) Add(row int32, s *exposition.Sample) {
 	}
 }
 
-// Readings writes the reading of each request of the poll to out, at the index of the request. totals adds the queues of pods that
-// terminated.
+// Readings writes the reading of each request of the poll to out, at the index of the request. totals adds the queues of terminated pods.
 func (g *Gauges) Readings(out []scaling.Reading, totals *TotalsRound) {
 	totals.list = g.List
 	for i := range g.List.Workloads {

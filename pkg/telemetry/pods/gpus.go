@@ -6,19 +6,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// GPUs collects the GPU counters of DCGM exporters by pod, from a query or from scraped pages.
+// GPUs collects the GPU counters of DCGM exporters for each pod, from a query or from scraped pages.
 type GPUs struct {
 	List   *List
 	gpus   []exposition.GPUs // GPUs of the pod of each row, in the same order
 	shared *sharedGPUs
 }
 
-// NewGPUs returns an empty collection for the rows of a list. nodes may be nil: then no node is known to share its GPUs.
+// NewGPUs returns an empty GPUs for the rows of a list. If nodes is nil, no node is known to share its GPUs.
 func NewGPUs(l *List, nodes Nodes) *GPUs {
 	return &GPUs{List: l, gpus: make([]exposition.GPUs, len(l.Rows)), shared: newSharedGPUs(nodes)}
 }
 
-// DCGMNames returns the names of the series that the requests read.
+// DCGMNames returns the names of the series that the requests need.
 func DCGMNames(requests []source.Request) []string {
 	var metrics []string
 	for i := range requests {
@@ -27,16 +27,17 @@ func DCGMNames(requests []source.Request) []string {
 	return exposition.DCGMNames(metrics...)
 }
 
-// Add adds a sample of a GPU that a row's pod holds.
+// Add adds a sample of a GPU that the pod in the given row holds.
 func (g *GPUs) Add(row int32, s *exposition.Sample) { g.gpus[row].Add(s) }
 
-// AddHolder records that an exporter reports a pod as a holder of the sample's GPU. Two holders in one scrape share the GPU.
+// AddHolder records that an exporter reports a pod as a holder of the sample's GPU. If it reports two holders in one scrape, they share the
+// GPU.
 func (g *GPUs) AddHolder(exporter, holder exposition.Owner, s *exposition.Sample) {
 	g.shared.addHolder(exporter, holder, s)
 }
 
-// AddFromPage adds a sample from the page of the exporter on a node. It ignores a sample about a pod on another node, because an exporter
-// reads only the GPUs of its own node. It also ignores a sample of a GPU that no pod holds.
+// AddFromPage adds a sample from the page of the exporter that runs on a node. It ignores a sample about a pod on another node, because an
+// exporter reads only the GPUs of its own node. It also ignores a sample of a GPU that no pod holds.
 func (g *GPUs) AddFromPage(node string, s *exposition.Sample) {
 	if owner, ok := exposition.GPUOwner(s.Labels); ok {
 		g.AddHolder(exposition.Owner{Pod: node}, owner, s)

@@ -1,8 +1,8 @@
 // Package pods combines what the pods of workloads report into one reading for each signal.
 //
-// A [List] has the pods of the workloads of one poll. [Gauges] and [GPUs] collect the samples of a poll by pod, from a Prometheus query or
-// from scraped pages, and combine them. [Totals] keeps the total of each workload between polls, so that the queue of a pod that
-// terminates is counted until the samples of the other pods are newer.
+// A [List] contains the pods of the workloads of one poll. [Gauges] and [GPUs] collect the samples of a poll for each pod, from a
+// Prometheus query or from scraped pages, and combine them. [Totals] keeps the total of each workload between polls. The queue of a pod
+// that terminated is included until the samples of the other pods are newer.
 package pods
 
 import (
@@ -14,33 +14,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Exporters lists pods that belong to no workload, such as the DCGM exporters, of which one runs on each node. Package cluster implements
-// it.
+// Exporters lists pods that do not belong to a workload, such as the DCGM exporter on each node. Package cluster implements it.
 type Exporters interface {
 	Exporters(namespace string, labels map[string]string) []engine.Pod
 }
 
-// Nodes reports which nodes offer shares of their GPUs (time-slicing, MPS). Package cluster implements it.
+// Nodes reports whether a node divides its GPUs into shares (time-slicing, MPS). Package cluster implements it.
 type Nodes interface {
 	SharesGPUs(node string) bool
 }
 
-// Cluster provides the pods and nodes of the cluster to the sources. If a field is nil, the sources see no pods, no exporters or no shared
-// GPUs.
+// Cluster provides the pods and nodes of the cluster. If a field is nil, there are no pods, no exporters or no shared GPUs.
 type Cluster struct {
 	Pods      engine.Pods
 	Exporters Exporters
 	Nodes     Nodes
 }
 
-// List contains the pods of the workloads of one poll, indexed by name. A pod that several policies select has one row for each policy.
+// List contains the pods of the workloads of one poll, indexed by name. If several policies select a pod, it has one row for each policy.
 type List struct {
 	Workloads []Workload
 	Rows      []Row
-	index     map[exposition.Owner]int32 // the first row of each pod; further rows of the same pod are linked by next
+	index     map[exposition.Owner]int32 // first row of each pod; Row.next is the next row of the same pod
 }
 
-// Workload is one workload of a poll: its requests and the rows of its pods.
+// Workload contains the requests of one workload in a poll, and the range of the rows of its pods.
 type Workload struct {
 	Requests []source.Request
 	Offset   int // index of Requests[0] in the requests of the poll
@@ -53,18 +51,18 @@ type Workload struct {
 // Row is one pod of one workload.
 type Row struct {
 	Pod   engine.Pod
-	Fault scaling.Cause // why the pod has no sample, if that is known
+	Fault scaling.Cause // why the pod has no sample; CauseNone if no reason is known
 
 	workload int32
 	next     int32 // next row of the same pod; -1: there is none
 
-	value   float64 // value of the pod in the last combined reading
-	counted bool    // value is part of that reading
+	value   float64 // value of the pod in the last reading that was combined
+	counted bool    // the value is included in that reading
 }
 
 // New returns a List of the pods of the workloads in requests. The requests of one workload must be adjacent. If a replica is a group of
-// pods with a leader, leadersOnly leaves out the other pods, because only the leader serves the metrics of the engine. Set it to false for
-// GPU metrics, because every pod of a group can have GPUs.
+// pods, only its leader serves the metrics of the engine: with leadersOnly, the list contains only the leader of each group. For GPU
+// metrics set leadersOnly to false, because every pod of a group can have GPUs.
 func New(requests []source.Request, pods engine.Pods, leadersOnly bool) *List {
 	l := &List{index: map[exposition.Owner]int32{}}
 	for start := 0; start < len(requests); {
@@ -105,7 +103,7 @@ func (l *List) add(w Workload, pods engine.Pods, leadersOnly bool) {
 	l.Workloads = append(l.Workloads, w)
 }
 
-// Find returns the first row of a pod, or -1 where the pod belongs to no workload of the list.
+// Find returns the first row of a pod. It returns -1 if the pod does not belong to a workload of the list.
 func (l *List) Find(o exposition.Owner) int32 {
 	if row, ok := l.index[o]; ok {
 		return row
@@ -113,18 +111,19 @@ func (l *List) Find(o exposition.Owner) int32 {
 	return -1
 }
 
-// Next returns the next row of the same pod, or -1.
+// Next returns the next row of the same pod, or -1 if there is none.
 func (l *List) Next(row int32) int32 { return l.Rows[row].next }
 
-// Owner returns the namespace and name of a row's pod.
+// Owner returns the namespace and the name of the pod in a row.
 func (l *List) Owner(row int) exposition.Owner {
 	return exposition.Owner{Namespace: l.of(row).Requests[0].Namespace(), Pod: l.Rows[row].Pod.Name}
 }
 
 func (l *List) of(row int) *Workload { return &l.Workloads[l.Rows[row].workload] }
 
-// OnNode calls each with the rows of the pod o, if the pod runs on the node. An empty node permits any node. If the pod runs on another
-// node, its rows get the fault CauseUndeclared instead, because an exporter must not report about the pods of other nodes.
+// OnNode calls each with every row of the pod o if the pod runs on the node. If node is empty, the pod may run on any node. If the pod runs
+// on another node, OnNode sets the fault CauseUndeclared in its rows instead, because an exporter must not report about pods of other
+// nodes.
 func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		if node != "" && l.Rows[row].Pod.Node != node {
@@ -135,8 +134,8 @@ func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	}
 }
 
-// Refuse sets the fault CauseUndeclared in the rows of a pod, unless they have a fault. It is called for a pod that is named in a series of
-// another pod, if that other pod is not a declared exporter.
+// Refuse sets the fault CauseUndeclared in the rows of a pod, except in rows that already have a fault. It is called if a series of another
+// pod names this pod, and that other pod is not a declared exporter.
 func (l *List) Refuse(o exposition.Owner) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		l.setUndeclared(row)

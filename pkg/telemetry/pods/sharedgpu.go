@@ -7,10 +7,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sharedGPUs finds the pods that share a GPU with other pods: by time-slicing, by MPS, or because a MIG instance is offered several times.
-// Such a GPU has one activity counter, and every pod on it reports the full value of the counter. The mean over the pods therefore stays
-// high when replicas are added. For this reason the activity of a shared GPU can prevent a scale-down but never increases the target. A GPU
-// counts as shared if one of these is true:
+// sharedGPUs finds the pods that share a GPU with other pods: with time-slicing, with MPS, or because a MIG instance is advertised several
+// times. A shared GPU has one activity counter, and the exporter reports the full value of this counter for each of the pods. The mean over
+// the pods therefore remains high when replicas are added. For this reason the activity of a shared GPU can prevent a scale-down but never
+// increases the target. A GPU is treated as shared if one of these is true:
 //
 //   - one scrape of an exporter reports two pods for it
 //   - the exporter sets the label vgpu, which marks a virtual GPU
@@ -18,12 +18,12 @@ import (
 //   - the node offers shares (nvidia.com/gpu.replicas)
 type sharedGPUs struct {
 	nodes   Nodes
-	holders map[scrapedGPU]exposition.Owner // the first pod that was reported as a holder of each GPU
+	holders map[scrapedGPU]exposition.Owner // first pod that was reported as a holder of each GPU
 	shared  map[exposition.Owner]bool       // pods with a shared GPU
 }
 
-// scrapedGPU identifies one GPU in one scrape. The time of the scrape is included because a GPU can belong to one pod in one scrape and to
-// its successor in the next. Such a GPU is not shared.
+// scrapedGPU identifies one GPU in one scrape. It includes the time of the scrape, because a GPU that belongs to one pod in one scrape and
+// to another pod in the next scrape is not shared.
 type scrapedGPU struct {
 	exporter exposition.Owner
 	device   string

@@ -8,19 +8,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Totals keeps the last total of each workload and the value of each pod in it. When a pod terminates, its queue disappears with it, and
-// its clients send their requests again to the other pods. Until the other pods have newer samples, their sum does not include these
-// requests, although they were not served. Without a correction, a policy without a stabilization window would remove one more replica for
-// each pod that terminated. The zero Totals is ready to use, but not safe for concurrent use.
+// Totals keeps the last total of each workload and the values of the pods of which it is the sum. When a pod terminates, its queue
+// disappears with it, and its clients send their requests again to the other pods. Until the other pods have newer samples, their sum does
+// not include these requests, although the requests still wait. Without a correction, a policy without a stabilization window would remove
+// one more replica for each pod that terminated. The zero Totals is ready to use, but not safe for concurrent use.
 type Totals struct {
 	totals     map[totalKey]*total
 	terminated map[totalKey][]terminatedPod // terminated pods that are still counted
 }
 
-// TotalsRound is one poll's update of Totals.
+// TotalsRound updates Totals during one poll.
 type TotalsRound struct {
 	*Totals
-	before Totals // the Totals after the previous poll
+	before Totals // Totals as they were after the previous poll
 	list   *List
 	now    time.Time
 }
@@ -30,7 +30,7 @@ type totalKey struct {
 	metric   string
 }
 
-// total is the value of one reading and the value of each pod in it.
+// total is the value of one reading, and the values of the pods that it includes.
 type total struct {
 	at    int64 // time of the poll in Unix milliseconds
 	value float64
@@ -42,13 +42,14 @@ type contribution struct {
 	value float64
 }
 
-// terminatedPod is a pod that is gone, with the time of the first poll without it.
+// terminatedPod is a terminated pod, with its last value and the time of the first poll in which it was missing.
 type terminatedPod struct {
 	contribution
 	at time.Time
 }
 
-// Begin starts a poll. The totals of workloads that the poll does not read are deleted, unless Keep is called for their namespaces.
+// Begin starts a poll. After the poll, the totals of workloads that it did not read are deleted, except those of namespaces for which Keep
+// is called.
 func (t *Totals) Begin(now time.Time) *TotalsRound {
 	round := &TotalsRound{Totals: t, before: *t, now: now}
 	t.totals, t.terminated = make(map[totalKey]*total, len(t.totals)), map[totalKey][]terminatedPod{}
@@ -58,7 +59,7 @@ func (t *Totals) Begin(now time.Time) *TotalsRound {
 // Len returns the number of totals that are kept.
 func (t *Totals) Len() int { return len(t.totals) }
 
-// Keep keeps the totals of the namespaces that the poll failed to read.
+// Keep keeps the totals of workloads in the namespaces that the poll failed to read.
 func (t *TotalsRound) Keep(namespaces map[string]scaling.Cause) {
 	for key, last := range t.before.totals {
 		if _, failed := namespaces[key.workload.Namespace]; failed && t.totals[key] == nil {
@@ -67,14 +68,14 @@ func (t *TotalsRound) Keep(namespaces map[string]scaling.Cause) {
 	}
 }
 
-// fill adds the values of terminated pods to a reading that combine has just computed. A pod is added until every other pod has a sample
-// that is newer than the termination. The result is at most the previous total, because the samples may already include requests that other
-// pods have taken over.
+// fill adds the values of terminated pods to a reading that combine has just computed. A terminated pod is added until every other pod has
+// a sample that is newer than the termination. The result is at most the previous total, because the samples of the other pods may already
+// include requests of the terminated pod.
 func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading) {
 	key := totalKey{r.Workload.Key, r.Source.Metric}
 	last := t.before.totals[key]
 	if last != nil && t.now.UnixMilli()-last.at > r.Signal.MaxAge.Milliseconds() {
-		last = nil // the last total is too old: its requests were served or have timed out
+		last = nil // the last total is too old, so its requests were served or have timed out
 	}
 	if !out.Known {
 		if last != nil {
@@ -90,9 +91,9 @@ func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading)
 	t.totals[key] = next
 }
 
-// missing returns the sum of the values of the terminated pods that must still be added. A pod that was listed in the previous poll and is
-// missing in this one is added. A pod that has been missing since an earlier poll is added until oldest, the time of the oldest sample of
-// the other pods, is after that poll.
+// missing returns the sum of the values of the terminated pods that must still be added. If a pod was listed in the previous poll but is
+// missing in this poll, it is added. If it has been missing since an earlier poll, it is added until oldest, the time of the oldest sample
+// of the other pods, is after that poll.
 func (t *TotalsRound) missing(w *Workload, key totalKey, oldest time.Time) (sum float64) {
 	var terminated []terminatedPod
 	for _, p := range t.before.totals[key].pods {
@@ -114,7 +115,7 @@ func (t *TotalsRound) missing(w *Workload, key totalKey, oldest time.Time) (sum 
 	return sum
 }
 
-// contributions returns the names and values of the pods that count in the reading that combine has just computed.
+// contributions returns the names and values of the pods that are included in the reading that combine has just computed.
 func (l *List) contributions(w *Workload) []contribution {
 	n := 0
 	for i := w.first; i < w.end; i++ {
@@ -131,8 +132,8 @@ func (l *List) contributions(w *Workload) []contribution {
 	return out
 }
 
-// terminated reports whether a pod is not listed, or is not ready and did not report. A ready pod that did not report lowers the
-// coverage instead.
+// terminated reports whether a pod is no longer listed, or is not ready and did not report. A ready pod that did not report does not count
+// as terminated, but lowers the coverage.
 func (l *List) terminated(w *Workload, pod string) bool {
 	for row := l.Find(exposition.Owner{Namespace: w.Requests[0].Namespace(), Pod: pod}); row >= 0; row = l.Next(row) {
 		if int(row) >= w.first && int(row) < w.end {

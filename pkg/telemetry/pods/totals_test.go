@@ -15,7 +15,7 @@ type podsByName map[string][]engine.Pod
 
 func (p podsByName) Pods(w *scaling.Workload) []engine.Pod { return p[w.Key.Name] }
 
-// queueOf returns a request for the queue of a workload.
+// queueOf returns a request for the number of waiting requests of a workload.
 func queueOf(name string) source.Request {
 	return source.Request{
 		Workload: &scaling.Workload{Key: scaling.Key{Namespace: "chat", Name: name}},

@@ -1,4 +1,5 @@
-// Package promapi sends an instant query to a Prometheus-compatible server and decodes the answer series by series, in bounded memory.
+// Package promapi sends an instant query to a Prometheus-compatible server. It decodes one series of the response after the other, so that
+// the memory that it needs is limited.
 package promapi
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Limits are the limits of one response. Query returns fetch.ErrTruncated for a response that exceeds one of them, because a part of a
+// Limits contains the limits of one response. Query returns fetch.ErrTruncated for a response that exceeds a limit, because an incomplete
 // response must not be used.
 type Limits struct {
 	Bytes  int64 // size of the body after decompression
@@ -29,7 +30,7 @@ type Client struct {
 }
 
 // New returns a client for the server at address, such as "https://prometheus.monitoring.svc:9090" or a URL with a path prefix. clock
-// measures the clock of the server; all clients of one server share it. If clock is nil, the times of samples are not corrected.
+// measures the clock of the server, and all clients of one server share it. If clock is nil, the times of samples are not corrected.
 func New(c *fetch.Client, address string, l Limits, clock *fetch.Clock) *Client {
 	return &Client{http: c, url: strings.TrimRight(address, "/") + "/api/v1/query", limits: l, clock: clock}
 }
@@ -41,7 +42,7 @@ func (c *Client) With(l Limits) *Client {
 	return &limited
 }
 
-// APIError is an error that the server returns in its answer.
+// APIError is an error that the server reports in its response.
 type APIError struct{ Type, Message string }
 
 func (e *APIError) Error() string { return fmt.Sprintf("%s: %s", e.Type, e.Message) }
@@ -50,16 +51,16 @@ func (e *APIError) Error() string { return fmt.Sprintf("%s: %s", e.Type, e.Messa
 // If Query returns an error, the caller must not use the series that it passed to each.
 func (c *Client) Query(ctx context.Context, expr string, each func(*Series) error) (int64, error) {
 	form := url.Values{"query": {expr}}
-	// A server that supports the parameter limit stops early. For other servers, this client stops at Limits.Series.
+	// A server that supports the parameter limit stops after this number of series. For other servers, this client stops at Limits.Series.
 	form.Set("limit", strconv.Itoa(c.limits.Series+1))
 	// Without these parameters, Thanos and VictoriaMetrics return only some of the series while one of their backends fails.
 	form.Set("partial_response", "false")
 	form.Set("deny_partial_response", "1")
 	if deadline, ok := ctx.Deadline(); ok {
-		// The timeout at the server is shorter than the timeout of this client, so that the server returns an error that shows that the
-		// query took too long.
-		left := max(time.Until(deadline)*9/10, 100*time.Millisecond)         // I/O edge: the time limit at the server
-		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // a whole number of milliseconds, because Prometheus refuses "1.5s"
+		// The timeout at the server is shorter than the timeout of this client. The server then returns an error that says that the query took
+		// too long.
+		left := max(time.Until(deadline)*9/10, 100*time.Millisecond)         // I/O edge: computes the server's time limit
+		form.Set("timeout", strconv.FormatInt(left.Milliseconds(), 10)+"ms") // whole milliseconds, because Prometheus rejects "1.5s"
 	}
 	r := fetch.Request{URL: c.url, Form: form, Accept: "application/json", Bytes: c.limits.Bytes, Clock: c.clock}
 	return c.http.Do(ctx, r, func(a fetch.Answer) error {

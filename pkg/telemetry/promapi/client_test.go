@@ -32,7 +32,7 @@ func TestQuerySendsItsTimeLimitInPrometheusFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Parse the timeout as Prometheus does. Prometheus refuses a query if it cannot parse the timeout.
+		// Parse the timeout as Prometheus does, because Prometheus rejects a query whose timeout it cannot parse.
 		got, err := model.ParseDuration(sent)
 		if err != nil || time.Duration(got) > allowed || time.Duration(got) < allowed/2 {
 			t.Errorf("of %s it sent %q, %v", allowed, sent, err)

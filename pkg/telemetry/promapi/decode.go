@@ -15,22 +15,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Series is one element of a result. It is reused between calls; its strings may be kept.
+// Series is one element of a result. Decode reuses it for the next element. The caller may keep its strings.
 type Series struct {
 	Labels exposition.Labels // includes __name__ if the server sent it
 	Value  float64           // value of an element of a vector, or newest value of an element of a matrix
-	At     time.Time         // evaluation time of a vector, or time of the newest sample of a matrix, by this clock; zero if it is not usable
-	Timing fetch.Timing      // for values that are times; At is converted already
-	Valid  bool              // false: the element has no number (it is a native histogram)
+	At     time.Time         // evaluation time of a vector, or newest sample of a matrix, by gpuscaler's clock; zero if unusable
+	Timing fetch.Timing      // to convert values that are times; At is already converted
+	Valid  bool              // false if the element has no number, because it is a native histogram
 }
 
-// Decode reads one answer of /api/v1/query. It returns an error for every malformed, oversized or partial answer.
+// Decode reads one response of /api/v1/query. It returns an error for every malformed, oversized or partial response.
 func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	d := &decoder{json: json.NewDecoder(r), limits: l, each: each, names: internedNames{}}
 	err := d.answer()
 	if err == nil {
-		// Further bytes after the JSON document were added by a proxy or belong to a second response. The document is then not trusted
-		// either.
+		// A proxy may have added the bytes after the JSON document, or they are from a second response. In both cases the document cannot be
+		// trusted.
 		if _, e := d.json.Token(); e != io.EOF {
 			err = formatErrorf("bytes after the end of the answer")
 		}
@@ -48,10 +48,10 @@ func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	return err
 }
 
-// ErrSeries is returned for an answer with more series than its limit. It wraps fetch.ErrTruncated.
+// ErrSeries is returned for a response with more series than Limits.Series. It wraps fetch.ErrTruncated.
 var ErrSeries = fmt.Errorf("%w: too many series", fetch.ErrTruncated)
 
-// FormatError is returned for an answer that is not the JSON of a Prometheus server, such as the login page of a proxy.
+// FormatError is returned for a response that is not the JSON of a Prometheus server, for example the login page of a proxy.
 type FormatError struct{ text string }
 
 func (e *FormatError) Error() string { return e.text }
@@ -83,7 +83,7 @@ func (d *decoder) answer() error {
 			return d.json.Decode(&failure.Type)
 		case "error":
 			return d.json.Decode(&failure.Message)
-		case "isPartial": // a field of VictoriaMetrics
+		case "isPartial": // VictoriaMetrics sets this field
 			return d.json.Decode(&partial)
 		case "warnings":
 			return d.json.Decode(&warnings)
@@ -108,8 +108,9 @@ func (d *decoder) answer() error {
 	return lacking(warnings)
 }
 
-// lacking returns an error if a warning shows that the response is incomplete. Prometheus returns status 200 with only some of the series
-// if a remote storage failed or a limit applied. Warnings about the query itself, which begin with "PromQL", are no error.
+// lacking returns an error if a warning shows that the response is incomplete. If a remote storage failed or a limit applied, Prometheus
+// returns the status 200 with a warning and only some of the series. Warnings about the query itself, which begin with "PromQL", do not
+// cause an error.
 func lacking(warnings []string) error {
 	for _, w := range warnings {
 		if !strings.HasPrefix(w, "PromQL ") && !strings.HasSuffix(w, " annotations omitted") {
@@ -167,8 +168,8 @@ func (d *decoder) result() error {
 	return d.expect(']')
 }
 
-// object reads the next JSON value, which must be an object or null, and calls member with the key of each of its members. member must read
-// the value.
+// object reads the next JSON value, which must be an object or null. It calls member with the key of each member. member must read the
+// value.
 func (d *decoder) object(member func(key string) error) error {
 	t, err := d.json.Token()
 	if err != nil || t == nil {
@@ -182,7 +183,7 @@ func (d *decoder) object(member func(key string) error) error {
 		if err != nil {
 			return err
 		}
-		if err := member(key.(string)); err != nil { // the decoder has checked that a key is a string
+		if err := member(key.(string)); err != nil { // the decoder has already checked that the key is a string
 			return err
 		}
 	}
@@ -205,7 +206,7 @@ func (d *decoder) skip() error {
 	return d.json.Decode(&ignored)
 }
 
-// element is one series as the server writes it.
+// element is one series in the JSON form that the server sends.
 type element struct {
 	Metric json.RawMessage `json:"metric"`
 	Value  json.RawMessage `json:"value"`
@@ -226,8 +227,8 @@ func (e *element) into(s *Series, maxLabels int, names internedNames) error {
 	}
 	point := e.Value
 	if len(e.Values) > 0 {
-		// Use only the last sample, which is the newest. The query is a range query because only such a query returns the time at which a
-		// sample was scraped.
+		// Use only the last sample, which is the newest. The result has several samples because the query is a range query. Only a range query
+		// returns the time at which each sample was scraped.
 		if i := bytes.LastIndexByte(e.Values, '['); i > 0 {
 			point = bytes.TrimRight(e.Values[i:], " \t\r\n")
 			point = point[:len(point)-1]
@@ -242,7 +243,7 @@ func (e *element) into(s *Series, maxLabels int, names internedNames) error {
 	return err
 }
 
-// parsePoint reads [seconds, "value"].
+// parsePoint reads a sample in the form [seconds, "value"].
 func parsePoint(b []byte) (time.Time, float64, error) {
 	b = bytes.TrimSpace(b)
 	comma := bytes.IndexByte(b, ',')
@@ -250,7 +251,7 @@ func parsePoint(b []byte) (time.Time, float64, error) {
 		return time.Time{}, 0, formatErrorf("sample %q is not [time, \"value\"]", clip(b))
 	}
 	seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(b[1:comma])), 64)
-	// A time after the year 2242 could overflow when it is converted to nanoseconds.
+	// A time after the year 2242 is invalid, because its conversion to nanoseconds could overflow.
 	if err != nil || !(seconds >= 0 && seconds < 1<<33) {
 		return time.Time{}, 0, formatErrorf("sample time %q is not a number of seconds", clip(b))
 	}

@@ -138,8 +138,8 @@ func FuzzDecode(f *testing.F) {
 			for _, x := range s.Labels {
 				size += len(x.Name) + len(x.Value)
 			}
-			// The limit applies to the encoded labels. Decoded labels are never longer, because a \u escape has six bytes and decodes to at
-			// most three.
+			// The limit applies to the encoded labels. Decoded labels are never longer, because the escape sequence \u has six bytes and decodes to
+			// at most three.
 			if n > l.Series || size > l.Labels {
 				t.Fatalf("series %d with %d bytes of labels passed", n, size)
 			}

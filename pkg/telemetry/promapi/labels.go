@@ -7,8 +7,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// parseLabels reads a JSON object of strings. encoding/json has already validated the syntax, so only the types can be wrong. parseLabels
-// creates no map and no JSON token for each label. With them, labels took three quarters of the time to decode 10,000 series.
+// parseLabels reads a JSON object of strings. encoding/json has already validated the syntax, so only the types of the values can be wrong.
+// For speed, parseLabels creates no map and no JSON token for each label: with them, the labels took three quarters of the time to decode
+// 10,000 series.
 func parseLabels(b []byte, out exposition.Labels, names internedNames) (exposition.Labels, error) {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || string(b) == "null" {
@@ -38,7 +39,7 @@ func parseLabels(b []byte, out exposition.Labels, names internedNames) (expositi
 	return out, nil
 }
 
-// cutString removes a JSON string from the front of b. It returns the string and the rest.
+// cutString removes a JSON string from the start of b. It returns the string and the remaining bytes.
 func cutString(b []byte) (string, []byte, error) {
 	if len(b) == 0 || b[0] != '"' {
 		return "", b, formatErrorf("label %q is no string", clip(b))
@@ -68,7 +69,7 @@ func cutEscaped(b []byte) (string, []byte, error) {
 	return "", b, formatErrorf("label %q without an end", clip(b))
 }
 
-// internedNames stores each label name of a response once. A response has few label names, which are repeated in thousands of series.
+// internedNames contains each label name of a response once, because the same few names occur in thousands of series.
 type internedNames map[string]string
 
 // maxInterned is the greatest number of label names that internedNames stores, because a hostile server could send many.

@@ -11,30 +11,30 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// partLabel is the label that identifies the part of the combined query to which a series of the response belongs.
+// partLabel is a label that gpuscaler adds to each part of a combined query. It shows to which part a series of the response belongs.
 const partLabel = "gpuscaler_part"
 
 const (
 	partValue = "value"
-	partAge   = "age" // followed by the number of the selector
+	partAge   = "age" // the index of the selector is appended
 )
 
-// maxAges is the greatest number of selectors of one query whose sample times are queried.
+// maxAges is the greatest number of selectors in one query whose sample times are queried too.
 const maxAges = 8
 
-// ages describes the sample times that a query returns beside its value.
+// ages describes the sample times that a query returns in addition to its value.
 type ages struct {
 	selectors int // number of selectors whose sample times are returned
-	// all reports that the query has a value only if every selector has samples. The age of a value is then unknown if a selector has no
-	// sample time. all is false for a query with "or", because one side of it may have no samples.
+	// all is true if the query has a value only if every selector has samples. The age of a value is then unknown if a selector has no sample
+	// time. all is false for a query with "or", because one operand of "or" may have no samples.
 	all bool
 }
 
-// withAges returns one query for two things: the value of an expression by labels, and for each selector of the expression the time of the
-// oldest sample that the value is computed from. An instant query returns its evaluation time instead of the time of the samples.
-// Prometheus uses samples that are up to five minutes old, and for a range all samples in it. An exporter that stopped four minutes ago
-// therefore looks as if it still ran; timestamp() of the selectors shows the true age. Both are in one query so that they are evaluated at
-// the same time, and so that a poll sends one query and not two.
+// withAges returns one query that reads two things: the value of an expression for each combination of the labels in by, and for each
+// selector of the expression the time of the oldest sample from which the value is computed. The second is necessary because an instant
+// query returns its evaluation time and not the time of the samples. Prometheus uses samples that are up to five minutes old, and for a
+// range all samples in it. An exporter that stopped four minutes ago therefore looks as if it still ran, but timestamp() of the selectors
+// shows the true age. Both are in one query so that they are evaluated at the same time, and so that a poll sends only one query.
 func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	a := ages{all: true}
 	if expr.Type() != parser.ValueTypeVector {
@@ -43,7 +43,7 @@ func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	parts := []string{mark(expr.String(), partValue)}
 	seen := map[string]bool{}
 	for _, s := range selectors(expr) {
-		// Skip a selector with an offset or an @ modifier, because its samples are old on purpose.
+		// Skip a selector with an offset or an @ modifier, because its samples are intentionally old.
 		if s.OriginalOffset != 0 || s.OriginalOffsetExpr != nil || s.Timestamp != nil || s.StartOrEnd != 0 {
 			continue
 		}
@@ -67,9 +67,9 @@ func withAges(expr parser.Expr, by []string) (string, ages, error) {
 	return query, a, nil
 }
 
-// splitNames splits a selector into one selector for each metric name, so that timestamp() can be applied to each. timestamp() removes the
-// metric name and fails if two series have equal labels without it. splitNames returns none for a selector without a name, or with a
-// regular expression that is not a list of names.
+// splitNames splits a selector into one selector for each metric name, so that timestamp() can be applied to each of them. timestamp()
+// removes the metric name, so it fails if two series differ only in this name. splitNames returns nil for a selector without a name, or
+// with a regular expression that is not a list of names.
 func splitNames(s *parser.VectorSelector) (out []*parser.VectorSelector) {
 	var names []string
 	for _, m := range s.LabelMatchers {
@@ -110,7 +110,7 @@ func needsAll(expr parser.Expr) bool {
 	return all
 }
 
-// mark adds partLabel to the series of an expression.
+// mark adds partLabel with the value part to the series of an expression.
 func mark(expr, part string) string {
 	return fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, expr, partLabel, part)
 }

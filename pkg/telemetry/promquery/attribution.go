@@ -11,10 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/pods"
 )
 
-// attribution finds the pod that a series is about. Any pod that Prometheus scrapes can serve any label on its page, including
-// exported_namespace and exported_pod. A series about a pod other than the scraped one therefore counts only if both are true: the
-// PlatformConfig declares the scraped pod as an exporter, and the other pod runs on the exporter's node. A DCGM exporter reads only the
-// GPUs of its own node.
+// attribution finds the pod to which a series refers. Any pod that Prometheus scrapes can serve any label on its page, including
+// exported_namespace and exported_pod. A series that refers to a pod other than the scraped pod is therefore used only if two conditions
+// are met: the PlatformConfig declares the scraped pod as an exporter, and the other pod runs on the exporter's node. The second condition
+// is correct because a DCGM exporter reads only the GPUs of its own node.
 type attribution struct {
 	labels   exposition.ScrapeLabels
 	cluster  pods.Exporters
@@ -33,7 +33,7 @@ func newAttribution(s *Server, t policy.SourceType) *attribution {
 	return a
 }
 
-// begin lists the pods of the declared exporters and their nodes, before a query.
+// begin lists the pods of the declared exporters and their nodes. It is called before each query.
 func (a *attribution) begin() {
 	a.nodes = map[exposition.Owner]string{}
 	if a.cluster == nil {
@@ -48,7 +48,7 @@ func (a *attribution) begin() {
 	}
 }
 
-// each sends the queries that are needed to read the namespaces of p: it calls query once for each set of matchers. It returns the bytes of
+// each calls query once for each query that is needed to read the namespaces of p, with the matchers of that query. It returns the bytes of
 // all responses.
 func (a *attribution) each(p *part, query func(only []*labels.Matcher) (int64, error)) (bytes int64, err error) {
 	for _, only := range a.namespaces().restrictions(p.namespaces) {
@@ -61,7 +61,7 @@ func (a *attribution) each(p *part, query func(only []*labels.Matcher) (int64, e
 	return bytes, nil
 }
 
-// namespaces returns the labels that name the namespace of a series.
+// namespaces returns the labels that can contain the namespace of a series.
 func (a *attribution) namespaces() namespaceLabels {
 	l := namespaceLabels{}
 	l.scraped, l.reported = a.labels.Namespaces()
@@ -73,16 +73,16 @@ func (a *attribution) namespaces() namespaceLabels {
 	return l
 }
 
-// subject is the pod that a series is about.
+// subject is the pod to which a series refers.
 type subject struct {
 	pod      exposition.Owner
-	exporter exposition.Owner // the declared exporter that reports the series; the zero value if the pod itself serves it
+	exporter exposition.Owner // the declared exporter that serves the series; the zero value if the pod itself serves it
 	node     string           // node of that exporter
 }
 
-// subject returns the pod that a series is about. ok is false if the labels contradict each other or do not name the scraped pod. refused
-// are pods that the labels name without effect, because the scraped pod is not a declared exporter or because the labels contradict each
-// other.
+// subject returns the pod to which a series refers. ok is false if the labels contradict each other or do not name the scraped pod. refused
+// contains pods that the labels name but that must not be used, because the scraped pod is not a declared exporter or because the labels
+// contradict each other.
 func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused [2]exposition.Owner) {
 	n, consistent := a.labels.Read(l)
 	node, declared := a.nodes[n.Scraped]
@@ -95,9 +95,9 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 	return subject{n.Reported, n.Scraped, node}, true, refused
 }
 
-// rows calls each with the rows of the pod that a series is about. It returns the namespace for which the series counts, which a pod
-// cannot change by the labels on its page. If a pod that is not a declared exporter names other pods, the rows of these pods get the fault
-// CauseUndeclared, which becomes the cause of a reading without any value.
+// rows calls each with the rows of the pod to which a series refers. It returns the namespace to which the series is counted. A pod cannot
+// change this namespace with the labels on its page. If a pod that is not a declared exporter names other pods, rows sets the fault
+// CauseUndeclared in the rows of these pods. If the reading has no value, this fault becomes its cause.
 func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row int32)) (namespace string) {
 	s, ok, refused := a.subject(l)
 	if ok {
@@ -113,4 +113,4 @@ func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row i
 	return n.Scraped.Namespace
 }
 
-func now() time.Time { return time.Now() } // I/O edge: a poll happens in real time
+func now() time.Time { return time.Now() } // I/O edge: polls use the real clock

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// Selectors that differ only in the values of their labels have the same text, so that one query serves them.
+// Selectors that differ only in the values of their labels have the same Text. One query can therefore read all of them.
 func ExampleParseShape() {
 	a, _ := promquery.ParseShape(`sum by (namespace) (jobs{namespace="a", queue="x"})`)
 	b, _ := promquery.ParseShape(`sum by (namespace) (jobs{namespace="b", queue="y"})`)

@@ -15,51 +15,52 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Bounds of a divided query. A round is one poll.
+// Limits for a query that is divided into sections. A round is one poll.
 const (
-	// maxQueries is the greatest number of queries in one round. It is enough to isolate one namespace of 1,000 in one round.
+	// maxQueries is the greatest number of queries in one round. This is enough to isolate one of 1,000 namespaces in one round.
 	maxQueries = 24
-	// undividedInterval is the number of rounds after which a divided query is sent undivided again. It is also the number of rounds
-	// without merges after a merged section failed.
+	// undividedInterval is the number of rounds after which a divided query is sent undivided again, to test whether it works. If a merged
+	// section fails, no sections are merged for the same number of rounds.
 	undividedInterval = 20
-	// maxFailedRounds is the number of consecutive rounds without any success after which division is paused. The cause is then the query or
-	// the server, and not the series of one namespace.
+	// maxFailedRounds is the number of consecutive rounds without any success after which division is paused, because the cause is then the
+	// query or the server, and not the series of one namespace.
 	maxFailedRounds = 4
-	// maxBackoff is the greatest number of rounds in which a namespace over a limit is not queried. The number of rounds doubles with each
-	// failure.
+	// maxBackoff is the greatest number of rounds for which a namespace that exceeds a limit is not queried. The number of rounds doubles with
+	// each failure.
 	maxBackoff = 8
-	// quickPart is the divisor of the time of a round: a section is quick if it takes at most this part of a round. Only quick sections are
-	// merged. So the merged section, which contains the namespaces within their limits, has enough time even if other sections use up most of
-	// the round.
+	// quickPart defines which sections are quick: a section is quick if it takes at most 1/quickPart of the time of a round. Only quick
+	// sections are merged. The merged section contains the namespaces within their limits, so it has enough time even if other sections use
+	// most of the round.
 	quickPart = 8
 )
 
-// Fetcher sends one shared query in each poll and returns the readings of its requests. It implements source.Fetcher.
+// Fetcher sends one query in each poll, which the requests of all namespaces share, and returns their readings. It implements
+// source.Fetcher.
 //
-// The query serves all namespaces, so one namespace can make it fail for all of them: with more series than a response may contain, or with
-// series for which the server refuses the query. A Fetcher then divides the query into sections. Each section is a query for some of the
-// namespaces. A section that fails is divided again, until each failing namespace is in a section of its own. Sections that succeed are
-// merged again. A round then costs about one query for all namespaces within their limits, and one for each namespace over a limit.
+// One namespace can therefore make the query fail for all namespaces: it can have more series than a response may contain, or series for
+// which the server rejects the query. A Fetcher then divides the query into sections. Each section is a query for some of the namespaces. A
+// section that fails is divided again, until each namespace that causes a failure is alone in a section. Sections that succeed are merged
+// again. A round then needs about one query for all namespaces within their limits, and one query for each namespace that exceeds a limit.
 type Fetcher struct {
 	query  sharedQuery
 	limits promapi.Limits
 
 	round        int
-	quick        time.Duration // maximum time of a quick section
-	sections     []*section    // nil: the query is not divided
+	quick        time.Duration // maximum duration of a quick section
+	sections     []*section    // sections of the query; nil: the query is not divided
 	undividedAt  int           // the round in which the query is sent undivided again
 	mergeAt      int           // the round from which sections are merged
 	pausedUntil  int           // the round before which division is paused
 	failedRounds int           // consecutive rounds without success
-	incomplete   int           // consecutive undivided queries whose answers were incomplete
+	incomplete   int           // number of consecutive undivided queries with an incomplete response
 	namespaces   []string      // namespaces of the requests, sorted
 	violations   map[string]Limit
-	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: they were not counted yet
+	outside      map[string]Limit // namespaces without a section that exceed a limit of the undivided query; nil: not determined yet
 }
 
 func newFetcher(q sharedQuery, l promapi.Limits) *Fetcher { return &Fetcher{query: q, limits: l} }
 
-// Fetch implements source.Fetcher. The readings of a namespace over a limit are missing.
+// Fetch implements source.Fetcher. The readings of a namespace that exceeds a limit are missing.
 func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
 	f.round++
 	if q, ok := f.query.(*gaugeQuery); ok {
@@ -70,7 +71,7 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		whole := &part{requests: requests, out: out, limits: f.limits}
 		bytes, err = f.fetchUndivided(ctx, whole)
 		if f.sections == nil && errors.Is(err, fetch.ErrIncomplete) {
-			// One lost connection must not make all signals of the query missing until the next poll.
+			// The undivided query is repeated once. A single lost connection must not make all its signals missing until the next poll.
 			source.SetEmpty(out)
 			var n int64
 			whole = &part{requests: requests, out: out, limits: f.limits}
@@ -89,15 +90,15 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		f.findOutside(whole)
 		source.SetEmpty(out)
 		if ctx.Err() != nil || f.paused() {
-			return bytes, err // this round has no time or no query left, so the next round queries the sections
+			return bytes, err // no time or no query is left in this round, so the next round queries the sections
 		}
 	}
 	n, err := f.fetchSections(ctx, requests, out)
 	return bytes + n, err
 }
 
-// fetchUndivided sends the undivided query. If the query is divided at present, the undivided query is only a trial. It then gets half of
-// the time, so that the sections can be queried in the same round.
+// fetchUndivided sends the undivided query. If the query is currently divided, this is only a test of whether the undivided query works
+// again. The test may use half of the time, so that the sections can still be queried in the same round.
 func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64, err error) {
 	if f.sections != nil {
 		whole.series = map[string]int{}
@@ -110,7 +111,7 @@ func (f *Fetcher) fetchUndivided(ctx context.Context, whole *part) (bytes int64,
 	return f.query.run(ctx, whole)
 }
 
-// timeLeft returns the time until the deadline of ctx, or a very long time if it has none.
+// timeLeft returns the time until the deadline of ctx. If ctx has no deadline, it returns a very long time.
 func timeLeft(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return time.Until(deadline) // I/O edge: the time limit of the poll
@@ -130,7 +131,7 @@ func (f *Fetcher) Violations() (out []Violation) {
 	return out
 }
 
-// divide creates the first sections of a query that failed, unless it has sections already.
+// divide creates the first sections after the undivided query failed. If the query already has sections, divide keeps them.
 func (f *Fetcher) divide(requests []source.Request, cause error) {
 	if f.undividedAt = f.round + undividedInterval; f.paused() {
 		f.undividedAt = f.round + 2
@@ -141,15 +142,15 @@ func (f *Fetcher) divide(requests []source.Request, cause error) {
 	f.namespaces, f.failedRounds, f.mergeAt, f.pausedUntil = namespacesOf(requests), 0, 0, 0
 	f.sections = []*section{{namespaces: f.namespaces}}
 	if errors.Is(cause, context.DeadlineExceeded) {
-		f.halve() // one section with all namespaces would use up the whole round again
+		f.halve() // one section with all namespaces would fail again and use up the round
 	}
 }
 
-// paused reports whether division is paused. Each round then sends one query: the undivided one and that of one section in turn. If a
-// section succeeds, division continues in the same round.
+// paused reports whether division is paused. Each round then sends only one query: alternately the undivided query and the query of one
+// section. If the section succeeds, division continues in the same round.
 func (f *Fetcher) paused() bool { return f.round < f.pausedUntil }
 
-// halve replaces the sections by two, or by one if there is only one namespace.
+// halve replaces all sections with two sections. If there is only one namespace, it creates one section.
 func (f *Fetcher) halve() {
 	all := &section{namespaces: f.namespaces}
 	if f.sections = []*section{all}; len(f.namespaces) > 1 {
@@ -157,8 +158,8 @@ func (f *Fetcher) halve() {
 	}
 }
 
-// findOutside records the namespaces that have no section and more series in the undivided response than a namespace may have. They have no
-// policy that uses the query, or the labels of their series contradict each other.
+// findOutside finds namespaces that have no section but more series in the undivided response than a namespace may have. Either no policy
+// of these namespaces uses the query, or the labels of their series contradict each other.
 func (f *Fetcher) findOutside(whole *part) {
 	if whole.series == nil {
 		return
@@ -181,7 +182,7 @@ func (f *Fetcher) share() promapi.Limits {
 	return l
 }
 
-// fetchSections queries each section, and divides those that fail.
+// fetchSections sends the queries of the sections, and divides the sections that fail.
 func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, out []scaling.Reading) (bytes int64, err error) {
 	f.namespaces = namespacesOf(requests)
 	queue, queries, succeeded := queryOrder(align(f.sections, f.namespaces), f.share(), f.quick), 0, 0
@@ -194,7 +195,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 		s := queue[0]
 		queue = queue[1:]
 		if f.round < s.retryAt && s.limit != "" {
-			done = append(done, s) // the section is a namespace over a limit, which is not queried in this round
+			done = append(done, s) // the section is one namespace that exceeds a limit and is not queried in this round
 			continue
 		}
 		if queries == most || ctx.Err() != nil {
@@ -205,7 +206,7 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 		queries++
 		pieces, n := f.fetchSection(ctx, s, requests, out)
 		bytes += n
-		// after the sections that were not queried yet, so that these need not wait for the division of another one
+		// The new sections are appended to the queue, so that sections that were not queried yet do not wait for them.
 		queue = append(queue, pieces...)
 		if pieces == nil {
 			done = append(done, s)
@@ -227,10 +228,10 @@ func (f *Fetcher) fetchSections(ctx context.Context, requests []source.Request, 
 
 var errNotQueried = errors.New("not queried in this round: no time or no query was left for it")
 
-// failRound handles a round in which no section succeeded. If the server refused all sections, if its last answer was incomplete, or if no
-// section succeeded in maxFailedRounds consecutive rounds, the cause is the query or the server and not the series of one namespace.
-// Division is then paused for undividedInterval rounds. A section that had too little time does not count as refused if there are several
-// sections, because an earlier section can have used up the time.
+// failRound handles a round in which no section succeeded. The cause is the query or the server, and not the series of one namespace, in
+// three cases: all sections failed, the last response was incomplete, or no section succeeded in maxFailedRounds consecutive rounds. In
+// these cases division is paused for undividedInterval rounds. If there are several sections, a section that ran out of time is not
+// regarded as failed, because an earlier section may have used up the time.
 func (f *Fetcher) failRound(err error) error {
 	f.failedRounds++
 	several := len(f.sections) > 1
@@ -248,15 +249,15 @@ func (f *Fetcher) failRound(err error) error {
 	return err
 }
 
-// fetchSection queries one section. If the section failed because of a limit and has several namespaces, fetchSection returns the smaller
-// sections to query instead.
+// fetchSection queries one section. If a section with several namespaces failed because of a limit, fetchSection returns smaller sections,
+// which are queried instead.
 func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []source.Request, out []scaling.Reading,
 ) (pieces []*section, bytes int64) {
 	p := f.partOf(s, requests)
 	left := timeLeft(ctx)
 	limited := left
 	if len(f.sections) > 1 && !f.paused() {
-		limited /= 2 // a slow section leaves half of the time to the others
+		limited /= 2 // a slow section leaves half of the time for the other sections
 	}
 	limitedCtx, cancel := context.WithTimeout(ctx, limited)
 	defer cancel()
@@ -274,7 +275,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 			f.mergeAt = f.round + undividedInterval
 		}
 		return s.pieces(p.series, f.share().Series), bytes
-	case f.paused(): // the cause may be the server and not the section
+	case f.paused(): // while division is paused, the cause may be the server and not the section
 	default:
 		s.limit, s.failures = limit, s.failures+1
 		s.retryAt = f.round + min(1<<min(s.failures-1, 8), maxBackoff)
@@ -282,11 +283,11 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 	return nil, bytes
 }
 
-// finishRound sets the readings of the sections that failed to missing, and merges the sections that succeeded, for the next round.
+// finishRound ends a round. It sets the readings of failed sections to missing, and merges the sections that succeeded for the next round.
 func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) {
 	f.violations = map[string]Limit{}
 	if f.outside == nil {
-		f.undividedAt = f.round + 1 // the next undivided response is counted by namespace
+		f.undividedAt = f.round + 1 // the next round sends the undivided query, whose series are counted for each namespace
 	}
 	causes := map[string]scaling.Cause{}
 	for _, s := range f.sections {
@@ -313,7 +314,7 @@ func (f *Fetcher) finishRound(requests []source.Request, out []scaling.Reading) 
 	}
 }
 
-// partOf returns the requests that a section reads, as a part.
+// partOf returns a part with the requests of a section.
 func (f *Fetcher) partOf(s *section, requests []source.Request) *part {
 	p := &part{namespaces: s.namespaces, limits: f.limits, series: map[string]int{}}
 	if len(s.namespaces) == 1 {

@@ -16,21 +16,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// load describes the series of one namespace in the response to a shared query.
+// load describes the series of one namespace in the response to a query that several namespaces share.
 type load struct {
 	series  int
 	bytes   int64
-	refused bool // the server refuses the query for its series
-	slow    bool // the server does not finish the query for its series
+	refused bool // the server rejects the query because of these series
+	slow    bool // the server does not finish the query because of these series
 	takes   time.Duration
 }
 
-// fakeQuery is a shared query. The reading of each request is the number of series of its namespace.
+// fakeQuery is a query that several namespaces share. The reading of each request is the number of series of its namespace.
 type fakeQuery struct {
 	loads   map[string]load
-	outside int // series of namespaces without a policy
+	outside int // number of series of namespaces without a policy
 	err     error
-	cut     int // a proxy cuts off answers with more series than this; 0: it does not
+	cut     int // a proxy cuts off responses with more series than this; 0: it does not
 	queries int
 }
 
@@ -93,7 +93,7 @@ func requestsIn(namespaces ...string) []source.Request {
 
 var fakeLimits = promapi.Limits{Series: 100, Bytes: 1000}
 
-// fetchRound runs one round and returns the readings by namespace.
+// fetchRound runs one round. It returns the reading of each namespace.
 func fetchRound(ctx context.Context, f *Fetcher, requests []source.Request) (map[string]scaling.Reading, error) {
 	out := make([]scaling.Reading, len(requests))
 	source.SetEmpty(out)
@@ -105,8 +105,8 @@ func fetchRound(ctx context.Context, f *Fetcher, requests []source.Request) (map
 	return got, err
 }
 
-// With random loads, every namespace within its share has a reading in each round after the division has isolated the namespaces over a
-// limit. Division takes several rounds, because a round sends at most maxQueries queries.
+// Each namespace has a random load. As soon as the division has isolated the namespaces that exceed a limit, every other namespace must
+// have a reading in each round. The division takes several rounds, because a round sends at most maxQueries queries.
 func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		query := &fakeQuery{loads: map[string]load{}, outside: rapid.SampledFrom([]int{0, 0, 0, 500}).Draw(t, "outside")}
@@ -126,7 +126,7 @@ func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
 		victim := fmt.Sprintf("ns-%02d", rapid.IntRange(0, n-1).Draw(t, "victim"))
 		query.loads[victim] = load{series: 3, bytes: 30}
 		f := newFetcher(query, fakeLimits)
-		isolated := 2 + 4*n/maxQueries // rounds to query each namespace alone, and the sections above it
+		isolated := 2 + 4*n/maxQueries // rounds that are needed to query each namespace alone, and before that the sections that contain it
 		for round := range isolated + 2*undividedInterval {
 			if rapid.IntRange(0, 9).Draw(t, "joins") == 0 && len(names) < 70 {
 				draw(fmt.Sprintf("zz-%02d", len(names)))
@@ -216,9 +216,9 @@ func TestQueryThatFailsForEveryNamespaceIsNotDividedInEachRound(t *testing.T) {
 	}
 }
 
-// A proxy before Prometheus cuts off answers with more than 40 series, and one namespace has 45. No limit of gpuscaler is exceeded. After
-// some rounds the query is divided, so that the other namespaces have readings again. When the proxy passes all answers, every namespace
-// has one.
+// A proxy before Prometheus cuts off responses with more than 40 series, and one namespace has 45 series. No limit of gpuscaler is
+// exceeded. After some rounds the query must be divided, so that the other namespaces have readings again. When the proxy no longer cuts
+// off responses, every namespace must have a reading.
 func TestNamespaceWhoseAnswersAreAlwaysCutOffIsIsolated(t *testing.T) {
 	query := &fakeQuery{cut: 40, loads: map[string]load{"flood": {series: 45}}}
 	names := []string{"flood"}
@@ -230,7 +230,7 @@ func TestNamespaceWhoseAnswersAreAlwaysCutOffIsIsolated(t *testing.T) {
 	for round := range 2 * undividedInterval {
 		query.queries = 0
 		got, err := fetchRound(t.Context(), f, requestsIn(names...))
-		if round < maxFailedRounds-1 { // it may be a connection that was lost
+		if round < maxFailedRounds-1 { // in these rounds, the cause may still be a lost connection
 			if err == nil || query.queries != 2 || len(f.Violations()) > 0 {
 				t.Fatalf("round %d: %d queries, %v, %v", round, query.queries, err, f.Violations())
 			}
@@ -273,9 +273,9 @@ func TestNamespaceWhoseQueryIsSlowIsIsolated(t *testing.T) {
 	})
 }
 
-// The time of a round is not enough for the queries of two of three namespaces. When the first round of the division fails for all of them,
-// the third must still be queried alone in the next round. Later it must have a reading in each round, also when the undivided query is
-// tried again.
+// The queries of two of three namespaces need more time than a round has. The first round of the division fails for all three. The third
+// namespace must be queried alone in the next round, and later it must have a reading in each round, even if the undivided query is tested
+// again.
 func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		query := &fakeQuery{loads: map[string]load{"a-evil": {takes: time.Minute}, "b-evil": {takes: 2 * time.Second},
@@ -299,8 +299,9 @@ func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
 	})
 }
 
-// The server does not respond for a while, or only with responses that are too large. When it responds again, every namespace has a reading
-// in one of the next two rounds, however long that took, and also if series of other namespaces make the undivided query fail.
+// For some time, the server does not respond, or its responses are too large. When it works again, every namespace must have a reading in
+// one of the next two rounds. This must not depend on the length of the outage, or on series of other namespaces that make the undivided
+// query fail.
 func TestReadingsReturnAtOnceAfterAnOutage(t *testing.T) {
 	outages := map[string]load{"hangs": {takes: time.Hour}, "too large": {bytes: 1 << 40}, "refused": {refused: true}}
 	for name, outage := range outages {

@@ -11,32 +11,32 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// join matches the series of an answer to requests by the values of some labels.
+// join finds the request to which each series of a response belongs, by the values of some labels.
 type join struct {
 	labels []string
 
-	requests []source.Request // the requests for which the index was built
+	requests []source.Request // requests from which index was built
 	index    map[string]int32
 	keys     []string
-	next     []int32 // for each request, the next one with the same key; -1: there is none
+	next     []int32 // for each request, the index of the next request with the same key; -1: none
 	found    []found
-	ages     []map[string]time.Time // time of the oldest sample by key, for each selector
+	ages     []map[string]time.Time // for each selector, the time of the oldest sample by key
 	allAges  bool                   // the value of ages.all
 	key      []byte
 }
 
-// found is the result of a query for one request.
+// found is the result of a query that belongs to one request.
 type found struct {
 	value  float64
 	at     time.Time // evaluation time
 	series int
 }
 
-// appendKey appends one label value to a key. The separator 0xff does not occur in UTF-8 text, so the keys of ("a", "") and ("", "a")
-// differ.
+// appendKey appends one label value and a separator to a key. The separator 0xff does not occur in UTF-8 text, so the keys of ("a", "") and
+// ("", "a") differ.
 func appendKey(b []byte, v string) []byte { return append(append(b, v...), 0xff) }
 
-// prepare empties the join for a new answer. It rebuilds the index only when the requests have changed.
+// prepare prepares the join for a new response. It rebuilds the index only if the requests have changed.
 func (j *join) prepare(requests []source.Request, key func([]byte, *source.Request) []byte) {
 	if len(j.requests) != len(requests) || &j.requests[0] != &requests[0] {
 		j.requests, j.index = requests, make(map[string]int32, len(requests))
@@ -61,10 +61,10 @@ func (j *join) expect(a ages) {
 	}
 }
 
-// release frees the memory of an answer that was read; for 10,000 workloads it is a megabyte.
+// release frees the memory of a response. For 10,000 workloads this is about a megabyte.
 func (j *join) release() { j.found, j.ages = nil, nil }
 
-// counted returns a function that counts a series in p, by the namespace in its label, and then calls take with the series.
+// counted returns a function that counts a series in p for the namespace in the given label, and then calls take with the series.
 func (j *join) counted(p *part, namespaceLabel string) func(*promapi.Series) error {
 	return func(s *promapi.Series) error {
 		p.count(s.Labels.Get(namespaceLabel))
@@ -72,7 +72,7 @@ func (j *join) counted(p *part, namespaceLabel string) func(*promapi.Series) err
 	}
 }
 
-// take stores one series of the answer.
+// take stores one series of the response.
 func (j *join) take(s *promapi.Series) error {
 	key := j.key[:0]
 	for _, name := range j.labels {
@@ -82,7 +82,7 @@ func (j *join) take(s *promapi.Series) error {
 	if selector, is := strings.CutPrefix(s.Labels.Get(partLabel), partAge); is {
 		n, err := strconv.Atoi(selector)
 		if err != nil || n < 0 || n >= len(j.ages) || !s.Valid {
-			return nil // not part of gpuscaler's query
+			return nil // not a part of gpuscaler's query
 		}
 		at := sampleTime(s)
 		if have, ok := j.ages[n][string(key)]; !ok || at.Before(have) {
@@ -92,7 +92,7 @@ func (j *join) take(s *promapi.Series) error {
 	}
 	first, ok := j.index[string(key)]
 	if !ok {
-		return nil // the series of a workload without a request
+		return nil // no request belongs to the workload of this series
 	}
 	value := s.Value
 	if !s.Valid {
@@ -104,7 +104,7 @@ func (j *join) take(s *promapi.Series) error {
 	return nil
 }
 
-// readings writes a reading to out for each request that has a series in the response.
+// readings writes a reading to out for each request that has exactly one series in the response.
 func (j *join) readings(out []scaling.Reading) {
 	carried := j.carried()
 	for i := range j.requests {
@@ -112,8 +112,8 @@ func (j *join) readings(out []scaling.Reading) {
 		case v.series == 1:
 			out[i] = scaling.Reading{Value: v.value, At: j.age(i, carried), Coverage: 1, Reported: -1, Known: true}
 		case v.series > 1:
-			// Several series for one workload are ambiguous. If they are copies from two Prometheus servers, their sum counts everything
-			// twice. If they are parts of a queue, their mean is too small.
+			// Several series for one workload are ambiguous. If they are copies from two Prometheus servers, their sum would be twice the true
+			// value. If they are parts of a queue, their mean would be too small.
 			out[i].Cause = scaling.CauseInvalid
 		}
 	}
@@ -122,9 +122,9 @@ func (j *join) readings(out []scaling.Reading) {
 // lookbackDelta is the greatest age of a sample that Prometheus returns for an instant query by default.
 const lookbackDelta = 5 * time.Minute
 
-// age returns the time of the oldest sample that the value of request i is computed from. If a selector that the value needs has no sample
-// within the lookback, the value is computed from older samples of a range and its age is not known. age then returns a time that is older
-// than the signal's MaxAge, so that the reading is stale.
+// age returns the time of the oldest sample from which the value of request i is computed. If a necessary selector has no sample within the
+// lookback, the value is computed from older samples of a range, and its age is not known. age then returns a time that is older than the
+// signal's MaxAge, so that the reading is stale.
 func (j *join) age(i int, carried []bool) time.Time {
 	evaluated := j.found[i].at
 	oldest, missing := evaluated, 0
@@ -145,8 +145,8 @@ func (j *join) age(i int, carried []bool) time.Time {
 	return oldest
 }
 
-// carried reports for each selector whether its samples have the same labels as the result of the query. It is true if this is the case for
-// at least one workload.
+// carried reports for each selector whether its samples have the same labels as the results of the query. It is true if the labels are the
+// same for at least one workload.
 func (j *join) carried() []bool {
 	out := make([]bool, len(j.ages))
 	for s := range j.ages {
@@ -161,9 +161,9 @@ func (j *join) carried() []bool {
 }
 
 // sampleTime returns the time of the oldest sample of a selector for the workload with the given key. If the query renames labels, the
-// samples do not have all labels of the key. sampleTime then removes labels from the end of the key until a sample matches; the first label
-// is the namespace. If no sample matches, it returns the oldest of all samples, but only if carried is false. ok is false if there is no
-// sample time.
+// samples may not have all labels of the key. sampleTime then clears the labels of the key one by one, from the last to the first, until a
+// sample matches. If no sample matches and carried is false, it returns the oldest time of all samples. ok is false if there is no sample
+// time.
 func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time, ok bool) {
 	times := j.ages[selector]
 	for n := len(j.labels); ; n-- {
@@ -183,7 +183,7 @@ func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time,
 	return at, ok
 }
 
-// blank returns the key with empty values from index i on.
+// blank returns the key with the values from index i on replaced by empty values.
 func blank(key string, i int) string {
 	parts := strings.Split(strings.TrimSuffix(key, "\xff"), "\xff")
 	for ; i < len(parts); i++ {
@@ -192,7 +192,8 @@ func blank(key string, i int) string {
 	return strings.Join(parts, "\xff") + "\xff"
 }
 
-// sampleTime converts the value of timestamp() to a time by our clock. It returns the zero time for a value that is not a usable time.
+// sampleTime converts the result of timestamp() to a time by gpuscaler's clock. If the result is not a usable time, it returns the zero
+// time.
 func sampleTime(s *promapi.Series) time.Time {
 	if !(s.Value > 0 && s.Value < 1<<33) {
 		return time.Time{}

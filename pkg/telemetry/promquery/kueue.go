@@ -16,15 +16,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// The names of Kueue's gauges. Only series with status="active" count: an inadmissible workload cannot run until the cluster changes, and
-// more replicas of the scaled workload do not change that.
+// Names of Kueue's gauges. Only series with status="active" are used. An inadmissible workload cannot run until the cluster changes, and
+// additional replicas of the scaled workload would not change this.
 const (
 	kueueClusterQueue = "kueue_pending_workloads"
 	kueueLocalQueue   = "kueue_local_queue_pending_workloads"
 )
 
-// kueueQuery reads the numbers of pending workloads of all queues with one query. A series counts only if it was scraped in a namespace in
-// which Kueue runs according to the PlatformConfig, because any pod can serve a gauge with the name of Kueue's gauge.
+// kueueQuery reads the number of pending workloads of all queues with one query. It uses a series only if Prometheus scraped it in a
+// namespace in which Kueue runs according to the PlatformConfig, because any pod can serve a gauge with the same name.
 type kueueQuery struct {
 	api      *promapi.Client
 	matchers map[string]string
@@ -43,7 +43,7 @@ func newKueueQuery(s *Server) *kueueQuery {
 	return q
 }
 
-// queue names a LocalQueue; a ClusterQueue has no namespace.
+// queue identifies a LocalQueue, or a ClusterQueue with an empty namespace.
 type queue struct{ namespace, name string }
 
 func queueOf(r *source.Request) queue {
@@ -76,7 +76,7 @@ func (q *kueueQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 	return bytes, nil
 }
 
-// add adds one series to the readings of the queues that have requests.
+// add adds one series to the readings in pending, if a request reads its queue.
 func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.Reading) {
 	of := queue{name: s.Labels.Get("cluster_queue")}
 	if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
@@ -92,7 +92,7 @@ func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.R
 	if trusted {
 		p.count(of.namespace)
 	} else {
-		p.count(from.Scraped.Namespace) // the namespace of the scraped pod, which the labels of a page cannot change
+		p.count(from.Scraped.Namespace) // the namespace of the scraped pod, because the labels of its page could name any other
 	}
 	have, ok := pending[of]
 	switch {
@@ -104,14 +104,14 @@ func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.R
 	}
 }
 
-// renamed reports whether the scrape stores the namespace of the scraped pod in a label other than "namespace". The label "namespace" of
-// Kueue's page then keeps its name.
+// renamed reports whether the scrape stores the namespace of the scraped pod in a label other than "namespace". In this case Prometheus
+// does not rename the label "namespace" on Kueue's page.
 func (q *kueueQuery) renamed() bool {
 	return q.labels.Namespace != "" && q.labels.Namespace != "namespace"
 }
 
-// texts returns the queries for a part. If the part is not restricted to namespaces, it is one query for all queues. Otherwise there is one
-// query for the LocalQueues of these namespaces, and one for ClusterQueues if the part uses any.
+// texts returns the queries for a part. For a part of all namespaces, it returns one query for all queues. Otherwise it returns one query
+// for the LocalQueues of the namespaces of the part and, if the part uses ClusterQueues, one query for them.
 func (q *kueueQuery) texts(p *part) (out []string) {
 	matchers := map[string]string{"status": "active"}
 	maps.Copy(matchers, q.matchers)
@@ -131,8 +131,8 @@ func (q *kueueQuery) texts(p *part) (out []string) {
 	return out
 }
 
-// newest returns the newer of a reading and a value. If both have the same time, it returns the greater one. This is necessary because
-// each replica of Kueue exports a copy of every gauge, with the label replica_role.
+// newest returns have, or a reading of the value v if v is newer. If both have the same time, it returns the greater value. There can be
+// several values because each replica of Kueue exports a copy of every gauge, with the label replica_role.
 func newest(have scaling.Reading, v float64, at time.Time) scaling.Reading {
 	if have.Known && (at.Before(have.At) || (at.Equal(have.At) && v <= have.Value)) {
 		return have

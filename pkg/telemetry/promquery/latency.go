@@ -19,9 +19,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// latencyQuery reads one latency of one engine for all pods with one query. The query returns by pod: the rates of the buckets, of the sum
-// and of the count, the times of the samples, and the gauges that distinguish a blocked server from an idle one. The buckets are not merged
-// by Prometheus, because only gpuscaler knows which pods belong to a workload.
+// latencyQuery reads one latency of one engine for all pods with one query. For each pod, the query returns the rates of the buckets, of
+// the sum and of the count, the times of the samples, and the gauges that distinguish a blocked server from an idle one. Prometheus does
+// not merge the buckets, because only gpuscaler knows which pods belong to a workload.
 type latencyQuery struct {
 	api         *promapi.Client
 	pods        engine.Pods
@@ -32,19 +32,19 @@ type latencyQuery struct {
 	attribution *attribution
 }
 
-// Parts of the combined query, as values of partLabel. Each value is followed by the index of the series name in Metric.From.
+// Values of partLabel for the parts of the combined query. The index of the series name in Metric.From is appended to each value.
 const (
 	partBucket = "bucket"
 	partSum    = "sum"
 	partCount  = "count"
-	partLoad   = "load" // followed by one number: the index of the gauge in Metric.Busy times maxNames, plus the index of the series name
+	partLoad   = "load" // here, the appended number is the gauge's index in Metric.Busy times maxNames, plus the index of the name
 )
 
-// maxNames is greater than the number of series names of any gauge, so that one number can encode the index of the gauge and the index of
-// the name.
+// maxNames is greater than the number of series names of any gauge. One number can therefore encode the index of a gauge and the index of
+// its name.
 const maxNames = 100
 
-// text returns the query for the requests. The matchers in only restrict it further.
+// text returns the query for the requests. The matchers in only are added to every selector.
 func (q *latencyQuery) text(requests []source.Request, only []*labels.Matcher) string {
 	quantile, mean := false, false
 	for i := range requests {
@@ -123,15 +123,15 @@ func (q *latencyQuery) run(ctx context.Context, p *part) (bytes int64, err error
 	return bytes, nil
 }
 
-// podRates collects the series of one pod.
+// podRates collects the series of one pod in the response.
 type podRates struct {
-	name     int  // the lowest index of a series name so far; -1: none
+	name     int  // lowest index of a series name so far; -1: no series yet
 	reported uint // one bit for each gauge of Metric.Busy that has a value
 	observed exposition.Observed
 	counted  bool
 }
 
-// add adds one series. If a pod serves a metric under several names, only the name with the lowest index counts.
+// add adds one series. If a pod serves a metric under several names, only the name with the lowest index is used.
 func (r *podRates) add(s *promapi.Series) {
 	text := s.Labels.Get(partLabel)
 	digits := strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyz")
@@ -169,8 +169,8 @@ func (r *podRates) add(s *promapi.Series) {
 	}
 }
 
-// observe returns the pod's rates and their quality. If the response has no count for the pod, its quality is Missing: Prometheus has fewer
-// than two samples within the window.
+// observe returns the pod's rates and their quality. If the response has no count for the pod, the quality is Missing, because Prometheus
+// has fewer than two samples within the window.
 func (r *podRates) observe() exposition.Observed {
 	o := r.observed
 	o.Reported = bits.OnesCount(r.reported)

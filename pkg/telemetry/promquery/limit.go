@@ -9,28 +9,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
-// Limit is a limit that the series or the selectors of one namespace exceed.
+// Limit identifies a limit that the series or the selectors of one namespace exceed.
 type Limit string
 
-// Values of Limit.
+// Possible values of Limit.
 const (
-	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota allows; the others are not queried
-	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota allows; the other selectors are not queried
-	LimitSeries        Limit = "series"         // the namespace's part of a response has more series than its share
-	// the namespace's part of a response has more bytes than its share, or a series with labels that are too long
+	LimitSelectors     Limit = "selectors"      // more distinct selectors than the quota; the additional ones are not queried
+	LimitSelectorBytes Limit = "selector bytes" // more bytes of label values than the quota; the additional selectors are not queried
+	LimitSeries        Limit = "series"         // the namespace has more series in a response than its share
+	// The namespace has more bytes in a response than its share, or a series with labels that are too long.
 	LimitBytes   Limit = "bytes"
-	LimitRefused Limit = "query refused" // the server refuses the query for this namespace's series, or it takes too long
+	LimitRefused Limit = "query refused" // the server rejects the query because of the namespace's series, or the query takes too long
 )
 
-// Violation is a namespace that exceeds a limit. Its own signals are missing; those of other namespaces are not.
+// Violation reports that a namespace exceeds a limit. The signals of this namespace are missing. Those of other namespaces are not
+// affected.
 type Violation struct {
 	Namespace string
 	Limit     Limit
-	Outside   bool // the namespace has no policy that uses the query
+	Outside   bool // true if the namespace has no policy that uses the query
 }
 
-// limitOf returns the limit that an answer exceeded. It returns "" for an error that the series of a single namespace do not cause: the
-// server is down, its answer is incomplete, or it does not accept our credentials.
+// limitOf returns the limit that a response exceeded. It returns "" for an error that does not depend on the series of a namespace: the
+// server is down, its response is incomplete, or it does not accept gpuscaler's credentials.
 func limitOf(err error) Limit {
 	var status *fetch.StatusError
 	var api *promapi.APIError
@@ -55,8 +56,8 @@ func limitOf(err error) Limit {
 	return ""
 }
 
-// limitOf is the function limitOf for the answers of this query. If the answers to the undivided query have been incomplete in
-// maxFailedRounds consecutive attempts, a proxy may cut off answers of that size, so that the query has to be divided.
+// limitOf is like the function limitOf, with one exception. If the last maxFailedRounds responses to the undivided query were incomplete,
+// it returns LimitRefused for an incomplete response. A proxy may cut off responses of that size, so the query must be divided.
 func (f *Fetcher) limitOf(err error) Limit {
 	if f.incomplete >= maxFailedRounds && errors.Is(err, fetch.ErrIncomplete) {
 		return LimitRefused
@@ -64,14 +65,14 @@ func (f *Fetcher) limitOf(err error) Limit {
 	return limitOf(err)
 }
 
-// countIncomplete counts consecutive undivided queries whose answers were incomplete. err is the error of the last one.
+// countIncomplete counts consecutive undivided queries with an incomplete response. err is the error of the last one.
 func (f *Fetcher) countIncomplete(err error) {
 	if f.incomplete++; !errors.Is(err, fetch.ErrIncomplete) {
 		f.incomplete = 0
 	}
 }
 
-// tookTooLong reports whether a query failed because it did not finish within its time limit, at the server or at this client.
+// tookTooLong reports whether a query failed because the time limit of the server or of this client ended.
 func tookTooLong(err error) bool {
 	var status *fetch.StatusError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.TimedOut()

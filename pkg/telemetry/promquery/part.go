@@ -9,26 +9,27 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// sharedQuery is a query that serves the requests of several namespaces.
+// sharedQuery is a query that reads the requests of several namespaces.
 type sharedQuery interface {
-	// run sends the query for a part of the requests and sets p.out. If it returns an error, p.out is not valid.
+	// run sends the query for the requests of p and sets p.out. If it returns an error, p.out is not valid.
 	run(ctx context.Context, p *part) (bytes int64, err error)
-	// divisible reports whether the query returns the same value for a namespace when it is restricted to some namespaces.
+	// divisible reports whether the query returns the same value for a namespace if it is restricted to some namespaces.
 	divisible() bool
 }
 
-// part contains the requests that one query reads, its limits, and the readings that it returns.
+// part contains some of the requests of a shared query: those that one query reads. It also has the limits of this query, and the readings
+// that it returns.
 type part struct {
 	requests   []source.Request
 	out        []scaling.Reading
 	namespaces []string // the query is restricted to these namespaces; nil: it is not restricted
 	limits     promapi.Limits
-	series     map[string]int // number of series in the response by namespace, even if it was cut off; nil: not counted
+	series     map[string]int // number of series of each namespace in the response, even if it was cut off; nil: not counted
 	total      int            // number of series in the response
 }
 
-// count counts a series of the response. For the undivided query it does not count by namespace, because a map access for each series would
-// slow down every round.
+// count counts one series of the response. If p.series is nil, it counts only the total. This is the case for the usual undivided query,
+// because a map access for each series would slow down every round.
 func (p *part) count(namespace string) {
 	p.total++
 	if p.series != nil {
@@ -36,8 +37,8 @@ func (p *part) count(namespace string) {
 	}
 }
 
-// noPods returns the error for a part whose workloads have no pods, so that no query is sent: source.ErrNoPods for the undivided query, and
-// nil for a section, because other sections may have pods.
+// noPods returns the result for a part whose workloads have no pods, so that no query is sent. For the undivided query it is
+// source.ErrNoPods. For a section it is nil, because other sections may have pods.
 func (p *part) noPods() error {
 	if p.namespaces == nil {
 		return source.ErrNoPods
@@ -45,7 +46,7 @@ func (p *part) noPods() error {
 	return nil
 }
 
-// scatter copies the readings of p to out, at the indexes of the same requests in the whole group.
+// scatter copies the readings of p to out. requests and out belong to the whole group, so the indexes differ from those in p.
 func (p *part) scatter(requests []source.Request, out []scaling.Reading) {
 	next := 0
 	for i := range requests {

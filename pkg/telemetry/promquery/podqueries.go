@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
-// gaugeQuery reads the gauges of one engine of all pods in one query, and matches the series to the workloads' pods.
+// gaugeQuery reads the gauges of one engine in all pods with one query, and finds the pod of a workload to which each series belongs.
 type gaugeQuery struct {
 	api         *promapi.Client
 	pods        engine.Pods
@@ -55,17 +55,18 @@ func (q *gaugeQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 	return bytes, nil
 }
 
-// keepTotals keeps the totals of namespaces that were not read in this round.
+// keepTotals keeps the totals of the namespaces that were not read in this round.
 func (q *gaugeQuery) keepTotals(namespaces map[string]scaling.Cause) {
 	if q.updates != nil {
 		q.updates.Keep(namespaces)
 	}
 }
 
-// endRound releases what only the round needs: the list of pods and the totals of the round before, more than 1 KiB for each workload.
+// endRound frees the list of pods and the totals of the previous round. They are needed only during a round and use more than 1 KiB for
+// each workload.
 func (q *gaugeQuery) endRound() { q.updates = nil }
 
-// gpuQuery reads the GPU counters of all pods in one query.
+// gpuQuery reads the GPU counters of all pods with one query.
 type gpuQuery struct {
 	api         *promapi.Client
 	cluster     pods.Cluster

@@ -17,7 +17,7 @@ import (
 
 var promql = parser.NewParser(parser.Options{})
 
-// addMatchers parses a query and adds the matchers to every selector of it.
+// addMatchers parses a query and adds the matchers to each of its selectors.
 func addMatchers(query string, matchers map[string]string) (parser.Expr, error) {
 	expr, err := promql.ParseExpr(query)
 	if err != nil {
@@ -29,8 +29,8 @@ func addMatchers(query string, matchers map[string]string) (parser.Expr, error) 
 	return expr, nil
 }
 
-// withMatchers adds an equality matcher for each name and value in matchers, unless the selector already has it. If the selector has a
-// different matcher for the same label, it keeps that one too, and a series must match both.
+// withMatchers returns have with an equality matcher for each name and value in matchers. It does not add a matcher that have already
+// contains. If have contains a different matcher for the same label, both are kept, and a series must match both.
 func withMatchers(have []*labels.Matcher, matchers map[string]string) []*labels.Matcher {
 	for _, name := range slices.Sorted(maps.Keys(matchers)) {
 		m := labels.MustNewMatcher(labels.MatchEqual, name, matchers[name])
@@ -54,16 +54,16 @@ func selectors(expr parser.Expr) []*parser.VectorSelector {
 	return out
 }
 
-// newestSamples returns a query for the newest sample of each series with one of the names. It is a range query, because only the samples
-// of a range have the time at which they were scraped. The matchers in only restrict the query further.
+// newestSamples returns a query for the newest samples of the series with one of the names. It is a range query, because only such a query
+// returns the time at which each sample was scraped. The matchers in only restrict the query further.
 func newestSamples(names []string, matchers map[string]string, lookback time.Duration, only []*labels.Matcher) string {
 	ms := append(withMatchers([]*labels.Matcher{nameMatcher(names)}, matchers), only...)
 	selector := &parser.VectorSelector{LabelMatchers: ms}
 	return (&parser.MatrixSelector{VectorSelector: selector, Range: lookback}).String()
 }
 
-// nameMatcher matches any of the metric names. For a regular expression that is a list of names, Prometheus looks up the names in its index
-// and does not scan all series.
+// nameMatcher returns a matcher for the metric names. A regular expression that is a list of names is efficient, because Prometheus looks
+// up each name in its index and does not scan all series.
 func nameMatcher(names []string) *labels.Matcher {
 	if len(names) == 1 {
 		return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
@@ -71,7 +71,7 @@ func nameMatcher(names []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(names, "|"))
 }
 
-// valueMatcher matches a label with any of the values.
+// valueMatcher returns a matcher for the values of a label.
 func valueMatcher(label string, values []string) *labels.Matcher {
 	if len(values) == 1 {
 		return labels.MustNewMatcher(labels.MatchEqual, label, values[0])
@@ -87,8 +87,8 @@ func alternatives(values []string) string {
 	return strings.Join(quoted, "|")
 }
 
-// lookback returns the range for newestSamples: one minute more than the longest MaxAge of the signals, and at most 15 minutes. A stale
-// sample is then still returned with its time instead of missing.
+// lookback returns the range for newestSamples: one minute more than the longest MaxAge of the signals, and at most 15 minutes. The
+// response then still contains samples that are stale, with their times.
 func lookback(requests []source.Request) time.Duration {
 	longest := time.Minute
 	for i := range requests {

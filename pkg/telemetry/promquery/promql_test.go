@@ -15,7 +15,7 @@ func TestEverySelectorThatPackagePolicyCompilesHasAShape(t *testing.T) {
 		`max by (namespace) (jobs{cluster="c",namespace="a",queue="x"})`:                                              "cluster namespace queue",
 		`histogram_quantile(0.95, sum by (le, namespace) (rate(t_bucket{namespace="a"}[2m])))`:                        "namespace",
 		`sum by (namespace) (rate(t_sum{namespace="a"}[2m])) / sum by (namespace) (rate(t_count{namespace="a"}[2m]))`: "namespace",
-		`jobs{namespace="a"}`:                                                           "", // no aggregation to add labels to
+		`jobs{namespace="a"}`:                                                           "", // without an aggregation, no labels can be added
 		`sum without (pod) (jobs{namespace="a"})`:                                       "",
 		`sum by (namespace) (jobs{namespace=~"a|b"})`:                                   "",
 		`topk by (namespace) (3, jobs{namespace="a"})`:                                  "",

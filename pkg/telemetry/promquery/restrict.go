@@ -7,16 +7,16 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// namespaceLabels are the labels in which a series can name the namespace of its pod.
+// namespaceLabels contains the labels in which a series can have the namespace of its pod.
 type namespaceLabels struct {
-	scraped  []string // set by the scrape; the first one that is present counts
-	reported []string // set by an exporter about another pod; the first one that matches counts
-	trusted  []string // the namespaces of the exporters whose reports about other pods count
+	scraped  []string // set by the scrape; the first label that is present is used
+	reported []string // set by an exporter for another pod; the first label that matches is used
+	trusted  []string // namespaces of the exporters whose series may refer to other pods
 }
 
-// restrictions returns sets of matchers, one for each query. The series that match one of the sets are those of the given namespaces, and
-// no series matches two sets. If namespaces is nil, restrictions returns one set without matchers. A pod of another namespace cannot add
-// series to the response, because its page cannot remove the labels that the scrape sets.
+// restrictions returns sets of matchers, one set for each query. Together, the sets match the series of the given namespaces, and no series
+// matches two sets. If namespaces is nil, restrictions returns one set without matchers. A pod of another namespace cannot add series to
+// the responses, because its page cannot remove the labels that the scrape sets.
 func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
 	if namespaces == nil {
 		return [][]*labels.Matcher{nil}
@@ -45,7 +45,7 @@ func (l namespaceLabels) restrictions(namespaces []string) [][]*labels.Matcher {
 	return out
 }
 
-// reportedBy returns the matchers for the series in which trusted exporters name one of the namespaces in the label reported[i].
+// reportedBy returns matchers for the series of trusted exporters in which the label reported[i] is one of the namespaces.
 func (l namespaceLabels) reportedBy(i int, namespaces []string) []*labels.Matcher {
 	set := append(l.exporters(), valueMatcher(l.reported[i], namespaces))
 	for _, earlier := range l.reported[:i] {
@@ -54,7 +54,7 @@ func (l namespaceLabels) reportedBy(i int, namespaces []string) []*labels.Matche
 	return set
 }
 
-// exporters selects the series that were scraped in the namespaces of the trusted exporters.
+// exporters returns matchers for the series that Prometheus scraped in the namespaces of the trusted exporters.
 func (l namespaceLabels) exporters() (set []*labels.Matcher) {
 	for _, name := range l.scraped {
 		set = append(set, absentOr(name, l.trusted))
@@ -62,7 +62,7 @@ func (l namespaceLabels) exporters() (set []*labels.Matcher) {
 	return set
 }
 
-// absentOr matches a label that is absent or has any of the values.
+// absentOr returns a matcher for a label that is absent or has one of the values.
 func absentOr(label string, values []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, label, alternatives(values)+"|")
 }
@@ -73,8 +73,8 @@ func not(m *labels.Matcher) *labels.Matcher {
 	return labels.MustNewMatcher(inverse[m.Type], m.Name, m.Value)
 }
 
-// separable reports whether an expression computes the value of each namespace from that namespace's series alone, so that it returns
-// the same value when its selectors are restricted to the namespace. label is the label that names the namespace.
+// separable reports whether an expression computes the value of each namespace from the series of that namespace alone. Its value for a
+// namespace is then the same if its selectors are restricted to the namespace. label is the label with the namespace.
 func separable(expr parser.Expr, label string) bool {
 	switch e := expr.(type) {
 	case *parser.AggregateExpr:
@@ -116,7 +116,7 @@ func separableCall(e *parser.Call, label string) bool {
 	return true
 }
 
-// restrictTo restricts every selector of an expression to some namespaces.
+// restrictTo restricts every selector of an expression to the given namespaces.
 func restrictTo(expr parser.Expr, label string, namespaces []string) {
 	for _, s := range selectors(expr) {
 		s.LabelMatchers = append(s.LabelMatchers, valueMatcher(label, namespaces))

@@ -8,23 +8,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promapi"
 )
 
-// section is a set of namespaces that a divided query reads with one query.
+// section is a set of namespaces that is read with one query while the shared query is divided.
 type section struct {
 	namespaces []string // sorted
-	merged     bool     // merged from sections that succeeded separately
-	ok         bool     // its last response was usable
+	merged     bool     // true if it was merged from sections that succeeded separately
+	ok         bool     // true if its last query succeeded
 	waited     int      // number of rounds since its last query
 	series     int      // number of series in its last usable response
 	bytes      int64
 	took       time.Duration // duration of its last query
-	limit      Limit         // the limit that its single namespace exceeded
-	cause      error         // why it has no response in this round
+	limit      Limit         // the limit that its only namespace exceeded
+	cause      error         // error of its query in this round; nil: it succeeded
 	failures   int
-	retryAt    int // the round from which a namespace over a limit is queried again
+	retryAt    int // round from which its namespace, which exceeds a limit, is queried again
 }
 
-// pieces divides a section that failed. Each namespace with more series than its share becomes a section of its own. If there is no such
-// namespace, the section is divided into two halves.
+// pieces divides a section that failed. Each namespace with more series than its share becomes a separate section. If there is no such
+// namespace, pieces divides the section into two halves.
 func (s *section) pieces(series map[string]int, share int) []*section {
 	rest := &section{failures: s.failures + 1}
 	var out []*section
@@ -52,8 +52,8 @@ func (s *section) halves() []*section {
 	}
 }
 
-// merge combines sections that succeeded, if their responses are small and quick enough: the sum of their series and the sum of their bytes
-// must be at most four fifths of the limits of one response, and the sum of their times at most quick.
+// merge combines sections that succeeded, if the combined section is small and quick: its series and its bytes must be at most four fifths
+// of the limits of one response, and its duration at most quick.
 func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*section) {
 	var open *section
 	for _, s := range sections {
@@ -74,7 +74,7 @@ func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*s
 }
 
 // queryOrder returns the sections in the order in which they are queried. Small and quick sections that succeeded in their last query are
-// first, so that their namespaces have a reading in each round. After them, large sections that succeeded alternate with sections that
+// first, so that their namespaces always have a reading. Then sections that succeeded but are large or slow alternate with sections that
 // failed. Within each of these three kinds, the section that has not been queried for the most rounds is first.
 func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) []*section {
 	var small, large, failed []*section
@@ -104,8 +104,8 @@ func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) 
 	return small
 }
 
-// align removes the namespaces that are not in the sorted list from the sections, and adds one section with the namespaces that no section
-// contains.
+// align removes namespaces that are not in the sorted list namespaces from the sections. It adds one section with the namespaces of the
+// list that no section contains.
 func align(sections []*section, namespaces []string) []*section {
 	have := map[string]bool{}
 	for _, s := range sections {

@@ -14,31 +14,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Shape is the common form of selectors that differ only in the values of their labels. Tenants write selectors (metric, matchLabels). If
-// each were a query of its own, ten thousand policies would send ten thousand queries in each poll. Selectors of one shape are sent as one
-// query:
+// Shape is the common form of selectors that differ only in the values of their labels. Tenants write selectors in their policies (metric,
+// matchLabels). If each selector needed a separate query, ten thousand policies would cause ten thousand queries in each poll. Selectors of
+// one shape are therefore combined into one query:
 //
 //	sum by (namespace) (jobs{namespace="a", queue="x"})  \
 //	                                                      > sum by (namespace, queue) (jobs{namespace=~"a|b", queue=~"x|y"})
 //	sum by (namespace) (jobs{namespace="b", queue="y"})  /
 //
-// The response may contain pairs of values that no selector requests, such as a and y. They are ignored.
+// The response may contain combinations of values that no selector requests, such as namespace a with queue y. They are ignored.
 type Shape struct {
 	// Text is the query without the values of its labels. Selectors with the same text have the same shape.
 	Text   string
 	labels []string // names of the labels whose values were removed, sorted
 }
 
-// maxValues and maxValueBytes are the limits of one query: the number of workloads that it serves, and the bytes of their label values.
-// Prometheus refuses a request body of more than 10 MB. A value can occur eight times in a query, and each of its bytes can be escaped
-// twice.
+// maxValues and maxValueBytes are the limits of one query: the number of workloads that it reads, and the bytes of their label values.
+// Prometheus rejects a request body of more than 10 MB. A label value can occur eight times in a query, and each of its bytes can need two
+// escape characters.
 const (
 	maxValues     = 1000
 	maxValueBytes = 64 << 10
 )
 
-// ParseShape returns the shape of a selector's query and the values of its labels, in the form of Request.LabelValues. The shape is nil
-// for a query that cannot be combined with others.
+// ParseShape returns the shape of a selector's query and the values of its labels, in the form of Request.LabelValues. The shape is nil if
+// the query cannot be combined with others.
 func ParseShape(query string) (shape *Shape, values string) {
 	expr, err := promql.ParseExpr(query)
 	if err != nil || !shapeable(expr) {
@@ -59,7 +59,7 @@ func ParseShape(query string) (shape *Shape, values string) {
 	return s, values
 }
 
-// shapeable reports whether every series of the answer is the result of an aggregation, to which labels can be added.
+// shapeable reports whether every series in the response is the result of an aggregation. Labels can be added only to an aggregation.
 func shapeable(expr parser.Expr) bool {
 	switch e := expr.(type) {
 	case *parser.AggregateExpr:
@@ -74,8 +74,8 @@ func shapeable(expr parser.Expr) bool {
 	return false
 }
 
-// equalities returns the labels that a selector compares with a value, and their values as a key. ok is false where the selector has any
-// other matcher.
+// equalities returns the labels for which a selector has an equality matcher, and their values as a key. ok is false if the selector has
+// any other matcher.
 func equalities(v *parser.VectorSelector) (names []string, values string, ok bool) {
 	byName := map[string]string{}
 	for _, m := range v.LabelMatchers {
@@ -95,8 +95,8 @@ func equalities(v *parser.VectorSelector) (names []string, values string, ok boo
 	return names, string(key), true
 }
 
-// with changes an expression and returns its text. It replaces the matchers of each selector by those that matcher returns for the labels
-// of the shape, and adds these labels to the aggregations.
+// with changes an expression and returns its text. For each label of the shape, it replaces the matcher in every selector with the result
+// of matcher, and adds the label to every aggregation.
 func (s *Shape) with(expr parser.Expr, matcher func(label string) *labels.Matcher) string {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {
@@ -115,14 +115,14 @@ func (s *Shape) with(expr parser.Expr, matcher func(label string) *labels.Matche
 	return expr.String()
 }
 
-// selectorQuery sends all selectors of one shape.
+// selectorQuery reads all selectors of one shape.
 type selectorQuery struct {
 	api   *promapi.Client
 	shape *Shape
 	joins []join // one for each query of a round
 }
 
-// divisible is always true. Each selector names its namespace, so a query for some of the selectors reads only their namespaces.
+// divisible returns true: each selector contains its namespace, so a query for some of the selectors reads only their namespaces.
 func (q *selectorQuery) divisible() bool { return true }
 
 func (q *selectorQuery) run(ctx context.Context, p *part) (bytes int64, err error) {
@@ -145,7 +145,7 @@ func (q *selectorQuery) run(ctx context.Context, p *part) (bytes int64, err erro
 	return bytes, nil
 }
 
-// batch returns how many of the first requests fit into one query. It is at least one.
+// batch returns how many requests, counted from the first, fit into one query. It is at least one.
 func batch(requests []source.Request) int {
 	size := 0
 	for i := range requests {
@@ -174,7 +174,7 @@ func (q *selectorQuery) runBatch(ctx context.Context, j *join, p *part, start, e
 	return n, nil
 }
 
-// text returns the query that serves the requests.
+// text returns the query that reads the requests.
 func (q *selectorQuery) text(requests []source.Request) (string, ages, error) {
 	values := make([]map[string]bool, len(q.shape.labels))
 	for i := range values {
@@ -190,7 +190,7 @@ func (q *selectorQuery) text(requests []source.Request) (string, ages, error) {
 	}
 	expr, err := promql.ParseExpr(q.shape.Text)
 	if err != nil {
-		return "", ages{}, err // not expected, because the parser itself printed the text
+		return "", ages{}, err // not expected, because the parser itself produced this text
 	}
 	q.shape.with(expr, func(label string) *labels.Matcher {
 		return valueMatcher(label, slices.Sorted(maps.Keys(values[slices.Index(q.shape.labels, label)])))

@@ -1,11 +1,11 @@
 // Package promquery reads signals by queries to Prometheus servers.
 //
-// One query serves every workload that shares a template, an engine's gauges, a latency, the GPU counters or Kueue's queues; selectors
-// that differ only in the values of their labels are combined too (see [Shape]). Queries are changed through Prometheus' own parser
-// only; query text is never concatenated with other text.
+// One query reads the values of all workloads that use the same query template, the gauges or a latency of the same engine, the GPU
+// counters or Kueue's queues. Selectors that differ only in the values of their labels are combined too (see [Shape]). Queries are changed
+// only with Prometheus' own parser. Their text is never concatenated with other text.
 //
-// A [Fetcher] sends such a shared query. Where the series of one namespace make it fail, it divides the query by namespaces, so that
-// only that namespace loses its signals.
+// A [Fetcher] sends a shared query. If the series of one namespace make the query fail, the Fetcher divides it by namespaces, so that only
+// the signals of that namespace are missing.
 package promquery
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Server is a Prometheus server to query, and the pods of the cluster to which its series are assigned.
+// Server is a Prometheus server, and the pods of the cluster to which its series belong.
 type Server struct {
 	API        *promapi.Client
 	Limits     promapi.Limits // limits of one response
@@ -27,7 +27,7 @@ type Server struct {
 	Cluster    pods.Cluster
 }
 
-// Query returns a fetcher for the signals that use one query of the platform team. It also serves a tenant's selector that cannot be
+// Query returns a fetcher for the signals that use one query of the platform team. It is also used for a tenant's selector that cannot be
 // combined with others (see ParseShape).
 func (s *Server) Query(q *policy.Source) (*Fetcher, error) {
 	query, err := newTemplateQuery(s, q)

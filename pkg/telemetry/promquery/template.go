@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// templateQuery sends one query of the platform team for many workloads, and matches its series to them by labels.
+// templateQuery sends one query of the platform team for many workloads. It uses labels to find the workload of each series.
 type templateQuery struct {
 	api      *promapi.Client
 	query    string
@@ -17,7 +17,7 @@ type templateQuery struct {
 	text     string // the query, extended so that it also returns sample times
 	ages     ages
 	join     join
-	separate bool // the query computes the value of each namespace from the series of that namespace alone
+	separate bool // whether the query computes the value of each namespace from the series of that namespace alone
 }
 
 func newTemplateQuery(s *Server, q *policy.Source) (*templateQuery, error) {

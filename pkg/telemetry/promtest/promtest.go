@@ -1,6 +1,6 @@
-// Package promtest is a Prometheus server for tests: Prometheus' own query engine over samples in memory, with the parts of its HTTP API
-// that package history uses (query, query_range, series, label values, metadata, build information). A query that works in a test works
-// with the real server, with the same lookback and duplicate-label errors.
+// Package promtest is a Prometheus server for tests. It uses Prometheus' own query engine with samples in memory, and has the parts of the
+// HTTP API that package history uses (query, query_range, series, label values, metadata, build information). A query that works in a test
+// also works with a real server, because both have the same lookback and the same errors for duplicate labels.
 package promtest
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// Parser parses PromQL as the server does.
+// Parser parses PromQL with the same options as the server.
 var Parser = parser.NewParser(parser.Options{})
 
-// Server runs until the test ends.
+// Server is a test server that runs until the test ends.
 type Server struct {
 	URL   string
 	Begin time.Time         // time of the first sample
-	Kinds map[string]string // type of each metric, which /metadata returns; must be set before the first request
+	Kinds map[string]string // type of each metric, for the path /metadata; must be set before the first request
 
 	engine *promql.Engine
 	series []*series
@@ -91,14 +91,14 @@ func Serve(t testing.TB, begin time.Time, text string) *Server {
 	return s
 }
 
-// Queries returns the expressions of all queries so far.
+// Queries returns the expressions of all queries that the server has received so far.
 func (s *Server) Queries() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.queries)
 }
 
-// Selectors returns every selector of every query so far.
+// Selectors returns every selector of every query that the server has received so far.
 func (s *Server) Selectors(t testing.TB) (out []string) {
 	t.Helper()
 	for _, q := range s.Queries() {
@@ -206,8 +206,8 @@ func encode(v parser.Value) any {
 	return out
 }
 
-// matching calls what with the labels of each series that has samples between the parameters start and end of the request and that a
-// selector in its parameter match[] selects. It returns the results without duplicates.
+// matching calls what with the labels of each series that the request selects. A series must match a selector in the parameter match[], and
+// must have samples between the parameters start and end. matching returns the results without duplicates.
 func (s *Server) matching(r *http.Request, what func(labels.Labels) any) (any, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, err

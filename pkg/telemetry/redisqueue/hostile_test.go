@@ -17,7 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// rawRedis accepts connections, and answers each command that reads a key with the bytes of reply.
+// rawRedis accepts connections. It answers each command that reads a key with the bytes of reply.
 func rawRedis(t *testing.T, reply string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func rawRedis(t *testing.T, reply string) (address string) {
 	return l.Addr().String()
 }
 
-// serveRaw answers HELLO with an error, as servers before Redis 6 do, and a command that reads a key with reply.
+// serveRaw answers HELLO with an error, as servers before Redis 6 do, and each command that reads a key with reply.
 func serveRaw(c net.Conn, reply []byte) {
 	defer c.Close()
 	for in := bufio.NewScanner(c); in.Scan(); {
@@ -52,8 +52,8 @@ func serveRaw(c net.Conn, reply []byte) {
 	}
 }
 
-// go-redis allocates memory by the lengths that the server announces, so one line of a reply could crash the process. Package resp must
-// refuse that line before go-redis reads it.
+// go-redis allocates memory for the length that the server announces, so a single line of a reply could crash the process. Package resp
+// must reject this line before go-redis reads it.
 func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -100,8 +100,8 @@ func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 	}
 }
 
-// FuzzRedisReplies uses arbitrary bytes as the replies to a pipeline. No reply may crash the process, cause allocations much larger than
-// the limits, or result in a reading that is not a valid length.
+// FuzzRedisReplies answers a pipeline with arbitrary bytes. No reply may crash the process, cause allocations much larger than the limits,
+// or result in a reading that is not a valid length.
 func FuzzRedisReplies(f *testing.F) {
 	for _, seed := range []string{
 		":42\r\n*1\r\n*4\r\n$4\r\nname\r\n$7\r\nworkers\r\n$3\r\nlag\r\n:5\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n",
@@ -128,7 +128,7 @@ func FuzzRedisReplies(f *testing.F) {
 		}, 0)
 		requests := []source.Request{{Source: &policy.Source{ListName: "jobs"}}, {Source: &group}}
 		out := make([]scaling.Reading, len(requests))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // an incomplete reply never ends
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // an incomplete reply has no end
 		defer cancel()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -1,5 +1,5 @@
-// Package redisqueue reads the lengths of Redis lists and streams and the backlogs of consumer groups. All signals of a server are read in
-// a few pipelines.
+// Package redisqueue reads the lengths of Redis lists and streams, and the backlogs of consumer groups. It reads all signals of a server
+// with a few pipelines.
 package redisqueue
 
 import (
@@ -23,23 +23,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// batchSize is the number of commands in one pipeline. Most replies have only a few bytes. The server can serve other clients between two
-// pipelines.
+// batchSize is the number of commands in one pipeline. Most replies have only a few bytes. Between two pipelines, the server can serve
+// other clients.
 const batchSize = 500
 
-// limits are the limits of the replies to one pipeline. The largest expected replies are those to 500 queries about streams with 40
-// consumer groups each: 260,000 elements and 4 MiB. The lengths of 500 lists take 10 KiB. With these limits, a hostile server can make one
-// poll allocate about 40 MiB.
+// limits contains the limits of the replies to one pipeline. The largest expected replies are those to 500 commands about streams with 40
+// consumer groups each: 260,000 elements and 4 MiB. The lengths of 500 lists take only 10 KiB. With these limits, a hostile server can make
+// one poll allocate about 40 MiB.
 var limits = resp.Limits{Bytes: 8 << 20, Elements: 1 << 18, String: 64 << 10, Line: 16 << 10, Depth: 8}
 
 // Fetcher reads the signals of one server. It implements source.Fetcher.
 type Fetcher struct {
 	client *redis.Client
-	noRole bool // the server refused the command ROLE
+	noRole bool // true after the server has rejected the command ROLE
 }
 
-// discard drops the lines that go-redis writes to standard error for each refused connection. Package telemetry already logs when a source
-// fails.
+// discard is a logger that drops all lines. go-redis writes a line to standard error for each connection that fails, but package telemetry
+// already logs when a source fails.
 type discard struct{}
 
 func (discard) Printf(context.Context, string, ...any) {}
@@ -57,8 +57,8 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 	o := &redis.Options{
 		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
-		Protocol: 2, // RESP2 has all replies that are needed here, and only few types whose size must be limited; see package resp
-		// Disable push notifications, because servers before Redis 8 return an error to the command that subscribes to them.
+		Protocol: 2, // RESP2 has all necessary replies and only few types that must be limited; see package resp
+		// Push notifications are disabled, because servers before Redis 8 return an error to the command that subscribes to them.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		CredentialsProviderContext: func(context.Context) (string, string, error) {
 			return credentials(d.Username, d.PasswordFile)
@@ -82,11 +82,11 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 	return &Fetcher{client: redis.NewClient(o)}, nil
 }
 
-// dialer opens a connection, as redis.Options.Dialer does.
+// dialer opens a connection. It has the signature of redis.Options.Dialer.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than the
-// default limit of bytes, it is used instead.
+// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than
+// limits.Bytes, it replaces limits.Bytes.
 func boundedDialer(dial dialer, maxBytes int64) dialer {
 	l := limits
 	if maxBytes > 0 {
@@ -101,7 +101,8 @@ func boundedDialer(dial dialer, maxBytes int64) dialer {
 	}
 }
 
-// credentials reads the password file for each connection, so that a rotated password needs no restart.
+// credentials returns the user and the password. It reads the password file for each connection, so that a rotated password needs no
+// restart.
 func credentials(user, file string) (string, string, error) {
 	if file == "" {
 		return user, "", nil
@@ -111,7 +112,7 @@ func credentials(user, file string) (string, string, error) {
 }
 
 // Close closes the connections.
-func (f *Fetcher) Close() { _ = f.client.Close() } // the source is no longer used, so that an error has no effect
+func (f *Fetcher) Close() { _ = f.client.Close() } // an error has no effect, because the source is no longer used
 
 // Fetch implements source.Fetcher. It always returns 0 bytes, because the client does not report how many bytes it received.
 func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []scaling.Reading) (int64, error) {
@@ -125,15 +126,14 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 }
 
 func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []scaling.Reading) error {
-	at := time.Now() // I/O edge: a poll happens in real time
+	at := time.Now() // I/O edge: polls use the real clock
 	pipe := f.client.Pipeline()
 	commands := make([]*redis.Cmd, len(requests))
 	for i := range requests {
 		commands[i] = pipe.Do(ctx, command(requests[i].Source)...)
 	}
 	role := f.requestRole(ctx, pipe)
-	// Exec returns the error of the first command that failed. If that error is about a single key, only the request for this key has no
-	// reading.
+	// Exec returns the error of the first command that failed. If the error is about a single key, the other requests still have a reading.
 	if _, err := pipe.Exec(ctx); err != nil {
 		if e := redis.Error(nil); !errors.As(err, &e) || concernsServer(e) {
 			return withForbidden(err)
@@ -156,8 +156,8 @@ func (f *Fetcher) batch(ctx context.Context, requests []source.Request, out []sc
 // outdated.
 var errDisconnectedReplica = errors.New("the server is a replica that is not connected to its master")
 
-// requestRole appends the command ROLE to a pipeline. It returns nil if the server has refused the command before, because the user lacks
-// the permission +role and the server logs each refusal.
+// requestRole appends the command ROLE to a pipeline. It returns nil if the server has rejected ROLE before, which happens if the user
+// lacks the permission +role. It does not repeat the command, because the server logs each rejection.
 func (f *Fetcher) requestRole(ctx context.Context, pipe redis.Pipeliner) *redis.Cmd {
 	if f.noRole {
 		return nil
@@ -175,7 +175,7 @@ func (f *Fetcher) disconnected(role *redis.Cmd) bool {
 		f.noRole = true
 		return false
 	}
-	const kind, link = 0, 3 // indexes in the reply: "slave", host, port, "connected", offset
+	const kind, link = 0, 3 // indexes in the reply ["slave", host, port, "connected", offset]
 	return len(reply) > link && reply[kind] == "slave" && reply[link] != "connected"
 }
 
@@ -189,7 +189,7 @@ func command(s *policy.Source) []any {
 	return []any{"XINFO", "GROUPS", s.Stream}
 }
 
-// concernsServer reports whether an error reply is about the connection or the whole server, and not about one key.
+// concernsServer reports whether an error reply refers to the connection or the whole server, and not to one key.
 func concernsServer(e redis.Error) bool {
 	for _, prefix := range [...]string{"NOAUTH", "WRONGPASS", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "ERR AUTH"} {
 		if strings.HasPrefix(e.Error(), prefix) {
@@ -199,7 +199,7 @@ func concernsServer(e redis.Error) bool {
 	return false
 }
 
-// withForbidden wraps an error about credentials or permissions with source.ErrForbidden.
+// withForbidden adds source.ErrForbidden to an error about credentials or permissions. It returns other errors unchanged.
 func withForbidden(err error) error {
 	text := err.Error()
 	if strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") || strings.HasPrefix(text, "NOPERM") ||
@@ -209,7 +209,7 @@ func withForbidden(err error) error {
 	return err
 }
 
-// value returns the value of one reply, or the cause why there is none.
+// value returns the value in one reply, or the cause if there is none.
 //
 //	list            its length; a list that does not exist has length 0, because Redis deletes a list with its last element
 //	stream          its length
@@ -253,7 +253,7 @@ func value(s *policy.Source, c *redis.Cmd) (float64, scaling.Cause) {
 	return 0, scaling.CauseEmpty
 }
 
-// fieldsOf converts a reply to a map: a RESP3 map, or a RESP2 list of alternating names and values.
+// fieldsOf converts a reply to a map. The reply is a RESP3 map, or a RESP2 list in which names and values alternate.
 func fieldsOf(v any) map[string]any {
 	out := map[string]any{}
 	switch v := v.(type) {

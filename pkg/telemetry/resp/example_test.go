@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/resp"
 )
 
-// A reply that announces 10^11 elements fails before a client library can allocate them.
+// A read fails if a reply announces 10^11 elements, before a client library can allocate memory for them.
 func ExampleBound() {
 	client, server := net.Pipe()
 	defer client.Close()

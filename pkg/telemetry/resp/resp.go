@@ -1,13 +1,13 @@
-// Package resp bounds the replies of a Redis server before a client library parses them.
+// Package resp limits the replies of a Redis server before a client library parses them.
 //
-// A RESP reply announces its length: "*100000000000\r\n" says that an array of 10^11 elements follows. A client library allocates the
-// array when it reads this line. The Go runtime cannot recover from an allocation that fails, so the process ends. Bound returns a
-// connection that checks every byte before its reader sees it: the announced lengths, the nesting, the number of elements and the bytes
-// in total. The first byte that exceeds a limit fails the read, and no reader can allocate by a length that was not checked.
+// A RESP reply announces its length: "*100000000000\r\n" says that an array of 10^11 elements follows. A client library allocates the array
+// when it reads this line. The Go runtime cannot recover from an allocation that fails, so the process ends. Bound returns a connection
+// that checks every byte before it returns it: the announced lengths, the nesting, the number of elements and the total number of bytes. A
+// read fails at the first byte that exceeds a limit, so a reader never allocates memory for a length that was not checked.
 //
-// The connection accepts the five types of RESP2 only: simple strings, errors, integers, bulk strings and arrays. The client asks for
-// RESP2 (HELLO 2). Maps, sets, pushes, attributes, verbatim strings, big numbers and streamed types of RESP3 are refused by their first
-// byte, so that a server cannot choose a type that the client and the check read differently.
+// The connection accepts the five types of RESP2 only: simple strings, errors, integers, bulk strings and arrays. The client requests RESP2
+// (HELLO 2). Maps, sets, pushes, attributes, verbatim strings, big numbers and streamed types of RESP3 are rejected at their first byte, so
+// that a server cannot send a type that the client and this package interpret differently.
 package resp
 
 import (
@@ -24,24 +24,25 @@ var ErrLimit = errors.New("reply exceeds a limit")
 // ErrProtocol is returned for a reply that is not RESP2.
 var ErrProtocol = errors.New("reply is not RESP2")
 
-// Limits bound what a server may send between two writes of the client. All are greater than 0.
+// Limits contains the limits for the data that a server sends between two writes of the client. All are greater than 0.
 type Limits struct {
-	Bytes    int64 // bytes that were received, plus the announced rest of a string that has not arrived completely
+	Bytes    int64 // received bytes, plus the announced bytes of an incomplete string that have not arrived yet
 	Elements int64 // elements that all arrays together announce; a client allocates 16 bytes for each before it arrives
 	String   int64 // bytes of one bulk string
 	Line     int   // bytes of one simple string or error
 	Depth    int   // depth of nested arrays
 }
 
-// maxNumber is the greatest length of a line with a length or an integer: the sign and the 19 digits of an int64 are 20 bytes.
+// maxNumber is the greatest number of bytes of a line that contains a length or an integer. An int64 needs at most 20 bytes: the sign and
+// 19 digits.
 const maxNumber = 32
 
-// Bound returns a connection whose reads fail with ErrLimit or ErrProtocol instead of returning bytes outside the limits. After such a
-// failure every read fails. Each write of the client starts the count of bytes and elements again.
+// Bound returns a connection that limits the replies that are read from c. If a reply exceeds a limit or is not RESP2, the read fails with
+// ErrLimit or ErrProtocol, and every later read fails too. Each write of the client resets the counters of bytes and elements.
 func Bound(c net.Conn, l Limits) net.Conn {
 	b := &conn{Conn: c, scan: scanner{limits: l}}
 	if raw, ok := c.(syscall.Conn); ok {
-		return &socket{b, raw} // the client needs a syscall.Conn to check an idle socket before it reuses the connection
+		return &socket{b, raw} // the client needs a syscall.Conn to check whether an idle connection can be reused
 	}
 	return b
 }
@@ -50,7 +51,7 @@ type conn struct {
 	net.Conn
 	scan    scanner
 	failed  error
-	written atomic.Bool // the client has written since the last read; a write may run at the same time as a read
+	written atomic.Bool // the client has written since the last read; atomic, because a write and a read may run at the same time
 }
 
 type socket struct {
@@ -78,19 +79,19 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// state is the part of a reply that the next byte belongs to.
+// state is the part of a reply to which the next byte belongs.
 type state uint8
 
 const (
-	atType   state = iota // at the first byte of a value
-	inLength              // in the digits of the length of a bulk string or an array
-	inLine                // in a simple string, an error or an integer
-	inString              // in the bytes of a bulk string
-	atReturn              // at the carriage return that ends a bulk string
-	atFeed                // at the line feed that ends a bulk string
+	atType   state = iota // the first byte of a value
+	inLength              // a digit of the length of a bulk string or an array
+	inLine                // a byte of a simple string, an error or an integer
+	inString              // a byte of a bulk string
+	atReturn              // the carriage return that ends a bulk string
+	atFeed                // the line feed that ends a bulk string
 )
 
-// scanner follows a stream of replies byte by byte. It keeps none of the bytes.
+// scanner checks a stream of replies byte by byte. It does not store the bytes.
 type scanner struct {
 	limits   Limits
 	bytes    int64
@@ -99,9 +100,9 @@ type scanner struct {
 	state  state
 	kind   byte    // first byte of the value that is being read
 	last   byte    // the previous byte
-	line   int     // bytes of the present line so far
-	length int64   // the length that the line has announced so far; -1: null
-	left   int64   // bytes of the bulk string that have not arrived yet
+	line   int     // number of bytes of the current line so far
+	length int64   // the length, as far as its digits were read; -1: null
+	left   int64   // number of bytes of the bulk string that have not arrived yet
 	open   []int64 // number of elements of each open array that have not arrived yet
 }
 
@@ -162,7 +163,7 @@ func (s *scanner) begin(b byte) error {
 	return nil
 }
 
-// text reads a byte of a line until the line feed, as the client does.
+// text reads one byte of a line. The line ends with a line feed, as in the client.
 func (s *scanner) text(b byte) error {
 	limit := s.limits.Line
 	if s.kind == ':' {
@@ -182,7 +183,7 @@ func (s *scanner) text(b byte) error {
 }
 
 // digit reads one character of a length. It compares the length with its limit after each digit. A length above the limit therefore cannot
-// overflow and is never passed to the client.
+// overflow and never reaches the client.
 func (s *scanner) digit(b byte) error {
 	if s.line++; s.line > maxNumber {
 		return fmt.Errorf("%w: a length of more than %d digits", ErrLimit, maxNumber)
@@ -220,7 +221,7 @@ func (s *scanner) check() error {
 	return nil
 }
 
-// announced begins the string or array whose length has been read completely.
+// announced begins the string or array whose length was read completely.
 func (s *scanner) announced() error {
 	switch {
 	case s.length < 0, s.kind == '*' && s.length == 0:
@@ -242,7 +243,7 @@ func (s *scanner) announced() error {
 	return nil
 }
 
-// end ends a value, and every array of which it is the last element.
+// end ends a value. If the value is the last element of an array, it also ends the array.
 func (s *scanner) end() {
 	s.state = atType
 	for len(s.open) > 0 {

@@ -12,7 +12,7 @@ import (
 
 var small = Limits{Bytes: 1000, Elements: 100, String: 200, Line: 50, Depth: 3}
 
-// pieces is a connection whose reads return its bytes in pieces of one size.
+// pieces is a connection whose reads return its bytes in pieces of equal size.
 type pieces struct {
 	net.Conn
 	left []byte
@@ -89,7 +89,7 @@ func TestEachCommandHasFullLimitsAndAFailureIsFinal(t *testing.T) {
 	p := &pieces{size: 1 << 20}
 	c := Bound(p, small)
 	b := make([]byte, 1<<20)
-	for i := range 10 { // 2,000 bytes in all
+	for i := range 10 { // 2,000 bytes in total
 		_, _ = c.Write([]byte("command"))
 		p.left = []byte(reply)
 		if _, err := c.Read(b); err != nil {
@@ -122,7 +122,8 @@ func TestIdleSocketCanStillBeChecked(t *testing.T) {
 	}
 }
 
-// FuzzScan checks that every split of a stream has the same result, and that no length above a limit reaches the reader.
+// FuzzScan splits a stream into reads of different sizes and checks that the result is the same, and that no length above a limit reaches
+// the reader.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n:1\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*100000000000\r\n", "$100000000000\r\n", "$-1\r\n*-1\r\n",
 		"%1\r\n", "$?\r\n", "$3\r\n*9\r\r\n"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Engines reads the metrics pages of model servers. It returns gauges, and latencies over windows for which it stores the histograms of
+// Engines reads the metrics pages of model servers. It returns gauges and latencies. For latencies over windows it stores the histograms of
 // earlier polls. It implements source.Fetcher.
 type Engines struct {
 	*scraper
@@ -32,14 +32,14 @@ type windowKey struct {
 	metric  string
 }
 
-// NewEngines returns a fetcher for the pods of workloads that run one engine, or for the pods that the data source selects by label.
+// NewEngines returns a fetcher for one engine. It reads the pods of the workloads, or the pods that the data source selects by label.
 func NewEngines(d *policy.DataSource, t policy.SourceType, c pods.Cluster, g fetch.Guard) (*Engines, error) {
 	p, ok := exposition.Engine(string(t))
 	if !ok {
 		return nil, fmt.Errorf("%w: engine %q", source.ErrInvalid, t)
 	}
-	// Do not send credentials to the pods of tenants, which could store them. Pods that the data source selects by label belong to the
-	// platform team.
+	// Credentials are not sent to the pods of tenants, because these could store them. Pods that the data source selects by label belong to
+	// the platform team.
 	if fetch.SendsCredentials(d.HTTP) && len(d.PodLabels) == 0 {
 		return nil, fmt.Errorf("%w: credentials are not sent to the workloads' own pods", source.ErrForbidden)
 	}
@@ -57,7 +57,7 @@ func (e *Engines) Fetch(ctx context.Context, requests []source.Request, out []sc
 		return 0, source.ErrNoPods
 	}
 	n := e.round(ctx, r.targets(), e.profile.SeriesNames(metricsOf(requests)...))
-	r.gauges.Readings(out, e.totals.Begin(now())) // this also sets the readings of latencies, which the next line replaces
+	r.gauges.Readings(out, e.totals.Begin(now())) // this also sets the readings of latencies, which the next line overwrites
 	r.latencies(out)
 	return n, nil
 }
@@ -72,17 +72,17 @@ func metricsOf(requests []source.Request) []string {
 	return out
 }
 
-// engineRound is one poll of an Engines.
+// engineRound is one poll of Engines.
 type engineRound struct {
 	*Engines
 	list    *pods.List
 	gauges  *pods.Gauges
-	metrics []*exposition.Metric // the latencies that are read
-	busy    []*exposition.Metric // the gauges in Metric.Busy of these latencies
+	metrics []*exposition.Metric // latencies that are read
+	busy    []*exposition.Metric // gauges in Metric.Busy of these latencies
 	pages   []podPage            // the page of each row, in the same order
 }
 
-// podPage contains the samples of one row's pod.
+// podPage contains the samples of the pod in one row.
 type podPage struct {
 	counters []exposition.Counters // one for each of engineRound.metrics, in the same order
 	load     []exposition.Cell     // one for each of engineRound.busy, in the same order
@@ -110,8 +110,8 @@ func (e *Engines) newRound(list *pods.List, requests []source.Request) *engineRo
 	return r
 }
 
-// targets returns the pods to read. If the data source selects pods by label, targets returns these, and the labels of their samples name
-// the workloads' pods. Otherwise it returns the workloads' own pods.
+// targets returns the pods to read. If the data source selects pods by label, these are the selected pods, and the labels of a sample name
+// the workload's pod to which it belongs. Otherwise they are the workloads' own pods.
 func (r *engineRound) targets() (out []target) {
 	if len(r.source.PodLabels) > 0 {
 		for _, p := range selectedPods(r.source, r.cluster) {
@@ -126,7 +126,7 @@ func (r *engineRound) targets() (out []target) {
 	for i := range r.list.Rows {
 		first := r.list.Find(r.list.Owner(i))
 		if int(first) != i {
-			continue // a row of a pod that another policy selects too; each pod is read once
+			continue // another policy selects the same pod, and each pod is read only once
 		}
 		out = append(out, target{
 			pod:  r.list.Rows[i].Pod,
@@ -155,7 +155,7 @@ func (r *engineRound) take(row int32, s *exposition.Sample) {
 	}
 }
 
-// latencies adds this poll to the windows and sets the readings of latencies. It deletes the windows of pods that are gone.
+// latencies adds this poll to the windows and sets the readings of latencies. It deletes the windows of pods that no longer exist.
 func (r *engineRound) latencies(out []scaling.Reading) {
 	kept := make(map[windowKey]*exposition.Window, len(r.windows))
 	for i := range r.list.Rows {
@@ -184,7 +184,7 @@ func (r *engineRound) key(row int, m *exposition.Metric) windowKey {
 func (r *engineRound) addToWindow(row, metric int, m *exposition.Metric, kept map[windowKey]*exposition.Window) {
 	key := r.key(row, m)
 	if kept[key] != nil {
-		return // the same pod, in a row of another workload
+		return // the same pod was already added for another workload
 	}
 	w := r.windows[key]
 	if w == nil {
@@ -196,7 +196,7 @@ func (r *engineRound) addToWindow(row, metric int, m *exposition.Metric, kept ma
 	}
 }
 
-// observed returns the increase of a pod's histogram within the window. Its quality is Missing if this poll could not read the pod.
+// observed returns the increase of a pod's histogram within the window. If this poll could not read the pod, the quality is Missing.
 func (r *engineRound) observed(row int, m *exposition.Metric, window time.Duration) exposition.Observed {
 	if r.list.Rows[row].Fault != scaling.CauseNone {
 		return exposition.Observed{}

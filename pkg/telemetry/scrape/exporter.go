@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Exporters reads the pages of the DCGM exporters on the nodes where the workloads' pods run. It implements source.Fetcher.
+// Exporters reads the pages of the DCGM exporters on the nodes on which the workloads' pods run. It implements source.Fetcher.
 type Exporters struct {
 	*scraper
 	source  *policy.DataSource
@@ -37,7 +37,7 @@ func (e *Exporters) Fetch(ctx context.Context, requests []source.Request, out []
 	if len(g.List.Rows) == 0 {
 		return 0, source.ErrNoPods
 	}
-	rows := map[string][]int{} // key: name of the node
+	rows := map[string][]int{} // rows of the pods on each node
 	for i := range g.List.Rows {
 		node := g.List.Rows[i].Pod.Node
 		rows[node] = append(rows[node], i)

@@ -1,5 +1,5 @@
-// Package scrape reads signals from the /metrics pages of pods: the pages of model servers ([Engines]) and of DCGM exporters
-// ([Exporters]). Each pod is read once in each poll for all signals. Addresses come from the cluster's pod list and from no other source.
+// Package scrape reads signals from the /metrics pages of pods: the pages of model servers ([Engines]) and of DCGM exporters ([Exporters]).
+// Each pod is read once in each poll for all signals. The addresses are taken only from the cluster's list of pods.
 package scrape
 
 import (
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// concurrency is the greatest number of pods that one group reads at the same time. With 32, reading 500 pods at 20 ms each takes a
-	// third of a second, and 32 hostile pages that reach all limits use about 300 MiB of memory.
+	// concurrency is the greatest number of pods that are read at the same time for one group. With 32, reading 500 pods with 20 ms each takes
+	// a third of a second. 32 hostile pages that reach all limits use about 300 MiB of memory.
 	concurrency = 32
-	// podTimeout is the time limit of one pod. A healthy pod responds within milliseconds, and a slow pod delays others because it uses one
+	// podTimeout is the time limit for one pod. A healthy pod responds within milliseconds. A slow pod delays others because it occupies one
 	// of the concurrent requests.
 	podTimeout = 2 * time.Second
 	// podBytes is the greatest size of a page; vLLM's largest pages have about 1 MiB.
@@ -39,17 +39,18 @@ type scraper struct {
 	port   int
 	path   string
 	bytes  int64
-	hosts  map[string]*host // the hosts of the last round; key: address
+	hosts  map[string]*host // hosts of the last round, by address
 }
 
-// host is the state of one address that a scraper keeps between rounds.
+// host is the state of one address, which a scraper keeps between rounds.
 type host struct {
-	failed bool // failed in the last round; it is then read last in the next round, so that it does not delay other pods
+	failed bool // failed in the last round; the next round then reads it last, so that it does not delay others
 	stamps bool // the page contains sample times
 	clock  fetch.Clock
 }
 
-// newScraper returns a scraper for a data source of type scrape. port and path are those of the profile, for a source that sets none.
+// newScraper returns a scraper for a data source of type scrape. If the data source does not set a port or a path, port and path of the
+// profile are used.
 func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*scraper, error) {
 	s := &scraper{scheme: d.Scheme, port: d.Port, path: d.Path, bytes: d.MaxBytes}
 	if s.scheme == "" {
@@ -76,17 +77,17 @@ func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*sc
 	return s, err
 }
 
-// target is one pod to read. take is called for each sample of its page, and then done once. The scraper calls them from one goroutine
-// at a time.
+// target is one pod to read. The scraper calls take for each sample of its page, and then calls done once. It never calls the functions of
+// two targets at the same time.
 type target struct {
 	pod  engine.Pod
 	take func(*exposition.Sample)
 	done func(err error)
 }
 
-// round reads all targets and returns the number of bytes received. series are the names of the series to read.
+// round reads all targets and returns the number of bytes received. series contains the names of the series to read.
 func (s *scraper) round(ctx context.Context, targets []target, series map[string]bool) int64 {
-	var mu sync.Mutex // guards total, the hosts and the calls of the targets' functions
+	var mu sync.Mutex // guards total, the hosts and the calls of take and done
 	var total int64
 	var group errgroup.Group
 	group.SetLimit(concurrency)
@@ -112,12 +113,12 @@ func (s *scraper) round(ctx context.Context, targets []target, series map[string
 			}
 		}
 	}
-	_ = group.Wait() // no function returns an error; each target receives its own
+	_ = group.Wait() // the functions return nil, because each target receives its own error
 	return total
 }
 
-// updateHosts keeps the state of the hosts of this round's targets and deletes that of others. last[i] reports whether target i failed in
-// the last round, so that it is read after the other targets.
+// updateHosts keeps the state of the hosts of this round's targets and deletes the state of all others. last[i] is true if target i failed
+// in the last round. It is then read after the other targets.
 func (s *scraper) updateHosts(targets []target) (last []bool) {
 	before := s.hosts
 	s.hosts, last = make(map[string]*host, len(targets)), make([]bool, len(targets))
@@ -149,10 +150,10 @@ func (s *scraper) Skew() (worst time.Duration, ok bool) {
 type page struct {
 	samples []exposition.Sample
 	bytes   int64
-	stamps  bool // a sample has its own time
+	stamps  bool // whether a sample has its own time
 }
 
-// read reads one pod's page.
+// read reads the page of one pod.
 func (s *scraper) read(ctx context.Context, p engine.Pod, series map[string]bool, clock *fetch.Clock) (out page, err error) {
 	defer source.Recover(&err)
 	url, err := s.url(p.IP)
@@ -176,7 +177,7 @@ func (s *scraper) read(ctx context.Context, p engine.Pod, series map[string]bool
 	return out, err
 }
 
-// url returns the URL of the page of the pod with an address, which must be an IP address.
+// url returns the URL of the page of the pod with the given address. It returns an error if address is not an IP address.
 func (s *scraper) url(address string) (string, error) {
 	if address == "" {
 		return "", errors.New("pod has no address yet")
@@ -191,4 +192,4 @@ func (s *scraper) url(address string) (string, error) {
 // Close closes idle connections.
 func (s *scraper) Close() { s.client.Close() }
 
-func now() time.Time { return time.Now() } // I/O edge: a poll happens in real time
+func now() time.Time { return time.Now() } // I/O edge: polls use the real clock

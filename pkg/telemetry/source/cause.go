@@ -15,23 +15,23 @@ import (
 )
 
 var (
-	// ErrInvalid is wrapped by errors about an answer or a configuration that is not valid.
+	// ErrInvalid is wrapped by errors about a response or a configuration that is not valid.
 	ErrInvalid = errors.New("invalid")
-	// ErrForbidden is wrapped by errors about a request that the source or gpuscaler itself refuses.
+	// ErrForbidden is wrapped by errors about a request that the source rejects or that gpuscaler itself refuses to send.
 	ErrForbidden = errors.New("refused")
 	// ErrNoPods is returned if no workload of a group has a pod. In this case no request was sent.
 	ErrNoPods = errors.New("no pods")
 )
 
-// Recover turns a panic into an error with the stack. It is deferred in every goroutine that reads a response, because the data of a source
-// must not crash the process.
+// Recover turns a panic into an error that contains the stack. Every goroutine that reads a response defers it, because the data of a
+// source must not crash the process.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: panic: %v\n%s", ErrInvalid, p, debug.Stack())
 	}
 }
 
-// CauseOf returns the cause for an error of a poll. The cause is used in decisions, metrics and messages.
+// CauseOf returns the cause of an error of a poll, for decisions, metrics and messages.
 func CauseOf(err error) scaling.Cause {
 	var status *fetch.StatusError
 	var api *promapi.APIError
@@ -50,7 +50,7 @@ func CauseOf(err error) scaling.Cause {
 	case errors.As(err, &address), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), errors.Is(err, ErrForbidden):
 		return scaling.CauseForbidden
 	case apierrors.IsNotFound(err):
-		return scaling.CauseEmpty // the metrics adapter has no metric of that name
+		return scaling.CauseEmpty // the metrics adapter has no metric with this name
 	case errors.As(err, &api):
 		if api.Type == "timeout" || api.Type == "canceled" || api.Type == "unavailable" || api.Type == "internal" {
 			return scaling.CauseUnreachable
@@ -69,9 +69,9 @@ func causeOfStatus(code int) scaling.Cause {
 	case code == 413:
 		return scaling.CauseTruncated
 	case code >= 400 && code < 500 && code != 404 && code != 408 && code != 429:
-		return scaling.CauseInvalid // the source refuses the query itself, and will refuse it at the next poll too
+		return scaling.CauseInvalid // the source rejects the query itself, so it will also reject it at the next poll
 	}
-	// A 404 is from a wrong path or from a proxy without its backend. A 3xx is a redirect, which is not followed. In both cases the source
-	// itself did not respond.
+	// A 404 is caused by a wrong path, or by a proxy whose backend is not available. A 3xx is a redirect, which is not followed. In both cases
+	// the source itself did not respond.
 	return scaling.CauseUnreachable
 }

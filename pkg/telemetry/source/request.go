@@ -1,5 +1,5 @@
-// Package source contains the types that all sources of readings share: the request for the reading of one signal, the errors of a poll,
-// and the causes for these errors.
+// Package source contains the types that all sources of readings share: the request for the reading of one signal, and the errors of a poll
+// with their causes.
 package source
 
 import (
@@ -11,14 +11,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Request asks for the reading of one signal of one workload.
+// Request is a request for the reading of one signal of one workload.
 type Request struct {
 	Workload *scaling.Workload
 	Signal   *scaling.Signal
 	Source   *policy.Source
-	// LabelValues are the values of a selector's labels, as promquery.ParseShape returns them. Empty if the signal has no selector.
+	// LabelValues contains the values of a selector's labels in the form that promquery.ParseShape returns. It is empty if the signal has no
+	// selector.
 	LabelValues string
-	// Idle receives the ready pods for which the value of the signal is 0. It is nil if they are not needed.
+	// Idle receives the ready pods for which the value of the signal is 0. If it is nil, they are not recorded.
 	Idle *IdlePods
 }
 
@@ -35,14 +36,15 @@ type Fetcher interface {
 // Missing returns the reading of a signal that could not be read, with the cause.
 func Missing(c scaling.Cause) scaling.Reading { return scaling.Reading{Reported: -1, Cause: c} }
 
-// SetEmpty sets every reading to missing because the source has no data.
+// SetEmpty sets every reading to missing, with CauseEmpty. A Fetcher then replaces the readings for which it has data.
 func SetEmpty(out []scaling.Reading) {
 	for i := range out {
 		out[i] = Missing(scaling.CauseEmpty)
 	}
 }
 
-// IdlePods are the ready pods for which one signal's value is exactly 0. The zero IdlePods is ready to use, by several goroutines.
+// IdlePods contains the ready pods for which the value of one signal is exactly 0. The zero IdlePods is ready to use and is safe for
+// concurrent use.
 type IdlePods struct {
 	mu       sync.Mutex
 	recorded bool
@@ -57,8 +59,8 @@ func (p *IdlePods) Record(at time.Time, pods []string) {
 	p.recorded, p.at, p.pods = true, at, pods
 }
 
-// Latest returns the pods and the time of the last call of Record. ok is false before the first call: the signal has no values by pod, or
-// was not read yet.
+// Latest returns the pods and the time of the last call of Record. ok is false before the first call, because the signal has no values of
+// single pods or was not read yet.
 func (p *IdlePods) Latest() (pods []string, at time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

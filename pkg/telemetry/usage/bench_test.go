@@ -13,7 +13,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// fleet is a Prometheus server that returns data of a thousand GPUs on 125 nodes from memory, so that the benchmark measures only Read.
+// fleet is a Prometheus server with data of a thousand GPUs on 125 nodes. It returns the data from memory, so that the benchmark measures
+// only Read.
 type fleet struct{}
 
 func (fleet) Names(context.Context, string, time.Time, time.Time) ([]string, error) {

@@ -27,16 +27,16 @@ type chunk struct {
 
 type podName struct{ namespace, name string }
 
-// seriesKey identifies one GPU or MIG instance in the series of one exporter, with the pod that holds it, if any.
+// seriesKey identifies one GPU or MIG instance in the series of one exporter, together with the pod that holds it.
 type seriesKey struct {
 	host, uuid, instance string
-	pod, exporter        podName // empty for a series that the pod itself serves
+	pod, exporter        podName // pod is empty if no pod holds the GPU; exporter is empty if no declared exporter serves the series
 }
 
-// deviceKey is one GPU of one node.
+// deviceKey identifies one GPU of one node.
 type deviceKey struct{ node, uuid string }
 
-// series contains the values of one seriesKey.
+// series contains the values of all metrics with the same seriesKey.
 type series struct {
 	labels    exposition.Labels
 	model     string
@@ -44,13 +44,14 @@ type series struct {
 	container string
 	node      string               // name of the node in the labels of the series
 	values    map[string][]float64 // values of each metric at each step; NaN: no sample
-	holder    []cost.Pod           // the pod that holds the GPU, as a list of one; empty: no pod holds it
+	holder    []cost.Pod           // the pod that holds the GPU, as the only element; empty: no pod holds it
 }
 
-// hostLabels are the labels that name the node, the most reliable first. The label instance is an address and not a name.
+// hostLabels contains the labels that name the node, with the most reliable first. The label instance is not in the list, because it is an
+// address and not a name.
 var hostLabels = []model.LabelName{"Hostname", "hostname", "node", "kubernetes_node", "exported_node"}
 
-// take adds the values of one series of the metric name.
+// take adds the values of one series. name is the name of its metric.
 func (c *chunk) take(name string, s *model.SampleStream) {
 	l := labelsOf(s.Metric)
 	k := seriesKey{host: first(s.Metric, hostLabels...), instance: first(s.Metric, "GPU_I_ID")}
@@ -67,7 +68,8 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 			container: first(s.Metric, "exported_container", "container_name", "container"), values: map[string][]float64{}}
 		c.series[k] = have
 	}
-	// Prefer the label "node" for the node. If Hostname is the name of the exporter's pod, users set "node" by a relabeling rule.
+	// The label "node" is preferred. If Hostname is the name of the exporter's pod and not of the node, users set "node" with a relabeling
+	// rule.
 	have.node = first(s.Metric, "node", "kubernetes_node", "Hostname", "hostname")
 	values := have.values[name]
 	if values == nil {
@@ -80,7 +82,7 @@ func (c *chunk) take(name string, s *model.SampleStream) {
 		if math.IsNaN(v) {
 			v = math.Inf(1) // +Inf marks a step with a sample that is not usable; NaN marks a step without a sample
 		}
-		// If two scrape jobs report the same GPU, the greater value counts, and a known value takes precedence over an unknown one.
+		// If two scrape jobs report the same GPU, the greater value is used. A known value takes precedence over an unknown one.
 		if i >= 0 && i < c.steps && (math.IsNaN(values[i]) || math.IsInf(values[i], 1) || v > values[i] && !math.IsInf(v, 1)) {
 			values[i] = v
 		}
@@ -126,8 +128,9 @@ func (p podName) compare(o podName) int {
 	return cmp.Or(cmp.Compare(p.namespace, o.namespace), cmp.Compare(p.name, o.name))
 }
 
-// place returns the node of a series: the node of its exporter, else the node of the pod that holds the GPU, else the node in its labels.
-// The labels are last because a scraped pod can write them. If no source describes the node, it has no instance type.
+// place returns the node of a series. It is the node of the exporter. If that is not known, it is the node of the pod that holds the GPU,
+// and then the node in the labels. The labels are used last because a scraped pod can set them. If neither the API server nor a metric
+// describes the node, it has no instance type.
 func (c *chunk) place(k seriesKey) *node {
 	runs := cmp.Or(c.pods[k.exporter].node, c.pods[k.pod].node)
 	for _, name := range []string{runs, c.series[k].node, k.host} {
@@ -146,7 +149,7 @@ func (c *chunk) place(k seriesKey) *node {
 	return n
 }
 
-// moment returns the nodes of one step, with their GPUs.
+// moment returns the nodes of one step and their GPUs.
 func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval {
 	m := cost.Interval{At: c.begin.Add(time.Duration(step+1) * c.options.Step), Hours: c.options.Step.Hours()}
 	devices := map[*node][]*cost.Device{}
@@ -183,13 +186,14 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 	return m
 }
 
-// slicePart is a slice of a GPU (the whole GPU or a MIG instance) as one series reports it. total is the memory of the GPU in MiB.
+// slicePart is the data that one series contains about a slice of a GPU. A slice is a whole GPU or a MIG instance. total is the memory of
+// the GPU in MiB.
 type slicePart struct {
 	cost.Slice
 	total float64
 }
 
-// measured returns what a series reports at a step about the GPU or the MIG instance. ok is false if the series has no sample in that step.
+// measured returns the data of a series about its GPU or MIG instance in one step. ok is false if the series has no sample in that step.
 func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	s := c.series[k]
 	var gpus exposition.GPUs
@@ -203,7 +207,7 @@ func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	if !ok {
 		return out, false
 	}
-	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // Clip makes a later append copy the shared list
+	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // append then copies s.holder
 	switch v := gpus.Value(exposition.Activity); v.Quality {
 	case exposition.Good:
 		out.Activity = cost.Of(v.Value)
@@ -229,8 +233,8 @@ func (s *series) field(name string, step int) float64 {
 	return math.NaN()
 }
 
-// join adds the data of one series about a slice to the device. If several series are about the same slice, their pods shared it in time or
-// held it one after the other within the step. The slice then has all of these pods and the greatest values.
+// join adds the data of one series about a slice to the device. If several series refer to the same slice, their pods shared it, or held it
+// one after the other within the step. The slice then has all of these pods and the greatest values.
 func join(d *cost.Device, s slicePart) {
 	if s.ID == "" {
 		d.MemoryMiB = max(d.MemoryMiB, s.total)
@@ -240,7 +244,7 @@ func join(d *cost.Device, s slicePart) {
 		if have.ID != s.ID {
 			continue
 		}
-		// A series without a pod adds no pod. The slice was then held for a part of the step, or the series is from another scrape job.
+		// A series without a pod adds no pod. Either the slice was held only for a part of the step, or the series is from another scrape job.
 		for _, p := range s.Pods {
 			if !slices.ContainsFunc(have.Pods, func(o cost.Pod) bool { return o.Namespace == p.Namespace && o.Name == p.Name }) {
 				have.Pods = append(have.Pods, p)
@@ -260,8 +264,8 @@ func greater(a, b cost.Fraction) cost.Fraction {
 	return a
 }
 
-// dropWholeGPU removes the slice for the whole GPU if the GPU is divided into MIG instances. DCGM reports both, so the GPU would count
-// twice.
+// dropWholeGPU removes the slice for the whole GPU if the GPU is divided into MIG instances. DCGM reports both, so without this the GPU
+// would be counted twice.
 func dropWholeGPU(d *cost.Device) {
 	cut := slices.ContainsFunc(d.Slices, func(s cost.Slice) bool { return s.ID != "" })
 	d.Slices = slices.DeleteFunc(d.Slices, func(s cost.Slice) bool { return cut && s.ID == "" })

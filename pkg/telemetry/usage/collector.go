@@ -17,7 +17,8 @@ var (
 	costIdle = describe("cost_idle_gpus",
 		"GPUs of these that were idle over the last two minutes; two GPUs with an activity of 50% count as one.", perLine)
 	hourly = describe("cost_per_hour", "Dollars per hour; absent where no price is known.", perLine)
-	// Each dollar of idle cost has one basis (activity, memory or unallocated), so the sum of this metric over all bases counts it once.
+	// Each dollar of idle cost has exactly one basis (activity, memory or unallocated). The sum of this metric over all bases therefore counts
+	// each dollar once.
 	hourlyIdle = describe("cost_idle_per_hour",
 		"Dollars per hour for idle GPUs, by what shows that they are idle: activity, memory or unallocated (no pod holds the GPU).", perBasis)
 	hourlyUnmeasured = describe("cost_unmeasured_per_hour",
@@ -45,7 +46,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It sends nothing where the cost is not known.
+// Collect implements prometheus.Collector. It sends no metrics if the cost is not known.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	b, ok := c.live.Current(c.clock())
 	if !ok {
@@ -73,8 +74,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// withoutOwners merges the lines that differ only in the owner. The owner, who is the user of a notebook, is shown in a report but not in
-// metrics, because every team can read a dashboard.
+// withoutOwners merges the lines that differ only in the owner. The owner is the user of a notebook. A report contains the owner, but
+// metrics do not, because every team can read a dashboard.
 func withoutOwners(lines []cost.Line) []*cost.Line {
 	at, out := map[cost.Line]*cost.Line{}, []*cost.Line(nil)
 	for i := range lines {

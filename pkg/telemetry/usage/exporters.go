@@ -11,14 +11,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// attribute returns the pod that holds the GPU of a series and the declared exporter that reports it. ok is false if the series must not
-// count.
+// attribute returns the pod that holds the GPU of a series and the declared exporter that reports it. ok is false if the series must be
+// ignored.
 //
 //   - holder is empty if no pod holds the GPU.
-//   - exporter is empty if the series is about the scraped pod itself, or if a scrape with honor_labels stored it.
+//   - exporter is empty if the series is about the scraped pod itself, or if it was scraped with honor_labels.
 //
-// Every scraped pod can serve labels that name another pod. These labels count only in the series of a declared exporter; addToLedger then
-// checks that the other pod runs on the exporter's node.
+// Every scraped pod can serve labels that name another pod. attribute accepts these labels only in the series of a declared exporter.
+// addToLedger then checks that the other pod runs on the exporter's node.
 func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok bool) {
 	n, consistent := c.options.Scrape.Read(l)
 	scraped, reported := podName{n.Scraped.Namespace, n.Scraped.Pod}, podName{n.Reported.Namespace, n.Reported.Pod}
@@ -30,13 +30,13 @@ func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok boo
 		c.undeclared[scraped] = true
 		return podName{}, podName{}, false
 	case scraped.name == "":
-		return podName{}, podName{}, true // no label names a pod, so no pod holds the GPU
+		return podName{}, podName{}, true // no label names a pod, so the GPU is free
 	}
 	return scraped, podName{}, true
 }
 
-// counts reports whether a series counts, after the nodes of the pods are known. The series of an exporter counts only for pods on the
-// exporter's node. Any other series counts only if no declared exporter reports the same GPU.
+// counts reports whether a series is used. It is called after the nodes of the pods were read. The series of an exporter is used only if
+// its pod runs on the exporter's node. Any other series is used only if no declared exporter reports the same GPU.
 func (c *chunk) counts(k seriesKey, reported map[deviceKey]bool, at deviceKey) bool {
 	if k.exporter == (podName{}) {
 		return !reported[at]
@@ -45,8 +45,8 @@ func (c *chunk) counts(k seriesKey, reported map[deviceKey]bool, at deviceKey) b
 	return k.pod.name == "" || own == "" || holders == "" || own == holders
 }
 
-// servedIn returns a matcher for the series of pods in the given namespaces. It also matches series without a namespace label, because some
-// scrapes store none.
+// servedIn returns a matcher for the series of pods in the given namespaces. The matcher also accepts series without a namespace label,
+// because some scrapes do not store the namespace.
 func (o *Options) servedIn(namespaces []string) *labels.Matcher {
 	pattern := ""
 	for _, ns := range namespaces {
@@ -55,8 +55,8 @@ func (o *Options) servedIn(namespaces []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, o.Scrape.NamespaceLabel(), pattern)
 }
 
-// undeclaredText returns a message with the pods whose series were ignored because they are not declared exporters. It returns "" if there
-// are none.
+// undeclaredText returns a message about the pods whose series were ignored because they are not declared exporters. It returns "" if there
+// are no such pods.
 func (r *reader) undeclaredText() string {
 	if len(r.undeclared) == 0 {
 		return ""

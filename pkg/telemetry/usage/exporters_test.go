@@ -8,7 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// victimNode is the node of a g6e.xlarge: one GPU at $2 an hour. Its exporter, the victim's pod and the attacker's pod run on it.
+// victimNode describes a node of type g6e.xlarge, with one GPU for $2 an hour. Its exporter, the victim's pod and the attacker's pod run on
+// it.
 const victimNode = `
 karpenter_nodes_allocatable{node_name="n1",nodepool="l40s",instance_type="g6e.xlarge",capacity_type="on-demand",zone="us-east-1a",` +
 	`resource_type="nvidia.com/gpu",instance_gpu_count="1"} 1x60
@@ -74,7 +75,7 @@ DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-2",Hostname="n1",namespace="evil",pod="e
 	}
 }
 
-// The message or notes name the pods whose series were ignored, so that the platform team sees which exporter it must declare.
+// The error or the notes contain the pods whose series were ignored, so that the platform team sees which exporter it must declare.
 func TestNotesNameExportersThatAreNotDeclared(t *testing.T) {
 	const report = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="GPU-1",Hostname="n1",namespace="monitoring",pod="dcgm-x",` +
 		`exported_namespace="chat",exported_pod="llama-0"} 1x60`
@@ -88,8 +89,8 @@ func TestNotesNameExportersThatAreNotDeclared(t *testing.T) {
 	}
 }
 
-// The prices and instance types of nodes determine what each team pays and which capacity type a capacity group prefers. They count only if
-// they are from the namespaces of Karpenter and kube-state-metrics.
+// The prices and instance types of nodes determine what each team pays and which capacity type a capacity group prefers. They are used only
+// if the series are from the namespaces of Karpenter and kube-state-metrics.
 func TestAScrapedPodCannotWritePricesOrNodes(t *testing.T) {
 	const evil = `namespace="evil",pod="evil-0",`
 	o := Options{Exporter: inGPUOperator, Karpenter: []string{"karpenter"}, StateMetrics: []string{"monitoring"}}

@@ -15,13 +15,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// node is a node with GPUs, as the API server, Karpenter or kube-state-metrics describes it.
+// node is a node with GPUs. Its fields are from the API server, Karpenter or kube-state-metrics.
 type node struct {
 	name    string
 	pool    string
 	offer   cost.Offer
 	gpus    int    // number of GPUs of the node; 0: not known
-	present []bool // whether the node exists at each step; nil: the node exists at the steps at which its GPUs have samples
+	present []bool // whether the node exists in each step; nil: it exists in the steps in which its GPUs have samples
 }
 
 func (n *node) presentAt(step int) bool { return n.present != nil && n.present[step] }
@@ -41,8 +41,8 @@ func (c *chunk) readNodes(ctx context.Context) error {
 	return nil
 }
 
-// readKarpenter reads which GPU nodes existed at each step. A node that is still booting costs money but has no samples from the DCGM
-// exporter.
+// readKarpenter reads which GPU nodes existed in each step. Without it, a node that is still booting would be missing: it costs money but
+// has no samples from the DCGM exporter.
 func (c *chunk) readKarpenter(ctx context.Context) error {
 	gpus := labels.MustNewMatcher(labels.MatchRegexp, "resource_type", "nvidia.com/.+")
 	allocatable := c.options.metric("karpenter_nodes_allocatable", gpus, c.options.servedIn(c.options.Karpenter))
@@ -61,8 +61,8 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 		n.pool = first(s.Metric, "nodepool")
 		n.offer = c.complete(cost.Offer{InstanceType: first(s.Metric, "instance_type"), CapacityType: first(s.Metric, "capacity_type"),
 			Region: first(s.Metric, "region"), Zone: first(s.Metric, "zone")})
-		// The AWS provider sets a label with the number of GPUs. The allocatable resource is not that number: it counts MIG instances and
-		// time-slicing replicas.
+		// The AWS provider sets a label with the number of GPUs. The allocatable resource cannot be used, because it counts MIG instances and
+		// time-slicing replicas instead of GPUs.
 		if gpus, err := strconv.Atoi(first(s.Metric, "instance_gpu_count")); err == nil && gpus > 0 && gpus <= 64 {
 			n.gpus = gpus
 		}
@@ -78,7 +78,8 @@ func (c *chunk) readKarpenter(ctx context.Context) error {
 	return nil
 }
 
-// node returns the node with the given name, and adds it if it does not exist. A node can also be found by the first part of its DNS name.
+// node returns the node with the given name. If it does not exist, node adds it. The node can later also be found by the first part of its
+// DNS name.
 func (c *chunk) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
@@ -91,13 +92,13 @@ func (c *chunk) node(name string) *node {
 	return n
 }
 
-// complete derives the region of an offer from its zone if the region is empty.
+// complete sets the region of an offer from its zone if the region is empty.
 func (c *chunk) complete(o cost.Offer) cost.Offer {
 	o.Region = cmp.Or(o.Region, RegionOf(o.Zone, c.options.Region))
 	return o
 }
 
-// Node labels as kube-state-metrics exports them, if its --metric-labels-allowlist includes them.
+// Node labels as kube-state-metrics exports them. It exports them only if its flag --metric-labels-allowlist includes them.
 const (
 	labelInstance  = "label_node_kubernetes_io_instance_type"
 	labelRegion    = "label_topology_kubernetes_io_region"
@@ -123,7 +124,7 @@ func (c *chunk) readLabels(ctx context.Context) error {
 		name, kind := first(s.Metric, "node"), first(s.Metric, labelInstance)
 		short, _, _ := strings.Cut(name, ".")
 		if name == "" || kind == "" || !hosts[name] && !hosts[short] {
-			continue // a node without a GPU or without an instance type
+			continue // the node has no GPU or no instance type
 		}
 		c.node(name).offer = c.complete(cost.Offer{
 			InstanceType: kind, CapacityType: capacityType(s.Metric),
@@ -145,26 +146,27 @@ func capacityType(m model.Metric) string {
 	case first(m, labelEKS) == "CAPACITY_BLOCK":
 		return cost.Reserved
 	}
-	return cost.OnDemand // on-demand is the default of each of these clouds
+	return cost.OnDemand // on-demand is the default of these cloud providers
 }
 
-// last returns one element for each combination of the labels in by that a metric had within the chunk.
+// last returns one element for each combination of values of the labels in by that the metric had within the chunk.
 func (c *chunk) last(ctx context.Context, by, name string, matchers ...*labels.Matcher) (model.Vector, error) {
 	query := fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), c.length())
 	return c.server.Instant(ctx, query, c.end)
 }
 
-// length returns the length of the chunk for a range selector.
+// length returns the length of the chunk in the form that a range selector needs.
 func (c *chunk) length() model.Duration { return model.Duration(c.end.Sub(c.begin)) }
 
-// podFacts is what kube-state-metrics reports about a pod: its node, workload and owner, and whether it is a notebook.
+// podFacts contains data of kube-state-metrics about a pod: its node, workload and owner, and whether it is a notebook.
 type podFacts struct {
 	node, workload string
 	owner          string
 	notebook       bool
 }
 
-// Pod labels that name a user or an interactive session: those of JupyterHub (KubeSpawner) and Kubeflow, and common ones for users.
+// Pod labels that name a user or an interactive session. JupyterHub (KubeSpawner) and Kubeflow set the first three. The others are common
+// labels for users.
 const (
 	labelHubUser   = "label_hub_jupyter_org_username"
 	labelComponent = "label_component"
@@ -213,23 +215,23 @@ func (c *chunk) readPods(ctx context.Context) error {
 }
 
 var (
-	// the part of a ReplicaSet's name after the name of its Deployment
+	// matches the part of a ReplicaSet's name after the name of its Deployment
 	replicaHash = regexp.MustCompile(`-[0-9a-z]{5,10}$`)
-	// the part of a Job's name after the name of its CronJob
+	// matches the part of a Job's name after the name of its CronJob
 	cronMinute = regexp.MustCompile(`-[0-9]{8,}$`)
-	// the part of a pod's name after the name of its Deployment or StatefulSet
+	// matches the part of a pod's name after the name of its Deployment or StatefulSet
 	podSuffix = regexp.MustCompile(`(-[0-9a-z]{8,10}-[0-9bcdfghjklmnpqrstvwxz]{5}|-\d+)$`)
 )
 
-// workloadOf returns the name of the workload of a pod, from the kind and name of the object that created the pod. For a ReplicaSet it is
-// the name of its Deployment. It is "" for a pod without an owner.
+// workloadOf returns the name of the workload of a pod. kind and name are those of the object that created the pod. For a ReplicaSet, the
+// workload is its Deployment. For a pod without an owner, the name is "".
 func workloadOf(kind, name string) string {
 	switch kind {
 	case "ReplicaSet":
 		return replicaHash.ReplaceAllString(name, "")
 	case "Job":
 		return cronMinute.ReplaceAllString(name, "")
-	case "Node", "<none>": // a static pod, or a pod without an owner
+	case "Node", "<none>": // Node: a static pod; <none>: a pod without an owner
 		return ""
 	}
 	return name
@@ -240,18 +242,18 @@ func (c *chunk) pod(p podName, container string) cost.Pod {
 	f := c.pods[p]
 	out := cost.Pod{Namespace: p.namespace, Name: p.name, Owner: f.owner, Notebook: f.notebook,
 		Workload: cmp.Or(f.workload, podSuffix.ReplaceAllString(p.name, ""))}
-	// JupyterHub names pods after users, and the container "notebook".
+	// JupyterHub includes the user in the name of the pod, and names the container "notebook".
 	if user, is := strings.CutPrefix(p.name, "jupyter-"); is {
 		out.Notebook, out.Owner = true, cmp.Or(f.owner, user)
 	}
 	out.Notebook = out.Notebook || container == "notebook"
 	if out.Notebook && f.workload == "" {
-		out.Workload = "notebooks" // the name of the pod contains the name of a user, which must not become a metric label
+		out.Workload = "notebooks" // the pod's name contains the name of a user, which must not become a metric label
 	}
 	return out
 }
 
-// readPrices reads Karpenter's price for each instance type, capacity type and zone, as the mean over the chunk.
+// readPrices reads Karpenter's price for each instance type, capacity type and zone. It uses the mean over the chunk.
 func (c *chunk) readPrices(ctx context.Context) error {
 	if c.options.NoPrices {
 		return nil
@@ -283,7 +285,7 @@ func (c *chunk) readPrices(ctx context.Context) error {
 	return err
 }
 
-// price returns Karpenter's price of an offer. It is unknown for an offer without a zone, because spot prices differ between zones.
+// price returns Karpenter's price of an offer. The price of an offer without a zone is unknown, because spot prices differ between zones.
 func (c *chunk) price(o cost.Offer) cost.Price { return observed(c.prices, o) }
 
 func observed(prices map[cost.Offer]float64, o cost.Offer) cost.Price {

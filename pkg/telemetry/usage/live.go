@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// window is the time range over which the current cost is measured: two scrapes at an interval of one minute. A shorter window could
-	// contain no sample of some GPUs.
+	// window is the length of the time range over which the current cost is measured. It contains two scrapes if the scrape interval is one
+	// minute. A shorter window could contain no sample of some GPUs.
 	window = 2 * time.Minute
 	// updateInterval is the time between updates. Each update sends about ten queries.
 	updateInterval = time.Minute
 	// retryInterval is the time between updates while there is no result, for example before the first scrape of an exporter.
 	retryInterval = 15 * time.Second
-	// maxAge is the age above which a result is no longer returned.
+	// maxAge is the age from which a result is no longer returned.
 	maxAge = 5 * time.Minute
-	// updateTimeout is the time limit of one update. The result has the time at which the update began, so after a longer update it would
-	// soon be too old.
+	// updateTimeout is the time limit of one update. The time of a result is the time at which its update began, so after a longer update the
+	// result would soon be too old.
 	updateTimeout = 2 * time.Minute
 )
 
 // Input contains the server that one update reads and the options for it.
 type Input struct {
 	Server  Server
-	Options Options // without the time range, which the update sets
+	Options Options // options for Read; the update sets the time range
 	Ledger  cost.Options
 }
 
@@ -39,7 +39,7 @@ type Live struct {
 	log    *slog.Logger
 	latest atomic.Pointer[cost.Bill]
 	prices atomic.Pointer[offerPrices]
-	failed bool // the last update failed, and the failure was logged
+	failed bool // whether the last update failed; only the first of several failures is logged
 }
 
 // offerPrices are the prices of Karpenter's offers at a time.
@@ -48,17 +48,17 @@ type offerPrices struct {
 	prices map[cost.Offer]float64
 }
 
-// NewLive returns a Live without a result. input returns the server and options for each update. If its second result is false, Live has no
-// result, for example because this process is not the leader.
+// NewLive returns a Live without a result. Each update calls input for the server and the options. If input returns false, for example
+// because this process is not the leader, Live deletes its result.
 func NewLive(input func() (Input, bool), log *slog.Logger) *Live {
 	return &Live{input: input, log: log}
 }
 
-// Run updates the result at updateInterval until ctx ends. While there is no result, it uses retryInterval.
+// Run updates the result at updateInterval until ctx ends. As long as there is no result, it uses retryInterval.
 func (l *Live) Run(ctx context.Context) {
 	for {
 		l.logChange(ctx, l.Update(ctx, time.Now())) // I/O edge: reads the current usage
-		wait := time.NewTimer(updateInterval)       // I/O edge: schedules updates in real time
+		wait := time.NewTimer(updateInterval)       // I/O edge: schedules updates by the real clock
 		if l.latest.Load() == nil {
 			wait.Reset(retryInterval)
 		}
@@ -80,7 +80,7 @@ func (l *Live) Update(ctx context.Context, now time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	now = now.Truncate(time.Second) // a server rounds to milliseconds, so a sample could otherwise be before the start of the window
+	now = now.Truncate(time.Second) // Prometheus rounds to milliseconds, so without this a sample could be before the start of the window
 	in.Options.From, in.Options.To, in.Options.Step = now.Add(-window), now, window
 	in.Options.Priced = func(prices map[cost.Offer]float64) { l.prices.Store(&offerPrices{now, prices}) }
 	ledger := cost.NewLedger(in.Ledger)
@@ -89,7 +89,7 @@ func (l *Live) Update(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if _, ok := l.input(); !ok {
-		l.clear() // another process leads now; if both exported the cost, it would be counted twice
+		l.clear() // another process has become the leader; if both exported the cost, it would be counted twice
 		return nil
 	}
 	bill := ledger.Bill(cost.Period{From: in.Options.From, To: now, Step: window})

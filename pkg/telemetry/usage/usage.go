@@ -2,8 +2,8 @@
 // held it, and the instance type and price of its node.
 //
 // The queries return means over each step, so that a step includes everything that happened within it and not only the value at its end.
-// The exporter marks a missing value by a very large number (DCGM's blank values start at 2^47). A mean that includes such a number is not
-// plausible and counts as unknown, not as 0.
+// The exporter marks a missing value with a very large number (DCGM's blank values start at 2^47). A mean that includes such a number is
+// not plausible. It is treated as unknown, and not as 0.
 package usage
 
 import (
@@ -31,23 +31,23 @@ type Server interface {
 	Names(ctx context.Context, match string, from, to time.Time) ([]string, error)
 }
 
-// Options are the time range, the labels and the other settings of Read.
+// Options contains the time range, the labels and the other settings of Read.
 type Options struct {
 	From, To time.Time
 	Step     time.Duration
-	Matchers map[string]string // added to every selector; for example {cluster: prod}
+	Matchers map[string]string // added to every selector, for example {cluster: prod}
 	Region   string            // region of nodes that have no region label
-	// Scrape are the labels in which this server stores the namespace and name of the scraped pod. Exporter reports whether a pod is a
-	// declared DCGM exporter. Only the series of declared exporters may name other pods as holders of GPUs, and only pods on the exporter's
-	// node. If Exporter is nil, no pod is a declared exporter.
+	// Scrape contains the labels in which this server stores the namespace and name of the scraped pod. Exporter reports whether a pod is a
+	// declared DCGM exporter. Only the series of declared exporters may name another pod as the holder of a GPU, and only a pod on the
+	// exporter's node. If Exporter is nil, no pod is a declared exporter.
 	Scrape   exposition.ScrapeLabels
 	Exporter func(namespace, pod string) bool
-	// Karpenter and StateMetrics are the namespaces of Karpenter and kube-state-metrics. Metrics about nodes and prices count only if they
-	// were scraped in these namespaces, or if the scrape stores no namespace.
+	// Karpenter and StateMetrics contain the namespaces of Karpenter and kube-state-metrics. Metrics about nodes and prices are used only if
+	// they were scraped in these namespaces, or if the scrape stores no namespace.
 	Karpenter, StateMetrics []string
-	Nodes                   map[string]cost.Offer // nodes from the API server, by name; they take precedence over Prometheus
-	NoPrices                bool                  // Karpenter's prices are not read
-	// Priced is called with Karpenter's prices after they were read. It may be nil.
+	Nodes                   map[string]cost.Offer // nodes from the API server by name, which take precedence over those from Prometheus
+	NoPrices                bool                  // if true, Karpenter's prices are not read
+	// Priced is called with Karpenter's prices after Read has read them. It may be nil.
 	Priced   func(map[cost.Offer]float64)
 	Progress func(done float64) // called with the fraction of the work that is done; nil: not called
 }
@@ -56,7 +56,7 @@ type Options struct {
 // each metric.
 const chunkSteps = 288
 
-// ErrNoGPUs is returned where no GPU has samples in the time range.
+// ErrNoGPUs is returned if no GPU has samples in the time range.
 var ErrNoGPUs = errors.New("no DCGM metric in this time range: check that this server scrapes the DCGM exporter; " +
 	"`gpuscaler lint --prometheus URL` shows why")
 
@@ -95,7 +95,7 @@ func Read(ctx context.Context, s Server, o Options, ledger *cost.Ledger) (notes 
 
 var dcgmNames = exposition.DCGMNames(exposition.Activity, exposition.Memory)
 
-// reader is the state of one call of Read.
+// reader contains the state of one call of Read.
 type reader struct {
 	server  Server
 	options Options
@@ -103,9 +103,9 @@ type reader struct {
 	ledger  *cost.Ledger
 
 	gpus               int              // number of GPUs, summed over all steps
-	unknown, suspected int              // of these, those without a known activity, and those whose activity other counters contradict
+	unknown, suspected int              // number of these GPUs without a known activity, and with an activity that other counters contradict
 	undeclared         map[podName]bool // pods that name other pods but are not declared exporters
-	unplaced           int              // of gpus, those on nodes without an instance type
+	unplaced           int              // number of these GPUs on nodes without an instance type
 	karpenter, pods    bool             // the server has Karpenter's node metrics (karpenter), or kube_pod_info (pods)
 }
 
@@ -131,12 +131,12 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// chunk reads up to chunkSteps steps, beginning at from, and adds them to the ledger.
+// chunk reads up to chunkSteps steps from the time from on, and adds them to the ledger.
 func (r *reader) chunk(ctx context.Context, from time.Time) error {
 	o := &r.options
 	steps := int(min(chunkSteps, o.To.Sub(from)/o.Step))
 	if steps == 0 {
-		return nil // the remaining time is shorter than a step
+		return nil // the remaining time is shorter than one step
 	}
 	c := &chunk{reader: r, steps: steps, begin: from, end: from.Add(time.Duration(steps) * o.Step), series: map[seriesKey]*series{},
 		nodes: map[string]*node{}, pods: map[podName]podFacts{}}
@@ -191,7 +191,7 @@ func (r *reader) notes() (out []string) {
 	return out
 }
 
-// first returns the value of the first of the labels that is not empty.
+// first returns the first value of the labels that is not empty.
 func first(m model.Metric, names ...model.LabelName) string {
 	for _, n := range names {
 		if v := m[n]; v != "" {
@@ -214,7 +214,7 @@ func labelsOf(m model.Metric) exposition.Labels {
 func RegionOf(zone, otherwise string) string {
 	trimmed := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
 	if len(zone)-len(trimmed) != 1 {
-		return otherwise // a zone such as "westeurope-1", a local zone, or not a zone
+		return otherwise // a zone such as "westeurope-1", a local zone, or an invalid zone
 	}
 	return cmp.Or(strings.TrimSuffix(trimmed, "-"), otherwise)
 }

@@ -18,7 +18,7 @@ import (
 const chatGPU = `gpu="0",UUID="GPU-1",modelName="NVIDIA L40S",Hostname="ip-1.ec2.internal",namespace="gpu-operator",` +
 	`pod="nvidia-dcgm-exporter-x",exported_namespace="chat",exported_pod="llama-7d9f8b6c5d-abcde"`
 
-// karpenterNode is an on-demand g6e.12xlarge as Karpenter and its AWS provider describe it.
+// karpenterNode describes an on-demand node of type g6e.12xlarge, with the metrics of Karpenter and its AWS provider.
 const karpenterNode = `
 karpenter_nodes_allocatable{node_name="ip-1.ec2.internal",nodepool="l40s",instance_type="g6e.12xlarge",capacity_type="on-demand",` +
 	`zone="us-east-1a",resource_type="nvidia.com/gpu"} 4x60
@@ -41,7 +41,7 @@ func hourOf(t *testing.T, o Options, ledger cost.Options, series string) (*cost.
 	return l.Bill(cost.Period{From: o.From, To: o.To, Step: o.Step, Idle: 30 * time.Minute}), notes, err
 }
 
-// serve returns a server with series over an hour, and a client of it.
+// serve returns a server with the given series, and a client for it.
 func serve(t *testing.T, series string) (*promtest.Server, *history.Server) {
 	t.Helper()
 	s := promtest.Serve(t, time.Unix(0, 0), series)
@@ -77,8 +77,8 @@ kube_pod_info{namespace="chat",pod="llama-7d9f8b6c5d-abcde",node="ip-1.ec2.inter
 		b.Lines[0].CapacityType != "on-demand" {
 		t.Fatalf("lines %+v", b.Lines)
 	}
-	// The node has four GPUs, but only its instance type shows this, and the test has no price list with that type. Only one GPU has
-	// samples, so this GPU is charged the full price of the node.
+	// The node has four GPUs, but only its instance type shows this, and the test has no list of instance types. Only one GPU has samples, so
+	// this GPU is charged the full price of the node.
 	want(t, "cost", b.Total.Cost, 12)
 	want(t, "idle", b.Total.IdleByActivity, 9)
 	want(t, "GPU-hours", b.Total.GPUHours, 1)
@@ -114,7 +114,7 @@ func TestGPUCountOfKarpenterTakesPrecedence(t *testing.T) {
 	want(t, "unmeasured", b.Total.Unmeasured, 9)
 }
 
-// A node boots for 20 minutes of the hour. Its GPUs have no samples in that time, which is charged but does not count as busy.
+// A node boots for 20 minutes of the hour. Its GPUs have no samples in this time. The time is charged, but does not count as busy.
 func TestNodeThatBootsIsPaidForAndUnmeasured(t *testing.T) {
 	b, _, err := hourOf(t, Options{}, cost.Options{}, `DCGM_FI_PROF_GR_ENGINE_ACTIVE{`+chatGPU+`} _x20 1x40`+karpenterNode)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestNodeThatBootsIsPaidForAndUnmeasured(t *testing.T) {
 func TestPodIsFoundByEachSetOfLabels(t *testing.T) {
 	for name, c := range map[string]struct {
 		labels string
-		want   string // workload, or the use
+		want   string // workload, or the kind of use
 	}{
 		"honorLabels true": {`UUID="g",Hostname="n",namespace="chat",pod="llama-0"`, "chat/llama"},
 		"honorLabels false": {
