@@ -1,5 +1,5 @@
 // Package cluster connects the engine to Kubernetes: it composes the sub-packages, starts their informers and goroutines, and implements
-// the engine's interfaces. No decision is made here or below.
+// the engine's interfaces. Neither this package nor a sub-package decides targets or overrides.
 //
 //	configmaps   ConfigMaps with policies of teams
 //	cache        scale targets, their pods, HPAs and ScaledObjects in memory
@@ -14,7 +14,7 @@
 //	leader       leader election, the leader label, other releases
 //	apiservice   the APIService of external metrics
 //
-// The packages of the Karpenter half:
+// The packages for nodes and Karpenter:
 //
 //	karpenter       NodePools and NodeClaims in the terms of package capacity
 //	nodes           NodePools, NodeClaims and Nodes in memory; the observation of a capacity group

@@ -130,7 +130,7 @@ func twoGPUs(name string) string {
 }
 
 // Two pods share a claim of two GPUs on a node, and a third pod requests GPUs by the name of their class. All of them count as GPUs, the
-// shared claim once. The pod that waits makes the demand unknown until it has a node.
+// shared claim once. While the third pod is pending, the demand is unknown.
 func TestClaimsWithAKnownCountAreDemand(t *testing.T) {
 	running := func(name string) string {
 		return claimsPod(name, "resourceClaimName: shared") + "\n" + `status: {phase: Running}`

@@ -185,8 +185,8 @@ func (c *Cluster) Offers() map[string]cost.Offer {
 	return c.nodes.Offers()
 }
 
-// ReportYields sends an Event for each overridden field that another client edited, so that its user learns of the conflict. An edit is
-// reported once. It is called by the tick only and does not wait.
+// ReportYields sends an Event for each overridden field that another client edited, so that the owner of the NodePool learns of the
+// conflict. An edit is reported once. It is called by the tick only and does not wait.
 func (c *Cluster) ReportYields(r *engine.GroupRecord) {
 	if c.nodes != nil {
 		c.nodes.reportYields(r)
@@ -213,7 +213,8 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 	}
 }
 
-// overridden returns why another release counts as the leader that overrides the NodePool, "" if there is none.
+// overridden returns the reason why another release of gpuscaler counts as the leader that overrides the NodePool, or "" if no other
+// release does.
 func (c *Cluster) overridden(ctx context.Context, p *karpenter.NodePool) string {
 	return OverriddenByOther(ctx, c.releases, p)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// BenchmarkObserveWhilePodsChange observes a group of 5,000 nodes with one pod each, of which one changes between two observations.
+// BenchmarkObserveWhilePodsChange observes a group of 5,000 nodes with one pod each. One of the pods changes between two observations.
 func BenchmarkObserveWhilePodsChange(b *testing.B) {
 	c, err := Offline(nil, Options{Groups: noGroups{}})
 	if err != nil {

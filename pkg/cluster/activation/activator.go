@@ -184,7 +184,7 @@ func (a *Activator) next(w *scaling.Workload, now time.Time) (s step, needed boo
 	s = step{workload: w, target: state.Target, from: state.Target.Replicas}
 	switch {
 	case s.from == 0 && served.Replicas > 0:
-		s.to = 1 // 1 and not the target: the HPA continues from one replica
+		s.to = 1 // always 1, also for a greater target: the HPA scales up from one replica
 		return s, true
 	case s.from == 1 && served.Replicas == 0 && state.MinReplicas != 0:
 		s.to = 0 // not for an HPA with minReplicas 0 (Kubernetes 1.37), which scales to and from zero itself

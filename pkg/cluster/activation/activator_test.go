@@ -238,7 +238,7 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// withdrawing is a source of policies. It returns the workloads for the first reads calls of Current and nil after that.
+// withdrawing is a source of policies. The number of calls of Current that return the workloads is reads; later calls return nil.
 type withdrawing struct {
 	workloads []scaling.Workload
 	reads     int

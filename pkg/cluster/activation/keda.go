@@ -34,7 +34,7 @@ func NewKEDAManager(o Options, s Served) *KEDAManager {
 	return &KEDAManager{options: o, served: s, failures: map[cache.Ref]failure{}}
 }
 
-// Round compares every ScaledObject with its policy and writes the annotations that differ. It is called by one goroutine.
+// Round compares every ScaledObject with its policy and writes the annotations that differ. Only one goroutine may call it.
 func (m *KEDAManager) Round(ctx context.Context, now time.Time) {
 	index := m.options.Policies.Index()
 	for _, s := range m.options.Cache.ScaledObjects() {

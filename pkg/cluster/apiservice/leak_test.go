@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a goroutine outlives the tests: what a test starts must end when its context does.
+// TestMain fails if a goroutine is still running after the tests: each goroutine must end when the context of its test is canceled.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

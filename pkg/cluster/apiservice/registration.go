@@ -30,10 +30,10 @@ type registration struct {
 	conflict  bool
 	write     bool   // the APIService must be written, because it is absent, or is ours and out of date
 	available string // status of the condition Available of our APIService: "True" or "False: reason"
-	detail    string // message of that condition; it contains a different source port each time
+	detail    string // message of that condition; it can contain a port number that differs in each message
 }
 
-// compare compares the APIService with the one that this release needs. nil means that there is none.
+// compare compares the APIService with the one that this release needs. found is nil if the APIService does not exist.
 func (g *Guard) compare(found *apiregistration.APIService) registration {
 	if found == nil {
 		return registration{owner: NoOwner, write: true}
@@ -133,8 +133,8 @@ func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) er
 	return err
 }
 
-// owner returns the reference to OwnerRole. If the role cannot be read the APIService is written without an owner, because HPAs wait
-// for it.
+// owner returns the reference to OwnerRole. If the role cannot be read the APIService is written without an owner, because HPAs cannot read
+// the metric without it.
 func (g *Guard) owner(ctx context.Context) []metav1.OwnerReference {
 	if g.options.OwnerRole == "" {
 		return nil

@@ -128,9 +128,10 @@ type Cache struct {
 	mu            sync.RWMutex
 	kind          informer.CRD
 	buffers       map[string]*Buffer // key: namespace/name
-	mayWrite      bool               // this account may create buffers, by the last answer of the API server
+	mayWrite      bool               // whether this account may create buffers, as the API server answered last
 	missingLogged bool               // the missing permission was logged
-	// time at which no autoscaler had responded to a buffer in time; for retryInterval no further buffer is written; zero: none was ignored
+	// ignoredSince is the time at which an autoscaler had not responded to a buffer within responseTimeout. No buffer is written for
+	// retryInterval after it. Zero: every buffer had a response.
 	ignoredSince time.Time
 }
 
@@ -280,5 +281,5 @@ func (c *Cache) NewTask(a capacity.Buffer) Task {
 	return t
 }
 
-// For sets the target of the task to that of a workload.
+// For sets the target of the task to the scale target of a workload.
 func (t *Task) For(w *scaling.Workload) { t.Target = targetOf(w) }

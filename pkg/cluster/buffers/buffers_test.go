@@ -179,7 +179,7 @@ func TestBufferIsWrittenWithItsTargetAsOwnerAndRemovedByUID(t *testing.T) {
 	}
 }
 
-// The rights change with an upgrade of the chart, while the controller runs.
+// An upgrade of the chart can change the rights while the controller runs.
 func TestRightsToWatchAndToWriteBuffers(t *testing.T) {
 	allowed, unanswered := "", false
 	b := newCache(func(_ context.Context, verb string) (bool, error) {

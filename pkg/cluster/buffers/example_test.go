@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A buffer counts only if gpuscaler wrote it and it is for the scale target of the policy.
+// Replicas is above 0 only if gpuscaler wrote the buffer for the scale target of the policy.
 func ExampleCache_Replicas() {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(fixture.ChatBuffer), &u.Object); err != nil {

@@ -16,7 +16,7 @@ func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 		why       string
 	}{
 		{1, 40, 1, 40, ""},
-		{0, 40, 1, 40, ""}, // gpuscaler takes the step between 1 and 0
+		{0, 40, 1, 40, ""}, // gpuscaler itself scales between 1 and 0
 		{3, 40, 3, 40, ""},
 		{5, 20, 1, 40, ""},
 		{1, 41, 1, 40, "its maxReplicas 40 is below the policy's maxReplicas 41"},

@@ -42,8 +42,8 @@ type Cache struct {
 // CountClaims counts the devices of claims as units of a resource, as deviceclaims.Cache.Count does.
 type CountClaims func(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) gpupods.ClaimCount
 
-// SetClaims sets the function that counts the devices of ResourceClaims. Until it is set, every claim counts as a claim for GPUs of unknown
-// number. The function is called while the Cache is locked, so it must not call methods of the Cache.
+// SetClaims sets the function that counts the devices of ResourceClaims. Until it is set, every claim counts as a claim for an unknown
+// number of GPUs. The function is called while the Cache is locked, so it must not call methods of the Cache.
 func (c *Cache) SetClaims(count CountClaims) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,7 +26,8 @@ type StatefulSet struct {
 
 // IncompleteStatefulSets returns the StatefulSets of a workload that have fewer pods than they should: the scale target itself, or those
 // that the LeaderWorkerSet controller creates: one with the name of the LeaderWorkerSet for the leaders, and one for the workers of each
-// replica. Of the latter, only the first with a missing pod is returned. It returns none for a scale target of another kind.
+// replica. Of the StatefulSets for workers, only the first with a missing pod is returned. For a scale target of another kind the result is
+// empty.
 func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -51,8 +52,8 @@ func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet)
 	return sets
 }
 
-// PutFailedCreate stores the last failed attempt to create a pod of a workload's scale target. The zero value means that there is none. It
-// counts until a pod of the scale target is created later, or no pod is missing.
+// PutFailedCreate stores the last failed attempt to create a pod of a workload's scale target. The zero value means that no attempt failed.
+// The failure is used until a later pod of the scale target is created, or until no pod is missing.
 func (c *Cache) PutFailedCreate(w *scaling.Workload, failed FailedCreate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +70,7 @@ func (c *Cache) PutFailedCreate(w *scaling.Workload, failed FailedCreate) {
 	e.refresh()
 }
 
-// failedCreate is a FailedCreate of the scale target with a UID, and what its message says.
+// failedCreate is a stored FailedCreate: the UID of the scale target, the time, and the rejection that the message contains.
 type failedCreate struct {
 	target    types.UID
 	at        time.Time
@@ -88,7 +89,7 @@ func (e *entry) rejection() engine.Rejection {
 	}
 	for _, p := range e.pods {
 		if p.CreationTimestamp.After(f.at) {
-			return engine.Rejection{} // the controller has created a pod since
+			return engine.Rejection{} // the controller has created a pod since then
 		}
 	}
 	return f.rejection
@@ -100,7 +101,8 @@ func (t *Target) createdByStatefulSets() bool {
 		t.Ref.Group == LeaderWorkerSetKind.Group && t.Ref.Kind == LeaderWorkerSetKind.Kind
 }
 
-// missingReplicas returns the number of replicas that lack a pod. A terminating pod does not count as a pod of its replica, as in the view.
+// missingReplicas returns the number of replicas that lack a pod. A terminating pod does not count as a pod of its replica. The view counts
+// in the same way.
 func (e *entry) missingReplicas() int32 {
 	complete := map[string]int32{}
 	var single int32

@@ -37,8 +37,8 @@ func setWorkload(kind, apiVersion, name string) *scaling.Workload {
 	return w
 }
 
-// A quota permits three of eight pods of a StatefulSet. The quota is named until the controller creates another pod, and again after the
-// next failed attempt. A scale-down to the existing pods ends it for good.
+// A quota permits three of eight pods of a StatefulSet. The view names the quota until the controller creates another pod, and again after
+// the next failed attempt. After a scale-down to the existing pods it names no quota.
 func TestQuotaOfAStatefulSetIsNamedUntilAPodIsCreated(t *testing.T) {
 	c, w := New(0), setWorkload("StatefulSet", "apps/v1", "db")
 	c.PutTarget(statefulSet("db", 8, "u1"))

@@ -74,8 +74,8 @@ func ownsAnnotation(fields []byte, keys ...string) bool {
 	})
 }
 
-// merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. Of several
-// overrides the one that ends last counts, so that an ended override does not hide a current one.
+// merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. If there are
+// several overrides, merge uses the one that ends last, so that an ended override does not hide a current one.
 func merge(all ...*Operator) (scaling.Operator, string) {
 	merged, by := scaling.NoOperator, ""
 	for _, o := range all {

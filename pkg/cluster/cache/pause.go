@@ -57,8 +57,8 @@ func (p *kedaPause) why() string {
 // noEnd is the end of an override that lasts while an annotation is set.
 var noEnd = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// over combines KEDA's pause annotations with the operator's annotations. While KEDA does not follow the target, a different target would
-// have a misleading explanation, and capacity groups would add or remove nodes for it. Therefore over limits the target to what KEDA does:
+// over combines KEDA's pause annotations with the operator's annotations. A target that KEDA does not apply would have a misleading
+// explanation, and capacity groups would add or remove nodes for it. over therefore limits the target to the replicas that KEDA allows:
 //
 //	paused, paused-replicas   the target is the current replicas
 //	paused-scale-in           the minimum is the current replicas

@@ -43,8 +43,8 @@ func (e *entry) refresh() {
 
 // refuse returns the reason why no target is computed, or an empty string. It applies to a kind that is read through /scale: a replica of
 // such a kind can have several pods, and /scale does not report how many. If each of these pods counted as a replica, every target would be
-// too large. refuse returns a reason if there are at least twice as many pods as described, by spec.replicas and status.replicas. During a
-// rolling update that is the case only until status.replicas includes the new pods.
+// too large. refuse returns a reason if there are at least twice as many pods as the greater of spec.replicas and status.replicas requires.
+// During a rolling update this is the case only until status.replicas includes the new pods.
 func (e *entry) refuse() string {
 	t := e.target
 	if t == nil || !t.ReadScale {

@@ -1,5 +1,5 @@
 // Package configmaps reads the ConfigMaps with policies that teams apply in their own namespaces, and reports by Events which policies are
-// in force and why others are refused.
+// accepted and why others are refused.
 //
 // A Reader has one informer for each listed namespace, which requests only ConfigMaps with the label gpuscaler.io/policy: "true". The
 // policy store decides which of them the PlatformConfig accepts.
@@ -30,7 +30,7 @@ import (
 // Selector selects the ConfigMaps that contain policies.
 const Selector = "gpuscaler.io/policy=true"
 
-// reportInterval is the interval at which changes of the policies in force are reported, so that a ConfigMap that changes each second
+// reportInterval is the interval at which changes of the accepted policies are reported, so that a ConfigMap that changes each second
 // causes few Events.
 const reportInterval = 10 * time.Second
 
@@ -58,7 +58,7 @@ type Reader struct {
 	options  Options
 	synced   map[string]toolscache.InformerSynced // by namespace; written before started is closed
 	started  chan struct{}
-	reported map[types.NamespacedName]string // the policies in force of the last Event
+	reported map[types.NamespacedName]string // the accepted policies of each ConfigMap in its last Event
 }
 
 // New returns a Reader. It reads nothing before Run.
@@ -75,7 +75,7 @@ func (r *Reader) Run(ctx context.Context) {
 		all := coreinformers.NewFilteredConfigMapInformer(r.options.Client, namespace, 0, toolscache.Indexers{},
 			func(o *metav1.ListOptions) { o.LabelSelector = Selector })
 		if err := all.SetTransform(Trim); err != nil {
-			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // it fails only for an informer that runs
+			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // it fails only if the informer already runs
 			continue
 		}
 		handler, err := all.AddEventHandler(informer.Handler(
@@ -103,7 +103,7 @@ func (r *Reader) Run(ctx context.Context) {
 }
 
 // WaitForSync waits until the ConfigMaps of all namespaces were read and passes them to readers of the policies. It logs each namespace
-// that could not be read within the time limit, and does not wait for it: for the other workloads gpuscaler must start.
+// that could not be read within the time limit, and does not wait for it, because gpuscaler must start for the other namespaces.
 func (r *Reader) WaitForSync(ctx context.Context, limit time.Duration) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -131,7 +131,7 @@ func (r *Reader) Problems() (all []cache.Problem) {
 	return all
 }
 
-// report sends an Event for each ConfigMap whose policies in force changed.
+// report sends an Event for each ConfigMap whose accepted policies changed.
 func (r *Reader) report() {
 	if !r.options.Leading() {
 		clear(r.reported)

@@ -87,7 +87,7 @@ func TestCountOfOneClaim(t *testing.T) {
 	}
 }
 
-// MIG instances are counted by the class of MIG instances: each of them is one device.
+// MIG instances count only as units of their own DeviceClass. Each instance is one device.
 func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("slices", `[{name: x, exactly: {deviceClassName: mig.nvidia.com, allocationMode: ExactCount, count: 3}}]`))
@@ -108,8 +108,8 @@ func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	}
 }
 
-// Two pods share a claim of two GPUs: it counts for the first pod only. The pod template of a workload refers to the same claim: its
-// devices are not those of each replica.
+// Two pods share a claim of two GPUs, which are counted only for the first pod. If the pod template of a workload refers to this claim by
+// name, the GPUs do not count for each replica.
 func TestSharedClaimCountsOnce(t *testing.T) {
 	c, counted := withClasses(t), gpupods.Counted{}
 	put(t, c, claim("shared", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`, ""))
@@ -127,8 +127,8 @@ func TestSharedClaimCountsOnce(t *testing.T) {
 	}
 }
 
-// A claim that was generated from a template keeps its count when the template is deleted. A pod whose claim is not read yet counts by the
-// template. Without both, the number is unknown, and it is unknown for the next replica.
+// A claim that was generated from a template keeps its count after the template is deleted. If the claim of a pod is not in the cache yet,
+// the template determines the count. If neither is in the cache, the count is unknown for the pod and for the next replica.
 func TestDeletedTemplate(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("gpus", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`))

@@ -1,6 +1,6 @@
 // Package deviceclaims counts the devices that pods claim by dynamic resource allocation (DRA), and determines whether they may be GPUs. It
 // stores ResourceClaims, ResourceClaimTemplates and DeviceClasses, whose API is stable since Kubernetes 1.34. If the API server does not
-// serve this API, or an object was not read yet, a claim counts as one for GPUs of unknown number.
+// serve this API, or an object was not read yet, a claim counts as a claim for an unknown number of GPUs.
 //
 // A device is one result of an allocation: a whole GPU, or a partition of one such as a MIG instance. A request for an exact count reserves
 // that many devices. A request for all matching devices of a node reserves a number that is known only after the allocation. A request with

@@ -28,7 +28,7 @@ type option struct {
 
 const unknownCount = -1
 
-// unreadable is the request of a claim that cannot be decoded. It counts as a request for GPUs of unknown number.
+// unreadable is the request of a claim that cannot be decoded. It counts as a request for an unknown number of GPUs.
 var unreadable = []option{{"", unknownCount}}
 
 func (c *Claim) key() claimKey { return claimKey{c.Namespace, c.Name, c.template} }

@@ -7,7 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// SharedGPU is the check of a policy with a signal of type dcgm whose pods run on shared GPUs. Alerts and runbooks can match it.
+// SharedGPU is the name of the check for policies with a signal of type dcgm whose pods run on shared GPUs. Alerts and runbooks can match
+// this name.
 const SharedGPU = "SharedGPU"
 
 // sharedGPUs returns the scale targets whose policy reads the activity of GPUs that other pods also use.

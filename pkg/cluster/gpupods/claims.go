@@ -7,8 +7,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). A reference without any field is of a kind that this
-// version does not know.
+// ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). A reference in which no field is set is of a kind that
+// this version of gpuscaler does not know.
 type ClaimRef struct {
 	Name     string // name of a ResourceClaim in the namespace of the pod, also of one that was generated from Template
 	Template string // name of a ResourceClaimTemplate in the namespace of the pod
@@ -23,7 +23,7 @@ type ClaimCount struct {
 	// Claimed reports that at least one claim is for devices that count as the resource. Devices can nevertheless be 0, because a claim that
 	// several pods share counts only for the first of them.
 	Claimed bool
-	// Unknown reports that a claim may be for GPUs that are not in Devices.
+	// Unknown reports that a claim may be for GPUs that are not counted in Devices.
 	Unknown bool
 }
 

@@ -115,7 +115,7 @@ func (c *CRDs) Run(ctx context.Context) {
 	}
 }
 
-// check starts or stops watching a kind. If the API server does not answer nothing changes.
+// check starts or stops watching a kind. If the API server does not respond, it changes nothing.
 func (c *CRDs) check(ctx context.Context, k *Kind) {
 	resources, err := c.discovery.ServerResourcesForGroupVersion(k.GVK.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -24,7 +24,7 @@ const nameLabel, appName = "app.kubernetes.io/name", "gpuscaler"
 // leasePause is the time between two reads of a Lease.
 const leasePause = 500 * time.Millisecond
 
-// After checks an installed release: its Deployment, its Lease and its registration. installed is false if there is no release.
+// After checks an installed release: its Deployment, its Lease and its APIService. installed is false if there is no release.
 func (c *Cluster) After(ctx context.Context, s *snapshot.Snapshot) (results []Result, installed bool) {
 	release, err := c.release(ctx)
 	if err != nil {
@@ -104,8 +104,9 @@ func reasonOf(reason, message string) string {
 	return reason + ": " + message
 }
 
-// lease checks that a replica holds the Lease and renews it. The renewal time is by the clock of the replica. If the Lease seems to have
-// expired, lease therefore waits for a renewal for at most the duration of the Lease, as another replica does.
+// lease checks that a replica holds the Lease and renews it. The renewal time is that of the replica's clock, which can differ from the
+// clock of this process. If the Lease seems to have expired, lease therefore waits for a renewal for at most the duration of the Lease, as
+// a standby does.
 func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	name := flagOf(d, "--lease", "gpuscaler")
 	found, err := c.readLease(ctx, name)

@@ -19,7 +19,7 @@ import (
 // OldestMinor is the minor version of the oldest Kubernetes 1 on which the chart can be installed.
 const OldestMinor = 30
 
-// Before checks what gpuscaler needs from a cluster. It returns also the snapshot that it read, or nil if the API server does not respond.
+// Before checks what gpuscaler needs from a cluster. It also returns the snapshot that it read, or nil if the API server does not respond.
 func (c *Cluster) Before(ctx context.Context) ([]Result, *snapshot.Snapshot) {
 	s, err := snapshot.Read(ctx, c.Objects, c.Typed.Discovery())
 	if err != nil {

@@ -137,7 +137,7 @@ func TestRegistrationByOwner(t *testing.T) {
 	}
 }
 
-// A cluster that cannot be asked for one fact must not be reported as good.
+// If one fact cannot be read from the cluster, its check must not report the status ok.
 func TestErrorsAreWarnings(t *testing.T) {
 	c, typed := own()
 	typed.PrependReactor("*", "*", func(clientgotesting.Action) (bool, runtime.Object, error) {

@@ -13,7 +13,7 @@ import (
 type task struct {
 	name  string
 	needs []permission
-	group string // the API group without which the task is not possible in this cluster; empty: none
+	group string // the API group that the task needs; empty: none
 }
 
 // permission is one permission. namespace is ownNamespace, userNamespace or empty for all namespaces.
@@ -39,7 +39,7 @@ var tasks = []task{
 	{"let gpuscaler override NodePools", []permission{{"patch", "karpenter.sh", "nodepools", ""}}, "karpenter.sh"},
 }
 
-// PermissionsNext is what a user can do without a permission.
+// PermissionsNext is the next step for a user without a permission.
 const PermissionsNext = "ask an administrator of the cluster for the permissions of the tasks that you do"
 
 // permissions reports the tasks of the guides that the user is not allowed to do. A team does not need all of them, so that a missing

@@ -19,19 +19,19 @@ const (
 	bufferMessage = "has buffer pods" // the node has pods of a CapacityBuffer, which exist only in Karpenter's memory
 )
 
-// UnconsolidatableInterval is the time for which an Unconsolidatable Event counts. Karpenter repeats the Event every 15 minutes while the
-// cause lasts, so the interval is longer than that.
+// UnconsolidatableInterval is the time after which an Unconsolidatable Event is no longer used. Karpenter repeats the Event every 15
+// minutes while the cause lasts, so the interval is longer than that.
 const UnconsolidatableInterval = 20 * time.Minute
 
-// interruptionReasons are the reasons with which Karpenter's AWS provider reports that the provider will take a node.
+// interruptionReasons are the reasons with which Karpenter's AWS provider reports that the cloud provider will reclaim a node.
 var interruptionReasons = []string{
 	"SpotInterrupted", "InstanceStopping", "InstanceTerminating", "TerminatingOnInterruption", "CapacityReservationInstanceInterrupted",
 }
 
-// interruptionTaints are the taints of nodes that the provider will take.
+// interruptionTaints are the taints of nodes that the cloud provider will reclaim.
 var interruptionTaints = []string{"cloud.google.com/impending-node-termination", "aws-node-termination-handler/spot-itn"}
 
-// HasInterruptionTaint reports whether a taint says that the provider will take the node.
+// HasInterruptionTaint reports whether one of the taints means that the cloud provider will reclaim the node.
 func HasInterruptionTaint(taints []corev1.Taint) bool {
 	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return slices.Contains(interruptionTaints, t.Key) })
 }

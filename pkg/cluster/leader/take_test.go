@@ -18,7 +18,7 @@ import (
 )
 
 // With Expire, which is used before an uninstall, no replica may lead between the end of the command and the end of the controller. Without
-// it, a replica must be able to lead soon after the command.
+// Expire, a replica must be able to lead soon after the command.
 func TestTakenLeaseIsReleasedUnlessItShallExpire(t *testing.T) {
 	for _, expire := range []bool{false, true} {
 		client := fake.NewClientset()
@@ -68,7 +68,7 @@ func TestCommandStopsOnlyWhenItsLeaseIsLost(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		fail   time.Duration // how long the API server returns errors
-		holder string        // that takes the Lease after a minute
+		holder string        // the replica that takes the Lease after a minute; empty: none
 		want   bool          // the command still runs after two minutes
 	}{
 		{name: "one error", fail: 11 * time.Second, want: true},

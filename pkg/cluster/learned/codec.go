@@ -24,8 +24,8 @@ import (
 //	content    compressed (DEFLATE)
 //	checksum   4 bytes, CRC-32 of version and content
 //
-// The content has the strings of the policy's key and of the scale target, each with its length, then the numbers of the work, the time
-// of the last observation, the seconds with evidence, and the encoded model.
+// The content has the strings of the policy's key and of the scale target, each with its length, then the numbers that identify the kind of
+// work, the time of the last observation, the seconds with evidence, and the encoded model.
 const documentVersion = 1
 
 const (

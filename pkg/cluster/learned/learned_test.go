@@ -90,7 +90,7 @@ func TestOtherDocumentsAreRefused(t *testing.T) {
 	}
 }
 
-// A small document can contain a large text. It is an error and needs little memory.
+// A small document can expand to a large text. decode then returns an error and allocates little memory.
 func TestALargeContentIsRefused(t *testing.T) {
 	large := model(t, "chat", nine)
 	large.Data = make([]byte, 8<<20)
@@ -196,7 +196,7 @@ func empty() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "gpuscaler-learned", ResourceVersion: "1"}}
 }
 
-// Without the ConfigMap a leader starts at once, says what is missing, and writes nothing. When it exists, the leader writes.
+// Without the ConfigMap a leader starts at once, logs what is missing, and writes nothing. When it exists, the leader writes.
 func TestALeaderWorksWithoutTheConfigMap(t *testing.T) {
 	s := newSuite()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestALeaderWorksWithoutTheConfigMap(t *testing.T) {
 	}
 }
 
-// Damaged documents are reported and ignored. The others are read, and a write keeps what it does not replace.
+// Damaged documents are reported and ignored. Other documents are read, and a write keeps all documents that it does not replace.
 func TestDamagedDocumentsDoNotAffectOthers(t *testing.T) {
 	now, found := time.Now(), empty()
 	good, err := encode(model(t, "chat", now.Add(-time.Hour)))
@@ -287,7 +287,8 @@ func TestModelsAreWrittenAtMostOnceAMinute(t *testing.T) {
 	}
 }
 
-// A full ConfigMap: documents of former workloads are removed, the oldest first. Then further workloads are left out, and that is logged.
+// If the ConfigMap is full, documents of former workloads are removed, the oldest first. If this is not enough, the models of some
+// workloads are not written, and gpuscaler logs this.
 func TestAFullConfigMapDropsFormerWorkloads(t *testing.T) {
 	const limit = 20_000
 	now, found := time.Now(), empty()
@@ -328,7 +329,7 @@ func TestAFullConfigMapDropsFormerWorkloads(t *testing.T) {
 	}
 }
 
-// A leader that could not read the ConfigMap at its start does not replace what took days to learn by what it learned in minutes.
+// A leader that could not read the ConfigMap at its start does not replace a model that took days to learn by a model of a few minutes.
 func TestALateReadKeepsWhatTookLongerToLearn(t *testing.T) {
 	now, found := time.Now(), empty()
 	old := model(t, "chat", now.Add(-time.Hour))

@@ -1,5 +1,5 @@
-// Package learned stores what was learned for objectives in a ConfigMap in gpuscaler's own namespace, so that a new leader continues with
-// it. The leader reads the ConfigMap before its first tick, and writes changed models at most once a minute.
+// Package learned stores the learned models of objectives in a ConfigMap in gpuscaler's own namespace, so that a new leader continues with
+// them. The leader reads the ConfigMap before its first tick, and writes changed models at most once a minute.
 //
 // The chart creates the ConfigMap. gpuscaler only needs the permissions to get and patch it. If the permissions or the ConfigMap are
 // missing, gpuscaler still works, but each new leader starts to learn again.
@@ -109,8 +109,8 @@ func (s *Store) Recall(k scaling.Key) *engine.SavedModel {
 	return s.recall[k]
 }
 
-// Load reads the ConfigMap for a new leader. It repeats a read that fails for at most ten seconds. After that, and if the ConfigMap does
-// not exist or may not be read, the leader learns again.
+// Load reads the ConfigMap for a new leader. It repeats a read that fails for at most ten seconds. If the read still fails, or if the
+// ConfigMap does not exist or may not be read, the leader starts to learn again.
 func (s *Store) Load(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -287,7 +287,7 @@ func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	return old != nil && old.Target == m.Target && old.Work.Same(m.Work) && old.Observed > m.Observed
 }
 
-// removable returns the keys of documents without a model, the oldest first.
+// removable returns the keys of stored documents whose workload is not in models, the oldest first.
 func (s *Store) removable(models []*engine.SavedModel) (keys []string) {
 	live := make(map[string]bool, len(models))
 	for _, m := range models {

@@ -20,8 +20,8 @@ import (
 // object is an object of the API server with all of its fields, known and unknown.
 type object = *unstructured.Unstructured
 
-// Patch first restores the fields whose change has Restore set, and then applies the fields that gpuscaler overrides, unless the patch
-// keeps the record. The first request is based on the version of base and each further one on the result of the previous request. The API
+// Patch first restores the fields whose change has Restore set, and then applies the fields that gpuscaler overrides, unless the patch has
+// KeepsRecord set. The first request is based on the version of base and each further one on the result of the previous request. The API
 // server returns a conflict if another client changed the NodePool in between.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
 	if err := checkRecorded(p); err != nil {
@@ -113,8 +113,8 @@ func (w *Writer) apply(ctx context.Context, p capacity.NodePoolPatch, current ob
 // errNotLeading is returned if this process no longer holds the Lease.
 var errNotLeading = errors.New("this process no longer holds the Lease; the leader continues")
 
-// mayWrite returns an error if this process no longer holds the Lease. Each request of a patch checks it: the Lease can end while the
-// patch waits for another one, or while the process is paused between two requests.
+// mayWrite returns an error if this process no longer holds the Lease. Each request of a patch checks it: the Lease can end while the patch
+// waits for another patch, or while the process is paused between two requests.
 func (w *Writer) mayWrite(pool string) error {
 	if !w.options.Leading() {
 		return fmt.Errorf("patch NodePool %s: %w", pool, errNotLeading)

@@ -35,7 +35,7 @@ type patchServer struct {
 	kinds   []types.PatchType
 	applied string // the body of the last server-side apply
 
-	losesAfter int // the number of requests after which the Lease is lost; 0: it is not
+	losesAfter int // the number of requests after which the Lease is lost; 0: it is not lost
 	lost       bool
 }
 
@@ -119,7 +119,7 @@ func TestRequestIsNotSentAfterTheLeaseWasLost(t *testing.T) {
 	}
 }
 
-// The record of a newer version stays: an apply would remove the fields that this version does not know.
+// A record that a newer version of gpuscaler wrote is not changed: an apply would remove the fields that this version does not know.
 func TestPatchThatKeepsTheRecordAppliesNothing(t *testing.T) {
 	w, s, u := newPatchServer(t)
 	p := restoredAndFrozen()
@@ -169,7 +169,7 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		current string // version in the API server
-		result  string // as counted
+		result  string // the result by which the metric counts the patch
 		level   slog.Level
 	}{
 		"the cache is old":     {"8", "conflict", slog.LevelInfo},

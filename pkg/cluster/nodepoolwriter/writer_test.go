@@ -22,7 +22,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
-// server is an API server with one NodePool, and the cache of it.
+// server is an API server with one NodePool, and the version of the NodePool in the cache.
 type server struct {
 	writer *Writer
 	base   *karpenter.NodePool

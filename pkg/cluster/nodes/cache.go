@@ -52,7 +52,7 @@ type Cache struct {
 	claims       map[string]*karpenter.NodeClaim // key: name of the NodeClaim
 	nodes        map[string]*Node
 	deleted      map[string]outcome   // NodeClaims that were deleted while no observation showed that the provider took the node; key: UID
-	interrupted  map[string]time.Time // UIDs of NodeClaims that the provider is taking, and the time of the notice
+	interrupted  map[string]time.Time // UIDs of NodeClaims whose node the cloud provider is reclaiming, and the time of the notice
 	buffered     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and the time of its last Event about it
 	outcomes     outcomes
 	schema       karpenter.Schema
@@ -205,7 +205,7 @@ func (n *Cache) PutNode(old, node *Node) {
 // DeleteNode removes a Node.
 func (n *Cache) DeleteNode(name string) { n.change(func() { delete(n.nodes, name) }) }
 
-// SharesGPUs reports whether several pods share the GPUs of a node. Nodes are known only where Karpenter's NodePools are served.
+// SharesGPUs reports whether several pods share the GPUs of a node. The cache contains nodes only while the API server serves NodePools.
 func (n *Cache) SharesGPUs(name string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -166,7 +166,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	}
 }
 
-// No watch reports a change of the price book.
+// A change of the price book causes no watch event, so the prices are read again every minute.
 func TestPricesAreReadAgainEveryMinute(t *testing.T) {
 	price := 3.0
 	n, now := newCache(t, func(cost.Offer) float64 { return price }), time.Now()

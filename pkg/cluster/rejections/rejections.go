@@ -26,7 +26,7 @@ const (
 	maxAhead    = time.Minute // an Event with a later time than now plus this is ignored
 )
 
-// Cache finds the workloads that lack pods and stores why.
+// Cache finds the workloads that lack pods and stores the reason.
 type Cache interface {
 	IncompleteStatefulSets(*scaling.Workload) []cache.StatefulSet
 	PutFailedCreate(*scaling.Workload, cache.FailedCreate)
@@ -64,7 +64,7 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// round reads the Events about at most maxLists StatefulSets. After a failed request it ends, and what was read before remains.
+// round reads the Events about at most maxLists StatefulSets. It ends after a failed request and keeps the results that it has.
 func (r *Reader) round(ctx context.Context, now time.Time) {
 	all, lists := r.policies.Current(), 0
 	for i := range all {

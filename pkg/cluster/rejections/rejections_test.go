@@ -22,7 +22,7 @@ import (
 
 var now = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// workloads are StatefulSets that lack pods, by name, and what was stored for them.
+// workloads contains StatefulSets that lack pods, by the name of their workload, and the failures that were stored for them.
 type workloads struct {
 	list       []scaling.Workload
 	incomplete map[string][]cache.StatefulSet
@@ -56,7 +56,8 @@ func event(name string, of corev1.ObjectReference, at time.Time) *corev1.Event {
 	}
 }
 
-// The last Event about the StatefulSet counts. Events about a former StatefulSet with the same name, and Events from the future, do not.
+// Only the last Event about the StatefulSet is used. Events about a former StatefulSet with the same name and Events from the future are
+// ignored.
 func TestLastFailureOfTheStatefulSetIsStored(t *testing.T) {
 	db, former := corev1.ObjectReference{Name: "db", UID: "uid"}, corev1.ObjectReference{Name: "db", UID: "former"}
 	repeated := event("repeated", db, now.Add(-time.Hour))
@@ -95,7 +96,8 @@ func TestRoundsShareTheRequests(t *testing.T) {
 	}
 }
 
-// While Events cannot be read, what was read before remains. It is logged once with the reason, and once more after it worked in between.
+// While Events cannot be read, earlier results are kept. The failure is logged once with the reason, and again if it returns after a
+// successful read.
 func TestFailureToReadEventsIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	w, client, fails := incomplete("db", "other"), fake.NewClientset(), true

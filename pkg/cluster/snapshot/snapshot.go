@@ -132,7 +132,7 @@ func (s *Snapshot) readVersion(u *unstructured.Unstructured) {
 	image, _, _ = strings.Cut(image, "@")
 	tag := image[strings.LastIndexByte(image, ':')+1:]
 	if strings.Contains(tag, "/") || tag == image {
-		return // the image has no tag; what follows the colon is the path after the port of a registry
+		return // the image has no tag; the text after the colon is the port of a registry and a path
 	}
 	if u.GetLabels()["app.kubernetes.io/name"] == "karpenter" {
 		s.Karpenter = tag

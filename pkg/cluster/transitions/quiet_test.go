@@ -90,7 +90,7 @@ func TestWorkloadsWithoutAChangeHaveNoEvents(t *testing.T) {
 	}
 }
 
-// A source is silent for three minutes. Each workload has one Event when the outage is longer than half a minute, and one after it.
+// A data source returns no series for three minutes. One Event for each workload is sent after half a minute, and one after the outage.
 func TestOutageIsReportedOnceAndItsEndOnce(t *testing.T) {
 	f := newFleet(50)
 	sent := f.lead(night, 10*time.Minute, func(after time.Duration) scaling.Reading {

@@ -51,7 +51,7 @@ type transition struct {
 	// cause, for example a signal that has been missing since then.
 	changed scaling.Decision
 	policy  *scaling.Policy
-	// missing is the time since which inputs are missing without an Event; zero if none are, or if that was reported.
+	// missing is the time since which inputs have been missing; zero if no input is missing, or if an Event has already reported it.
 	missing time.Time
 }
 
@@ -87,8 +87,8 @@ func (r *Reporter) Add(changes []engine.Change) {
 	}
 }
 
-// Run sends the Events that are due, once a second until ctx ends. While this process does not lead, it sends none and forgets everything,
-// because another process decides.
+// Run sends the Events that are due, once a second until ctx ends. While this process does not lead, it sends no Event and discards all
+// changes, because another process decides.
 func (r *Reporter) Run(ctx context.Context, leading func() bool) {
 	ticker := time.NewTicker(sendInterval) // I/O edge: paces Events
 	defer ticker.Stop()

@@ -92,7 +92,7 @@ func TestMissingSignalsAreAWarningAndTheirReturnIsReported(t *testing.T) {
 }
 
 // The queue raises the target while another signal is missing. Then the queue is missing as well, before the Event is due. The Event about
-// the target leads with the cause of the change.
+// the target begins with the cause of the change.
 func TestEventLeadsWithTheCauseOfTheChangeAndThenNamesTheMissingSignal(t *testing.T) {
 	policy := &scaling.Policy{
 		Signals: []scaling.Signal{
