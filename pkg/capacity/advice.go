@@ -18,15 +18,15 @@ const (
 	// interruptionSpan is the duration of one interruption. When a provider needs capacity, it takes several nodes within seconds. Losses
 	// that are less than interruptionSpan apart count as one interruption.
 	interruptionSpan = 30 * time.Second
-	// deviations is the number of standard deviations by which the reserve exceeds the expected losses. If losses are normally distributed,
-	// they exceed the reserve in one of forty cold starts.
+	// deviations is the number of standard deviations by which the reserve of replicas exceeds the expected losses. If losses are normally
+	// distributed, they exceed the reserve in one of forty cold starts.
 	deviations = 2
 )
 
 // exposure counts the ready replicas and pods on spot nodes without an interruption notice. The provider can take these nodes at any time.
 type exposure struct {
 	pods   int64   // ready pods of the group's workloads, including those of the reserve
-	needed int32   // number of these replicas that demand needs
+	needed int32   // number of the ready replicas that are necessary for the demand
 	nodes  float64 // spot nodes with these pods and other ready pods; a node counts by the share of these pods among its ready pods
 }
 
@@ -56,9 +56,9 @@ func (t *tick) addAtRisk() {
 	}
 }
 
-// addReserve distributes the reserve over the workloads, in proportion to their exposed replicas that demand needs. needed is the sum of
-// these replicas over all workloads. The result is the number of replicas that were added. It can exceed the reserve, because each share
-// is rounded up.
+// addReserve distributes the reserve over the workloads, in proportion to the number of their exposed replicas that are necessary for the
+// demand. needed is the sum of these replicas over all workloads. The result is the number of replicas that were added. It can exceed the
+// reserve, because each share is rounded up.
 func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
 		_, _, n := t.exposed(&t.o.Workloads[i])
@@ -70,7 +70,7 @@ func (t *tick) addReserve(reserve, needed int32) (added float64) {
 }
 
 // replicasLostWith returns how many replicas are expected to be lost if the provider takes the given number of nodes. The result is at most
-// half of the replicas that demand needs. This bounds the cost if the provider takes all spot nodes.
+// half of the exposed replicas that are necessary for the demand. This bounds the cost if the provider takes all spot nodes.
 func (e *exposure) replicasLostWith(nodes int32) int32 {
 	if e.nodes <= 0 || e.needed == 0 {
 		return 0

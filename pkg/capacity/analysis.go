@@ -14,10 +14,10 @@ type analysis struct {
 	g   *Group
 	o   *Observation
 	now time.Time
-	at  int64 // now as a stamp
+	at  int64 // now in Unix milliseconds, see statemachine.Stamp
 
 	pools          [nodepool.MaxPools]poolFacts
-	spot, onDemand side // between which replicas can move; both are empty in a group without a pair of sides
+	spot, onDemand side // the NodePools between which replicas can move; both are empty if the group lacks one of them
 
 	demand        Demand
 	claims        claimCount    // workloads and pods whose devices cannot be counted

@@ -21,7 +21,7 @@ const (
 	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"
 	// shutdownRepeatInterval replaces RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
-	// patch does less harm than a limit that stays in force.
+	// patch does less harm than a limit that is not removed.
 	shutdownRepeatInterval = 500 * time.Millisecond
 )
 

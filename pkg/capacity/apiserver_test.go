@@ -102,7 +102,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	}
 	pool := c.pools[i]
 	if pool.version != pool.seen {
-		return // the view is old: a conflict
+		return // the patch is based on an old version of the NodePool: a conflict
 	}
 	if c.refused != nil && c.refused(i) {
 		return

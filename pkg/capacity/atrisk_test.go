@@ -91,10 +91,10 @@ func TestReserveCountsTheReplicasOfANode(t *testing.T) {
 		return all
 	}
 	for name, c := range map[string]struct {
-		nodes, each int   // spot nodes of 8, and replicas on each
-		gpus        int64 // of a replica
-		jobs        int   // further nodes, each full of an unmanaged Job
-		replaced    int   // of the nodes: those that Karpenter replaces by itself
+		nodes, each int   // number of spot nodes with 8 GPUs, and of replicas on each of them
+		gpus        int64 // GPUs of a replica
+		jobs        int   // number of further nodes, each used completely by an unmanaged Job
+		replaced    int   // number of nodes that Karpenter itself replaces
 		needs       int32
 		lost, want  int32
 	}{

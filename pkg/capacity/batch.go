@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// successorTimeout is how long the successors of a batch may take until they are ready on spot, in addition to the group's lead time. After
-// that the move ends without a result.
+// successorTimeout is the time within which the new pods (successors) of a batch must be ready on spot, in addition to the group's lead
+// time. After that, the move ends without a result.
 const successorTimeout = 20 * time.Minute
 
 // advanceMove computes the event of this tick for the current batch and executes its action.
@@ -23,7 +23,7 @@ func (t *tick) advanceMove() {
 	switch event {
 	case statemachine.WorkloadUnknown, statemachine.MoveTimeout, statemachine.DemandGrew:
 		if m.Step == statemachine.Annotating && event == statemachine.MoveTimeout {
-			t.giveUpMove() // the victims cannot be annotated; the move ends, because its surge must not last forever
+			t.giveUpMove() // the victims cannot be annotated; the move ends, because its additional replicas must not stay forever
 			return
 		}
 		m.End()
@@ -43,7 +43,7 @@ func (t *tick) advanceMove() {
 	}
 }
 
-// MoveInput returns the input of the state machine, the workload of the batch, and a victim that has a deletion cost of another manager, or
+// moveInput returns the input of the state machine, the workload of the batch, and a victim that has a deletion cost of another manager, or
 // nil. It also removes the victims that no longer exist from the batch.
 func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod) {
 	m := &t.s.Move
@@ -72,7 +72,7 @@ func (t *tick) foreignVictim(w *Workload) *Pod {
 	return nil
 }
 
-// VictimsAnnotated reports whether the observation shows the lowest deletion cost on every victim.
+// victimsAnnotated reports whether the observation shows the lowest deletion cost on every victim.
 func (t *tick) victimsAnnotated(w *Workload) bool {
 	m := &t.s.Move
 	return !slices.ContainsFunc(w.Pods, func(p Pod) bool { return m.Has(p.UID) && p.DeletionCost.Value != lowestCost })
@@ -120,9 +120,9 @@ func (t *tick) successorOnDemand() bool {
 	return i >= 0 && t.successors(&t.o.Workloads[i]).Refused > 0
 }
 
-// keepSuccessors continues the move with as many victims as there are successors ready on spot or reserved capacity. If there are fewer
-// than requested, the other successors that run on new on-demand nodes also become victims, up to the size of the batch. The limit is
-// necessary because some pods on new on-demand nodes may serve demand that has grown meanwhile.
+// keepSuccessors continues the move with as many victims (pods to delete) as there are successors (new pods) that are ready on spot or
+// reserved capacity. If there are fewer than requested, the other successors that run on new on-demand nodes also become victims, up to the
+// size of the batch. The limit is necessary because some pods on new on-demand nodes may serve demand that has grown meanwhile.
 func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	m := &t.s.Move
 	m.Step = statemachine.Annotating

@@ -26,29 +26,29 @@ type cluster struct {
 	ahead []Span
 	known bool
 
-	boot, load    time.Duration // from launch to usable, from there to ready
+	boot, load    time.Duration // boot: time from launch to usable; load: time from there to ready
 	ids           int
 	moving        moved
-	batch         statemachine.Move // of the last tick
+	batch         statemachine.Move // the batch of the last tick
 	frozen        [nodepool.MaxPools]freezeMemory
-	started       int64 // the first tick of the present state
+	started       int64 // time of the first tick with the present state
 	wholeBefore   bool
-	disturbed     int                 // nodes that went with pods on them
-	deaf          bool                // the API server refuses our writes
+	disturbed     int                 // number of nodes that were removed while pods ran on them
+	deaf          bool                // the API server refuses gpuscaler's writes
 	observed      func()              // is called after each decision
 	applied       func()              // is called after the actions of each decision
 	refused       func(pool int) bool // the API server refuses writes of the NodePool
 	eager         bool                // Karpenter consolidates every second
 	servesBuffers bool                // the observation says that CapacityBuffers are served
-	lag           int                 // seconds for which the caches show what they showed
+	lag           int                 // seconds for which the observation does not change
 	shown         Observation
-	nodeGPUs      bool // the observation says how great a node is
-	sticky        int  // restores after which our ownership stays, as if we died between the two halves
-	silent        bool // we are dead: nothing is decided or written
+	nodeGPUs      bool // the observation contains the size of a node
+	sticky        int  // number of restores after which gpuscaler still owns the fields, as after a crash between two requests
+	silent        bool // gpuscaler does not run: nothing is decided or written
 	releasing     bool
-	log           []string // patches, as people read them
+	log           []string // texts of the patches
 	phases        []statemachine.Phase
-	most          int // patches in one tick
+	most          int // greatest number of patches in one tick
 	writes        int
 }
 
@@ -59,20 +59,20 @@ type failer interface {
 
 type simPool struct {
 	Pool
-	fields            map[string]nodepool.FieldView // by fieldName
+	fields            map[string]nodepool.FieldView // key: name of the field
 	consent           nodepool.Consent
 	record            string
 	nodes             []*simNode
 	denied            bool
-	until             time.Time // its offering is remembered as unavailable
+	until             time.Time // Karpenter launches no node of the NodePool before this time
 	gpus              int64
 	hourly            float64
 	failures          []Failure
 	losses            []Loss
 	ready             bool
-	reserved          int // instances that a capacity reservation of the pool has: they come first
+	reserved          int // number of instances in a capacity reservation of the NodePool, which are launched first
 	gone, unsupported bool
-	version           int // of the object; a write from an older view is refused
+	version           int // version of the object; a write that is based on an older version is refused
 	seen              int // the version of the last observation
 }
 
@@ -90,7 +90,7 @@ type simNode struct {
 
 type simLoad struct {
 	key        string
-	want       int32 // target of scaling before the advice
+	want       int32 // target before the advice of the group is added
 	current    int32
 	extra      int32
 	gpus       int64
@@ -103,7 +103,7 @@ type simLoad struct {
 	claimed    bool
 	buffer     int32
 	neverReady bool
-	full       bool  // at maxReplicas
+	full       bool  // the target is at maxReplicas
 	minimum    int32 // the fewest ready replicas since the last reset
 	lastAdvice Advice
 }
@@ -174,7 +174,7 @@ func (c *cluster) spec(pool int) string {
 	return strings.Join(keys, "\n")
 }
 
-// run simulates d, one second at a time.
+// run simulates the duration d, one second at a time.
 func (c *cluster) run(d time.Duration) {
 	c.t.Helper()
 	for range int(d / time.Second) {

@@ -49,7 +49,7 @@ func (h digest) sum() string {
 // decisions for random variations of the observation.
 func clusterCorpus(t *rapid.T) (line string) { return newModel(t).corpus(t) }
 
-// sidesCorpus does the same for a group with several NodePools of a capacity type.
+// sidesCorpus does the same as clusterCorpus for a group with several NodePools of a capacity type.
 func sidesCorpus(t *rapid.T) (line string) { return newModelOfSides(t).corpus(t) }
 
 func (m *model) corpus(t *rapid.T) (line string) {

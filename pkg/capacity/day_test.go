@@ -65,7 +65,7 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	if c.limit(0) != 16 {
 		t.Errorf("%s: the limit is 0 ten minutes before the window\n%s", c.clock(), c.why())
 	}
-	chat.want = 2 // the floor rises by the lead time
+	chat.want = 2 // the minimum of the window applies before its start, because of the lead time
 	d.run(10 * time.Minute)
 	if chat.ready() != 2 || c.nodes(0) != 2 {
 		t.Errorf("%s: the window opens with %d ready\n%s", c.clock(), chat.ready(), c.why())
@@ -76,7 +76,7 @@ func TestDayFromZeroNodesToZeroNodes(t *testing.T) {
 	if chat.ready() != 6 || c.nodes(0) != 6 || c.nodes(1) != 0 {
 		t.Errorf("%s: %d ready, %d on spot\n%s", c.clock(), chat.ready(), c.nodes(0), c.why())
 	}
-	c.pools[0].denied = true // spot is scarce now, and the burst grows
+	c.pools[0].denied = true // spot has no more capacity now, and the burst grows
 	chat.want = 9
 	d.run(12 * time.Minute)
 	if chat.ready() != 9 || c.nodes(1) != 3 || c.d.Phase != statemachine.Fallback {

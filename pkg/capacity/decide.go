@@ -32,8 +32,8 @@ func (s *State) Release(g *Group, o *Observation, now time.Time, d *Decision) {
 	t.run()
 }
 
-// Shutdown restores the limits, because a limit must not stay in force without a running controller. Weights and records stay for the next
-// leader, and a consolidation freeze ends by itself.
+// Shutdown restores the limits, because a limit must not remain without a running controller. Weights and records stay for the next leader,
+// and a consolidation freeze ends by itself.
 func (s *State) Shutdown(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{leaving: true}
 	t.begin(g, o, s, now, d)

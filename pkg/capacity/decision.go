@@ -30,7 +30,7 @@ type Demand struct {
 	Policies      int64 // uncapped targets
 	UnmanagedPods int64 // requests of all other pods that run or are pending
 	Pending       int64 // requests of pods without a node for which no node is being launched
-	Unknown       bool  // the demand may be greater than the numbers here
+	Unknown       bool  // the demand may be greater than the fields above
 }
 
 // Total returns the demand of policies and unmanaged pods.
@@ -55,8 +55,8 @@ type Action interface {
 
 // NodePoolPatch changes fields of one NodePool's spec, and the annotation with the record. The caller writes Overrides and Record together
 // in one server-side apply with force. Overrides contains every override, because an apply gives up the ownership of each field that it
-// does not contain. A Change with Restore is not part of Overrides: the caller writes it first, for the field manager that owned the field
-// before.
+// does not contain. A Change with Restore is not part of Overrides: the caller writes it first, and makes the previous field manager the
+// owner of the field again.
 type NodePoolPatch struct {
 	Pool      string
 	Changes   []Change // the changed fields; empty if only the record changes

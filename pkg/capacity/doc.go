@@ -9,7 +9,7 @@
 //	countDemand          uncapped targets, and every other pod that requests the resource, running or pending
 //	schedule             limits, weight and disruption settings of open windows
 //	updatePhase          the phase between spot and on-demand
-//	base                 the first GPUs of the group run on demand
+//	base                 the first GPUs of the group run on on-demand nodes
 //	fallback             on-demand is used first; a hard fallback limits spot
 //	probe                spot may have one more node, to test whether it has capacity
 //	returnToSpot         replicas move back in batches; ready replicas never drop below demand
@@ -57,9 +57,9 @@
 //   - A field is overridden only if the NodePool's owner lists it in gpuscaler.io/nudge, the CRD has it, and its value can be saved.
 //   - The owner's value, its field manager and the state are stored in an annotation on the NodePool, which is called the record. It is
 //     written in the same apply, so a crash loses nothing.
-//   - An edit of another manager stays and becomes the owner's value. The field is not overridden for ten minutes, and after the third
-//     edit for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze stays in force.
-//   - An equal value is no edit: Argo CD with RespectIgnoreDifferences applies the value that it finds.
+//   - An edit of another manager stays and becomes the owner's value. The field is not overridden for ten minutes, and after the third edit
+//     for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze continues.
+//   - A write of the same value is not an edit: Argo CD with RespectIgnoreDifferences applies the value that it finds.
 //   - A change of an override that does not allow more nodes is written at most every two minutes. Every other change is written at once.
 //   - When no rule requests a field any more, its owner's value is restored.
 //
@@ -69,7 +69,8 @@
 //
 //   - Demand, units, room and replicas at risk are sums over the NodePools. Overrides, records, refused launches, losses and freezes belong
 //     to one NodePool each, and each NodePool is restored from its own record.
-//   - Spot fails only if each spot NodePool has failed or cannot launch a node. One that refuses launches does not close the others.
+//   - Spot fails only if each spot NodePool has failed or cannot launch a node. A NodePool that refuses launches does not affect the use of
+//     the others.
 //   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side stays that of its owner.
 //   - NodePools of reserved capacity beside on-demand belong to no side. Those that Karpenter uses before on-demand stay before it in a
 //     fallback. A replica that a return replaces on one of them has moved, like one that it replaces on spot.
@@ -80,8 +81,8 @@
 // # Contract of the caller
 //
 //   - A patch carries the resourceVersion of the observation that it is based on, so that it cannot overwrite a newer edit.
-//   - The overrides of a patch are one server-side apply with force, with the record in the same request. A restored field is first
-//     written for its recorded owner, and is no part of the apply.
+//   - The overrides of a patch are one server-side apply with force, with the record in the same request. A restored field is first written
+//     for its recorded owner, and is not part of the apply.
 //   - On a NodePool with spec.replicas, weight and limits are Unsupported: the API server would reject the complete patch.
 //   - A record is removed only by a patch without a record: it stays until the restored value was observed.
 //   - Values are the output of encoding/json for what the API server returned: compact, with sorted keys.
@@ -101,13 +102,14 @@
 // # Conflicts and their resolution
 //
 //   - A limit of the owner on the spot NodePool (of the resource, cpu, memory, nodes) and the return, the probe or the spot wait timeout:
-//     the limit is no failure of spot. Nothing surges, probes or waits for a node that the limit does not allow; replicas on demand stay
-//     there, their consolidation continues, and explain names the limit.
+//     the limit is no failure of spot. No surge or probe starts, and no pod waits, for a node that the limit does not allow; replicas on
+//     on-demand nodes stay there, their consolidation continues, and explain names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
 //     side. Its reserved nodes count towards the base, and no replica moves away from them: the reservation is paid for in any case.
 //   - A scheduled limit and a limit cap: the smaller one applies. A scheduled limit below what runs is written as configured; Karpenter
 //     removes no node because of it.
-//   - A zero limit and a Job without a policy: the Job wins. A zero limit requires that no pod runs or is pending and that demand is known.
+//   - A zero limit and a Job without a policy: the Job takes precedence. A zero limit requires that no pod runs or is pending and that
+//     demand is known.
 //   - The spot wait timeout and the evidence of refusals: while pods wait below a limit cap, refusals do not shorten the timeout.
 //   - A consolidation freeze and a probe: while known demand arrives, no probe and no move starts.
 //   - Weights and a consolidation freeze: in a fallback, the weights keep Karpenter from replacing on-demand nodes by spot nodes, and in a
@@ -116,6 +118,6 @@
 //   - An on-demand base and Karpenter's consolidation: on-demand is first by weight and its limit ends at the base, so a simulation of
 //     Karpenter leaves the pods of the base where they are and puts all others on spot.
 //   - A surge and growing demand: all replicas are needed, so no pod is deleted and the move ends.
-//   - A target cap and pending pods: one replica beyond those with a node stays pending. Karpenter retries for it, and its failures are
-//     the evidence for a fallback.
+//   - A target cap and pending pods: one replica beyond those with a node stays pending. Karpenter retries for it, and its failures are the
+//     evidence for a fallback.
 package capacity

@@ -132,7 +132,7 @@ func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 		t.Errorf("unknown: %v, limit %d, weight %s\n%s", c.d.Phase, c.limit(0), c.pools[1].fields["weight"].Value, c.why())
 	}
 	writes := c.writes
-	for i := range 60 { // readings that come and go
+	for i := range 60 { // every ten seconds, demand is known or unknown in turn
 		c.known = i%2 == 0
 		c.run(10 * time.Second)
 	}
@@ -155,7 +155,7 @@ func TestProbeSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 	chat.want = 6
 	c.until(3*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
-	c.pools[0].denied, c.pools[0].ready = false, false // Karpenter skips it: the probe waits
+	c.pools[0].denied, c.pools[0].ready = false, false // Karpenter launches nothing in a NodePool that is not ready, so the probe waits
 	c.until(20*time.Minute, "spot is probed", c.in(statemachine.Probing))
 	c.run(3 * time.Second)
 	if c.limit(0) != 4 {

@@ -137,7 +137,7 @@ func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 		}
 		w.Uncapped, w.Current = int32(len(w.Pods)), int32(len(w.Pods))
 		if c.nodes[0].Deleting {
-			w.Uncapped-- // its pod is as good as gone
+			w.Uncapped-- // the pod on a node that is being deleted is not counted
 		}
 		o.Pools[1].Nodes, o.Workloads = c.nodes, []Workload{w}
 		s := State{memory: memory{At: statemachine.Stamp(midnight), KnownSince: statemachine.Stamp(midnight)}}

@@ -73,7 +73,7 @@ type Group struct {
 	Pools    []Pool // at most MaxPools
 	Advisory bool   // decisions are made and explained, and fields are restored, but nothing is overridden
 
-	OnDemandBase       int64         // units of the resource that run on demand before any spot is used
+	OnDemandBase       int64         // units of the resource that run on on-demand nodes before any spot is used
 	SpotWaitTimeout    time.Duration // how long pods wait for spot before on-demand may grow; 0: Karpenter's own fallback
 	Fallback           FallbackMode
 	ReturnNodesPerHour int64 // pace of the return to spot; 0: DefaultReturn

@@ -9,23 +9,23 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// protected reports whether Karpenter keeps the replicas on demand where they are: either the weights put on-demand first, so that a
-// simulation of Karpenter finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
+// protected reports whether Karpenter keeps the replicas on on-demand nodes where they are: either the weights put on-demand first, so that
+// a simulation of Karpenter finds no cheaper node, or the budgets forbid the disruption of underutilized nodes.
 func (c *cluster) protected() bool {
 	return c.pools[1].number("weight") > c.pools[0].number("weight") || !c.allowed(c.pools[1], statemachine.ReasonUnderutilized)
 }
 
-// story is a sequence of phases in which replicas run on demand.
+// story is a sequence of phases in which replicas run on on-demand nodes.
 type story struct {
 	name   string
 	group  func(g *Group)
-	begin  func(c *cluster, chat *simLoad) // until replicas run on demand and are protected
+	begin  func(c *cluster, chat *simLoad) // until replicas run on on-demand nodes and are protected
 	then   func(c *cluster, chat *simLoad) // what happens next
 	phases []statemachine.Phase            // that the group must pass, in this order
 	within time.Duration
 }
 
-// onDemand starts replicas on demand because spot has no capacity.
+// onDemand starts replicas on on-demand nodes because spot has no capacity.
 func onDemand(c *cluster, chat *simLoad) {
 	chat.want = 3
 	c.pools[0].denied = true
@@ -33,9 +33,9 @@ func onDemand(c *cluster, chat *simLoad) {
 	chat.minimum = 3
 }
 
-// While replicas run on demand and spot is preferred by weight, Karpenter would replace every on-demand node by a spot node at once. One
-// phase protects the replicas by weights, the others by a consolidation freeze. There must be no tick without protection between two
-// phases, until the last replica has returned.
+// While replicas run on on-demand nodes and spot is preferred by weight, Karpenter would replace every on-demand node by a spot node at
+// once. One phase protects the replicas by weights, the others by a consolidation freeze. There must be no tick without protection between
+// two phases, until the last replica has returned.
 func TestReplicasOnDemandAreProtectedInEveryTick(t *testing.T) {
 	spotReturns := func(c *cluster, _ *simLoad) { c.pools[0].denied = false }
 	for _, s := range []story{
@@ -105,8 +105,8 @@ func (s *story) run(t *testing.T) {
 }
 
 // Weights and budgets are fields of different NodePools here, and the API server refuses the writes of one NodePool for 20 seconds after
-// each change of the phase up to the second fallback. The protection before the change must then still be in force, or the protection after
-// it must be so already.
+// each change of the phase up to the second fallback. At every time, the protection of the previous phase must still apply, or that of the
+// next phase must already apply.
 func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	for _, consent := range [][2]nodepool.Consent{{nodepool.ConsentWeight, nodepool.ConsentDisruption}, {nodepool.ConsentAny,
 		nodepool.ConsentAny}} {
@@ -144,8 +144,8 @@ func TestReplicasOnDemandAreProtectedIfAWriteFails(t *testing.T) {
 	}
 }
 
-// A new leader finds the limit cap and the weights of the previous leader in force, and demand is known. It keeps them: without the cap,
-// Karpenter could launch on-demand nodes until the new leader trusts demand.
+// A new leader finds the limit cap and the weights that the previous leader set, and demand is known. It keeps them, because without the
+// cap Karpenter could launch on-demand nodes until the new leader trusts demand.
 func TestNewLeaderKeepsALimitCap(t *testing.T) {
 	for name, change := range map[string]func(*Group){
 		"on-demand base":    func(g *Group) { g.OnDemandBase = 2 },

@@ -102,8 +102,8 @@ func (c *cluster) watchFreeze(o *Observation) {
 	}
 }
 
-// watchProtection fails the test if a tick does not do what its phase needs to protect replicas on demand: in a fallback, weights that put
-// on-demand first, and while spot is probed or replicas return, a freeze.
+// watchProtection fails the test if a tick does not do what its phase needs to protect replicas on on-demand nodes: in a fallback, weights
+// that put on-demand first, and while spot is probed or replicas return, a freeze.
 func (c *cluster) watchProtection(o *Observation) {
 	c.t.Helper()
 	if c.releasing || c.g.Advisory || len(c.pools) < 2 {
@@ -128,7 +128,7 @@ func (c *cluster) watchProtection(o *Observation) {
 type freezeMemory struct {
 	on     bool
 	needed int64 // when a rule last needed the freeze
-	end    int64 // of its entries at that time
+	end    int64 // end of its entries at that time
 }
 
 // watch checks the batch of replicas that moves to spot. It fails the test if a batch grows, or if the workload has fewer ready replicas

@@ -83,7 +83,7 @@ func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 		}
 		if pool.denied {
 			pool.failures = append(pool.failures, Failure{UID: c.id("claim"), At: c.now, Capacity: true})
-			if len(pool.failures)%4 == 0 { // the cache runs out now and then
+			if len(pool.failures)%4 == 0 { // after every fourth refusal, Karpenter does not try for three minutes
 				pool.until = c.now.Add(3 * time.Minute)
 			}
 			if instead != nil {
@@ -149,7 +149,7 @@ func (p *simPool) remove(n *simNode) {
 	}
 }
 
-// evict removes a node with its pods; their controllers create others.
+// evict removes a node with its pods. The controllers of the pods create new ones.
 func (c *cluster) evict(n *simNode) {
 	c.disturbed++
 	for _, l := range c.loads {

@@ -57,15 +57,15 @@ func (t *tick) setBuffer(w *Workload, replicas int32) {
 }
 
 const (
-	// freezeAhead is how long before known demand consolidation is frozen, in addition to the group's lead time. Karpenter validates a
-	// consolidation command for 15 seconds before it executes the command, so freezeAhead must be at least a minute.
+	// freezeAhead is the time before the start of known demand at which the consolidation freeze begins, in addition to the group's lead time.
+	// Karpenter validates a consolidation command for 15 seconds before it executes the command, so freezeAhead must be at least a minute.
 	freezeAhead = 2 * time.Minute
 	// freezeEmpty is the longest time after the start of known demand for which empty nodes are kept. They are kept only until enough
 	// replicas for the demand are ready.
 	freezeEmpty = 15 * time.Minute
-	// freezeInUse is how long after the start of known demand nodes with pods are kept. It is longer than freezeEmpty. After a time without
-	// changes, Karpenter may consolidate every node at once. When the protection of empty nodes ends, nodes with pods must therefore still
-	// be protected.
+	// freezeInUse is the time after the start of known demand for which nodes with pods are kept. It is longer than freezeEmpty. After a time
+	// without changes, Karpenter may consolidate every node at once. When the protection of empty nodes ends, nodes with pods must therefore
+	// still be protected.
 	freezeInUse = time.Hour
 )
 
@@ -85,8 +85,8 @@ func (t *tick) freezeConsolidation() {
 	}
 }
 
-// knownDemandUntil returns the stamps until which known demand needs empty nodes and nodes with pods to be kept. 0 means that it does not
-// need them.
+// knownDemandUntil returns two stamps: until when empty nodes must be kept for known demand, and until when nodes with pods must be kept. 0
+// means that they need not be kept.
 func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	if !a.g.ConsolidationFreeze {
 		return 0, 0
@@ -168,8 +168,8 @@ const (
 	// unknownPendingTime is how long a pod must be pending before it counts as demand, if it is unknown whether the pod can be scheduled to
 	// the group's NodePools.
 	unknownPendingTime = time.Minute
-	// liftAhead is how long before known demand the zero limit is removed, in addition to the group's lead time. Karpenter takes up to 15
-	// seconds to observe the change.
+	// liftAhead is the time before the start of known demand at which the zero limit is removed, in addition to the group's lead time.
+	// Karpenter takes up to 15 seconds to observe the change.
 	liftAhead = time.Minute
 )
 

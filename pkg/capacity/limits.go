@@ -30,8 +30,8 @@ func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spo
 
 // needsOnDemandCap reports whether the on-demand NodePools should have limit caps. This requires that the group has a spot wait timeout or
 // an on-demand base, that the phase is not Fallback, that the limits of a spot NodePool allow another node, and that demand has been known
-// for trustInterval. A new leader that finds the cap in force and knows demand from its start does not wait, so that there is no time
-// without the cap.
+// for trustInterval. A new leader that finds the cap set, and for which demand is known from the start, does not wait, so that there is no
+// time without the cap.
 func (t *tick) needsOnDemandCap() bool {
 	return t.spotWait() > 0 && t.paired() && t.s.Spot.Phase != statemachine.Fallback && t.spot.room > 0 && t.known && !t.leaving &&
 		(t.at-t.s.KnownSince >= trustInterval.Milliseconds() || t.s.UnknownAt == 0 && t.onDemandCapInForce())
@@ -56,8 +56,8 @@ func (t *tick) mayOverrideAll(s *side, f nodepool.Field) bool {
 	return !slices.ContainsFunc(s.all(), func(i int8) bool { return !t.mayOverride(int(i), f) })
 }
 
-// base runs the first GPUs of the group on demand. It gives the on-demand NodePools the higher weight, so that Karpenter uses them first.
-// The limit caps of capOnDemand stop their growth at the base, so that Karpenter uses spot for all other pods.
+// base runs the first GPUs of the group on on-demand nodes. It gives the on-demand NodePools the higher weight, so that Karpenter uses them
+// first. The limit caps of capOnDemand stop their growth at the base, so that Karpenter uses spot for all other pods.
 func (t *tick) base() {
 	if t.g.OnDemandBase <= 0 || !t.capsOnDemand() {
 		return

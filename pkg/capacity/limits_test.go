@@ -34,8 +34,8 @@ func TestBaseIsRoundedUpToWholeNodes(t *testing.T) {
 	}
 }
 
-// The owner of the NodePools gives on-demand the higher weight. No replica moves to spot, because Karpenter would launch the next node on
-// demand again.
+// The owner of the NodePools gives on-demand the higher weight. No replica moves to spot, because Karpenter would launch an on-demand node
+// again.
 func TestNoReturnWhileOwnerPrefersOnDemand(t *testing.T) {
 	c := newCluster(t, nil)
 	c.pools[1].fields["weight"] = nodepool.FieldView{Value: "90", Owner: "kubectl"}

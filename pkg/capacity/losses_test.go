@@ -133,7 +133,7 @@ func TestOnDemandGrowthAfterRefusalsIsEvidence(t *testing.T) {
 			statemachine.RefusalWindow - time.Millisecond:  true,
 			statemachine.RefusalWindow:                     false,
 			statemachine.RefusalWindow + 30*time.Second:    false,
-			-30 * time.Second:                              true, // by a clock that runs ahead
+			-30 * time.Second:                              true, // recorded by a clock that is ahead
 			-10 * statemachine.RefusalWindow * 1000 * 1000: true,
 		} {
 			g, o := pairOf(t, func(g *Group) {
@@ -185,7 +185,7 @@ func TestEndsOfAProbe(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		onDemand, pending int
-		left              time.Duration // until the probe is given up
+		left              time.Duration // time until the end of the probe
 		spot              []Node
 		want              statemachine.Phase
 	}{

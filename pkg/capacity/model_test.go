@@ -111,7 +111,7 @@ func (m *model) happen() {
 		}
 	case "pause":
 		l.paused = !l.paused
-		m.disturbed++ // the recent surge stays or ends with it
+		m.disturbed++ // restarts the check of the batch, because a pause can keep or end the surge
 	case "span":
 		from := m.now.Add(time.Duration(rapid.IntRange(-600, 1800).Draw(t, "from")) * time.Second)
 		m.ahead = []Span{{From: from, Until: from.Add(time.Duration(rapid.IntRange(60, 7200).Draw(t, "length")) * time.Second), GPUs: 2,
@@ -132,8 +132,8 @@ func (m *model) happen() {
 	}
 }
 
-// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because writing the value that is already
-// in force is not an edit.
+// userEdits changes a random field of a NodePool as a user. It uses values that no rule requests, because a write of the present value is
+// not an edit.
 func (m *model) userEdits(pool int) {
 	name := rapid.SampledFrom([]string{"weight", "limits[nvidia.com/gpu]", "disruption.budgets", "disruption.consolidateAfter"}).Draw(m.rt,
 		"field")

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// returning returns a cluster in the phase Returning: its two replicas run on demand, and the probe of spot has succeeded.
+// returning returns a cluster in the phase Returning: its two replicas run on on-demand nodes, and the probe of spot has succeeded.
 func returning(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, nil)
 	chat := c.add("team-chat/llama", 1)
@@ -27,7 +27,7 @@ func TestTargetFallsAfterTheAnnotationIsObserved(t *testing.T) {
 	c.until(15*time.Minute, "two replicas are ready on demand", c.whole(chat))
 	c.pools[0].denied = false
 	c.until(time.Hour, "the successor is ready", func() bool { return chat.ready() == 3 })
-	c.deaf = true // marks do not arrive; without one the ReplicaSet would take the youngest, which is the successor
+	c.deaf = true // the annotations are not written; without one, the ReplicaSet would delete the youngest pod, which is the successor
 	c.run(10 * time.Minute)
 	if c.s.Move.Step != statemachine.Annotating || chat.lastAdvice.Surge != 1 || len(chat.pods) != 3 {
 		t.Errorf("step %d, advice %+v, %d pods", c.s.Move.Step, chat.lastAdvice, len(chat.pods))

@@ -24,7 +24,7 @@ func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() 
 	return widths
 }
 
-// scarce returns a cluster with sixteen ready replicas on demand. Spot refused them at first and has capacity now.
+// scarce returns a cluster with sixteen ready replicas on on-demand nodes. Spot refused them at first and has capacity now.
 func scarce(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 600 })
 	for _, p := range c.pools {
@@ -105,8 +105,8 @@ func (c *cluster) onSpot(l *simLoad) (uids []string) {
 	return uids
 }
 
-// Demand grows while a batch waits for its successors, and new replicas start on demand. They are not part of the batch. The batch must not
-// delete more pods than it began with, and must still wait for the successors that load on spot.
+// Demand grows while a batch waits for its successors, and new replicas start on on-demand nodes. They are not part of the batch. The batch
+// must not delete more pods than it began with, and must still wait for the successors that load on spot.
 func TestBatchDeletesAtMostItsOwnSizeAndWaitsForLoadingPods(t *testing.T) {
 	for _, room := range []int{1, 2, 4} {
 		for _, delay := range []time.Duration{0, 60 * time.Second, 2 * time.Minute} {

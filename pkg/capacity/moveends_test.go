@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// inBatch returns a group whose workload has four replicas on demand, and a state in which the given move is in progress.
+// inBatch returns a group whose workload has four replicas on on-demand nodes, and a state in which the given move is in progress.
 func inBatch(t *testing.T, m statemachine.Move) (*Group, Observation, State) {
 	g, o := pairOf(t, func(g *Group) { g.LeadTime = 5 * time.Minute })
 	w := Workload{Key: "team/a", Uncapped: 4 + m.Count, Extra: m.Count, Current: 4 + m.Count, GPUs: 1, Known: true}
@@ -59,7 +59,7 @@ func TestShrinkTimeout(t *testing.T) {
 		statemachine.ShrinkTimeout + time.Millisecond: false,
 		2 * statemachine.ShrinkTimeout:                false} {
 		g, o, s := inBatch(t, batchOf(statemachine.Shrinking, age, "od-0"))
-		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three are needed: the fourth is about to go
+		o.Workloads[0].Uncapped, o.Workloads[0].Extra = 3, 0 // three replicas are needed, and the fourth will be deleted
 		if _, s = Decide(g, o, s, midnight); (s.Move.Step == statemachine.Shrinking) != waits {
 			t.Errorf("after %v: step %d", age, s.Move.Step)
 		}
@@ -116,7 +116,7 @@ func TestBatchLeavesTheBase(t *testing.T) {
 		s.adapt(&withBase)
 		s.Pace, s.Spot.Moved = statemachine.Pace{Width: statemachine.MaxBatch}, statemachine.Stamp(midnight.Add(-time.Hour))
 		w := &o.Workloads[0]
-		for i := range 12 { // sixteen in all, of which a quarter may move at once
+		for i := range 12 { // sixteen replicas in total, of which a quarter may move at once
 			n := usable(fmt.Sprint("spot-", i), Spot)
 			o.Pools[0].Nodes = append(o.Pools[0].Nodes, n)
 			w.Pods = append(w.Pods, onNode(n.Name, 0, i))

@@ -83,14 +83,14 @@ func (s *State) examineRecord(pool int, text string) {
 	switch {
 	case newer == nil && p.newer != nil:
 		*p = poolState{}
-	case newer != nil && p.Record != text: // equal: the state is of a snapshot, and continues
+	case newer != nil && p.Record != text: // if they are equal, the state was restored from a snapshot and continues
 		*p = poolState{Record: text}
 	}
 	p.examined, p.newer = text, newer
 }
 
-// adoptNewer reads the overrides of a newer record that are in force, so that they are restored. A field that gpuscaler does not own has
-// its owner's value already. A field with a value that is not in the record stays as it is.
+// adoptNewer reads those overrides of a newer record that the NodePool still has, so that they are restored. A field that gpuscaler does
+// not own has its owner's value already. A field with a value that is not in the record stays as it is.
 func (t *tick) adoptNewer(pool int) {
 	p := &t.s.Pools[pool]
 	for f := range nodepool.NumFields {

@@ -142,7 +142,7 @@ type Pod struct {
 	Claims        bool // claims devices by dynamic resource allocation that may be GPUs and are not included in GPUs
 	// claims devices that are included in GPUs; a claim that several pods share counts for one of them
 	Claimed bool `json:",omitempty"`
-	// it is unknown whether the pod can be scheduled to the group's NodePools: it is no demand, but it removes a zero limit
+	// it is unknown whether the pod can be scheduled to the group's NodePools: it does not count as demand, but it removes a zero limit
 	UnknownPlacement bool
 
 	DeletionCost Annotation

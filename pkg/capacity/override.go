@@ -27,8 +27,8 @@ import (
 //	any        any, consent withdrawn    as it is   the value stays and is reported; an edit ends the override
 //	yielded    any                       free       after shortYield, and after the third edit after longYield
 //
-// If another manager edits a list of budgets and keeps the entries of a freeze, the freeze stays in force. The other entries are the
-// owner's new value.
+// If another manager edits a list of budgets and keeps the entries of a freeze, the freeze continues. The other entries are the owner's new
+// value.
 type override struct {
 	On         bool           `json:"on,omitempty"`
 	Releasing  bool           `json:"releasing,omitempty"`
@@ -58,12 +58,12 @@ const (
 	maxOverwrites   = 3
 )
 
-// yield returns an override that is not in force and only contains the count and the times of edits by other managers.
+// yield returns the override as ended. The result only contains the count and the times of edits by other managers.
 func (o *override) yield() override {
 	return override{Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 }
 
-// remembered reports whether the override is in force, edits of other managers are counted, or the field waits after an edit. The record
+// remembered reports whether the field is overridden, edits of other managers are counted, or the field waits after an edit. The record
 // contains the field in these cases.
 func (o *override) remembered() bool { return o.On || o.Overwrites > 0 || o.Retry > 0 }
 

@@ -132,7 +132,7 @@ func TestEditOfBudgetsAroundTheFreezeKeepsBoth(t *testing.T) {
 
 func TestEditDuringReleaseStays(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
-	c.deaf, c.releasing = true, true // our writes do not arrive
+	c.deaf, c.releasing = true, true // gpuscaler's writes are refused
 	c.run(3 * time.Second)
 	c.edit(0, "limits[nvidia.com/gpu]", `"4"`)
 	c.deaf = false
@@ -363,7 +363,7 @@ func TestLeaderWithAnOldObservationFindsTheOriginals(t *testing.T) {
 	c.step()
 	old := c.shown
 	c.lag = 0
-	c.run(2 * time.Minute) // the base is in force
+	c.run(2 * time.Minute) // the limit of the on-demand base is set
 	if c.limit(1) != 1 {
 		t.Fatalf("limit %d", c.limit(1))
 	}

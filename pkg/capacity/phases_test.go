@@ -71,8 +71,8 @@ func TestFieldIsOverriddenAtOnceWhenConsentReturns(t *testing.T) {
 	}
 }
 
-// Karpenter started replicas on demand although spot did not fail. They move to spot after 15 minutes at the earliest. After a successful
-// probe, replicas move at once.
+// Karpenter started replicas on on-demand nodes although spot did not fail. They move to spot after 15 minutes at the earliest. After a
+// successful probe, replicas move at once.
 func TestReturnWithoutAFailureWaits(t *testing.T) {
 	for _, c := range []struct {
 		cause explain.Cause
@@ -148,7 +148,7 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// If a different rule requests the value that is already in force, the override and its record must contain the new rule.
+// If a different rule requests the value that is already set, the override and its record must contain the new rule.
 func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	w := newWriter(t)
 	w.want(0, nodepool.FieldLimit, 4)

@@ -91,8 +91,8 @@ func TestMultiPodReplicaAtRiskAddsOneSuccessor(t *testing.T) {
 			x.o.Workloads[0].Pods = append(x.o.Workloads[0].Pods[:6:6], x.o.Workloads[0].Pods[7])
 		}, 0},
 		"no node has a notice":                  {func(*grouped) {}, 0},
-		"two nodes were lost in five minutes":   {func(x *grouped) { x.lose(2) }, 2}, // each may be of another group
-		"three nodes were lost in five minutes": {func(x *grouped) { x.lose(3) }, 2}, // half of those that are needed, at most
+		"two nodes were lost in five minutes":   {func(x *grouped) { x.lose(2) }, 2}, // each node may run a pod of a different replica
+		"three nodes were lost in five minutes": {func(x *grouped) { x.lose(3) }, 2}, // at most half of the needed replicas
 	} {
 		x := newGrouped(t, Spot)
 		for range 4 {
@@ -111,8 +111,8 @@ func (x *grouped) lose(nodes int) {
 	}
 }
 
-// The freeze of empty nodes for known demand ends when as many complete replicas are ready as the demand needs. With two pods per replica,
-// an odd pod does not count.
+// The freeze of empty nodes for known demand ends when as many complete replicas are ready as the demand needs. A replica that has only one
+// of its two pods does not count.
 func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	for ready, want := range map[int]bool{4: false, 5: false, 6: true} {
 		x := newGrouped(t, OnDemand)

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// An on-demand NodePool that also allows reserved capacity (In [reserved, on-demand]) is the on-demand NodePool of the pair. Replicas on
+// An on-demand NodePool that also allows reserved capacity (In [reserved, on-demand]) is the on-demand NodePool of the group. Replicas on
 // its reserved nodes do not move to spot, because the reservation is paid for in any case.
 func TestReservedReplicasDoNotReturn(t *testing.T) {
 	for name, kind := range map[string]CapacityType{"nodePools: {spot, on-demand}": OnDemand, "nodePools: {spot, reserved}": Reserved} {
@@ -89,7 +89,7 @@ func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 }
 
 // While a group returns to spot, the reservation becomes free. Karpenter uses it for the successors before spot. These replicas have moved
-// too, so gpuscaler deletes the replicas on demand that they replace, and does not start the same batch again and again.
+// too, so gpuscaler deletes the replicas on on-demand nodes that they replace, and does not start the same batch again and again.
 func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 	c := newSix(t)
 	before := c.specs()
@@ -115,7 +115,7 @@ func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 	c.untouched(before)
 }
 
-// The weights of a fallback in a group with a reserved NodePool, a spot NodePool and an on-demand NodePool.
+// The test checks the weights that a fallback sets in a group with a reserved NodePool, a spot NodePool and an on-demand NodePool.
 func TestWeightsOfAFallbackBesideReservedCapacity(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [3]nodepool.Value // reserved, spot, on-demand

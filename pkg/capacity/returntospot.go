@@ -65,9 +65,9 @@ func (a *analysis) canEmpty(i int, spare int64) bool {
 		nodepool.Units(n.GPUs) <= spare
 }
 
-// movable reports whether a surge can move a pod. Its controller must be a ReplicaSet, which can create the successor before it deletes the
-// pod and which reads the deletion cost. A pod that claims devices is not moved, because by default Karpenter launches no node for its
-// successor.
+// movable reports whether a pod can be moved: a successor is created first, and then the pod is deleted. Its controller must be a
+// ReplicaSet, which can create the successor before it deletes the pod and which reads the deletion cost. A pod that claims devices is not
+// moved, because by default Karpenter launches no node for its successor.
 func movable(w *Workload, p *Pod) bool {
 	return w != nil && p.Owner == OwnerReplicaSet && !w.Paused && !p.Pinned && !p.Claimed && !p.Claims
 }
@@ -102,7 +102,7 @@ func (t *tick) returnToSpot() {
 }
 
 // nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
-// waits for FirstFallback, because the replicas may run on demand since a launch on spot failed.
+// waits for FirstFallback, because the replicas may run on on-demand nodes since a launch on spot failed.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()
@@ -121,7 +121,7 @@ func (a *analysis) nodeInterval() int64 {
 }
 
 // startMove chooses the pods of the next batch. It begins with the remaining pods of the node that is being emptied and continues with the
-// least used nodes. The pace limits how many further nodes it may choose since the last one.
+// least used nodes. The configured pace limits how many further nodes it may choose.
 func (t *tick) startMove() {
 	m := &t.s.Move
 	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until {

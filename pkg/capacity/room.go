@@ -92,12 +92,12 @@ func (a *analysis) spareOnSpot() int64 {
 }
 
 // canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
-// would add a surge, the successor would run on demand, and the return would start again, endlessly.
+// would add a surge, the successor would run on an on-demand node, and the return would start again, endlessly.
 func (a *analysis) canReturn() bool {
 	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
 }
 
-// explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on demand.
+// explainNoReturn adds a reason with the limit of the spot NodePool because of which replicas stay on on-demand nodes.
 func (t *tick) explainNoReturn() {
 	if t.paired() && t.s.Spot.Phase == statemachine.PreferSpot && t.returnable > 0 && t.known && t.spotFirst() && !t.canReturn() {
 		t.because(explain.Reason{Rule: explain.RuleReturn, Pool: t.spot.first(), Name: t.pools[t.spot.first()].full, Cause: explain.CauseLimit,

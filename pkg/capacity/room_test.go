@@ -65,8 +65,8 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 	}
 }
 
-// The spot NodePool's limit allows five nodes for six replicas. Five replicas return to spot and one stays on demand. After that, no
-// further surge is started.
+// The spot NodePool's limit allows five nodes for six replicas. Five replicas return to spot and one stays on an on-demand node. After
+// that, no further surge is started.
 func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c, chat := atLimit(t, "nvidia.com/gpu", "5", func(g *Group) { g.ReturnNodesPerHour = 30 })
 	c.pools[0].denied = true
@@ -105,7 +105,7 @@ func TestNoProbeAtTheOwnersLimit(t *testing.T) {
 	chat.want = 4
 	c.until(10*time.Minute, "four replicas are ready on spot", c.whole(chat))
 	for i := range 5 {
-		c.pools[0].losses = append(c.pools[0].losses, Loss{UID: fmt.Sprint(i), At: c.now}) // of nodes that came back by themselves
+		c.pools[0].losses = append(c.pools[0].losses, Loss{UID: fmt.Sprint(i), At: c.now}) // losses of nodes that exist again
 	}
 	c.until(time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	chat.want = 6

@@ -65,8 +65,8 @@ func (a *analysis) isReserved(pool int) bool {
 	return pool >= 0 && pool < a.views() && a.g.Pools[pool].Type == Reserved && !a.onDemand.has(pool)
 }
 
-// sideRoom returns by how many units the NodePools of a side may still grow together. A NodePool that gpuscaler cannot rely on provides no
-// room, unless this is true of every NodePool of the side.
+// sideRoom returns by how many units the NodePools of a side may still grow together. The room of a NodePool that gpuscaler cannot rely on
+// is not counted, unless gpuscaler can rely on no NodePool of the side.
 func (t *tick) sideRoom(s *side) (room int64) {
 	reliable := slices.ContainsFunc(s.all(), func(i int8) bool { return t.unreliable(int(i)) == explain.PoolReliable })
 	for _, i := range s.all() {

@@ -165,7 +165,7 @@ func TestRemovedNodePoolIsRestoredFromItsRecord(t *testing.T) {
 	alone.untouched(before[1:2])
 }
 
-// spot-a is full and spot-b refuses: no spot NodePool is left, so the group falls back. A full NodePool alone is no failure.
+// spot-a is full and spot-b refuses: no spot NodePool is left, so the group falls back. A full NodePool alone is not a failure of spot.
 func TestFullNodePoolIsNoRoomAndNoFailure(t *testing.T) {
 	c := newZones(t, nil)
 	chat := c.add("team-chat/llama", 1)
@@ -247,7 +247,7 @@ func TestBaseIsSharedByTheOnDemandNodePools(t *testing.T) {
 	}
 }
 
-// A NodePool that is not ready, or whose owner withdrew consent, counts as no room and is named. The other NodePool is used.
+// A NodePool that is not ready, or whose owner withdrew consent, is not used, and a finding names it. The other NodePool is used.
 func TestUnreliableNodePoolCountsAsNoRoomAndIsNamed(t *testing.T) {
 	for problem, change := range map[explain.PoolProblem]func(p *simPool){
 		explain.PoolNotReady:     func(p *simPool) { p.ready = false },

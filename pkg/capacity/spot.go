@@ -6,8 +6,8 @@ import (
 )
 
 // updatePhase computes the event of this tick and changes the group's phase if necessary. No other rule changes the phase, so that all
-// rules of a tick use the same one. If a probe or a fallback ends with PreferSpot and replicas on demand can run on spot, the phase becomes
-// Returning in the same tick: in PreferSpot, neither a weight nor a freeze protects them.
+// rules of a tick use the same one. If a probe or a fallback ends with PreferSpot and replicas on on-demand nodes can run on spot, the
+// phase becomes Returning in the same tick: in PreferSpot, neither a weight nor a freeze protects them.
 func (t *tick) updatePhase() {
 	in := t.spotInput()
 	event := t.s.Spot.Event(&in)
@@ -159,9 +159,9 @@ func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	return e
 }
 
-// spotEvidence returns the sum of the evidence of all spot NodePools since the stamp since. A NodePool that failed does not close the
-// others: spot as a whole is open until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
-// node, or with the first refused launch if it launched no node.
+// spotEvidence returns the sum of the evidence of all spot NodePools since the stamp since. Spot as a whole counts as available until each
+// NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost node, or with the first refused launch if
+// it launched no node.
 func (a *analysis) spotEvidence(since int64, probing bool) (sum statemachine.Evidence) {
 	for _, i := range a.spot.all() {
 		e := a.evidence(int(i), since)

@@ -178,7 +178,7 @@ func (s *State) limit(resource string) (f nodepool.Field, ok bool) {
 	return 0, false
 }
 
-// FieldAt returns the field at a JSON pointer. ok is false if there is none.
+// fieldAt returns the field at a JSON pointer. ok is false if there is none.
 func (s *State) fieldAt(pointer string) (f nodepool.Field, ok bool) {
 	f, resource, ok := nodepool.FieldAt(pointer)
 	if !ok || f < nodepool.FieldLimit {

@@ -83,7 +83,7 @@ func TestFallbackAndReturnOneByOne(t *testing.T) {
 		t.Errorf("%d on spot, %d on demand\n%s", c.nodes(0), c.nodes(1), c.why())
 	}
 	chat.minimum = chat.ready()
-	c.until(18*time.Minute, "spot is probed", c.in(statemachine.Probing)) // 15 minutes, give or take a fifth
+	c.until(18*time.Minute, "spot is probed", c.in(statemachine.Probing)) // 15 minutes, plus or minus 20 percent
 	if c.limit(0) != 4 {
 		t.Errorf("a probe with a limit of %d where 3 nodes run", c.limit(0))
 	}
@@ -151,7 +151,7 @@ func TestKarpenterDeletionsAreNoLosses(t *testing.T) {
 	chat.want = 6
 	c.until(10*time.Minute, "six replicas are ready", c.whole(chat))
 	chat.want = 1
-	c.run(10 * time.Minute) // five nodes go for being empty
+	c.run(10 * time.Minute) // Karpenter removes five empty nodes
 	if c.nodes(0) != 1 || c.d.Phase != statemachine.PreferSpot || c.writes > 0 {
 		t.Errorf("%d nodes, %v, %d writes\n%s", c.nodes(0), c.d.Phase, c.writes, c.why())
 	}
@@ -162,7 +162,7 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].failures = []Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
-	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...) // Events repeat themselves
+	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...) // repeated Events
 	for i := range 9 {
 		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity
 	}
@@ -300,7 +300,7 @@ func TestPodsWaitForTheSpotWaitTimeout(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.boot = 6 * time.Minute
-	c.run(15 * time.Minute) // a cold start is longer than the spot wait timeout, and does not count
+	c.run(15 * time.Minute) // a cold start is longer than the spot wait timeout, and does not count as waiting
 	if chat.ready() != 2 || c.nodes(0) != 2 || len(c.phases) != 1 {
 		t.Errorf("%d ready, %d on spot, %v", chat.ready(), c.nodes(0), c.phases)
 	}

@@ -119,7 +119,7 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	golden.Compare(t, "testdata/words.golden", b.String())
 }
 
-// sampleFinding returns a finding of a kind as it occurs: about the field, and caused by the rule, for which a group has it.
+// sampleFinding returns a finding of a kind with a field and a rule that can occur together.
 func sampleFinding(kind explain.FindingKind, at time.Time) explain.Finding {
 	f := explain.Finding{Kind: kind, Pool: 1, Field: nodepool.FieldWeight, Rule: explain.RuleFallback, Count: 3, Until: at}
 	switch kind {

@@ -92,8 +92,8 @@ func (t *tick) preferOnDemand(rule explain.Rule) {
 	t.requestWeights(onDemand, rule)
 }
 
-// spread changes weights, the lowest first, so that the highest is to and the others follow below it, except for weights that are higher
-// already.
+// spread raises weights, which are sorted in ascending order: the highest to at least the value to, the next lower one to at least to-1,
+// and so on. Weights that are higher already do not change.
 func spread(all []poolWeight, to int64) {
 	for i := range all {
 		all[i].weight = max(all[i].weight, to-int64(len(all)-1-i))
@@ -108,8 +108,8 @@ func (t *tick) requestWeights(all []poolWeight, rule explain.Rule) {
 	}
 }
 
-// raise changes weights, the lowest first, so that each is at least from. NodePools with different weights keep different weights, in the
-// same order.
+// raise changes weights, the lowest first, so that each is at least the value from. NodePools with different weights keep different
+// weights, in the same order.
 func raise(all []poolWeight, from int64) {
 	last := int64(0) // the weight of the previous NodePool before the change
 	for i := range all {
@@ -134,8 +134,8 @@ func raised(all []poolWeight, from int64) int64 {
 	return changed[len(changed)-1].weight
 }
 
-// lower changes weights, the lowest first, so that each is at most to, and at least 1 where it changes. NodePools with different weights
-// keep different weights, in the same order, unless they reach 1.
+// lower changes weights, the lowest first, so that each is at most the value to. A changed weight is at least 1. NodePools with different
+// weights keep different weights, in the same order, unless they reach 1.
 func lower(all []poolWeight, to int64) {
 	last := int64(0) // the weight of the next higher NodePool before the change
 	for i := len(all) - 1; i >= 0; i-- {

@@ -94,7 +94,7 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 	if c, _, ok := w.want(time.Second, nodepool.FieldLimit, -1); !ok || !c.Restore {
 		t.Fatalf("a limit that no rule requests is not restored: %+v", c)
 	}
-	// The restore is not seen yet.
+	// The observation does not show the restore yet.
 	w.o.Pools[1].Limits = []nodepool.LimitView{{Resource: w.g.Resource, FieldView: nodepool.FieldView{Value: `"4"`, Ours: true}}}
 	if c, _, ok := w.want(2*time.Second, nodepool.FieldLimit, 2); !ok || c.To != `"2"` || c.Restore {
 		t.Errorf("a limit that is requested again while it is restored: written %v, %+v", ok, c)

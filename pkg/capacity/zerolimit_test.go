@@ -31,7 +31,7 @@ func TestZeroLimitIsRemovedBeforeTheTargetRises(t *testing.T) {
 	if c.writes != 2 {
 		t.Errorf("%d writes in a quiet hour", c.writes)
 	}
-	chat.want = 1 // decided, no pod made yet
+	chat.want = 1 // the target is 1, but no pod exists yet
 	o := c.observe()
 	c.s.Decide(c.g, &o, c.now.Add(time.Second), &c.d)
 	for _, a := range c.d.Actions {

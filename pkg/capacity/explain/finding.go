@@ -26,7 +26,7 @@ const (
 	FindDoNotDisrupt                         // pods with karpenter.sh/do-not-disrupt keep an empty node
 	FindBlockingPods                         // pods without the resource keep a node
 	FindBuffered                             // a CapacityBuffer keeps nodes
-	FindUnmovable                            // pods on demand that no surge can move; Blocker is the reason
+	FindUnmovable                            // pods on on-demand nodes that cannot be moved to spot; Blocker is the reason
 	FindForeignAnnotation                    // a pod has a deletion cost of another manager: it is not changed
 	// a limit is overridden, and the override would stay if gpuscaler were killed and not started again
 	FindPermanentLimit
@@ -51,7 +51,7 @@ type MoveBlocker uint8
 const (
 	BlockedByOwner        MoveBlocker = iota // a StatefulSet or LeaderWorkerSet creates no successor before the pod is deleted
 	BlockedByNoOwner                         // a Job, or a pod without a controller
-	BlockedByLabels                          // it is unknown whether it can be scheduled to spot
+	BlockedByLabels                          // it is unknown whether the pod can be scheduled to spot
 	BlockedByDoNotDisrupt                    // karpenter.sh/do-not-disrupt of another manager
 	BlockedByUnmanagedPod                    // a pod without a policy runs on a node that would otherwise become empty
 	BlockedByClaims                          // by default Karpenter launches no node for a pod that claims devices
@@ -235,14 +235,14 @@ func (f Finding) price() string {
 	return fmt.Sprintf(", $%.2f/h", f.Hourly)
 }
 
-// PoolProblem is the reason why a NodePool of a side with several NodePools provides no room.
+// PoolProblem is the reason why gpuscaler does not rely on a NodePool of a group with several NodePools of the same capacity type.
 type PoolProblem uint8
 
 // The values of PoolProblem.
 const (
 	PoolReliable     PoolProblem = iota
 	PoolNotReady                 // its condition Ready is False
-	PoolNotConsented             // gpuscaler.io/nudge lists no field, or restore
+	PoolNotConsented             // gpuscaler.io/nudge lists no field, or contains the word restore
 	PoolContested                // another field manager edited the limit of the group's resource
 	PoolStatic                   // it has spec.replicas
 )

@@ -14,8 +14,8 @@ type Names struct {
 	Resource    string   // the resource that the group counts
 	Devices     bool     // the resource is the devices of a DeviceClass
 	Pools       []string // the NodePools in the order of the group
-	Spot        []string // those of spot capacity
-	Alternative []string // those that replace spot
+	Spot        []string // the NodePools of spot capacity
+	Alternative []string // the NodePools that replace spot
 }
 
 // pool returns the name of a NodePool of the group, and the name of the group for an index without a NodePool.
@@ -76,7 +76,8 @@ func (n *Names) phrase(pools []string, i int8) phrase {
 // limitName returns the name of the limit of the group's resource below spec.
 func (n *Names) limitName() string { return nodepool.FieldLimit.Name(n.Resource) }
 
-// amount returns an amount of the group's resource, such as 3 GPUs. An amount of a resource other than whole GPUs has its name.
+// amount returns an amount of the group's resource, such as 3 GPUs. For a resource other than whole GPUs, the result contains the name of
+// the resource.
 func (n *Names) amount(of float64) string {
 	if strings.HasSuffix(n.Resource, "/gpu") {
 		return fmt.Sprintf("%.0f %s", of, plural(of, "GPU"))

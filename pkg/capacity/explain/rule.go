@@ -11,12 +11,12 @@ const (
 	RuleDemand           // A: units of policies; B: units of unmanaged pods
 	RuleForeignEdit      // an edit of another manager stays. Name: the field; A: number of edits; Until: not overridden before
 	RuleSchedule         // a window of the group is open. Name: the window; Until: its end
-	RuleBase             // the first units run on demand. A: base; B: units that run on demand
+	RuleBase             // the first units run on on-demand nodes. A: base; B: units that run on on-demand nodes
 	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe.
 	// Until is zero in the reason why a hard fallback does not limit spot.
 	RuleFallback
 	RuleProbe           // spot may have one more node. A: the limit; Until: end of the probe, zero where spot is not limited
-	RuleReturn          // replicas move back to spot. A: units that are still on demand; B: nodes per hour; Until: start of the next node
+	RuleReturn          // replicas move back to spot. A: units still on on-demand nodes; B: nodes per hour; Until: start of the next node
 	RuleMove            // one batch moves. Name: the workload; A: its ready replicas; B: the replicas that it needs
 	RuleSpotWaitTimeout // on-demand may not grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists

@@ -20,7 +20,7 @@ func (c Consent) String() string {
 // write fields.
 type Consent uint8
 
-// Values of Fields.
+// Values of Consent.
 const (
 	ConsentLimits Consent = 1 << iota
 	ConsentWeight

@@ -63,8 +63,8 @@ func checkEntry(t *testing.T, was, s SpotState, event SpotEvent) {
 	}
 }
 
-// When a return is complete, the level is reset only if a replica was moved. After lost nodes, the counts of a fallback are those of the
-// losses and not of the refused launches.
+// When a return is complete, the level is reset only if a replica was moved. If lost nodes cause a fallback, Count and Of are the numbers
+// of the losses and not of the refused launches.
 func TestEntriesOfPhasesThatDependOnTheirPast(t *testing.T) {
 	for moved, level := range map[int64]uint8{99: 2, 100: 0, 500: 0} {
 		s := SpotState{Phase: Returning, Level: 2, Since: 100, Moved: moved}

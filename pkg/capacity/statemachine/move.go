@@ -53,7 +53,7 @@ type MoveStep uint8
 const (
 	NoMove     MoveStep = iota
 	Surging             // the target includes the surge; the successors are not ready on spot yet
-	Annotating          // the successors are ready: the pods on demand get the lowest deletion cost
+	Annotating          // the successors are ready: the pods on on-demand nodes get the lowest deletion cost
 	Shrinking           // the target has no surge; the annotated pods are deleted
 	numMoveSteps
 )

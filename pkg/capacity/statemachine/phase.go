@@ -36,7 +36,7 @@ const (
 //	Probing     ProbeUseless      PreferSpot
 //	Returning   SpotFails         Fallback
 //	Returning   ReturnComplete    PreferSpot
-//	any         PairLost          PreferSpot  the group has no pair of NodePools any more
+//	any         PairLost          PreferSpot  the group no longer has both a spot and an on-demand NodePool
 //
 // In every other combination the phase does not change; spotTransitions is the complete table.
 type Phase uint8
@@ -56,13 +56,13 @@ type SpotEvent uint8
 // Values of SpotEvent.
 const (
 	SpotUnchanged    SpotEvent = iota
-	PairLost                   // the group has no pair of NodePools any more
+	PairLost                   // the group no longer has both a spot and an on-demand NodePool
 	SpotFails                  // launches are refused, nodes are lost, or pods waited for the spot wait timeout
 	FallbackOver               // the fallback has lasted long enough, and a probe is possible
 	ProbeUseless               // no replica is left to probe with, or no node may be launched
 	ProbeFails                 // the probe was refused, its node was lost, or it took too long
 	ProbeSucceeds              // a node of the probe has run for SettleTime
-	ReplicasOnDemand           // replicas on demand could run on spot
+	ReplicasOnDemand           // replicas on on-demand nodes could run on spot
 	ReturnComplete             // no replica is left that could move
 	numSpotEvents
 )
@@ -87,7 +87,8 @@ type SpotState struct {
 	Until int64         `json:"until,omitempty"` // end of a fallback (a probe then begins), or end of a probe
 	Limit int64         `json:"limit,omitempty"` // limit of the spot NodePool during a probe
 	Moved int64         `json:"moved,omitempty"` // when the move of the last node began
-	// Count and Of are the evidence for a fallback: Count refused launches of Of launches, or Count lost nodes of Of nodes.
+	// Count and Of are the evidence for a fallback: the number of refused launches and of all launches, or the number of lost nodes and of all
+	// nodes.
 	Count int32 `json:"count,omitempty"`
 	Of    int32 `json:"of,omitempty"`
 }
@@ -108,7 +109,7 @@ type SpotInput struct {
 	Full       bool          // the owners' limits allow no spot node
 	Launched   bool          // spot has launched a node in this phase
 	Settled    bool          // a spot node of this phase has run for SettleTime
-	Returnable bool          // a replica on demand fits on spot
+	Returnable bool          // a replica on an on-demand node fits on spot
 	Replaced   bool          // the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
 	Moving     bool          // a batch of replicas is moving
 }
@@ -152,7 +153,7 @@ func (in *SpotInput) probePossible() bool { return in.Candidates && in.SpotFirst
 
 // NeedsFreeze reports whether consolidation of the on-demand NodePool must be frozen because of the phase. While spot is preferred by
 // weight, Karpenter would otherwise replace every on-demand node by a spot node at once. During a fallback, the weights prevent this. The
-// freeze begins FreezeHandover before the fallback ends, so that it is in force before the weights are restored.
+// freeze begins FreezeHandover before the fallback ends, so that it applies before the weights are restored.
 func (s *SpotState) NeedsFreeze(in *SpotInput) bool {
 	switch s.Phase {
 	case Probing, Returning:

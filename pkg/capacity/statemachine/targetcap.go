@@ -30,7 +30,7 @@ type targetCapEvent uint8
 
 const (
 	targetCapUnchanged targetCapEvent = iota
-	shortage                          // every NodePool is closed, and pods have waited for ShortageMinimum
+	shortage                          // no NodePool provides a node, and pods have waited for ShortageMinimum
 	nodesArrive                       // a NodePool provides nodes again
 	demandMet                         // no pod waits for a node; without a cap: for MaxTargetCap
 	retryDue                          // the time of the cap is over

@@ -17,7 +17,7 @@ const ZeroLimitDelay = 5 * time.Minute
 //	any    noDemand      ZeroLimitPending
 //	any    noDemandLong  ZeroLimitOn
 //
-// noDemandLong can also occur in ZeroLimitOff: a new leader finds the zero limit of the previous leader in force and keeps it.
+// noDemandLong can also occur in ZeroLimitOff: a new leader finds the zero limit that the previous leader set, and keeps it.
 type ZeroLimit struct {
 	Since int64 `json:"since,omitempty"` // time since which there is no demand; 0: demand exists
 }
