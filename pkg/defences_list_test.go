@@ -45,7 +45,7 @@ func of(entrance string, rows ...string) []string {
 	return out
 }
 
-// interfaceRemovals are the removals of defences of the sources of readings and of the ports.
+// interfaceRemovals disable the defences of the data sources and of the network ports, one defence each.
 var interfaceRemovals = []removal{
 	// Pages of pods
 	{what: "the time limit of a pod's page", rows: of(inSources, "a page that drips a byte a second", "a page that never begins"),

@@ -2,7 +2,7 @@ package pkg_test
 
 import "slices"
 
-// removals are the removals of all defences.
+// removals contains the removals of all lists. Each removal disables one defence.
 var removals = slices.Concat(policyRemovals, admissionRemovals, interfaceRemovals)
 
 const (
@@ -23,7 +23,7 @@ const (
 	admissionRows  = "charts/gpuscaler/templates/admission.yaml"
 )
 
-// policyRemovals are the removals of defences against policy files and annotations.
+// policyRemovals disable the defences against policy files and annotations, one defence each.
 var policyRemovals = []removal{
 	// References to the PlatformConfig
 	{what: "the check that a data source exists", rows: slices.Concat(
@@ -211,7 +211,7 @@ var policyRemovals = []removal{
 		edits: []edit{{operatorText, "o.Paused = paused || err != nil", "o.Paused = paused"}}},
 }
 
-// admissionRemovals are the removals of expressions in the ValidatingAdmissionPolicies of the chart.
+// admissionRemovals disable expressions in the ValidatingAdmissionPolicies of the chart, one expression each.
 var admissionRemovals = []removal{
 	{what: "the consent of a NodePool's owner", rows: of(inAdmission, "a limit of a NodePool without consent",
 		"gpuscaler's record on a NodePool without consent, as the first of two patches",

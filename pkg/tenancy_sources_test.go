@@ -124,7 +124,7 @@ func redisSays(reply string) func(*testing.T) string {
 	}
 }
 
-// sentBytes counts the bytes of an answer.
+// sentBytes counts the bytes of a response.
 type sentBytes struct {
 	http.ResponseWriter
 	n *atomic.Int64

@@ -27,7 +27,7 @@ const (
 type exposure struct {
 	pods   int64   // ready pods of the group's workloads, including those of the reserve
 	needed int32   // number of the ready replicas that are necessary for the demand
-	nodes  float64 // spot nodes with these pods and other ready pods; a node counts by the share of these pods among its ready pods
+	nodes  float64 // spot nodes with these pods; of a node that also has other ready pods, only the share of these pods is added
 }
 
 // addAtRisk adds two numbers of replicas to the targets. The first replaces ready replicas on nodes that the provider is about to take. The
@@ -191,8 +191,8 @@ func (t *tick) capTargets() {
 	}
 }
 
-// placed returns the number of replicas of which all pods exist and are on nodes. If the API server rejects further pods of the
-// workload, replicas with pending pods also count.
+// placed returns the number of replicas of which all pods exist and are on nodes. If the API server rejects further pods of the workload,
+// replicas with pending pods are also included.
 func (w *Workload) placed() (n int32) {
 	w.eachReplica(func(pods []Pod) {
 		if !w.complete(pods) {
@@ -238,8 +238,8 @@ func (t *tick) allClosed() (closed closedGroup) {
 }
 
 // closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a target cap,
-// every recent refused launch counts. Without a cap, only refused launches since the end of the last cap count, so that the full target is
-// tried once.
+// every recent refused launch is evidence. Without a cap, only refused launches since the end of the last cap are evidence, so that the
+// full target is tried once.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {

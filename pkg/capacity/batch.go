@@ -170,7 +170,7 @@ func (t *tick) giveUpMove() {
 }
 
 // createdInMove reports whether the creation time at is after the start of the move. The API server truncates creation times to seconds, so
-// a time in the same second also counts. A time in the future does not count, because it means that the clock was set back.
+// the result is also true for a time in the same second. It is false for a time in the future, which means that the clock was set back.
 func (t *tick) createdInMove(at time.Time) bool {
 	return t.within(at, t.s.Move.Since-t.s.Move.Since%time.Second.Milliseconds()-1)
 }

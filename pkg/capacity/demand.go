@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// countDemand adds up how much of the group's resource pods and policies request. A Job without a policy counts in the same way as a
-// workload with a policy.
+// countDemand adds up how much of the group's resource pods and policies request. The request of a Job without a policy is added in the
+// same way as that of a workload with a policy.
 func (a *analysis) countDemand() {
 	d := &a.demand
 	d.Unknown = a.o.Lost
@@ -34,7 +34,7 @@ func (a *analysis) countDemand() {
 			replicas = max(replicas, w.Uncapped)
 		}
 		a.countClaims(w, replicas)
-		// The pods of a scale-in that has not ended still count: demand is at least what the existing pods request.
+		// The pods of a scale-in that has not ended are included: demand is at least what the existing pods request.
 		requested := min(int64(replicas)*nodepool.Units(w.GPUs), nodepool.MaxUnits)
 		var have int64
 		for j := range w.Pods {
@@ -115,8 +115,8 @@ func (c *claimCount) add(name string) {
 // registered after 15 minutes.
 const bootTimeout = 15 * time.Minute
 
-// freeUnits returns how many units of the resource are free on the nodes of all NodePools for pods of the given size. On each node, only
-// multiples of size count: 8 nodes with one free GPU each have no free units for a pod with 8 GPUs.
+// freeUnits returns how many units of the resource are free on the nodes of all NodePools for pods of the given size. On each node, the
+// free units are rounded down to a multiple of size: 8 nodes with one free GPU each have no free units for a pod with 8 GPUs.
 func (a *analysis) freeUnits(size int64) (free int64) {
 	for i := range a.views() {
 		free += a.freeUnitsOf(i, size)
@@ -137,7 +137,7 @@ func (a *analysis) freeUnitsOf(pool int, size int64) (free int64) {
 	return free
 }
 
-// acceptsPods reports whether the node accepts pods now or will accept them soon. A NodeClaim without an instance does not count, because
+// acceptsPods reports whether the node accepts pods now or will accept them soon. It is false for a NodeClaim without an instance, because
 // its launch can still fail.
 func (n *Node) acceptsPods(now time.Time) bool {
 	switch {

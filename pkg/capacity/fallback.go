@@ -15,7 +15,7 @@ func (t *tick) stranded() explain.Cause {
 	for _, i := range t.onDemand.all() {
 		cause := t.closedBy(int(i))
 		if cause == explain.CauseNone && t.refusedSince(int(i), 0) {
-			cause = explain.CauseRefused // refusals before the end of the last target cap count, too, unlike in closedBy
+			cause = explain.CauseRefused // unlike in closedBy, refusals before the end of the last target cap are evidence, too
 		}
 		if cause == explain.CauseNone {
 			return explain.CauseNone

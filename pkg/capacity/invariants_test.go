@@ -81,8 +81,8 @@ func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	return all
 }
 
-// watchFreeze fails the test if a freeze begins although a rule needed the previous freeze of the same NodePool less than FreezeHandover
-// ago: the freeze was lifted between two states that both need it. A freeze whose entries had ended does not count.
+// watchFreeze fails the test if a freeze ends and a new one of the same NodePool begins less than FreezeHandover after a rule last needed
+// the old one: the old freeze should have continued. An old freeze whose entries had reached their end is ignored.
 func (c *cluster) watchFreeze(o *Observation) {
 	c.t.Helper()
 	for i := range c.pools {

@@ -51,7 +51,8 @@ func (t *tick) capsOnDemand() bool {
 	return t.needsOnDemandCap() && t.mayOverrideAll(&t.onDemand, nodepool.FieldLimit)
 }
 
-// mayOverrideAll reports whether an override of the field would be written for every NodePool of a side.
+// mayOverrideAll reports whether an override of the field would be written for every NodePool of the side s, which contains all spot or all
+// on-demand NodePools.
 func (t *tick) mayOverrideAll(s *side, f nodepool.Field) bool {
 	return !slices.ContainsFunc(s.all(), func(i int8) bool { return !t.mayOverride(int(i), f) })
 }

@@ -95,7 +95,7 @@ func (t *tick) adoptNewer(pool int) {
 	p := &t.s.Pools[pool]
 	for f := range nodepool.NumFields {
 		saved, o, view := &p.newer.fields[f], &p.Overrides[f], t.view(pool, f)
-		restored := view.Value.Same(saved.Original) // the ownership of the field is not returned yet
+		restored := view.Value.Same(saved.Original) // the value is restored, but gpuscaler still owns the field
 		if saved.On && !o.On && view.Ours && (restored || view.Value.Same(saved.To)) {
 			*o = override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
 				Rule: explain.RuleRelease, Since: t.at}

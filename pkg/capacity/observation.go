@@ -36,7 +36,7 @@ type PoolView struct {
 
 	Template string // karpenter.sh/nodepool-hash; only shown to users
 	Usage    int64  // how much of the group's resource status.resources contains
-	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, the largest observed node counts
+	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, then the largest observed node is used
 	// Nodes are the NodeClaims of the NodePool that exist, including those that boot or are being deleted.
 	Nodes []Node
 	// Failures and Losses cover at least the last hour and contain each NodeClaim once.
@@ -140,7 +140,7 @@ type Pod struct {
 	Pinned        bool // the pod cannot be scheduled to the group's spot NodePool, or this is unknown
 	UnknownLabels bool // Pinned because the pod requests labels that the nodes of the NodePool may or may not have
 	Claims        bool // claims devices by dynamic resource allocation that may be GPUs and are not included in GPUs
-	// claims devices that are included in GPUs; a claim that several pods share counts for one of them
+	// claims devices that are included in GPUs; a claim that several pods share is included for one of them only
 	Claimed bool `json:",omitempty"`
 	// it is unknown whether the pod can be scheduled to the group's NodePools: it does not count as demand, but it removes a zero limit
 	UnknownPlacement bool

@@ -128,7 +128,7 @@ func (t *tick) adopt(pool int, f nodepool.Field) {
 	case !o.On || view.Ours:
 	case view.Value.Same(o.Original):
 		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
-		// overridden for shortYield, but this does not count towards the third edit. The record contains the wait, so that the next leader
+		// overridden for shortYield, but this is not counted as one of the three edits. The record contains the wait, so that the next leader
 		// waits too.
 		retry := t.at + shortYield.Milliseconds()
 		*o = o.yield()

@@ -12,7 +12,7 @@ import (
 const everyField = nodepool.FieldSet(1<<nodepool.NumFields - 1)
 
 // If gpuscaler crashes between the writes of two NodePools, their records differ. The phase of the group is that of the newest record, in
-// every order of the NodePools. A record of another group does not count.
+// every order of the NodePools. A record of another group is ignored.
 func TestNewestRecordSetsThePhase(t *testing.T) {
 	g, _ := pairOf(t, nil)
 	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},` +

@@ -112,7 +112,7 @@ func (x *grouped) lose(nodes int) {
 }
 
 // The freeze of empty nodes for known demand ends when as many complete replicas are ready as the demand needs. A replica that has only one
-// of its two pods does not count.
+// of its two pods is not complete.
 func TestKnownDemandArrivesWithCompleteReplicas(t *testing.T) {
 	for ready, want := range map[int]bool{4: false, 5: false, 6: true} {
 		x := newGrouped(t, OnDemand)

@@ -18,8 +18,8 @@ type onDemandNode struct {
 	movable    int64 // units of the pods on it that can move
 }
 
-// findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. A node counts only if
-// it is above the base and all of its pods are movable. For example, a node with the pod of a Job would not become empty. If a return
+// findReturnable computes how many GPUs of the on-demand NodePools become free if all movable replicas move to spot. Only nodes that are
+// above the base and whose pods are all movable are included. For example, a node with the pod of a Job would not become empty. If a return
 // waited for such a node, consolidation would stay frozen forever.
 func (a *analysis) findReturnable() {
 	a.returning = a.returning[:0]
@@ -102,7 +102,7 @@ func (t *tick) returnToSpot() {
 }
 
 // nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
-// waits for FirstFallback, because the replicas may run on on-demand nodes since a launch on spot failed.
+// waits for FirstFallback: the replicas may run on on-demand nodes because a launch on spot failed shortly before.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()

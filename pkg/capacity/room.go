@@ -18,7 +18,7 @@ import (
 const limitOfNodes = "nodes"
 
 // measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It
-// uses the limits of the owner and of open schedules. Limits that later rules of this tick request do not count.
+// uses the limits of the owner and of open schedules. Limits that later rules of this tick request are ignored.
 func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]

@@ -213,8 +213,8 @@ func TestSpotWaitTimeoutLimitsEveryOnDemandNodePool(t *testing.T) {
 	}
 }
 
-// The owner of one on-demand NodePool does not allow limits. A limit of the other one would only move its nodes there, so no pod waits for
-// spot, and a finding names the NodePool.
+// The owner of one on-demand NodePool does not allow overrides of its limits. If only the other NodePool had a limit cap, Karpenter would
+// launch its nodes in the first one. Therefore no limit is set, no pod waits for spot, and a finding names the NodePool.
 func TestNoOnDemandLimitUnlessAllMayBeSet(t *testing.T) {
 	c := newZones(t, func(g *Group) { g.SpotWaitTimeout = 4 * time.Minute })
 	c.pools[3].consent = nodepool.ConsentWeight | nodepool.ConsentDisruption
@@ -227,7 +227,8 @@ func TestNoOnDemandLimitUnlessAllMayBeSet(t *testing.T) {
 	}
 }
 
-// The base is a total over both on-demand NodePools. The first one in Karpenter's order refuses, so the other one provides the base.
+// The on-demand base is a total over both on-demand NodePools. If the NodePool that Karpenter prefers refuses launches, the other one
+// provides the base.
 func TestBaseIsSharedByTheOnDemandNodePools(t *testing.T) {
 	for refusing := range 3 {
 		c := newZones(t, func(g *Group) { g.OnDemandBase, g.SpotWaitTimeout = 2, 10*time.Minute })

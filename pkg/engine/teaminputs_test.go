@@ -100,7 +100,7 @@ func TestMinimumOfAMember(t *testing.T) {
 	}
 }
 
-// A decision that was not published leaves no trace in the state: its recommendation does not count in the stabilization window.
+// A decision that was not published does not change the state: its recommendation is not in the stabilization window.
 func TestUnpublishedDecisionLeavesTheStateUnchanged(t *testing.T) {
 	w := newTeamOfTwo(t, 100)
 	w.policy(0, func(p *scaling.Policy) { p.ScaleDown.StabilizationWindow = 5 * time.Minute })

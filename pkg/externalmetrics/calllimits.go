@@ -20,8 +20,8 @@ const (
 	refusalTimeout = 100 * time.Millisecond
 )
 
-// callLimits limits the number of calls and of streams that are open at a time, over all connections. A call counts from the arrival of its
-// headers, so that a client that sends headers but no request is limited, too.
+// callLimits limits the number of calls and of streams that are open at a time, over all connections. A call is counted from the arrival of
+// its headers, so that a client that sends headers but no request is limited, too.
 //
 // gRPC's own limit, MaxConcurrentStreams, applies to one connection, and a client that reaches it waits without an error. It is therefore
 // set above the sum of the two limits here. A call that exceeds a limit here ends with ResourceExhausted, which KEDA logs and retries.

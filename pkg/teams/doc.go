@@ -13,11 +13,11 @@
 // what the steps before it left:
 //
 //   - Step 1, minimum: minReplicas, the minimum of an override, or all replicas of a paused workload.
-//   - Step 2, running: up to the replicas that exist. So a running replica is never removed for an increase of another workload, only
-//     for the minimum of another workload.
+//   - Step 2, running: up to the replicas that exist. So a running replica is never removed for an increase of another workload, only for
+//     the minimum of another workload.
 //   - Step 3, granted: up to the last target, because an HPA may be about to apply it.
-//   - Step 4, raises: up to the target. Only in this step, other use of the resources also counts: replicas that are still being removed,
-//     pods of the team without a policy, and workloads whose target is not served (modes advisory and hold). It never reduces the
+//   - Step 4, raises: up to the target. Only in this step, other use of the resources is also subtracted: replicas that are still being
+//     removed, pods of the team without a policy, and workloads whose target is not served (modes advisory and hold). It never reduces the
 //     replicas of the first three steps.
 //
 // Within a step, the next replica is given to the member with the smallest dominant share, which is the largest of its shares of the

@@ -51,7 +51,8 @@ func (p phrase) verb(one, several string) string {
 // one returns the phrase of a single NodePool.
 func (n *Names) one(i int8) phrase { return phrase{text: "NodePool " + n.pool(i)} }
 
-// side returns the phrase of all NodePools of the side of NodePool i: those of spot, or those that replace spot.
+// side returns the phrase of all NodePools of spot capacity if NodePool i is one of them, and of all NodePools that replace spot if i is
+// one of those.
 func (n *Names) side(i int8) phrase {
 	switch name := n.pool(i); {
 	case slices.Contains(n.Spot, name):

@@ -14,7 +14,7 @@ import (
 func TestEveryPhaseAndSpotEvent(t *testing.T) {
 	const p, f, b, r = PreferSpot, Fallback, Probing, Returning
 	table := [][]Phase{
-		//  unchanged, PairLost, fails, over, useless, ProbeFails, ProbeSucceeds, onDemand, complete
+		//  columns, the events: unchanged, PairLost, fails, over, useless, ProbeFails, ProbeSucceeds, onDemand, complete
 		p: {p, p, f, p, p, p, p, r, p},
 		f: {f, p, f, b, p, f, f, f, f},
 		b: {b, p, b, b, p, f, r, b, b},
@@ -117,7 +117,7 @@ func TestEveryInputOfThePhasesCausesAnEventOfTheDiagram(t *testing.T) {
 func TestEveryStepAndEventOfAMove(t *testing.T) {
 	const n, s, a, h = NoMove, Surging, Annotating, Shrinking
 	table := [][]MoveStep{
-		//  unchanged, unknown, gone, foreign, ready, refused, annotated, timeout, grew
+		//  columns, the events: unchanged, unknown, gone, foreign, ready, refused, annotated, timeout, grew
 		n: {n, n, n, n, n, n, n, n, n},
 		s: {s, n, n, n, a, n, s, s, s},
 		a: {a, n, n, n, a, a, h, n, a},
@@ -167,7 +167,7 @@ func TestEveryInputOfAMoveCausesAnEventOfItsTable(t *testing.T) {
 func TestEveryStateAndEventOfTheZeroLimit(t *testing.T) {
 	const off, pending, on = ZeroLimitOff, ZeroLimitPending, ZeroLimitOn
 	table := [][]ZeroLimitState{
-		//        demandExists, noDemand, noDemandLong
+		//  columns, the events: demandExists, noDemand, noDemandLong
 		off:     {off, pending, on},
 		pending: {off, pending, on},
 		on:      {off, pending, on},

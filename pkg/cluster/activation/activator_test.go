@@ -202,7 +202,7 @@ func TestStepsBetweenZeroAndOneReplica(t *testing.T) {
 
 func TestWriteOfAnotherClientIsNotOverwritten(t *testing.T) {
 	a, sent := newTestActivator(1, 0, fixed{activatingWorkload(nil)})
-	scale := &fakeScale{replicas: 6} // the HPA wrote before the cache observed it
+	scale := &fakeScale{replicas: 6} // the HPA scaled to 6 replicas, and the cache does not show this yet
 	scale.serve(a.options)
 	a.round(t.Context(), night)
 	if all := sent.take(); scale.replicas != 6 || len(all) != 0 {

@@ -12,8 +12,8 @@ import (
 // grants the verb create only if karpenter.capacityBuffers is set in its values. If a user unsets that value, gpuscaler can still delete
 // the buffers that it created.
 
-// MayWatch reports whether this account may watch and delete CapacityBuffers, and stores whether it may create them. Without an answer
-// of the API server it returns false; the next call asks again.
+// MayWatch reports whether this account may watch and delete CapacityBuffers, and stores whether it may create them. If the API server does
+// not respond, MayWatch returns false, and the next call asks again.
 func (c *Cache) MayWatch(ctx context.Context) bool {
 	deletes, err := c.options.Allowed(ctx, "delete")
 	if err != nil {
@@ -31,8 +31,8 @@ func (c *Cache) MayWatch(ctx context.Context) bool {
 	return true
 }
 
-// RefreshRights asks again whether this account may create buffers, because the role may change while the controller runs. Without an
-// answer nothing changes.
+// RefreshRights asks again whether this account may create buffers, because the role may change while the controller runs. If the API
+// server does not respond, nothing changes.
 func (c *Cache) RefreshRights(ctx context.Context) {
 	c.mu.RLock()
 	served := c.kind != nil && c.kind.Synced() != nil

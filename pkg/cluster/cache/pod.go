@@ -15,7 +15,7 @@ import (
 type phase uint8
 
 const (
-	ended       phase = iota // finished or terminating: the pod counts in no state
+	ended       phase = iota // finished or terminating: not counted
 	pending                  // not scheduled to a node
 	loading                  // on a node and not Ready: the image is pulled or the model is loaded
 	ready                    // Ready

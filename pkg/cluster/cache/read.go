@@ -28,7 +28,7 @@ func (c *Cache) View(w *scaling.Workload) (v engine.View, ok bool) {
 	}
 	switch {
 	case e.policy != "" && e.policy != w.Key.Name:
-		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy, so it does not count for this one
+		v.ManagedHPA = engine.ManagedHPA{} // the HPA reads the target of another policy, so it does not manage this workload
 	case v.ManagedHPA.Exact:
 		policy := objects.Range{Min: w.Policy.MinReplicas, Max: w.Policy.MaxReplicas}
 		own := objects.Range{Min: v.MinReplicas, Max: v.MaxReplicas}
@@ -121,7 +121,7 @@ func (c *Cache) ScaleState(r Ref) (s ScaleState, ok bool) {
 	}, true
 }
 
-// PausedByUser reports whether gpuscaler's own annotation pauses a target. KEDA's annotations do not count.
+// PausedByUser reports whether gpuscaler's own annotation pauses a target. KEDA's annotations are ignored.
 func (c *Cache) PausedByUser(r Ref) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -30,9 +30,9 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 
 // effectiveResources returns the extended resources that one replica requests: those of the pod template, and those that only the existing
 // pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the template, only
-// the template counts, because the existing pods may have been created from its previous version. unknown reports that the template cannot
-// be decoded. For replicas with several pods, perPod is what the largest pod requests, and only the template is used, or without a
-// template only the existing pods.
+// the template is used, because the existing pods may have been created from its previous version. unknown reports that the template cannot
+// be decoded. For replicas with several pods, perPod is what the largest pod requests, and only the template is used, or without a template
+// only the existing pods.
 func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	if e.target.Size > 1 {
 		if e.target.Unreadable && e.target.ReadScale {
@@ -140,8 +140,8 @@ func (c *Cache) claimsOf(namespace string, t *Target, resource string) gpupods.C
 	return n
 }
 
-// count counts the devices of claims as units of a resource. A claim whose devices are unknown counts only for a resource that is GPUs. The
-// caller holds the lock.
+// count counts the devices of claims as units of a resource. For a claim whose devices are unknown, Unknown is set only if the resource is
+// GPUs. The caller holds the lock.
 func (c *Cache) count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
 		return n

@@ -12,7 +12,7 @@ import (
 
 // softwareOf returns a hash of what determines how much work a pod serves: the image, command and arguments of the containers that use
 // GPUs, their extended resources, and the node labels that the pod selects, such as nvidia.com/gpu.product. If no container uses GPUs, all
-// containers count. A change of anything else, for example of an injected sidecar or an annotation, does not change the hash.
+// containers are included. A change of anything else, for example of an injected sidecar or an annotation, does not change the hash.
 func softwareOf(spec *corev1.PodSpec) uint64 {
 	h := fnv.New64a()
 	add := func(parts ...string) {

@@ -87,7 +87,7 @@ func TestCountOfOneClaim(t *testing.T) {
 	}
 }
 
-// MIG instances count only as units of their own DeviceClass. Each instance is one device.
+// MIG instances are counted only as units of their own DeviceClass. Each instance is one device.
 func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 	c := withClasses(t)
 	put(t, c, template("slices", `[{name: x, exactly: {deviceClassName: mig.nvidia.com, allocationMode: ExactCount, count: 3}}]`))
@@ -109,7 +109,7 @@ func TestDevicesCountOnlyForTheirClass(t *testing.T) {
 }
 
 // Two pods share a claim of two GPUs, which are counted only for the first pod. If the pod template of a workload refers to this claim by
-// name, the GPUs do not count for each replica.
+// name, the GPUs are not added to the GPUs of a replica.
 func TestSharedClaimCountsOnce(t *testing.T) {
 	c, counted := withClasses(t), gpupods.Counted{}
 	put(t, c, claim("shared", `[{name: x, exactly: {deviceClassName: gpu.nvidia.com, count: 2}}]`, ""))

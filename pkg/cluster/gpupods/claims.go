@@ -21,7 +21,7 @@ type ClaimRef struct {
 type ClaimCount struct {
 	Devices int64
 	// Claimed reports that at least one claim is for devices that count as the resource. Devices can nevertheless be 0, because a claim that
-	// several pods share counts only for the first of them.
+	// several pods share is counted only for the first of them.
 	Claimed bool
 	// Unknown reports that a claim may be for GPUs that are not counted in Devices.
 	Unknown bool

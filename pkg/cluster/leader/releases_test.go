@@ -29,7 +29,7 @@ func TestReleaseLeadsWhileItsLeaseIsHeld(t *testing.T) {
 	for name, w := range map[string]struct {
 		lease string
 		found []runtime.Object
-		want  string // part of the answer; empty: the release does not lead
+		want  string // part of the reason; empty: the release does not lead
 	}{
 		"another release leads":             {other, []runtime.Object{heldLease(other, "other-0", time.Second)}, "held by other-0"},
 		"another release restarts":          {other, []runtime.Object{heldLease(other, "other-0", 40*time.Second)}, "held by other-0"},

@@ -244,8 +244,8 @@ func (v *groupView) acceptedBy(kind capacity.CapacityType, facts *gpupods.Facts)
 	return best, exists
 }
 
-// mayUse reports whether a pod that belongs to no workload of the group counts for the group: the pod runs on a node of the group, or it is
-// pending and could be scheduled to a node of the group.
+// mayUse reports whether a pod that belongs to no workload of the group must be included in the observation: the pod runs on a node of the
+// group, or it is pending and could be scheduled to a node of the group.
 func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 	if !pod.Pending {
 		return pod.Pool >= 0
