@@ -156,7 +156,7 @@ func TestFieldNames(t *testing.T) {
 		set := token.NewFileSet()
 		ast.Inspect(parse(t, set, file), func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok && names[id.Name] {
-				delete(names, id.Name) // one finding a file is enough
+				delete(names, id.Name) // report an identifier only once for each file
 				t.Errorf("%s:%d: identifier %q: use the term of the field", file, set.Position(id.Pos()).Line, id.Name)
 			}
 			return true

@@ -49,7 +49,7 @@ func TestMissingSharedDataIsFound(t *testing.T) {
 		}
 		text := "x"
 		if i == 2 {
-			text = "" // for example an interrupted download
+			text = "" // an empty file, for example after an interrupted download
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

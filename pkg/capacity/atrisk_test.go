@@ -46,7 +46,7 @@ func TestNoticesAndBurstsOfLossesAddSuccessors(t *testing.T) {
 
 func TestReserveIsTheExpectedLossOfOneColdStart(t *testing.T) {
 	for name, c := range map[string]struct {
-		ages []time.Duration // of the losses
+		ages []time.Duration // time since each loss
 		lead time.Duration
 		want int32
 	}{

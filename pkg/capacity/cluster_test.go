@@ -35,11 +35,11 @@ type cluster struct {
 	wholeBefore   bool
 	disturbed     int                 // number of nodes that were removed while pods ran on them
 	deaf          bool                // the API server refuses gpuscaler's writes
-	observed      func()              // is called after each decision
-	applied       func()              // is called after the actions of each decision
+	observed      func()              // called after each decision
+	applied       func()              // called after the actions of each decision
 	refused       func(pool int) bool // the API server refuses writes of the NodePool
 	eager         bool                // Karpenter consolidates every second
-	servesBuffers bool                // the observation says that CapacityBuffers are served
+	servesBuffers bool                // the observation reports that CapacityBuffers are served
 	lag           int                 // seconds for which the observation does not change
 	shown         Observation
 	nodeGPUs      bool // the observation contains the size of a node
@@ -82,7 +82,7 @@ type simNode struct {
 	usable         bool
 	changed        time.Time
 	notice         bool
-	reserved       bool // in a capacity reservation of its pool
+	reserved       bool // the node belongs to a capacity reservation of its NodePool
 	blockingPods   int32
 	pool           *simPool
 	heir, replaces *simNode

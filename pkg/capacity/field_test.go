@@ -16,7 +16,7 @@ var fieldCases = []struct {
 	resource string
 	path     nodepool.Path
 	pointer  string
-	text     string // as messages name it
+	text     string // the name of the field in messages
 	value    nodepool.Value
 }{
 	{nodepool.FieldWeight, "", nodepool.Path{"spec", "weight"}, "/spec/weight", "weight", "4"},

@@ -19,9 +19,9 @@ func (c *cluster) protected() bool {
 type story struct {
 	name   string
 	group  func(g *Group)
-	begin  func(c *cluster, chat *simLoad) // until replicas run on on-demand nodes and are protected
+	begin  func(c *cluster, chat *simLoad) // simulates until replicas run on on-demand nodes and are protected
 	then   func(c *cluster, chat *simLoad) // what happens next
-	phases []statemachine.Phase            // that the group must pass, in this order
+	phases []statemachine.Phase            // the phases that the group must pass, in this order
 	within time.Duration
 }
 

@@ -194,7 +194,7 @@ func TestProbeFailsWhenTheSpotWaitTimeoutExpires(t *testing.T) {
 	c.until(10*time.Minute, "the group falls back", c.in(statemachine.Fallback))
 	c.until(10*time.Minute, "both are ready", c.whole(chat))
 	c.until(20*time.Minute, "spot is probed", c.in(statemachine.Probing))
-	c.pools[0].ready = false // no refusal, no node: Karpenter skips the pool
+	c.pools[0].ready = false // Karpenter skips the NodePool: it launches no node, and no launch is refused
 	began := c.now
 	c.until(10*time.Minute, "the probe is over", c.in(statemachine.Fallback))
 	if took := c.now.Sub(began); took > 2*time.Minute+15*time.Second {

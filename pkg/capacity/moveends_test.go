@@ -27,7 +27,7 @@ func inBatch(t *testing.T, m statemachine.Move) (*Group, Observation, State) {
 	s.adapt(g)
 	s.Spot = statemachine.SpotState{Phase: statemachine.Returning, Cause: explain.CauseProbe, Since: s.KnownSince, Moved: m.Since}
 	m.Workload = w.Key
-	s.Move, s.Pace = m, statemachine.Pace{Width: 4, Until: statemachine.Stamp(midnight.Add(time.Hour))} // no next batch for now
+	s.Move, s.Pace = m, statemachine.Pace{Width: 4, Until: statemachine.Stamp(midnight.Add(time.Hour))} // the next batch must wait for an hour
 	return g, o, s
 }
 

@@ -29,7 +29,7 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	seen.Seen, releasing.Releasing = true, true
 	for name, c := range map[string]struct {
 		state          override
-		ours, theirs   [4]settled // by value
+		ours, theirs   [4]settled // the expected effect for each of values, if gpuscaler or another manager owns the field
 		withoutConsent [4]settled
 	}{
 		"written": {written, [4]settled{confirmed, stays, forgotten, forgotten}, [4]settled{confirmed, stays, yields, yields},

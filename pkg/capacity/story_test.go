@@ -164,7 +164,7 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	c.pools[0].failures = []Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
 	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...) // repeated Events
 	for i := range 9 {
-		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity
+		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity: ignored
 	}
 	c.run(20 * time.Minute)
 	if len(c.phases) != 1 || c.phases[0] != statemachine.PreferSpot {
@@ -263,7 +263,7 @@ func TestLargeNodesAreEmptiedOneByOne(t *testing.T) {
 func TestBaseRunsOnDemandAndTheRestOnSpot(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.OnDemandBase = 2 })
 	before := c.specs()
-	c.run(3 * time.Minute) // until demand is trusted
+	c.run(3 * time.Minute) // after this time, limits may depend on demand
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 5
 	c.until(10*time.Minute, "five replicas are ready", c.whole(chat))

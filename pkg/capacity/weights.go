@@ -17,7 +17,7 @@ type poolWeight struct {
 	weight int64
 }
 
-// weights returns the NodePools of a side with their weights, the lowest weight first.
+// weights returns the NodePools of a side (all spot or all on-demand NodePools) with their weights, the lowest weight first.
 func (t *tick) weights(s *side, into *[nodepool.MaxPools]poolWeight) []poolWeight {
 	for n, i := range s.all() {
 		weight, _ := t.effective(int(i), nodepool.FieldWeight).Number()

@@ -67,7 +67,7 @@ func TestPodsAreCountedByState(t *testing.T) {
 	if v.Version == 0 {
 		t.Error("the version of the ready pod is not known")
 	}
-	v.Version = 0 // a hash; package cache tests it
+	v.Version = 0 // Version is a hash, which the tests of package cache check
 	if v != want {
 		t.Errorf("view\n%+v, want\n%+v", v, want)
 	}

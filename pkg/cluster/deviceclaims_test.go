@@ -115,7 +115,7 @@ func observeClaims(t *testing.T, c *Cluster, resource string, members ...*scalin
 		o.Workloads[i] = capacity.Workload{Key: m.Key.String(), Known: true, Uncapped: 1}
 	}
 	c.nodes.Observe(g, members, &o)
-	o.Lost = false // no informer runs here
+	o.Lost = false // Lost is true here, because no informer runs
 	d, _ := capacity.Decide(g, o, capacity.State{}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 	return o, d
 }

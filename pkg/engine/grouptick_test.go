@@ -19,7 +19,7 @@ import (
 type fakeNodes struct {
 	groups  []*capacity.Group
 	pools   map[string]*capacity.PoolView
-	pods    map[string][]capacity.Pod // by workload
+	pods    map[string][]capacity.Pod // key: name of the workload
 	others  []capacity.Pod
 	lost    bool
 	slow    bool

@@ -20,7 +20,7 @@ const gpu = "nvidia.com/gpu"
 type fakeTeam struct {
 	*fakeCluster
 	team      *scaling.Team
-	requests  map[scaling.Key]int64 // per replica; absent: it cannot be read
+	requests  map[scaling.Key]int64 // GPUs per replica; absent: the request cannot be read
 	unmanaged int64
 	broken    bool
 }

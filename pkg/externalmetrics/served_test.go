@@ -22,7 +22,7 @@ import (
 type shop struct {
 	mu       sync.Mutex
 	workload []scaling.Workload
-	uid      string // of the Deployment; empty: it does not exist
+	uid      string // UID of the Deployment; empty: it does not exist
 	replicas int32
 	backlog  float64
 	panics   bool

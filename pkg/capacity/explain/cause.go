@@ -10,7 +10,7 @@ const (
 	LiftedByUnknownDemand                   // demand is unknown
 	LiftedByKnownDemand                     // known demand starts soon
 	LiftedByPods                            // pods still run
-	NotLifted                               // there is no demand, but not for long enough
+	NotLifted                               // there is no demand: the limit becomes 0 after ZeroLimitDelay
 )
 
 // Cause is the reason why a group left spot, or why pods get no node.

@@ -267,7 +267,7 @@ func TestEveryStateAndEventOfTheConsolidationFreeze(t *testing.T) {
 	inputs := map[FreezeState]map[freezeEvent]FreezeInput{
 		Thawed: {
 			freezeOver:    {at, 0, 0},
-			freezeNeeded:  {at, -1, -1}, // only a clock before 1970 causes it
+			freezeNeeded:  {at, -1, -1}, // this event occurs only with a clock before 1970
 			freezeExtends: {at, at + 5*minute, at + 10*minute},
 		},
 		Frozen: {
@@ -343,7 +343,7 @@ func TestEveryStateOfAPodAnnotation(t *testing.T) {
 			t.Errorf("%s: state %d, writes %v", name, state, state.NeedsWrite(c.needed))
 		}
 	}
-	writes := [][2]bool{ // for each state: none needed, a value needed
+	writes := [][2]bool{ // for each state: whether to write if no value is needed, and if a value is needed
 		AnnotationAbsent: {false, true}, AnnotationForeign: {}, AnnotationEqual: {}, AnnotationDifferent: {true, true},
 	}
 	if len(writes) != int(numAnnotationStates) {

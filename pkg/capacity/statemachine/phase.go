@@ -30,7 +30,7 @@ const (
 //	PreferSpot  SpotFails         Fallback    launches are refused, nodes are lost, or the spot wait timeout expired
 //	PreferSpot  ReplicasOnDemand  Returning   Karpenter itself launched on-demand nodes
 //	Fallback    FallbackOver      Probing     each fallback lasts twice as long as the previous one
-//	Fallback    ProbeUseless      PreferSpot  no replica is left to probe with: new pods will try spot
+//	Fallback    ProbeUseless      PreferSpot  no replica is left that a probe could move: new pods will try spot
 //	Probing     ProbeFails        Fallback
 //	Probing     ProbeSucceeds     Returning
 //	Probing     ProbeUseless      PreferSpot

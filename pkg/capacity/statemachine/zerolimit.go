@@ -28,7 +28,7 @@ type ZeroLimitState uint8
 // Values of ZeroLimitState.
 const (
 	ZeroLimitOff     ZeroLimitState = iota // demand exists or is unknown
-	ZeroLimitPending                       // there is no demand, but not for long enough
+	ZeroLimitPending                       // there is no demand, but there was demand recently
 	ZeroLimitOn                            // the limit is 0
 	numZeroLimitStates
 )

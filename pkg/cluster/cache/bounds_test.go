@@ -11,8 +11,8 @@ import (
 // An HPA or ScaledObject whose bounds are narrower than the policy's does not follow every target.
 func TestHPAWithNarrowerBoundsIsNotExact(t *testing.T) {
 	for _, c := range []struct {
-		low, high int32 // of the policy
-		min, max  int32 // of the HPA
+		low, high int32 // bounds of the policy
+		min, max  int32 // bounds of the HPA
 		why       string
 	}{
 		{1, 40, 1, 40, ""},

@@ -12,7 +12,7 @@ import (
 
 func TestReplicaOfAGroupIsReadyOnlyWithAllOfItsPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		states                            []string // of one group's pods, the leader first
+		states                            []string // states of the pods of one group, the leader first
 		ready, loading, pending, crashing int32
 	}{
 		"all ready":                            {[]string{"ready", "ready", "ready", "ready"}, 1, 0, 0, 0},

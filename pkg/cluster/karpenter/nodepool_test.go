@@ -99,7 +99,7 @@ status: {capacity: `+capacity+`}`))
 
 func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
 	for requirement, want := range map[string]bool{
-		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}`: false, // as documented for capacity reservations
+		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}`: false, // from Karpenter's documentation of reservations
 		`{key: karpenter.sh/capacity-type, operator: NotIn, values: [spot]}`:             false,
 		`{key: karpenter.sh/capacity-type, operator: In, values: [reserved]}`:            false,
 		`{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}`:           false,

@@ -83,7 +83,7 @@ func TestLooseningPatchIsRepeatedAfterAWriteOfTheStatus(t *testing.T) {
 	for name, w := range map[string]struct {
 		loosens    bool
 		generation int64
-		version    string // in the cache after the first patch
+		version    string // version of the NodePool in the cache after the first patch
 		want       string
 	}{
 		"the status was written":           {true, 7, "2", "[1 2]"},

@@ -122,7 +122,7 @@ func TestOutcomesOfNodeClaims(t *testing.T) {
 	n.DeleteNodeClaim(refused)
 	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)
 	event("refused-x", string(refused.UID), karpenter.InsufficientCapacity)     // a repeated Event counts once
-	event("l40s-spot-abcde", "an unread claim", karpenter.InsufficientCapacity) // its NodePool is known by the name only
+	event("l40s-spot-abcde", "an unread claim", karpenter.InsufficientCapacity) // the NodeClaim is unknown, so its name shows the NodePool
 	n.DeleteNodeClaim(made("broken", func(f *karpenter.NodeClaim) { f.Launched, f.Initialized = false, false }))
 	made("interrupted", func(*karpenter.NodeClaim) {})
 	event("interrupted", "uid-interrupted", "SpotInterrupted")
