@@ -71,19 +71,20 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 	return report.Runs[0], report.Runs[1]
 }
 
-// serviceSize is a number of slots with the traffic that keeps about the same number of replicas busy with it.
+// serviceSize is a number of slots (requests that a replica serves at once) with the traffic for it. The traffic keeps about the same
+// number of replicas busy with each number of slots.
 type serviceSize struct {
 	slots  string
-	sample string // share of the recorded requests; "": all of them, which is the most
-	rate   string // of the generated day, requests/s
+	sample string // share of the recorded requests; "": all of them
+	rate   string // rate of the generated day, requests/s
 	seeds  []string
 }
 
-// The recording cannot be scaled up, so that 32 slots need only two replicas for it.
+// serviceSizes are the tested sizes. The recording cannot be scaled up, so with 32 slots it needs only two replicas.
 var serviceSizes = []serviceSize{{"4", "0.5", "1", []string{"1"}}, {"8", "", "2", []string{"1", "7"}}, {"32", "", "8", []string{"7"}}}
 
-// withSlots returns the path of a copy of the formula example for another number of slots: its numbers are 80% of the requests that a
-// replica of its model server runs at once (32), so they are scaled as the target of KEDA is.
+// withSlots returns the path of a copy of the formula example for another number of slots. The target in the example is 26 of 32 slots; in
+// the copy it is the same share of the given number.
 func withSlots(t *testing.T, example, slots string) string {
 	t.Helper()
 	text, err := os.ReadFile(example)
@@ -110,9 +111,10 @@ func withSlots(t *testing.T, example, slots string) string {
 }
 
 // TestServingExamplesCostNoMoreThanKEDAsDefaults replays each serving example, and the README's policy, with 4, 8 and 32 slots per replica,
-// on an hour of recorded chat requests and on days of generated traffic. The examples were not tuned for the generated traffic. Each
-// policy must meet its SLO of 99% within 10 s, and must not cost more than KEDA with its default settings and the same minReplicas by
-// schedule. KEDA's target is 5 of 8 slots, scaled to the slots, and the traffic has the same number of replicas to fill for each.
+// on an hour of recorded chat requests and on days of generated traffic. The examples were not tuned for the generated traffic. Each policy
+// must meet its SLO of 99% within 10 s. It must not cost more than KEDA with its default settings and with the same minReplicas from
+// schedules. The target of KEDA is 5/8 of the slots. The traffic is scaled with the slots, so that the replicas differ little between the
+// sizes.
 func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 	recorded, folder := conversations(t), t.TempDir()
 	for _, size := range serviceSizes {
@@ -150,8 +152,8 @@ func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 }
 
 // TestStagingExampleMeetsItsSLOInItsHours replays the example whose schedule scales to zero at night. The trace is a fifth of the recorded
-// chat requests, because the example has at most two replicas. The recording lies outside of the hours in which the example is scaled to
-// zero.
+// chat requests, because the example has at most two replicas. The requests were recorded at a time of day at which the example is not
+// scaled to zero.
 func TestStagingExampleMeetsItsSLOInItsHours(t *testing.T) {
 	example := filepath.Join("..", "..", "config", "examples", "night-zero.yaml")
 	ours, keda := besideKEDA(t, "--policy", example, "--requests", conversations(t), "--scale", "0.2")

@@ -85,7 +85,7 @@ func TestUnknownCommandsHaveSuggestionsAndTheVersionIsACommand(t *testing.T) {
 	}
 }
 
-// runLine runs a command line, and returns the exit code and both outputs.
+// runLine runs a command line, and returns the exit code, standard output and standard error.
 func runLine(t *testing.T, args ...string) (code int, out, problem string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

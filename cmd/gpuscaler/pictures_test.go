@@ -82,8 +82,8 @@ func TestDiagramIsGenerated(t *testing.T) {
 }
 
 // TestScreenshotShowsThePresentPage compares a hash of the templates, styles and scripts of the page with the hash at the time of the
-// screenshot. The demo is not part of it, because other traffic does not make the picture wrong. `make pictures` takes the screenshot
-// again and writes the hash.
+// screenshot. The hash does not cover the demo, because the screenshot stays correct if the traffic of the demo changes. `make pictures`
+// takes the screenshot again and writes the hash.
 func TestScreenshotShowsThePresentPage(t *testing.T) {
 	h := sha256.New()
 	for _, pattern := range []string{"../../pkg/dashboard/templates/*", "../../pkg/dashboard/static/*"} {

@@ -85,8 +85,8 @@ func spreadOf(took []time.Duration) spread {
 }
 
 // raised is the number of workloads whose load is raised, and apart is the time between two of them. All are raised within about three sync
-// periods of the HPA controller. apart is not a multiple of the sync period or of the scrape interval: HPAs that were created at the same
-// time are synced at the same time, so with a multiple every measurement would have the same phase.
+// periods of the HPA controller. apart is not a multiple of the sync period or of the scrape interval. HPAs that were created at the same
+// time are synced at the same time, so with a multiple every load would be raised at the same time before the next sync.
 const raised, apart = 20, 2300 * time.Millisecond
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {

@@ -118,7 +118,7 @@ signals:
 	quietRules(t)
 }
 
-// sell gives the nodes an instance type of the built-in price book.
+// sell gives the nodes an instance type of the built-in price book, so that their price is known.
 func sell(t *testing.T) {
 	t.Helper()
 	var nodes corev1.NodeList

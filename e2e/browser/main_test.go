@@ -20,7 +20,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/controller"
 )
 
-// timeout limits each wait for the browser or for gpuscaler. A loaded machine needs minutes for what takes a second here.
+// timeout limits each wait for the browser or for gpuscaler. On a machine with a high load, a step that usually takes a second can take
+// minutes.
 const timeout = 10 * time.Minute
 
 var (
@@ -72,7 +73,7 @@ func run(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-// chromium returns the path of the browser, or "" if there is none. CHROMIUM names another one.
+// chromium returns the path of the browser, or "" if there is none. The environment variable CHROMIUM can name a browser.
 func chromium() string {
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {

@@ -89,7 +89,7 @@ func evaluate[T any](b *tab, script string) T {
 	return v
 }
 
-// load opens a URL at a width of the screen, with the checks.
+// load opens a URL with the given width of the screen, and adds checks.js to the page.
 func (b *tab) load(url string, width int64) {
 	b.t.Helper()
 	b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(url))
@@ -135,7 +135,7 @@ func (b *tab) check(where string, names ...string) {
 	}
 }
 
-// first returns the first problems of a list: one defect often has hundreds.
+// first returns the first problems of a list, because one defect often causes hundreds of problems.
 func first(problems []string) []string {
 	const most = 12
 	slices.Sort(problems)
@@ -214,7 +214,7 @@ func (b *tab) walk(where string) {
 	if n == 0 {
 		return
 	}
-	const segments = 12 // an input of a date and time has a stop for each of its parts
+	const segments = 12 // in an input of a date and time, Tab stops at each part
 	visits, previous := make([]int, n), -1
 	var problems []string
 	for range segments * n {

@@ -53,7 +53,7 @@ type change struct {
 func TestScheduleStartsAtTheRightSecondAcrossDaylightSavingTime(t *testing.T) {
 	for _, c := range []struct {
 		name, start string
-		from        string // a day in the zone
+		from        string // a date in Berlin
 		want        []change
 	}{
 		// On 2026-03-29 clocks move from 02:00 to 03:00, so 02:30 does not exist.

@@ -96,7 +96,7 @@ func (u Workload) Explained(check func(explain.Explanation) error) func(context.
 	}
 }
 
-// HasTarget returns a check of the target, which must be computed with all signals available.
+// HasTarget returns a check that the policy has the given target, computed without missing signals.
 func (u Workload) HasTarget(replicas int32) func(context.Context) error {
 	return u.Explained(func(e explain.Explanation) error {
 		if e.Target != replicas || e.Degraded {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Run(m, controller.Setup{
 		Controller: controller.Options{Values: map[string]any{"mode": "all", "karpenter": map[string]any{"capacityBuffers": true}}},
 		Prepare: func(ctx context.Context, s *stack.Stack) error {
-			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler
+			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // a node for the pods of gpuscaler
 				return err
 			}
 			_, err := karpenter.Start(ctx, s, karpenter.Options{

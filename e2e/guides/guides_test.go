@@ -32,8 +32,8 @@ type reader struct {
 	env []string
 }
 
-// A user runs all commands of README.md and of the guides, in the order of the pages. First those with Helm: kwok simulates the pods of the
-// chart. Then gpuscaler runs as a process, and the user runs the others.
+// A user runs all commands of README.md and of the guides, in the order of the pages. The test first runs the commands that use Helm, while
+// kwok simulates the pods of the chart. Then it starts gpuscaler as a process and runs the other commands.
 func TestCommandsOfReadmeAndGuidesRun(t *testing.T) {
 	all := commands(t)
 	s := stack.Start(t, stack.Options{})
@@ -202,10 +202,10 @@ func (r *reader) cluster(t *testing.T, s *stack.Stack) {
 	r.run(t, block{page: "NodePools and a ScaledObject", text: "kubectl apply -f .cluster/nodepools.yaml -f .cluster/scaledobject.yaml"})
 }
 
-// nodePools are those that the Karpenter guide names.
+// nodePools are the NodePools that the Karpenter guide names.
 var nodePools = nodePool("l40s-spot", "spot") + "---\n" + nodePool("l40s-ondemand", "on-demand")
 
-// scaledObject is one without gpuscaler, which the guide about migration converts.
+// scaledObject is a ScaledObject that does not use gpuscaler. The guide about migration converts it.
 const scaledObject = `apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
 metadata: {name: embed-worker, namespace: team-embed}
@@ -233,7 +233,7 @@ spec:
 }
 
 // pastMetrics is the age of the first sample of the DCGM exporter. The clock of its samples is sixty times as fast until it reaches the
-// present, so that the cost report has a past.
+// present, so that the cost report has data of the past.
 const pastMetrics = 50 * time.Minute
 
 // serveMetrics lets Prometheus scrape the metrics of a gateway and of a DCGM exporter.

@@ -62,7 +62,7 @@ func (d *side) rates(r *rand.Rand) {
 	}
 }
 
-// rate adds a policy. The first one replaces the default policies.
+// rate adds a scaling policy. The first call for a direction replaces its default policies.
 func (d *side) rate(kind autoscalingv2.HPAScalingPolicyType, value, seconds int32) {
 	if d.theirs.Policies == nil {
 		d.ours.Rates = nil
@@ -83,7 +83,7 @@ func drawSpec(r *rand.Rand) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 		return ours, theirs
 	}
 	up, down := bySides()
-	if r.IntN(4) > 0 { // otherwise `behavior: {}`
+	if r.IntN(4) > 0 { // otherwise the behavior of the HPA is empty
 		up.draw(r)
 		down.draw(r)
 	}
@@ -104,7 +104,7 @@ func steady() (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	return behaving(ours, theirs, up, down)
 }
 
-// without is an HPA without behavior.
+// without returns an HPA without behavior.
 func without(least, most int32) (hpa.Spec, *autoscalingv2.HorizontalPodAutoscaler) {
 	return hpa.Spec{Min: least, Max: most}, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: "chat",
 		Namespace: "team"},

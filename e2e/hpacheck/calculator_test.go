@@ -117,7 +117,7 @@ func TestAverageValueIsKubernetes(t *testing.T) {
 			usage = int64(r.IntN(400_000))
 		}
 		if r.IntN(2) == 0 {
-			target, usage = 1000, usage/1000*1000 // as gpuscaler's metric: an integer with a target of 1
+			target, usage = 1000, usage/1000*1000 // like gpuscaler's metric, which is an integer with a target of 1
 		}
 		c.client.external = []int64{usage}
 		want, _, _, err := calculator.GetExternalPerPodMetricReplicas(current, target, "m", tolerances(tol), "team", &metav1.LabelSelector{})

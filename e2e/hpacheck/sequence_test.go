@@ -29,7 +29,7 @@ import (
 
 const (
 	runs       = 200
-	syncsOfRun = 100 // at least 25 minutes
+	syncsOfRun = 100 // syncs of one run; they take at least 25 minutes
 )
 
 func TestMain(m *testing.M) {

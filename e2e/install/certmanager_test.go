@@ -79,8 +79,8 @@ func TestCertManagerIssuesCertificatesThatTheAPIServerTrusts(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountCertificate does the kubelet's part: it waits until the Secret contains a certificate other than last, writes the files of the
-// Secret, and returns the certificate.
+// mountCertificate acts as the kubelet: it waits until the Secret contains a certificate other than last, writes the files of the Secret,
+// and returns the certificate.
 func (h host) mountCertificate(t *testing.T, namespace string, last []byte) []byte {
 	t.Helper()
 	var secret corev1.Secret

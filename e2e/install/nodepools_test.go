@@ -96,8 +96,8 @@ func TestAdmissionLimitsTheWritesOfGpuscaler(t *testing.T) {
 	t.Run("pods", func(t *testing.T) { podWrites(t, h.namespace, tenant, ours) })
 }
 
-// inForce waits until the admission policy for a kind is in force. Each policy takes effect at a different time. forbidden is a write that
-// the policy refuses.
+// inForce waits until the API server applies the admission policy for a kind, because it starts to apply each policy at a different time.
+// forbidden is a write that the policy rejects.
 func inForce(t *testing.T, kind string, forbidden func(context.Context) error) {
 	t.Helper()
 	stack.Eventually(t, 2*time.Minute, "the admission policy for "+kind+" is in force", func(ctx context.Context) error {
@@ -108,7 +108,8 @@ func inForce(t *testing.T, kind string, forbidden func(context.Context) error) {
 	})
 }
 
-// scaledObject returns a ScaledObject that allows gpuscaler to write what consent names.
+// scaledObject returns a ScaledObject whose consent annotation has the given value. The annotation names the fields that gpuscaler may
+// write.
 func scaledObject(namespace, name, consent string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": map[string]any{
 		"scaleTargetRef": map[string]any{"name": "chat"}, "triggers": []any{map[string]any{"type": "cpu",

@@ -115,7 +115,7 @@ func TestMountedPriceBookIsReloaded(t *testing.T) {
 	h.uninstall("gpuscaler", false)
 }
 
-// mountPrices does the kubelet's part: it replaces the file of the price book atomically by the content of the ConfigMap.
+// mountPrices acts as the kubelet: it replaces the file of the price book atomically by the content of the ConfigMap.
 func (h host) mountPrices(t *testing.T, namespace string) {
 	t.Helper()
 	var config corev1.ConfigMap
@@ -130,7 +130,7 @@ func (h host) mountPrices(t *testing.T, namespace string) {
 	}
 }
 
-// groupCosts returns a check of the hourly cost of the group's one node.
+// groupCosts returns a check of the hourly cost of the group, which has one node.
 func groupCosts(t *testing.T, namespace string, want float64) func(context.Context) error {
 	return func(context.Context) error {
 		pods := podsOf(t, namespace)

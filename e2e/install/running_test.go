@@ -282,7 +282,7 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	issued := secretOf(t, h.namespace, "gpuscaler-scaler-client")
 	scalerKnows(t, h.namespace, issued)
 
-	// An upgrade and a rollback need no other action than Helm's.
+	// An upgrade and a rollback need no action besides the Helm command.
 	values["logLevel"] = "debug"
 	h.upgrade("gpuscaler", values)
 	stack.Eventually(t, time.Minute, "upgraded", rolled(h.namespace, "--log-level=debug"))

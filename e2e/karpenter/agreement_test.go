@@ -17,13 +17,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// recordingOf returns the file in which a fast process records its observations of Karpenter and its decisions.
+// recordingOf returns the file in which a fast process (gpuscaler with an accelerated clock, see fastEnv) records its observations of
+// Karpenter and its decisions.
 func recordingOf(c fastConfig) string {
 	return filepath.Join(filepath.Dir(c.Status), "recording.jsonl")
 }
 
-// agrees recomputes all decisions of a test's fast processes, including killed ones. With the recorded observations the result must be
-// identical byte for byte.
+// agrees recomputes all decisions of a test's fast processes, including killed ones, from the recorded observations. The result must be
+// identical to the recorded decisions byte for byte.
 func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	t.Helper()
 	v, err := record.VerifyFiles(recordingOf(g.config), nil)

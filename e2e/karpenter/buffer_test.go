@@ -160,7 +160,7 @@ func TestBufferKeepsNodesBeforePodsRequestThem(t *testing.T) {
 	stack.Eventually(t, 10*time.Second, "the buffer is deleted when gpuscaler ends", noBuffer("buf"))
 }
 
-// For comparison, the same policy without the permission to write buffers.
+// Without the permission to write buffers, the group must report the missing permission. The policy is the same as in the test above.
 func TestGroupReportsMissingPermissionForBuffers(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "bare", false)

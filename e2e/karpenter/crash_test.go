@@ -39,7 +39,7 @@ var crashGroups = map[string]string{
 
 const (
 	crashNever = `{name: never, timezone: UTC, from: "2090-01-01", until: "2099-12-31", minReplicas: 1}`
-	// three rejected launches cause the fallback, two do not
+	// minReplicas is 3, because three rejected launches cause the fallback and two do not
 	crashAlways = `{name: always, timezone: UTC, from: "2020-01-01", until: "2099-12-31", minReplicas: 3}`
 )
 
@@ -251,8 +251,8 @@ func crashScene(t *testing.T) *crash {
 	return c
 }
 
-// leftover runs and kills a fast process that froze consolidation half an hour ago. The budget of the freeze has expired. If it were not
-// removed, its schedule would apply again in a year.
+// leftover runs and kills a fast process (see fastEnv) that froze consolidation half an hour ago. The budget of the freeze has expired. If
+// gpuscaler did not remove it, the schedule of the budget would apply again in a year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
 	equalAt := time.Now().Add(time.Minute)
@@ -273,8 +273,8 @@ func leftover(t *testing.T, c *crash) {
 	}
 }
 
-// crashed runs and kills a fast process while its groups have a zero limit, a limit cap for the spot wait timeout, a fallback and a probe,
-// and while a replica is moving between nodes.
+// crashed runs and kills a fast process (see fastEnv) while its groups have a zero limit, a limit cap for the spot wait timeout, a fallback
+// and a probe, and while a replica is moving between nodes.
 func crashed(t *testing.T, c *crash) {
 	t.Helper()
 	scale := func(group string, n int32) {
@@ -294,7 +294,7 @@ func crashed(t *testing.T, c *crash) {
 	}
 	lacks("probe", "move")
 	c.put(t, "platform", crashPlatform("zero", "cap", "fallback", "probe", "move"))
-	// about the time of the kill, because a fallback of 15 minutes must not end before
+	// The fast clock equals real time at about the time of the kill, because the fallback of 15 minutes must not end before the kill.
 	g := c.startInPast(t, "crash-", time.Now().Add(45*time.Second))
 	scale("probe", 3)
 	scale("move", 3)
@@ -311,7 +311,7 @@ func crashed(t *testing.T, c *crash) {
 	is(time.Minute, "probe", "fallback")
 	is(time.Minute, "move", "fallback")
 	stack.Eventually(t, time.Minute, "on-demand replicas are ready", workload.HasReplicas(suite.Client, "crash", "move", 3))
-	is(time.Minute, "probe", "probing") // and it stays, because no pod uses the probe
+	is(time.Minute, "probe", "probing") // the phase does not end, because no pod uses the probe
 	lacks("fallback")
 	scale("fallback", 3)
 	victim := ""

@@ -194,7 +194,8 @@ func unmarked(namespace string) func(context.Context) error {
 	}
 }
 
-// driftIsSeen checks that undrifted can fail: after a label in the NodePool's template changes, Karpenter must report the nodes as drifted.
+// driftIsSeen checks that the function undrifted can fail: after a label in the NodePool's template changes, Karpenter must report the
+// nodes as drifted.
 func driftIsSeen(t *testing.T, p pool) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"touched":"yes"}}}}}`))

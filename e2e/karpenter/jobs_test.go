@@ -23,7 +23,7 @@ const trainingTime = 30 * time.Second
 
 // The real CronJob controller creates a Job with two GPU pods in a group that has a zero limit and no demand. The zero limit is removed,
 // the pods get nodes, and these nodes stay until the pods complete, although the policy's own workload scales to zero meanwhile. Completed
-// pods are no demand: the nodes are removed and the zero limit is set again.
+// pods do not count as demand: the nodes are removed and the zero limit is set again.
 func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	t.Parallel()
 	const ns = "batch"

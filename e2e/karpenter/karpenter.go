@@ -138,7 +138,7 @@ func install(ctx context.Context, s *stack.Stack, o Options) error {
 	})
 }
 
-// offered returns the file of instance types that the KWOK provider reads.
+// offered returns the content of the file from which the KWOK provider reads its instance types.
 func offered(types []InstanceType) []map[string]any {
 	var out []map[string]any
 	for _, it := range types {

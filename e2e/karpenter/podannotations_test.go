@@ -90,7 +90,7 @@ func TestScaleInDeletesTheReplicaThatFreesANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := pool{name: name + "-spot", kind: "spot", weight: 80, by: clientSide,
-				limit: int64(0)} // until all four are pending, so that Karpenter handles them as one batch
+				limit: int64(0)} // 0 until all four pods are pending, so that Karpenter handles them as one batch
 			p.create(t)
 			chat(t, name, nil)
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+p.name), "chat.yaml": chatPolicy(name)})
@@ -249,7 +249,7 @@ func TestLongScaleInDeletesTheIdleReplica(t *testing.T) {
 			g := startAt(t, 1, name, map[string]string{"platform.yaml": packing(on, "spot: "+name+"-spot"), "chat.yaml": chatPolicy(name)})
 			g.load(t, map[string]float64{name + "/chat": 1})
 			stack.Eventually(t, time.Minute, "one serves", workload.HasReplicas(suite.Client, name, "chat", 1))
-			time.Sleep(30 * time.Second) // so that it is much older than the second
+			time.Sleep(30 * time.Second) // so that the first pod is much older than the second
 			g.load(t, map[string]float64{name + "/chat": 2})
 			stack.Eventually(t, time.Minute, "two serve", workload.HasReplicas(suite.Client, name, "chat", 2))
 			pods, err := podsOf(t.Context(), name)

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// fastProcess is a fast gpuscaler and its files.
+// fastProcess is a fast process (see fastEnv) and its files.
 type fastProcess struct {
 	dir     string
 	config  fastConfig
@@ -114,7 +114,7 @@ func (g *fastProcess) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(g.config.Status) // the status of the process before
+	_ = os.Remove(g.config.Status) // the file contains the status of the previous process
 	cmd := exec.Command(os.Args[0])
 	// The fast process lists objects before it watches them, as clients before Kubernetes 1.34 do. In the tests with the gpuscaler binary,
 	// the clients use streaming lists.
@@ -155,7 +155,7 @@ func (g *fastProcess) tail(lines int) string {
 	return strings.Join(all[max(len(all)-lines, 0):], "\n")
 }
 
-// follow does the HPAs' part: it sets the replicas of each Deployment to the policy's target. It does not change workloads of other kinds.
+// follow replaces the HPAs: it sets the replicas of each Deployment to the policy's target. It does not change workloads of other kinds.
 func (g *fastProcess) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(200 * time.Millisecond)

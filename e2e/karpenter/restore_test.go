@@ -151,7 +151,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	restore(t, c.Binary, 0) // the second run has nothing to restore
 }
 
-// restore runs the command with gpuscaler's account and requires a minimum of restored NodePools.
+// restore runs the command with gpuscaler's account and requires that it restores at least the given number of NodePools.
 func restore(t *testing.T, binary string, least int) {
 	t.Helper()
 	out, err := restoreAs(t, binary, suite.account)

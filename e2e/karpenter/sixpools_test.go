@@ -74,8 +74,8 @@ func TestLongGroupOfSixNodePoolsFromPrepaidOverSpotToOnDemandAndBack(t *testing.
 		t.Errorf("nothing had to be overridden: %v", err)
 	}
 
-	// Now zone-a refuses, zone-b takes all of its nodes and launches no other, and zone-c is at its owner's limit. A reserve for further
-	// losses may add replicas, which also run on demand.
+	// Now zone-a rejects launches, zone-b interrupts all of its nodes and rejects launches, and zone-c is at its owner's limit. gpuscaler may
+	// add reserve replicas because of the interruptions. They also run on on-demand nodes.
 	scarce(t, short("zone-a", 1), short("zone-b", 0))
 	for _, claim := range s.claims(t, b) {
 		interrupt(t, &claim)
@@ -208,7 +208,7 @@ func (s *six) claims(t *testing.T, p pool) []v1.NodeClaim {
 	return claims.Items
 }
 
-// ordered checks the weights of a fallback.
+// ordered returns an error unless the weights have the order of a fallback: prepaid instances first, then on-demand, then spot.
 func (s *six) ordered(ctx context.Context) error {
 	var w []int64
 	for _, p := range s.pools {

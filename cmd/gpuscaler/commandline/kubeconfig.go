@@ -54,7 +54,7 @@ func (f *Kube) source() string {
 	return cmp.Or(os.Getenv(clientcmd.RecommendedConfigPathEnvVar), "~/.kube/config")
 }
 
-// Loader returns the kubeconfig of the flags, for its contexts and its namespace.
+// Loader returns the kubeconfig that the flags select. Callers read its contexts and its namespace.
 func (f *Kube) Loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.Kubeconfig

@@ -36,7 +36,7 @@ func TestAuditOfTheSampleNamesEachCause(t *testing.T) {
 	}
 }
 
-// An exported snapshot gives the same report as the cluster that it was exported from.
+// An exported snapshot gives the same report as the data that it was exported from.
 func TestAuditOfAnExportIsTheSame(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "snapshot.json")
 	_, direct, _ := auditOf(t, "--sample", "--replay", "-1s", "-o", "json", "--export", file)
@@ -71,7 +71,8 @@ func TestAuditRefusesContradictingFlags(t *testing.T) {
 	}
 }
 
-// The commands of the first block of the guide need no cluster. They run as they are printed, in order, in an empty directory.
+// The commands in the first code block of config/guides/audit.md need no cluster. They run as they are printed, in order, in an empty
+// directory.
 func TestCommandsOfTheAuditGuideRun(t *testing.T) {
 	text, err := os.ReadFile("../../../config/guides/audit.md")
 	if err != nil {

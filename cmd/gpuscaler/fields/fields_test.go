@@ -34,9 +34,9 @@ type absent struct{}
 // fieldProbe changes one field of the documents and observes the effect.
 type fieldProbe struct {
 	field string // kind and path, with indexes: "policy spec.signals[0].target"
-	was   any    // value in the base; nil: as the base documents have it
+	was   any    // value before the change; nil: the value in the base documents
 	is    any    // the changed value
-	with  edit   // further edits of both variants
+	with  edit   // other edits, made before and after the change
 	also  edit   // further edits of the changed variant, for fields that may only be written together
 	see   func(t *testing.T, d docSet) []string
 }

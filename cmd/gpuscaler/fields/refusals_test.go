@@ -39,7 +39,8 @@ func refusalProbes() []fieldProbe {
 	}
 }
 
-// fromConfigMap applies the policy as a ConfigMap of its team. It returns the policies in force and the problems of the ConfigMap.
+// fromConfigMap applies the policy as a ConfigMap of its team. It returns the policies that the store accepts and the problems of the
+// ConfigMap.
 func fromConfigMap(t *testing.T, d docSet) (out []string) {
 	text := d.text("policy")
 	d = d.clone()

@@ -193,7 +193,8 @@ func rates(direction string) edit {
 
 var idle = edit{"policy spec.minReplicas": 0}
 
-// backlog is a story of work that arrives at 6 a second for half an hour, with 40 that wait after ten minutes. Then it ends.
+// backlog is a story of a load of half an hour: the arrivals are 6, and the waiting work is 4 for ten minutes and then 40. After that all
+// readings except the latency are 0.
 func backlog(second int, signal string) scaling.Reading {
 	switch {
 	case signal == "latency":
@@ -208,7 +209,7 @@ func backlog(second int, signal string) scaling.Reading {
 	return known(4)
 }
 
-// bursts is a story of a load that is ten times as high in the first minute of every five.
+// bursts is a story of a load that is ten times as high in the first minute of every five minutes.
 func bursts(second int, _ string) scaling.Reading {
 	if second%300 < 60 {
 		return known(20)
@@ -218,7 +219,8 @@ func bursts(second int, _ string) scaling.Reading {
 
 var vllmLatency = fields("name", "latency", "type", "vllm", "metric", "interTokenLatency")
 
-// withObjective returns an edit that adds an objective, and signals without targets: the arrivals, the queue, and one more.
+// withObjective returns an edit that adds an objective and signals without targets: the arrivals, the waiting work, and signal if it is not
+// nil. A signal with the name "queue" replaces the arrivals.
 func withObjective(signal map[string]any, objective ...any) edit {
 	list := []map[string]any{fields("name", "queue", "type", "prometheus", "metric", "arriving_total", "rate", "1m")}
 	waiting := fields("name", "waiting", "type", "redis", "source", "jobs", "listName", "waiting")

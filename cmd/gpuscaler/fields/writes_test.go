@@ -39,7 +39,7 @@ func stubAPI(t *testing.T, j *journal) *rest.Config {
 		w.Header().Set("Content-Type", "application/json")
 		switch {
 		case r.URL.Query().Get("sendInitialEvents") != "":
-			w.WriteHeader(http.StatusUnprocessableEntity) // the client lists instead
+			w.WriteHeader(http.StatusUnprocessableEntity) // makes the client list the objects instead of streaming them
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
 		case r.URL.Query().Get("watch") != "":
 			<-r.Context().Done()

@@ -155,7 +155,7 @@ func (o *checkOptions) gpuMetrics(ctx context.Context, before []installation.Res
 	return results
 }
 
-// after checks the installed release. The policies, targets and autoscalers are those of the leader.
+// after checks the installed release. It asks the leader for the policies, targets and autoscalers.
 func (o *checkOptions) after(ctx context.Context, cluster *installation.Cluster, found *snapshot.Snapshot) []installation.Result {
 	results, installed := cluster.After(ctx, found)
 	if !installed {

@@ -30,12 +30,12 @@ import (
 type checkedCluster struct {
 	answers map[string]string
 	denied  []string // resources that the user has no permission for
-	metrics string   // of the leader
+	metrics string   // metrics of the leader
 }
 
 const podsPath = "/api/v1/namespaces/gpuscaler-system/pods"
 
-// healthyCluster has an installed release with one policy, whose HPA follows.
+// healthyCluster has an installed release with one policy, whose target an HPA applies.
 func healthyCluster() checkedCluster {
 	list := func(kind, version, items string) string {
 		return fmt.Sprintf(`{"kind": %q, "apiVersion": %q, "items": [%s]}`, kind+"List", version, items)

@@ -25,7 +25,7 @@ import (
 // mostProblems is the maximum number of problems that one check prints.
 const mostProblems = 10
 
-// documentsOf checks that the leader accepted all documents of policies, by its metrics.
+// documentsOf checks, with the metrics of the leader, that the leader accepted all documents of policies.
 func documentsOf(ctx context.Context, f *leaderFlags) installation.Result {
 	const check = installation.Policies
 	states, err := readDocumentStates(ctx, f)

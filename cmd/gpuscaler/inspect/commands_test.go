@@ -17,7 +17,7 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-// runLine runs a command line, and returns the exit code and both outputs.
+// runLine runs a command line, and returns the exit code, standard output and standard error.
 func runLine(t *testing.T, args ...string) (code int, out, problem string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -86,8 +86,8 @@ func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *u
 	return found, nil
 }
 
-// noneBefore returns the error for a time without an Event at or before it. The first later Event contains the target that was in force
-// until then.
+// noneBefore returns the error for a time without an Event at or before it. If there is a later Event, the error contains it, because it
+// begins with the target before the change.
 func (e *eventExplanation) noneBefore(missing *unknownTimeError) error {
 	next := ""
 	if e.After != nil {

@@ -16,7 +16,7 @@ type watchOutput struct {
 	rows, problems io.Writer
 	form           string // text, wide or json
 
-	widths  []int             // of the columns, from the first table
+	widths  []int             // widths of the columns, from the first table
 	printed map[string]string // the row of each policy as it was printed last, without its reason
 	problem string            // the last error that was printed
 }

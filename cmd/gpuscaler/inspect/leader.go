@@ -47,7 +47,7 @@ func (f *leaderFlags) register(c *cobra.Command) {
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", "gpuscaler-system", "namespace of gpuscaler")
 }
 
-// registerConnection registers all flags but the namespace of gpuscaler.
+// registerConnection registers all flags except the one for the namespace of gpuscaler.
 func (f *leaderFlags) registerConnection(c *cobra.Command) {
 	c.Flags().StringVar(&f.server, "server", "", "address of the page, e.g. http://127.0.0.1:8081 of gpuscaler demo; empty: a "+
 		"port-forward to the leader's pod")
@@ -98,9 +98,9 @@ func (f *leaderFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// throughAPIServer requests explanations through the API server. name is NAMESPACE/NAME of a policy, NAMESPACE/ for all of a namespace, or
-// empty for all. ok is false if no
-// leader of gpuscaler responded, because another adapter serves the external metrics API, the user has no permission, or no replica leads.
+// throughAPIServer requests explanations through the API server. name is NAMESPACE/NAME of a policy, NAMESPACE/ for all policies of a
+// namespace, or empty for all policies. ok is false if no leader of gpuscaler responded. The reason can be that another adapter serves the
+// external metrics API, that the user has no permission, or that no replica leads.
 func (f *leaderFlags) throughAPIServer(ctx context.Context, name string, query url.Values) (code int, body []byte, ok bool) {
 	config, err := f.config()
 	if err != nil {

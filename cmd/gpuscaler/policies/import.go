@@ -91,7 +91,7 @@ func (o *importOptions) run(ctx context.Context, args []string, out io.Writer) e
 			o.print(out, p)
 		}
 	}
-	// not an error with --all, because a cluster usually contains objects that cannot be converted
+	// With --all, objects that cannot be converted are not an error, because a cluster usually contains such objects.
 	if o.all && len(plans) > 0 && failed != nil {
 		fmt.Fprintln(commandline.Stderr, "not imported:\n"+failed.Error())
 		return err
@@ -213,7 +213,7 @@ func decodeObjects(in io.Reader) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// triggersIn returns the triggers of the one ScaledObject in a file.
+// triggersIn returns the triggers of the ScaledObject in a file. The file must contain no other object.
 func triggersIn(file string) ([]map[string]any, error) {
 	found, err := readObjects([]string{file})
 	if err != nil {

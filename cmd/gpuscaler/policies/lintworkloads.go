@@ -70,8 +70,9 @@ func (p podTemplates) claims(w *scaling.Workload) bool {
 	return t.claims
 }
 
-// rollout returns how a Deployment replaces its pods. known is false for other kinds and other strategies: they remove a pod before they
-// create its successor. The defaults are those of the API server, which objects in files may lack.
+// rollout returns how a Deployment replaces its pods. known is false for other kinds and other strategies, which remove a pod before they
+// create its successor. The API server sets defaults for missing fields. rollout uses the same defaults, because objects in files can lack
+// these fields.
 func (p podTemplates) rollout(w *scaling.Workload, replicas int32) (r lint.Rollout, known bool) {
 	t, _ := p.of(w)
 	if t.strategy == nil || t.strategy.Type == appsv1.RecreateDeploymentStrategyType {
@@ -90,7 +91,8 @@ func (p podTemplates) rollout(w *scaling.Workload, replicas int32) (r lint.Rollo
 	return lint.Rollout{Surge: int32(up), Unavailable: int32(down)}, err == nil && err2 == nil
 }
 
-// partitions returns the partitions and shares of GPUs that the pods of a workload request, and the one that its capacity group counts.
+// partitions returns the names of the resources that are partitions or shares of GPUs, for example MIG profiles: those that the pods of a
+// workload request, and the one that its capacity group counts.
 func (p podTemplates) partitions(w *scaling.Workload, platform *policy.Platform) (out []string) {
 	t, _ := p.of(w)
 	names := make([]string, 0, len(t.extended)+1)
@@ -138,7 +140,7 @@ func (l *linted) teams(policies *store.Store, templates podTemplates) {
 	l.Findings = append(l.Findings, lint.IgnoredClaims(policies.Compiled(), templates.claims)...)
 }
 
-// nodes adds the findings about what the NodePools do not provide: partitions of GPUs, and room for a rollout.
+// nodes adds findings about what the NodePools cannot provide: partitions of GPUs, and GPUs for the additional pods of a rollout.
 func (l *linted) nodes(s *snapshot.Snapshot, policies *store.Store, templates podTemplates) {
 	of := func(w *scaling.Workload) []string { return templates.partitions(w, policies.Platform()) }
 	l.Findings = append(l.Findings, lint.UnofferedResources(policies.Compiled(), of, s.Offers)...)

@@ -132,7 +132,8 @@ spec: {template: {spec: {containers: [{name: server, resources: {limits: {` + c.
 	}
 }
 
-// A Deployment that uses all GPUs of its NodePools cannot replace its pods if it starts the new pod first: both wait for each other.
+// If a Deployment uses all GPUs of its NodePools and starts a new pod before it removes an old one, the rollout never ends: the new pod
+// waits for a GPU, and the old pods wait until the new pod is ready.
 func TestLintReportsRolloutsThatWouldWaitForGPUs(t *testing.T) {
 	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig

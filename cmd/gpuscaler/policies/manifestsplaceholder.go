@@ -171,7 +171,7 @@ func (o *placeholderOptions) deployment(of *appsv1.Deployment) map[string]any {
 	}
 }
 
-// resourcesOf returns the sum of the resources of a pod's containers, as the resources of one container.
+// resourcesOf returns the resources that all containers of a pod request together, as the resources of one container.
 func resourcesOf(pod *corev1.PodSpec) map[string]any {
 	requests := corev1.ResourceList{}
 	for i := range pod.Containers {
