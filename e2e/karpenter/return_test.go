@@ -33,8 +33,8 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	pairs := []pair{
 		{suite: "normal", weight: 20, spots: 80, policy: "WhenEmptyOrUnderutilized", returns: true, oneByOne: true},
 		{suite: "swapped", weight: 80, spots: 20, policy: "WhenEmptyOrUnderutilized"},
-		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},                 // spot costs 0.60 and on-demand 1.00, so a return saves too little
-		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // spot costs 0.30 and on-demand 1.00
+		{suite: "half", weight: 20, spots: 80, policy: "Balanced"},                 // a node on spot saves too little: 0.60 of 1.00
+		{suite: "third", weight: 20, spots: 80, policy: "Balanced", returns: true}, // a node on spot costs 0.30 of 1.00
 	}
 	for _, p := range pairs {
 		demand := pool{name: p.suite + "-od", kind: "on-demand", weight: p.weight, by: serverSide, edit: func(spec map[string]any) {

@@ -74,7 +74,7 @@ func set(ctx context.Context) (err error) {
 	suite.epoch = time.Now().Round(0)
 	unavailable := 3 * time.Second
 	if os.Getenv("GPUSCALER_E2E_LONG") != "" {
-		unavailable = 3 * time.Minute / speed // as on AWS, by the clock of a fast process
+		unavailable = 3 * time.Minute / speed // three minutes of the fast clock, as on AWS
 	}
 	suite.karpenter, err = karpenter.Start(ctx, suite.Stack, karpenter.Options{
 		InstanceTypes:  offered(),

@@ -187,7 +187,7 @@ func (m *recorded) end(t *testing.T) {
 // lived contains what the test observed during the trace.
 type lived struct {
 	atRisk bool
-	ready  float64 // share of the demanded replica time
+	ready  float64 // ready replica time as a share of the demanded replica time
 	least  int64
 }
 

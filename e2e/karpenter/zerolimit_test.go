@@ -55,7 +55,7 @@ func TestZeroLimitIsSetWithoutDemandAndRemovedBeforeDemand(t *testing.T) {
 
 	g.end(syscall.SIGKILL)
 	g.run(t)
-	time.Sleep(3 * time.Second) // the next leader keeps the zero limit
+	time.Sleep(3 * time.Second) // in this time the next leader must not remove the zero limit
 	if err := limited(t.Context()); err != nil {
 		t.Errorf("after a crash: %v", err)
 	}

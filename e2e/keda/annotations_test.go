@@ -102,7 +102,7 @@ func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 				}
 				return s.noted("PolicyInvalid", c.key, c.allowed)(ctx)
 			})
-			if c.key != "override" && c.key != "manage-keda" { // no effect; the last valid version of the policy stays in force
+			if c.key != "override" && c.key != "manage-keda" { // no effect; the last valid version of the policy still applies
 				if err := shows(t.Context()); err != nil {
 					t.Errorf("with the invalid value: %v", err)
 				}

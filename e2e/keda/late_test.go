@@ -26,7 +26,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	install := func(ctx context.Context) error {
 		return errors.Join(keda.installCRDs(ctx), keda.Run(ctx))
 	}
-	t.Cleanup(func() { // for the other tests, also if this test failed
+	t.Cleanup(func() { // installs KEDA for the other tests, also if this test failed
 		if !installed {
 			if err := install(context.Background()); err != nil {
 				t.Error(err)
@@ -63,7 +63,7 @@ func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	stack.Eventually(t, time.Minute, "three replicas by KEDA", s.has(3))
 }
 
-// uninstall stops KEDA and deletes the ScaledObject CRD when no objects of the tests before are left.
+// uninstall stops KEDA and deletes the ScaledObject CRD after the objects of earlier tests are gone.
 func uninstall(t *testing.T) {
 	t.Helper()
 	stack.Eventually(t, time.Minute, "no ScaledObject is left", func(ctx context.Context) error {

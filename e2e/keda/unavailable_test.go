@@ -25,9 +25,9 @@ func away(t *testing.T) (back func()) {
 	scaleTo := func(n int64) {
 		patch(t, suite.Deployment(), map[string]any{"spec": map[string]any{"replicas": n}})
 	}
-	scaleTo(0) // otherwise it is restarted within a second
+	scaleTo(0) // otherwise the container is restarted within a second
 	away := true
-	t.Cleanup(func() { // for the other tests, also if this test failed
+	t.Cleanup(func() { // starts gpuscaler for the other tests, also if this test failed
 		if away {
 			one()
 		}

@@ -172,7 +172,7 @@ func (s *scaledWorkload) has(n int32) func(context.Context) error {
 	return workload.HasReplicas(suite.Stack.Client, s.ns, name, n)
 }
 
-// spec returns a check of the desired replicas, ready or not.
+// spec returns a check that spec.replicas of the Deployment is n, whether the replicas are ready or not.
 func (s *scaledWorkload) spec(n int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment
@@ -196,7 +196,7 @@ func (s *scaledWorkload) explained(check func(explain.Explanation) error) func(c
 	}
 }
 
-// target returns a check of the target, which must be computed with all signals available.
+// target returns a check that the policy has the target n, computed without missing signals.
 func (s *scaledWorkload) target(n int32) func(context.Context) error {
 	return s.explained(func(e explain.Explanation) error {
 		if e.Target != n || e.Degraded {

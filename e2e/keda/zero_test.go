@@ -81,7 +81,7 @@ func TestFromZeroByPushDoesNotWaitForAPoll(t *testing.T) {
 	var took []activation
 	for range pushes(t) {
 		stack.Eventually(t, time.Minute, "the target is zero", s.target(0))
-		s.scale(t, 0) // KEDA would do so at its next poll
+		s.scale(t, 0) // KEDA would scale to zero only at its next poll
 		stack.Eventually(t, time.Minute, "zero replicas", s.has(0))
 		took = append(took, s.activate(t))
 		s.backlog(t, 0)

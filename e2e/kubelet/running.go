@@ -219,7 +219,7 @@ func (r *running) over(ctx context.Context) {
 	}
 }
 
-// report writes whether the pod is ready to its status.
+// report writes to the pod's status whether the pod is ready.
 func (r *running) report(ctx context.Context, ready bool) {
 	truth := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}[ready]
 	now := metav1.Now()

@@ -160,7 +160,7 @@ func pipe(to, from net.Conn) {
 		return
 	}
 	if half, ok := to.(*net.TCPConn); ok {
-		_ = half.CloseWrite() // the other side may have disconnected
+		_ = half.CloseWrite() // the error is ignored, because the peer may have disconnected
 	}
 }
 

@@ -85,8 +85,8 @@ func desiredReplicas(s controller.Workload, n int32) func(context.Context) error
 	}
 }
 
-// followed fails the test unless the policy and its HPA had exactly the numbers in want since the given time. The caller has waited until
-// the HPA had each of them and for three more syncs.
+// followed fails the test unless the policy's targets and the HPA's desired replicas since the given time were exactly those in want.
+// Before the call, the caller must wait until the HPA has had each of them, and for three more syncs.
 func followed(t *testing.T, s controller.Workload, since time.Time, want []int32) {
 	t.Helper()
 	targets := s.Targets(t).Since(since)

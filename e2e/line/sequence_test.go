@@ -70,13 +70,14 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 
 	for _, step := range []struct {
 		n     int32
-		takes time.Duration // a decrease waits for its window, and needs time for two steps of its rate in spite of a stall
+		takes time.Duration // time to wait: a decrease needs its window and two steps of its rate, and this machine may stall
 	}{{11, 12}, {24, 14}, {12, 20}, {13, 12}, {3, 20}, {16, 14}} { // 11 after 10 and 13 after 12 are within the tolerance
 		set(step.n)
 		time.Sleep(step.takes * time.Second)
 	}
 	syncs := syncsSince(t, key, began)
-	// Each stall of this machine leaves fewer syncs with one possible pair of values. Then more syncs follow, until there are enough.
+	// After a stall of this machine, several syncs can have read more than one pair of values. The test then waits for more syncs, until
+	// enough of them have read only one possible pair.
 	for range 6 {
 		if enough(checkable(t, u, status, syncs), syncs) {
 			break

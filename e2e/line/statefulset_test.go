@@ -72,8 +72,8 @@ func statefulSet(namespace, name string, replicas int32) *appsv1.StatefulSet {
 	}}
 }
 
-// A ResourceQuota permits two of four pods of a StatefulSet, whose status does not report it. gpuscaler names the quota and its limit in
-// explain and in an Event until the quota is raised and the StatefulSet controller creates the missing pods.
+// A ResourceQuota permits two of four pods of a StatefulSet. The status of the StatefulSet does not report this. gpuscaler names the quota
+// and its limit in explain and in an Event until the quota is raised and the StatefulSet controller creates the missing pods.
 func TestResourceQuotaOfAStatefulSetIsNamed(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, "set-quota")

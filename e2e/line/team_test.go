@@ -33,7 +33,7 @@ func reported(namespace, name, reason string, texts ...string) func(context.Cont
 	return suite.Event(namespace, "ConfigMap", name, reason, texts...)
 }
 
-// notServed returns a check that no policy of that name is in force.
+// notServed returns a check that gpuscaler serves no target for a policy of that name.
 func notServed(namespace, name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if n, err := suite.ServedTarget(ctx, namespace, name); !apierrors.IsNotFound(err) {

@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 			if redis, err = s.Redis(ctx); err != nil {
 				return err
 			}
-			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // for gpuscaler
+			if err := s.Nodes(ctx, "system", 1, 0); err != nil { // a node for the pods of gpuscaler
 				return err
 			}
 			cloud, err = karpenter.Start(ctx, s, karpenter.Options{

@@ -148,7 +148,7 @@ func jobs(t *testing.T, list string) (set func(n int)) {
 
 var pools = []string{"gpu-spot", "gpu-on-demand"}
 
-// because waits until gpuscaler's log contains the given reasons in this order, and fails the test after 30 seconds.
+// because waits until gpuscaler's log contains the given reasons in this order, and fails the test after a minute.
 func because(t *testing.T, reasons ...string) {
 	t.Helper()
 	stack.Eventually(t, time.Minute, fmt.Sprintf("the log has the reasons %q", reasons), func(context.Context) error {
@@ -184,8 +184,8 @@ func nodes(spot, onDemand int) func(context.Context) error {
 	}
 }
 
-// nodesOfAnyType returns a check of the number of NodeClaims of both NodePools, all of them ready. Spot may still be unavailable after the
-// test before.
+// nodesOfAnyType returns a check that the two NodePools have n NodeClaims together, all of them ready. The capacity type is not checked,
+// because spot may still be unavailable after an earlier test.
 func nodesOfAnyType(n int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var all error

@@ -32,9 +32,9 @@ behavior:
   scaleDown: {tolerance: 0, stabilizationWindowSeconds: 3}
 `
 
-// The queue needs eight replicas, and a ResourceQuota permits three GPUs. The five missing replicas are explained with the quota, its limit
-// and its use, a further increase of the queue raises no target, and no node is launched for pods that do not exist. When the quota is
-// raised, the replicas are created and nothing is reported any more.
+// The queue needs eight replicas, and a ResourceQuota permits three GPUs. gpuscaler explains the five missing replicas with the quota, its
+// limit and its use. A further increase of the queue does not raise the target, and no node is launched for pods that do not exist. When
+// the quota is raised, the replicas are created and nothing is reported any more.
 func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	ns, queue := suite.Namespace(t, "quota"), jobs(t, "quota")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gpus"}, Spec: corev1.ResourceQuotaSpec{
@@ -144,7 +144,8 @@ func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
-// rejected returns a check that the pods of n replicas are rejected, by an object of the given kind and name, for a reason with the parts.
+// rejected returns a check that the pods of n replicas are rejected by an object of the given kind and name, and that the text of the
+// rejection contains all parts.
 func rejected(n int32, kind, name string, parts ...string) func(explain.Explanation) error {
 	return func(e explain.Explanation) error {
 		if r := e.Rejection; e.Rejected != n || r.Kind != kind || r.Name != name {

@@ -208,7 +208,7 @@ func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 
 // A pod of a tenant serves GPU metrics with the labels of a pod of another namespace. Prometheus stores them as exported_namespace and
 // exported_pod, with the namespace of the scraped pod. Only the DCGM exporter's own namespace may report about other pods, so no alert
-// about the other pod fires, and no false value hides a true one. The same series of the exporter show that the values would fire alerts.
+// about the other pod fires, and no false value hides a true one. If the exporter serves the same series, the alerts fire.
 func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	claims := func(reporter string) map[string]string {
 		pod := `{exported_namespace="team",exported_pod="chat-1",` + reporter + `,UUID="GPU-9",Hostname="n1",modelName="L40S"}`
@@ -231,7 +231,8 @@ func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	}
 }
 
-// Every series has a namespace label of its own, so a GPU temperature that is not from the exporter names the pod that reports it.
+// Every series has the namespace label of the pod from which it was scraped. An alert about a GPU temperature that is not from the exporter
+// therefore names the pod that reports it.
 func TestReportedTemperatureNamesTheReporter(t *testing.T) {
 	false91 := `DCGM_FI_DEV_GPU_TEMP{namespace="evil",pod="evil-0",UUID="GPU-1",Hostname="n1",modelName="L40S"}`
 	for reporter, series := range map[string]string{"evil/evil-0": false91, "": "DCGM_FI_DEV_GPU_TEMP" + freeGPU} {

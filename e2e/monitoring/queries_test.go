@@ -26,7 +26,7 @@ var (
 
 	row = regexp.MustCompile("^\\| `(gpuscaler_[a-z_]+)` \\| (\\w+) \\| ([a-z_, ]*) \\|")
 
-	// foreign contains the metrics of other components that queries use. The remark on a line is the file from which the labels are taken.
+	// foreign contains the metrics of other components that queries use. The comment on a line is the file from which the labels are taken.
 	foreign = served{
 		"DCGM_FI_DEV_GPU_TEMP":                           nil, // dcgm-exporter, etc/default-counters.csv
 		"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL":             nil,
@@ -153,7 +153,7 @@ func shippedQueries(t *testing.T) (all []query) {
 	return all
 }
 
-// Grafana replaces these variables before Prometheus evaluates the query.
+// variables replaces Grafana's variables by values, as Grafana does before Prometheus evaluates the query.
 var variables = strings.NewReplacer("$namespace", "team", "$policy", "chat", "$group", ".*")
 
 func TestEveryQueryUsesServedMetrics(t *testing.T) {

@@ -17,8 +17,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// promise is a policy with an objective. The exporter has one number, which is used for the work that arrives and for the work that is
-// served.
+// promise is a policy with an objective. The exporter serves one value, which is both the work that arrives and the work that is served.
 const promise = `
 minReplicas: 2
 maxReplicas: 2
@@ -28,7 +27,7 @@ signals:
 - {name: out, type: prometheus, metric: "vllm:num_requests_waiting", matchLabels: {model_name: llama}, measures: served, maxAge: 10s}
 `
 
-// learnedCapacity is the capacity of a replica that explain shows for a decision after the given time; an error if there is none.
+// learnedCapacity returns the capacity of a replica that explain shows for a decision after the given time, or an error if there is none.
 func learnedCapacity(ctx context.Context, s controller.Workload, after time.Time) (float64, error) {
 	e, err := suite.Explain(ctx, s.Policy())
 	switch {
@@ -43,7 +42,7 @@ func learnedCapacity(ctx context.Context, s controller.Workload, after time.Time
 }
 
 // The leader learns the capacity of a replica under load and is killed when there is little load, so that the next leader cannot observe
-// that capacity. The next leader knows it nevertheless.
+// that capacity. The next leader must have the learned capacity nevertheless.
 func TestTheNextLeaderKnowsWhatTheKilledLeaderLearned(t *testing.T) {
 	ns, load := suite.Namespace(t, "learned"), &exporter.Total{}
 	load.Set(20)

@@ -137,7 +137,7 @@ func (o *outages) end(t *testing.T, most time.Duration) {
 	}
 }
 
-// holders records the holders of the Lease. An empty one means that the previous leader released it.
+// holders records the holders of the Lease. An empty name means that the previous leader released it.
 type holders struct {
 	mu    sync.Mutex
 	names []string

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// pollEvery is the poll interval of every source of these tests but one.
+// pollEvery is the poll interval of the data sources in these tests, except the one with sharedInterval.
 const pollEvery = 2 * time.Second
 
 var (

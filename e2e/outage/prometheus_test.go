@@ -149,7 +149,7 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 		}
 		return nil
 	}))
-	if steps := s.Targets(t).Since(repaired); len(steps) > 1 { // the times of gpuscaler's log, because this test may be delayed
+	if steps := s.Targets(t).Since(repaired); len(steps) > 1 { // compares times in gpuscaler's log, because this test may be delayed
 		t.Logf("the target followed %s after the source was repaired", steps[1].At.Sub(repaired))
 	}
 	// The signals of new replicas are missing until they are scraped for the first time, so the target may reach nine only after several

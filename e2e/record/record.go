@@ -42,7 +42,7 @@ func (s Steps) String() string {
 	return b.String()
 }
 
-// add appends a step unless the value is already in force.
+// add appends a step unless the last step has the same value.
 func (s Steps) add(at time.Time, n int32) Steps {
 	if len(s) > 0 && s[len(s)-1].N == n {
 		return s
@@ -50,7 +50,7 @@ func (s Steps) add(at time.Time, n int32) Steps {
 	return append(s, Step{at, n})
 }
 
-// At returns the value in force at a time; ok is false before the first step.
+// At returns the value that the number had at a time; ok is false before the first step.
 func (s Steps) At(at time.Time) (n int32, ok bool) {
 	for _, step := range s {
 		if step.At.After(at) {
@@ -83,7 +83,7 @@ func (s Steps) Numbers() []int32 {
 	return numbers
 }
 
-// Since returns the steps from the given time on. The first one has the value in force at that time.
+// Since returns the steps from the given time on. The first one has the value that the number had at that time.
 func (s Steps) Since(at time.Time) (rest Steps) {
 	if n, ok := s.At(at); ok {
 		rest = Steps{{at, n}}

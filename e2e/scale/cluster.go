@@ -45,7 +45,7 @@ type cluster struct {
 	n        int
 	stack    *stack.Stack
 	requests audit.Log
-	reading  *rest.Config // of the reader
+	reading  *rest.Config // credentials of the reader
 	// prometheus is the stack's Prometheus server, as gpuscaler reaches it.
 	prometheus *source
 	waiting    atomic.Int64 // requests that wait at each model server
@@ -156,7 +156,7 @@ func (c *cluster) frontProxy() (certificate, key string) {
 	return base + ".crt", base + ".key"
 }
 
-// nullAdapter is a running null adapter.
+// nullAdapter is a running null adapter, which returns a constant for every metric.
 type nullAdapter struct {
 	*target
 	process *stack.Process

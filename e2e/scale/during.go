@@ -124,7 +124,7 @@ func (f *faultRun) raise() time.Time {
 	return time.Now()
 }
 
-// served reports how long it takes until all targets are the current one.
+// served reports how long it takes until every policy serves the current target.
 func (f *faultRun) served(ctx context.Context, what string, began time.Time) error {
 	leader, err := f.leader(ctx, f.ours)
 	if err != nil {
@@ -192,7 +192,8 @@ func (f *faultRun) cut(ctx context.Context) error {
 	return f.served(ctx, "change of all signals while half of the answers are cut off", f.raise())
 }
 
-// edit raises the minimum of half of the policies above the target at the beginning of a measurement. Then all signals follow.
+// edit raises the minimum of half of the policies above the target at the beginning of a measurement. Then it raises all signals to the
+// same number of replicas.
 func (f *faultRun) edit(ctx context.Context) error {
 	if err := f.writePolicies(f.ours.Policies, f.targets+1, f.n/2); err != nil {
 		return err

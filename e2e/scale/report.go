@@ -18,11 +18,11 @@ type report struct {
 	events []string
 }
 
-// ways are the two ways to read.
+// ways are the two ways to read a target.
 var ways = []string{"at its port", "through the API server"}
 
 func (r *report) print(out io.Writer) {
-	load, _ := os.ReadFile("/proc/loadavg") // only for the reader of the report
+	load, _ := os.ReadFile("/proc/loadavg") // printed for the reader of the report
 	fmt.Fprintf(out, "%d policies, each read every %s; load of the machine at the end: %s", r.n, hpaPeriod, load)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "adapter\treads\tp50\tp99\tnumber\tfailed\tCPU per 1,000 reads\tthe whole chain's\tPSS")
