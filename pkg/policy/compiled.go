@@ -1,6 +1,5 @@
 // Package policy contains the compiled forms of the documents that users write: Compiled for a ScalingPolicy, and Platform for the
-// PlatformConfig. It also contains Problem, the type of the defects that are found in a document. It contains no parser; the sub-packages
-// produce these values.
+// PlatformConfig. It also contains Problem, which describes a defect in a document. The parsers are in the sub-packages:
 //
 //	spec         the structs that users write in YAML, their scalar types and the field table
 //	decode       YAML into these structs, with the line, column and field of every problem
@@ -17,10 +16,10 @@
 // Three rules apply in all sub-packages:
 //   - Every defect is a Problem with its file, line and field, the found value and the allowed values. All problems of a document are
 //     reported in one run.
-//   - A defect affects only its own document. The last valid version of that document stays in force.
-//   - The bounds and permissions of the PlatformConfig always apply, also to a last valid version.
+//   - A defect affects only its own document. gpuscaler continues to use the last valid version of that document.
+//   - The bounds and permissions of the PlatformConfig always apply, even to a last valid version.
 //
-// The result does not depend on the current time: a policy that was accepted once is accepted again after a restart.
+// The result does not depend on the current time. A policy that was accepted once is therefore accepted again after a restart.
 package policy
 
 import (
@@ -31,24 +30,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Compiled is one compiled policy: the workload with its decision parameters, and the source of each signal. It is immutable; a new
-// version of the document is a new value.
+// Compiled is one compiled policy. It contains the workload with the parameters of its decisions, and the source of each signal. It is
+// immutable: a new version of the document becomes a new Compiled.
 type Compiled struct {
 	Workload scaling.Workload
-	Sources  []Source // the source of each of Workload.Policy.Signals, in the same order
-	Team     string   // the team of the PlatformConfig that the namespace belongs to; empty if there is none
+	Sources  []Source // source of each of Workload.Policy.Signals, in the same order
+	Team     string   // name of the team to which the namespace belongs; empty if there is none
 
 	OwnMode scaling.Mode // the mode in the policy, before the PlatformConfig's mode is applied
 }
 
-// SourceType is how a signal is read. Its values are those of the field `type` of a signal.
+// SourceType is the way in which a signal is read. It has the values of the field `type` of a signal.
 type SourceType string
 
-// Values of SourceType.
+// Possible values of SourceType.
 const (
 	SourcePrometheus SourceType = "prometheus" // a query of the PlatformConfig, or a metric with labels
 	SourceDCGM       SourceType = "dcgm"       // GPU metrics of the workload's pods, from the DCGM exporter
-	SourceVLLM       SourceType = "vllm"       // model servers: metrics of the workload's pods
+	SourceVLLM       SourceType = "vllm"       // a model server, like the following types: metrics of the workload's pods
 	SourceSGLang     SourceType = "sglang"
 	SourceTriton     SourceType = "triton"
 	SourceNIM        SourceType = "nim"
@@ -57,27 +56,26 @@ const (
 	SourceTRTLLM     SourceType = "trtllm"   // trtllm-serve of TensorRT-LLM; its backend for Triton is SourceTriton
 	SourceDynamo     SourceType = "dynamo"   // workers of NVIDIA Dynamo, with any engine
 	SourceRedis      SourceType = "redis"    // length of a list, or number of stream entries that are not acknowledged
-	SourceKueue      SourceType = "kueue"    // pending workloads of a queue; active queues only
+	SourceKueue      SourceType = "kueue"    // pending workloads of a queue that Kueue could admit; others are not counted
 	SourceExternal   SourceType = "external" // a metric of the cluster's external metrics API
 	SourceKEDA       SourceType = "keda"     // a trigger of the same ScaledObject, read through the external metrics API
 )
 
-// Source is where the readings of one signal come from. Only the fields of its Type are set.
+// Source is the place from which the readings of one signal are read. Only the fields of its Type are set.
 type Source struct {
 	Type SourceType
-	// DataSource is the name of a data source of the PlatformConfig: the one in the policy, or the default. If it is empty, the
-	// PlatformConfig has no suitable data source. The poller then scrapes the pods with the profile of Type, or reads the API of the
-	// cluster.
+	// DataSource is the name of a data source of the PlatformConfig: the one that the policy names, or the default. If it is empty, the
+	// PlatformConfig has no suitable data source. The poller then scrapes the pods with the profile of Type, or reads the API of the cluster.
 	DataSource string
 
 	// Query is the PromQL of a signal of type prometheus. It contains the matchers of the data source.
 	//
-	// If QueryName is set, Query is a query of the PlatformConfig, which many workloads share. The series of this workload have its
-	// namespace in the label NamespaceLabel. They have LabelValue, or the name of the scale target if LabelValue is empty, in the label
-	// WorkloadLabel.
+	// If QueryName is set, Query is a query of the PlatformConfig that many workloads share. Two labels identify the series of a workload.
+	// NamespaceLabel is the label with its namespace. WorkloadLabel is the label with the value LabelValue or, if LabelValue is empty, with
+	// the name of the scale target.
 	//
-	// If QueryName is empty, Query was built from the metric and labels in the policy. It selects only series of the policy's namespace,
-	// and WorkloadLabel is empty.
+	// If QueryName is empty, Query was built from the metric and labels in the policy. It selects only series of the policy's namespace, and
+	// WorkloadLabel is empty.
 	QueryName, Query          string
 	WorkloadLabel, LabelValue string
 	NamespaceLabel            string // label of the result that contains the namespace of the workload
@@ -99,12 +97,12 @@ type Source struct {
 	// for type keda: name of the trigger in the ScaledObject of the workload
 	Trigger string
 
-	// Denied is the reason why the PlatformConfig no longer lets this workload read the source. It is set only in a last valid version, and
-	// empty if the source is permitted. A denied source is not read, and its readings have CauseForbidden.
+	// Denied is the reason why the PlatformConfig no longer permits this workload to read the source, or empty if the source is permitted. It
+	// can be set only in a last valid version of a policy. A denied source is not read, and its readings have CauseForbidden.
 	Denied string
 }
 
-// Fingerprint returns the same number for the same source in every process. It is never 0.
+// Fingerprint returns a number that is the same for equal sources, also in another process. It is never 0.
 func (s Source) Fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%#v", s)

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Exporter selects pods that export metrics about other pods, whose names are in the labels of the series.
+// Exporter selects pods that export metrics about other pods. The labels of their series name the other pods.
 type Exporter struct {
 	Type      SourceType
 	Namespace string
@@ -21,8 +21,8 @@ func ExporterNamespaces(all []Exporter, t SourceType) (namespaces []string) {
 	return namespaces
 }
 
-// Default namespaces of NVIDIA's GPU operator and of Kueue. The default exporters in a namespace are used only if the PlatformConfig
-// declares no exporter of the same type and no team has the namespace.
+// Default namespaces of NVIDIA's GPU operator and of Kueue. A default exporter is used only if the PlatformConfig declares no exporter of
+// the same type and if its namespace does not belong to a team.
 const (
 	dcgmNamespace  = "gpu-operator"
 	kueueNamespace = "kueue-system"
@@ -34,8 +34,8 @@ const (
 	ExporterStateMetrics SourceType = "kube-state-metrics"
 )
 
-// DCGMExporters returns two exporters of type dcgm in a namespace: one with the pod labels of the GPU operator, and one with those of the
-// DCGM exporter's own chart.
+// DCGMExporters returns two exporters of type dcgm in a namespace. One has the pod labels of the GPU operator, and the other has those of
+// the DCGM exporter's own chart.
 func DCGMExporters(namespace string) []Exporter {
 	return []Exporter{
 		{SourceDCGM, namespace, map[string]string{"app": "nvidia-dcgm-exporter"}},
@@ -43,7 +43,7 @@ func DCGMExporters(namespace string) []Exporter {
 	}
 }
 
-// DefaultExporters returns the exporters that are used for each type that the PlatformConfig does not declare.
+// DefaultExporters returns the default exporters. Those of a type are used if the PlatformConfig declares no exporter of this type.
 func DefaultExporters() []Exporter {
 	return append(DCGMExporters(dcgmNamespace), Exporter{Type: SourceKueue, Namespace: kueueNamespace},
 		Exporter{Type: ExporterKarpenter, Namespace: "karpenter"}, Exporter{Type: ExporterKarpenter, Namespace: "kube-system"},

@@ -6,21 +6,21 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Metric is a metric that a policy can select with the field `metric` of a signal. Package telemetry maps it to the names that each version
-// of a server exports.
+// Metric is a metric that a policy can select with the field `metric` of a signal. Package telemetry knows its name in each version of a
+// server.
 type Metric struct {
 	Name  string
 	Unit  scaling.Unit
 	Class scaling.Class
-	// Mean is true if the metric is a mean over replicas and not a total. metricType then defaults to Value.
+	// Mean is true if the metric is a mean over replicas, and false if it is a total. If it is true, the default of metricType is Value.
 	Mean bool
 	// Histogram is true if the server exports the latency as a histogram, from which a quantile can be computed.
 	Histogram bool
-	// Measures is what the metric is evidence of for an objective.
+	// Measures is what a signal with this metric is evidence of for an objective.
 	Measures scaling.Measure
 }
 
-// GPUMemory is the name of the metric "share of GPU memory in use".
+// GPUMemory is the name of the metric for the share of the GPU memory that is in use.
 const GPUMemory = "memory"
 
 var (
@@ -52,7 +52,7 @@ var metricsOf = map[SourceType][]Metric{
 	SourceTGI:    {requestsWaiting, requestsRunning, interToken, requestLatency, queueTime},
 	SourceTRTLLM: {requestsWaiting, requestsRunning, kvCacheUsage, timeToFirstToken, interToken, requestLatency, queueTime},
 	SourceDynamo: {requestsRunning, kvCacheUsage, requestLatency},
-	// Triton exports sums of times and no histograms: a mean can be computed, a quantile cannot.
+	// Triton exports sums of times but no histograms. A mean can therefore be computed, but no quantile.
 	SourceTriton: {requestsWaiting, requestsRunning, kvCacheUsage,
 		{Name: "gpuUtilization", Unit: scaling.Percent, Class: scaling.Utilization, Mean: true, Measures: scaling.MeasureBusy},
 		{Name: "queueTime", Unit: scaling.Seconds, Class: scaling.Latency, Mean: true},
@@ -67,9 +67,10 @@ func ModelServers() []SourceType {
 	return []SourceType{SourceVLLM, SourceSGLang, SourceTriton, SourceNIM, SourceRay, SourceTGI, SourceTRTLLM, SourceDynamo}
 }
 
-// Metrics returns the metrics that a policy can name for a type, the default first. It returns nil for types whose metrics have
-// arbitrary names.
+// Metrics returns the metrics that a policy can name for a type, with the default first. It returns nil for a type whose metrics can have
+// any name.
 func Metrics(t SourceType) []Metric { return slices.Clone(metricsOf[t]) }
 
-// ReadsPods reports whether the series of the type come from the workload's own pods. Such series disappear with the last replica.
+// ReadsPods reports whether the series of the type are exported by or about the workload's own pods. Such series disappear with the last
+// replica.
 func (t SourceType) ReadsPods() bool { return metricsOf[t] != nil }

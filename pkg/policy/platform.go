@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Platform is a compiled PlatformConfig: data sources, queries, teams, capacity groups and the bounds of all policies. It is immutable.
+// Platform is a compiled PlatformConfig. It contains data sources, queries, teams, capacity groups and the bounds of all policies. It is
+// immutable.
 type Platform struct {
 	Name, Cluster string
 	Mode          scaling.Mode
@@ -21,16 +22,16 @@ type Platform struct {
 	Groups        []Group
 	Prices        spec.Prices
 	Origin        string // the document and its version, "platform.yaml@3f1c"; empty without a PlatformConfig
-	Unreadable    bool   // a PlatformConfig exists but no version of it was valid, so its bounds and permissions are unknown
+	Unreadable    bool   // a PlatformConfig exists, but no version of it was ever valid, so its bounds and permissions are unknown
 
 	Defaults   spec.Defaults
-	NodeGroups []*capacity.Group // the compiled capacity groups for the decisions about nodes, in the order of Groups
+	NodeGroups []*capacity.Group // compiled form of Groups for decisions about nodes, in the same order
 }
 
 // Bounds limits the replicas of policies. Max 0 means no maximum, so the zero value limits nothing.
 type Bounds struct{ Min, Max int32 }
 
-// Narrow returns minReplicas and maxReplicas of a policy, limited to the bounds. If b.Min is above b.Max, b.Max applies.
+// Narrow limits minReplicas and maxReplicas of a policy to the bounds, and returns them. If b.Min is above b.Max, b.Max takes precedence.
 func (b Bounds) Narrow(low, high int32) (int32, int32) {
 	low, high = max(low, b.Min), max(high, b.Min)
 	if b.Max > 0 {
@@ -45,14 +46,14 @@ type Team struct {
 	Namespaces     []string
 	CapacityGroups []string
 	ClusterQueues  []string
-	ConfigMaps     bool             // policies in ConfigMaps of its namespaces are accepted
+	ConfigMaps     bool             // policies in ConfigMaps of the team's namespaces are accepted
 	Limits         map[string]int64 // maximum of each resource, summed over all workloads of the team
 	Bounds         Bounds
 
-	Scaling *scaling.Team // the team as the engine uses it, shared by its policies; nil without limits
+	Scaling *scaling.Team // the team in the form that the engine uses, which all its policies share; nil if it has no limits
 }
 
-// DataSourceType is the kind of a data source. Its values are those of the field `type` of a data source.
+// DataSourceType is the type of a data source. It has the values of the field `type` of a data source.
 type DataSourceType string
 
 // The types of data sources.
@@ -63,7 +64,7 @@ const (
 	DataExternal   DataSourceType = "external"
 )
 
-// DataSource is one server or API to read from, with defaults filled in.
+// DataSource is one server or API from which signals are read. Its defaults are already set.
 type DataSource struct {
 	Name       string
 	Type       DataSourceType
@@ -112,17 +113,17 @@ type Query struct {
 	ExistsAtZero                  bool
 }
 
-// Group is a capacity group as written, with its compiled windows.
+// Group is a capacity group as it was written, together with its compiled windows.
 type Group struct {
 	spec.Group
 	Mode    scaling.Mode
-	Windows []GroupWindow // the compiled windows of spec.Group.Schedules, in the same order
+	Windows []GroupWindow // compiled form of spec.Group.Schedules, in the same order
 }
 
 // GroupWindow is a time window in which gpuscaler overrides fields of the group's NodePools.
 type GroupWindow struct {
 	Window     calendar.Window
-	NodePools  []string // capacity types of the NodePools; all types of the group if the document names none
+	NodePools  []string // capacity types of the NodePools; if the document names none, all types of the group
 	Limits     map[string]int64
 	Weight     *int32
 	Disruption spec.Disruption
@@ -137,28 +138,29 @@ func find[T any](all []T, is func(*T) bool) *T {
 	return nil
 }
 
-// Team returns the team that a namespace belongs to, or nil.
+// Team returns the team to which a namespace belongs, or nil if there is none.
 func (p *Platform) Team(namespace string) *Team {
 	return find(p.Teams, func(t *Team) bool { return slices.Contains(t.Namespaces, namespace) })
 }
 
-// DataSource returns a data source by name, or nil.
+// DataSource returns the data source with the given name, or nil.
 func (p *Platform) DataSource(name string) *DataSource {
 	return find(p.DataSources, func(d *DataSource) bool { return d.Name == name })
 }
 
-// Query returns a query by name, or nil.
+// Query returns the query with the given name, or nil.
 func (p *Platform) Query(name string) *Query {
 	return find(p.Queries, func(q *Query) bool { return q.Name == name })
 }
 
-// Group returns a capacity group by name, or nil.
+// Group returns the capacity group with the given name, or nil.
 func (p *Platform) Group(name string) *Group {
 	return find(p.Groups, func(g *Group) bool { return g.Name == name })
 }
 
-// DefaultSource returns the data source for signals that do not name one: the default of type t, or the only data source of type t that the
-// namespace may use. It returns nil if there is none, or if several exist without a default.
+// DefaultSource returns the data source for signals that do not name one. Among the data sources of type t that the namespace may use, it
+// is the one that is marked as default. If none is marked, it is the only one. DefaultSource returns nil if there is none, or if there are
+// several without a default.
 func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource {
 	var only *DataSource
 	for i := range p.DataSources {
@@ -170,7 +172,7 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 			return d
 		}
 		if only != nil {
-			only = &DataSource{} // two data sources without a default: the choice is ambiguous, so the result is nil
+			only = &DataSource{} // there are two data sources without a default, so the result is nil
 			continue
 		}
 		only = d
@@ -181,7 +183,8 @@ func (p *Platform) DefaultSource(t DataSourceType, namespace string) *DataSource
 	return only
 }
 
-// BoundsFor returns the bounds for policies of a namespace: those of the PlatformConfig, narrowed by those of the namespace's team.
+// BoundsFor returns the bounds for policies of a namespace. They are the intersection of the bounds of the PlatformConfig and those of the
+// namespace's team.
 func (p *Platform) BoundsFor(namespace string) Bounds {
 	b := p.Bounds
 	if t := p.Team(namespace); t != nil {
@@ -203,17 +206,17 @@ func (p *Platform) MayUse(namespace, group string) bool {
 	return p.Group(group) != nil && (len(p.Teams) == 0 || team != nil && slices.Contains(team.CapacityGroups, group))
 }
 
-// MayRead reports whether policies of a namespace may read the backlog of a ClusterQueue. The backlog counts the workloads of every
-// namespace that uses the queue, so if there are teams, the namespace's team must list it.
+// MayRead reports whether policies of a namespace may read the backlog of a ClusterQueue. The backlog includes the workloads of every
+// namespace that uses the queue. Therefore, if there are teams, the namespace's team must list the queue.
 func (p *Platform) MayRead(namespace, clusterQueue string) bool {
 	team := p.Team(namespace)
 	return clusterQueue == "" || len(p.Teams) == 0 || team != nil && slices.Contains(team.ClusterQueues, clusterQueue)
 }
 
-// StricterMode returns the stricter of two modes. The order from the strictest is hold, advisory, auto.
+// StricterMode returns the stricter of two modes. hold is stricter than advisory, and advisory is stricter than auto.
 func StricterMode(a, b scaling.Mode) scaling.Mode { return max(a, b) }
 
-// ModeOf returns the mode of a `mode` field; the default is auto.
+// ModeOf converts the text of a field `mode`. An empty text means auto.
 func ModeOf(word string) scaling.Mode {
 	switch word {
 	case "advisory":
@@ -224,12 +227,13 @@ func ModeOf(word string) scaling.Mode {
 	return scaling.Auto
 }
 
-// ReplicaLimit is the maximum of any number of replicas. It is above the size of any cluster and keeps sums of replicas within an
-// int32.
+// ReplicaLimit is the greatest number of replicas that a policy can contain. It is above the size of any cluster, and so low that sums of
+// replicas fit into an int32.
 const ReplicaLimit int32 = 100_000
 
-// Prometheus returns the Prometheus server for queries that belong to no policy. It is the data source that is marked as default, or the
-// only Prometheus data source. It returns nil if there is none, or if there are several without a default.
+// Prometheus returns the Prometheus server for queries that do not belong to a policy. It is the data source that is marked as default. If
+// none is marked, it is the only Prometheus data source. Prometheus returns nil if there is none, or if there are several without a
+// default.
 func (p *Platform) Prometheus() *DataSource {
 	var all []*DataSource
 	for i := range p.DataSources {
@@ -248,7 +252,7 @@ func (p *Platform) Prometheus() *DataSource {
 	return all[0]
 }
 
-// TeamNames returns the name of the team of each namespace that belongs to one.
+// TeamNames returns the name of the team of each namespace that belongs to a team.
 func (p *Platform) TeamNames() map[string]string {
 	out := map[string]string{}
 	for _, t := range p.Teams {

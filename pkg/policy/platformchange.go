@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// IsEmpty reports whether p has the same effect as no PlatformConfig.
+// IsEmpty reports whether p has the same effect as if there were no PlatformConfig.
 func (p *Platform) IsEmpty() bool {
 	bare := *p
 	bare.Name, bare.Cluster, bare.Origin = "", "", ""
 	return reflect.DeepEqual(&bare, &Platform{})
 }
 
-// ReuseEqual returns before if it is equal to p, and p otherwise. With before, pointers into the previous PlatformConfig stay valid.
+// ReuseEqual returns before if it is equal to p, and p otherwise. If before is returned, pointers into the previous PlatformConfig remain
+// valid.
 func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	if reflect.DeepEqual(p, before) {
 		return before
@@ -21,8 +22,8 @@ func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	return p
 }
 
-// EqualExceptMode reports whether a policy compiles to the same result with both PlatformConfigs, apart from its mode. In this case
-// policies need not be compiled again, so mode: hold takes effect at once even with 10,000 policies.
+// EqualExceptMode reports whether every policy compiles to the same result with both PlatformConfigs, except for its mode. In this case
+// policies are not compiled again, so that mode: hold takes effect immediately even with 10,000 policies.
 func EqualExceptMode(a, b *Platform) bool {
 	x, y := *a, *b
 	x.Mode, x.Origin, y.Mode, y.Origin = 0, "", 0, ""
@@ -37,8 +38,8 @@ func EqualExceptMode(a, b *Platform) bool {
 	return reflect.DeepEqual(&x, &y) && slices.Equal(names(a), names(b))
 }
 
-// Clamp returns a copy of a policy's last valid version that respects the current PlatformConfig: bounds, mode, team, data sources, queries
-// and capacity group. It is used if that version can no longer be compiled.
+// Clamp returns a copy of a policy's last valid version that complies with the current PlatformConfig: its bounds, mode, team, data
+// sources, queries and capacity groups. It is used if the last valid version can no longer be compiled.
 func (p *Platform) Clamp(c *Compiled) *Compiled {
 	out, policy := *c, *c.Workload.Policy
 	ns := c.Workload.Key.Namespace

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Hourly returns the price per hour of an instance by the overrides of the PlatformConfig, or 0 if it has none.
+// Hourly returns the price per hour of an instance type that the PlatformConfig sets in its overrides, or 0 if it sets none.
 func (p *Platform) Hourly(instanceType, capacityType string) float64 {
 	region := strings.TrimSpace(p.Prices.Region)
 	for i := range p.Prices.Overrides {
@@ -20,7 +20,8 @@ func (p *Platform) Hourly(instanceType, capacityType string) float64 {
 	return 0
 }
 
-// Costs converts overrides and commitments for package cost. It omits entries with missing fields, which were reported.
+// Costs converts overrides and commitments to the types of package cost. It omits entries with missing fields, because these were already
+// reported as problems.
 func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Override, c []cost.Commitment) {
 	for _, v := range overrides {
 		if v.Hourly != nil {
@@ -35,7 +36,7 @@ func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Over
 	return o, c
 }
 
-// Book returns the price book base with the overrides and commitments of the PlatformConfig, which have precedence.
+// Book returns the price book base extended by the overrides and commitments of the PlatformConfig. Overrides take precedence.
 func (p *Platform) Book(base *cost.Book) *cost.Book {
 	return base.With(Costs(p.Prices.Overrides, p.Prices.Commitments))
 }

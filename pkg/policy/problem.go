@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// Problem is one defect of a text that a user wrote: its place, the found value and what is allowed.
+// Problem is one defect of a text that a user wrote. It contains the place of the defect, the value that was found and the values that are
+// allowed.
 type Problem struct {
-	// path of the file, as it was given to Load, or the object: "ScaledObject team-chat/llama-chat"
+	// path of the file as passed to Load, or the object: "ScaledObject team-chat/llama-chat"
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`     // number of the line from 1; 0 if the text has no lines, for example because a file is missing
 	Column   int    `json:"column,omitempty"`   // number of the column from 1
@@ -20,11 +21,12 @@ type Problem struct {
 	Message  string `json:"message"`
 	// Warning is true if the document is accepted although it may not do what its author intends.
 	Warning bool `json:"warning,omitempty"`
-	// Stack is set if a panic caused the problem. It is only logged.
+	// Stack is set if a panic caused the problem. It is written only to the log.
 	Stack string `json:"-"`
 }
 
-// String renders the problem on one line in the format of compilers, so that editors can open the place.
+// String returns the problem on one line. It begins with the file, line and column as in the messages of compilers, so that an editor can
+// open the place.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -56,7 +58,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Render returns the problems one a line, in the order of the files.
+// Render returns the problems as text, with one problem in each line.
 func Render(problems []Problem) string {
 	var b strings.Builder
 	for _, p := range problems {

@@ -1,5 +1,6 @@
-// Package annotations reads two things from the annotations of a ScaledObject, an HPA or a workload: fields of a policy, and an operator's
-// pause or override. The metadata of a KEDA trigger can contain the same fields of a policy, and has precedence over the annotations.
+// Package annotations reads the annotations of a ScaledObject, an HPA or a workload. They contain two things: fields of a policy, and an
+// operator's pause or override. The metadata of a KEDA trigger can contain the same fields of a policy and takes precedence over the
+// annotations.
 package annotations
 
 import (
@@ -15,23 +16,23 @@ import (
 // Prefix is the prefix of every annotation of gpuscaler.
 const Prefix = "gpuscaler.io/"
 
-// Annotations of a ScaledObject or an HPA that define a policy. Except for Policy and Spec, each one is a short form of a field of the
-// policy's spec.
+// Annotations of a ScaledObject or an HPA that define a policy. Policy contains a name and Spec a whole spec. Each other annotation is a
+// short form of one field of the spec.
 const (
-	Policy        = Prefix + "policy"                  // name of the policy: one of a file, which the annotations extend, or a new one
+	Policy        = Prefix + "policy"                  // name of a policy in a file, which the annotations extend, or of a new policy
 	Spec          = Prefix + "spec"                    // the same YAML as the spec of a file
 	Mode          = Prefix + "mode"                    // auto, advisory or hold
 	CapacityGroup = Prefix + "capacity-group"          // name of the capacityGroup
 	Objective     = Prefix + "objective"               // objective: "wait=10s percentile=99"
 	GPUTarget     = Prefix + "gpu-utilization-target"  // target of a dcgm signal named gpu
 	QueueSource   = Prefix + "queue-source"            // source of a signal named queue
-	QueueTarget   = Prefix + "queue-depth-per-replica" // target of the signal named queue
+	QueueTarget   = Prefix + "queue-depth-per-replica" // schedules, one in each line
 	Schedule      = Prefix + "schedule"                // schedules, one per line
 	ManageKEDA    = Prefix + "manage-keda"             // the annotations of KEDA that gpuscaler may write: activation, hold
 )
 
-// policyKeys lists the annotations that define a policy, in the order in which they are applied, and the key with the same meaning in the
-// metadata of a KEDA trigger.
+// policyKeys lists the annotations that define a policy, in the order in which they are applied. metadata is the key with the same meaning
+// in the metadata of a KEDA trigger.
 var policyKeys = []struct{ annotation, metadata string }{
 	{Policy, "policy"}, {Spec, "spec"}, {Mode, "mode"}, {CapacityGroup, "capacityGroup"},
 	{Objective, "objective"}, {GPUTarget, "gpuUtilizationTarget"}, {QueueSource, "queueSource"}, {QueueTarget, "queueDepthPerReplica"},
@@ -41,12 +42,12 @@ var policyKeys = []struct{ annotation, metadata string }{
 // otherKeys lists the annotations with the prefix gpuscaler.io/ that do not define a policy.
 var otherKeys = []string{Paused, Override, Prefix + "last-decision", Prefix + "nudge", ManageKEDA}
 
-// CarriesPolicy reports whether an object with these annotations defines a policy.
+// CarriesPolicy reports whether the annotations of an object define a policy.
 func CarriesPolicy(values map[string]string) bool { return FromAnnotations(values).Len() > 0 }
 
-// Layer contains the fields of a policy from one source: the annotations of an object, or the metadata of its KEDA trigger.
+// Layer contains the fields of a policy that one source defines: the annotations of an object, or the metadata of its KEDA trigger.
 type Layer struct {
-	Values map[string]string       // key: annotation key
+	Values map[string]string       // by the key of the annotation
 	Field  func(key string) string // returns Problem.Field for a key
 }
 
@@ -86,8 +87,8 @@ func metadataField(key string) string {
 	return key
 }
 
-// CheckKeys adds a problem for each annotation with the prefix gpuscaler.io/ that does not exist. Without this check, a misspelled
-// annotation would be ignored without a message.
+// CheckKeys adds a problem for each unknown annotation with the prefix gpuscaler.io/. Without this check, a misspelled annotation would be
+// ignored without a message.
 func CheckKeys(c *decode.Collector, values map[string]string) {
 	known := slices.Clone(otherKeys)
 	for _, k := range policyKeys {

@@ -17,11 +17,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// overlay applies a layer to a policy.
+// overlay sets the fields of a policy that a Layer contains.
 type overlay struct{ *decode.Collector }
 
-// Apply sets the fields of the policy `written` that the layer w contains: first the annotation Spec, then the short forms, which have
-// precedence. If a value contains control characters, Apply reports a problem and ignores the value.
+// Apply sets the fields of the policy `written` that the layer w contains. It applies the annotation Spec first and then the short forms,
+// which take precedence. If a value contains control characters, Apply reports a problem and ignores the value.
 func Apply(c *decode.Collector, written *spec.Policy, w Layer) {
 	f := overlay{c}
 	w.Values = maps.Clone(w.Values)
@@ -84,7 +84,8 @@ func (f overlay) applySpec(written *spec.Policy, text, field string) {
 	setFields(written, &top)
 }
 
-// parse returns the root of the only YAML document of text. It rejects any other text, and returns nil for it and for an empty text.
+// parse returns the root of the YAML document in text. It reports a problem for a text that is not YAML or has several documents, and
+// returns nil for it. It also returns nil for an empty text.
 func (f overlay) parse(text, field string) *yaml.Node {
 	const allowed = "one document: the same YAML as the spec of a file"
 	var node, second yaml.Node
@@ -105,8 +106,8 @@ func (f overlay) parse(text, field string) *yaml.Node {
 	return node.Content[0]
 }
 
-// tooMany rejects a list that is longer than a policy may have. It is checked before the entries are merged one by one, because the time of
-// that grows with the square of their number.
+// tooMany reports a problem and returns true if a list is longer than a policy may have. This is checked before the entries are merged,
+// because the time for merging grows with the square of the number of entries.
 func (f overlay) tooMany(field string, n, most int) bool {
 	if n <= most {
 		return false
@@ -115,8 +116,8 @@ func (f overlay) tooMany(field string, n, most int) bool {
 	return true
 }
 
-// setFields copies every field of top that is not zero to written. It replaces whole fields, so the caller merges the lists of signals and
-// schedules by name before.
+// setFields copies every field of top that is not zero to written. It replaces whole fields. The caller must therefore merge the lists of
+// signals and schedules by name before.
 func setFields(written, top *spec.Policy) {
 	to, from := reflect.ValueOf(written).Elem(), reflect.ValueOf(top).Elem()
 	for i := range from.NumField() {
@@ -133,7 +134,7 @@ func (f overlay) origin(p *decode.Path, w Layer, key string) {
 	}
 }
 
-// signal adds a signal, or replaces the one with its name.
+// signal adds a signal. If written already has a signal with this name, it replaces it.
 func (f overlay) signal(written *spec.Policy, s spec.Signal, from decode.Origin) {
 	i := slices.IndexFunc(written.Signals, func(have spec.Signal) bool { return have.Name == s.Name })
 	if i < 0 {
@@ -152,8 +153,8 @@ func (f overlay) schedule(written *spec.Policy, s spec.Schedule, from decode.Ori
 	f.Origins[decode.Spec.Key("schedules").At(i).String()] = from
 }
 
-// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define. With an
-// objective, the queue needs no target.
+// applySignals adds the signals named gpu and queue, which the annotations GPUTarget, QueueSource and QueueTarget define. If the policy has
+// an objective, the signal queue needs no target.
 func (f overlay) applySignals(written *spec.Policy, hasObjective bool, w Layer) {
 	if text, ok := w.Values[GPUTarget]; ok {
 		if target := f.amount(w, GPUTarget, text); target != nil {
@@ -209,8 +210,8 @@ func (f overlay) amount(w Layer, key, text string) *spec.Amount {
 	return &a
 }
 
-// queueSource sets the source of a signal from the text of the annotation QueueSource: "gateway-queue" (a query of the PlatformConfig),
-// "keda/sqs", "redis-embed/jobs" or "external/sqs-depth".
+// queueSource sets the source of a signal from the text of the annotation QueueSource. Examples are "gateway-queue" (a query of the
+// PlatformConfig), "keda/sqs", "redis-embed/jobs" and "external/sqs-depth".
 func (f overlay) queueSource(s *spec.Signal, text string, w Layer) {
 	text = strings.TrimSpace(text)
 	place, item, split := strings.Cut(text, "/")

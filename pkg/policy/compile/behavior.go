@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The defaults of behavior are those of an HPA, so that a workload scales in the same way after it moves from an HPA to a policy. gpuscaler
-// applies these rules when it computes the target. The HPA that reads the target is configured to apply it at once.
+// The defaults of behavior are the defaults of an HPA. A workload therefore scales in the same way after its HPA is replaced by a policy.
+// gpuscaler applies these rules when it computes the target. The HPA that reads the target is configured to apply it immediately.
 const (
 	defaultTolerance        = 0.1
 	defaultDownWindow       = 300 * time.Second

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// dataSourceFields lists the fields of each type, in addition to the common ones.
+// dataSourceFields lists the fields that each type of data source has in addition to the common fields.
 var dataSourceFields = map[policy.DataSourceType][]string{
 	policy.DataPrometheus: {"maxBytes", "maxSeries", "address", "matchers", "namespaceLabel", "podLabel", "http", "sigv4"},
 	policy.DataRedis:      {"maxBytes", "address", "username", "passwordFile", "database", "tls"},
@@ -84,7 +84,7 @@ func (c *platformCompiler) dataSource(s *spec.DataSource, p *decode.Path) policy
 	return d
 }
 
-// endpoint checks the fields by which the server or the pods are found.
+// endpoint checks the fields that contain the address of the server or select the pods.
 func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 	var err error
 	allowed := "http(s)://host:port/path"
@@ -123,7 +123,7 @@ func (c *platformCompiler) endpoint(s *spec.DataSource, p *decode.Path) {
 	}
 }
 
-// transport checks secrets and certificates. Secrets must be in files; a certificate needs its key.
+// transport checks secrets and certificates. A secret must be in a file, and a client certificate needs its key.
 func (c *platformCompiler) transport(s *spec.DataSource, p *decode.Path) {
 	c.tls(s.TLS, p.Key("tls"))
 	if s.HTTP == nil {

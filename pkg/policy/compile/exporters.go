@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// byNamespace lists the types of exporters for which the namespace of the exporter is sufficient, without pod labels.
+// byNamespace lists the types of exporters that are identified by their namespace alone, without pod labels.
 var byNamespace = []policy.SourceType{policy.SourceKueue, policy.ExporterKarpenter, policy.ExporterStateMetrics}
 
-// exporters checks spec.exporters, adds the default exporters of the types that it does not contain, and sets the result in each prometheus
-// data source.
+// exporters checks spec.exporters. It adds the default exporters of each type that spec.exporters does not contain, and stores the result
+// in each data source of type prometheus.
 func (c *platformCompiler) exporters() {
 	var out []policy.Exporter
 	declared := map[policy.SourceType]bool{}
@@ -56,7 +56,7 @@ func (c *platformCompiler) exporter(e *policy.Exporter, p *decode.Path) {
 	}
 }
 
-// teamOf returns the name of the team that a namespace belongs to, or "".
+// teamOf returns the name of the team to which a namespace belongs, or "" if there is none.
 func (c *platformCompiler) teamOf(namespace string) string {
 	for _, t := range c.spec.Teams {
 		if slices.Contains(t.Namespaces, namespace) {

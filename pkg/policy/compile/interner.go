@@ -13,16 +13,16 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Interner shares values between compiled policies, so that thousands of similar policies need little time and memory. To compare two
-// windows takes milliseconds, and to compile a formula takes almost one, so their results are cached. Texts such as Europe/Berlin and equal
-// lists are stored once.
+// Interner shares values between compiled policies, so that thousands of similar policies need little time and memory. It caches the
+// comparison of two windows, which takes milliseconds, and compiled formulas, which take almost a millisecond each. It stores equal lists,
+// and equal texts such as Europe/Berlin, only once.
 type Interner struct {
 	pairs    map[[2]calendar.Window]time.Time
 	formulas map[string]scaling.Formula
 	words    map[string]string
 
-	// Lists that are equal in policies that were written from one template. The name of a policy is not in these lists, so policies that
-	// differ only in their name share them.
+	// Lists that are often equal, because many policies are written from one template. The lists do not contain the name of the policy, so
+	// that policies that differ only in their name can share them.
 	signals   lists[scaling.Signal]
 	sources   lists[policy.Source]
 	schedules lists[scaling.Schedule]
@@ -32,8 +32,8 @@ type Interner struct {
 const (
 	// maxEntries limits the number of entries of each map. A map that is full is cleared.
 	maxEntries = 1 << 14
-	// maxLists limits the number of lists of each type. It is lower than maxEntries, because the map keeps a list in memory even if no
-	// policy uses it any more.
+	// maxLists limits the number of lists of each type. It is lower than maxEntries, because a stored list uses memory even if no policy needs
+	// it any more.
 	maxLists = 1 << 12
 )
 
@@ -46,13 +46,13 @@ func NewInterner() *Interner {
 	}
 }
 
-// lists stores each list once, by the hash of its contents.
+// lists contains each list once. The key is the hash of the elements.
 type lists[T comparable] map[uint64][]T
 
 var hashSeed = maphash.MakeSeed()
 
-// canonical returns the stored list with the same contents, and stores a copy of the list if there is none. The caller must not change the
-// result.
+// canonical returns the stored list with the same elements. If there is none, it stores a copy of the list and returns the copy. The caller
+// must not change the result.
 func (l lists[T]) canonical(list []T) []T {
 	if len(list) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (s *Interner) overlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// formula is formula.Compile with a cache. Errors are not cached, because they are rare and differ by policy.
+// formula is formula.Compile with a cache. It does not cache errors, because they are rare and depend on the policy.
 func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	var key strings.Builder
 	for i := range signals {
@@ -110,7 +110,7 @@ func (s *Interner) formula(text string, signals []scaling.Signal) (scaling.Formu
 	return cache(s.formulas, key.String(), f), nil
 }
 
-// canonicalText returns the stored copy of a text, so that equal texts share memory. Texts of more than 64 bytes are returned as they are,
+// canonicalText returns the stored copy of a text, so that equal texts share memory. It returns texts of more than 64 bytes unchanged,
 // because they are rarely repeated.
 func (s *Interner) canonicalText(text string) string {
 	if len(text) > 64 {

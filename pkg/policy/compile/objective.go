@@ -15,13 +15,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// defaultPercentile is the percentile that most published SLOs of model servers state.
+// defaultPercentile is the percentile that is used in most published SLOs of model servers.
 const defaultPercentile = 99
 
 // maxCapacity is far above the tokens per second of any replica.
 const maxCapacity = 1e9
 
-// objectiveTime is one of the times of an objective, with its range.
+// objectiveTime is one of the time fields of an objective, with its allowed range.
 type objectiveTime struct {
 	field     string
 	kind      objective.Kind
@@ -38,7 +38,7 @@ func objectiveTimes(o *spec.Objective) [4]objectiveTime {
 	}
 }
 
-// objective compiles the objective of the policy. It must run before signals, which depend on it.
+// objective compiles the objective of the policy. It must be called before signals, because the compilation of signals depends on it.
 func (c *compiler) objective() {
 	written := c.Spec.Objective
 	if written == nil {
@@ -81,11 +81,12 @@ func (c *compiler) objective() {
 var measures = map[string]scaling.Measure{"arrivals": scaling.MeasureArrivals, "queued": scaling.MeasureQueued,
 	"inFlight": scaling.MeasureInFlight, "served": scaling.MeasureServed, "busy": scaling.MeasureBusy, "latency": scaling.MeasureLatency}
 
-// latencyOf contains the metric of model servers that measures the time of each kind of objective.
+// latencyOf maps each kind of objective to the metric of model servers that measures the time of the objective.
 var latencyOf = map[objective.Kind]string{objective.Wait: "queueTime", objective.TimeToFirstToken: "timeToFirstToken",
 	objective.InterTokenLatency: "interTokenLatency"}
 
-// measures determines what a signal is evidence of: the field measures, or the role that follows from the type and the metric.
+// measures sets signal.Measures: what the signal is evidence of. This is the value of the field measures or, without this field, what
+// follows from the type and the metric of the signal.
 func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if c.policy.Objective == nil {
 		if s.Measures != "" {
@@ -107,7 +108,7 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 		signal.Measures = scaling.MeasureQueued
 	case isRate && c.existsAtZero(*source):
 		signal.Measures = scaling.MeasureArrivals
-	case isRate: // the pods of the workload count the work that they have served
+	case isRate: // a rate that the pods of the workload export is the work that they have served
 		signal.Measures = scaling.MeasureServed
 	}
 	if isRate && (signal.Measures == scaling.MeasureArrivals || signal.Measures == scaling.MeasureServed) {
@@ -115,8 +116,8 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 	}
 }
 
-// measuredLatency uses a latency as evidence if it is the time that the objective limits, at the percentile of the objective. A mean, or
-// another percentile, does not show whether the objective is met.
+// measuredLatency uses a latency as evidence for the objective. The latency must be the time that the objective limits, at the percentile
+// of the objective. A mean or another percentile does not show whether the objective is met.
 func (c *compiler) measuredLatency(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if latencyOf[c.policy.Objective.Kind] != metric.Name || !metric.Histogram {
 		return
@@ -135,7 +136,7 @@ func (c *compiler) measuredLatency(s *spec.Signal, p *decode.Path, metric policy
 // quantile returns the percentile of the objective as a quantile.
 func (c *compiler) quantile() float64 { return c.policy.Objective.Percentile / 100 }
 
-// quantileOfObjective rejects a latency at another quantile than that of the objective.
+// quantileOfObjective rejects a latency whose quantile differs from the quantile of the objective.
 func (c *compiler) quantileOfObjective(p *decode.Path, source *policy.Source) {
 	if source.Quantile != c.quantile() {
 		c.Reject(p.Key("quantile"), "is not the percentile of the objective, so the latency does not show whether it is met",
@@ -143,7 +144,7 @@ func (c *compiler) quantileOfObjective(p *decode.Path, source *policy.Source) {
 	}
 }
 
-// withoutTarget compiles a signal without a target, which is allowed only as evidence for an objective.
+// withoutTarget compiles a signal without a target. Such a signal is allowed only as evidence for an objective.
 func (c *compiler) withoutTarget(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
 	switch signal.Measures {
 	case scaling.MeasureNone:
@@ -188,7 +189,7 @@ func (c *compiler) notEvidence(s *spec.Signal, p *decode.Path, metric policy.Met
 		"arrivals, queued, inFlight, served, busy or latency; or a target")
 }
 
-// evidenceOf returns the metrics of a type that are evidence for the objective of the policy.
+// evidenceOf returns the names of those metrics of a type that are evidence for the objective of the policy.
 func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	for _, m := range policy.Metrics(t) {
 		if m.Measures != scaling.MeasureNone || m.Histogram && m.Name == latencyOf[c.policy.Objective.Kind] {
@@ -198,8 +199,8 @@ func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	return names
 }
 
-// checkEvidence checks that the signals are sufficient evidence for the objective: how much work arrives or waits, and what else this kind
-// of objective needs. It rejects a second signal for a measure that only one signal can have.
+// checkEvidence checks that the signals are sufficient evidence for the objective. They must show how much work arrives or waits, and
+// whatever else this kind of objective needs. If only one signal may have a certain measure, checkEvidence rejects a second one.
 func (c *compiler) checkEvidence() {
 	o := c.policy.Objective
 	if o == nil || len(c.policy.Signals) < len(c.Spec.Signals) || c.waits {

@@ -1,7 +1,8 @@
-// Package compile checks policies and PlatformConfigs and compiles them into the values that the engine uses. It reports all problems
-// of a document. It does no I/O and reads no clock, so the same input has the same result at any time.
+// Package compile checks policies and PlatformConfigs and compiles them into the values that the engine uses. It reports all problems of a
+// document. It does no I/O and reads no clock, so the same input always has the same result.
 //
-// Policy returns a policy.Compiled for a decoded ScalingPolicy, and Platform a policy.Platform for the PlatformConfig.
+// The function Policy returns a policy.Compiled for a decoded ScalingPolicy. The function Platform returns a policy.Platform for the
+// PlatformConfig.
 package compile
 
 import (
@@ -21,37 +22,37 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Input is the written policy with the values that are necessary to compile it.
+// Input contains a decoded policy and the values that are necessary to compile it.
 type Input struct {
 	Key      scaling.Key
 	Spec     *spec.Policy
-	Origin   string // identifies the version: "chat.yaml@3f1c"
+	Origin   string // document and version, such as "chat.yaml@3f1c"
 	Platform *policy.Platform
-	Object   *Object // the ScaledObject or HPA that carries the policy; nil for a policy of a file
+	Object   *Object // the ScaledObject or HPA whose annotations define the policy; nil for a policy in a file
 	Interner *Interner
 }
 
-// compiler compiles one policy. It continues after a problem, so that all problems are reported together.
+// compiler compiles one policy. After a problem it continues, so that all problems are reported at once.
 type compiler struct {
 	*decode.Collector
 	Input
 
 	ref        scaling.Target
-	low, high  int32 // minReplicas and maxReplicas before the bounds of the PlatformConfig
+	low, high  int32 // minReplicas and maxReplicas before the bounds of the PlatformConfig are applied
 	policy     *scaling.Policy
 	sources    []policy.Source
-	waits      bool  // the policy refers to something that is missing and that an unreadable PlatformConfig may declare
-	scheduleAt []int // for each compiled schedule, its index in the spec
+	waits      bool  // the policy refers to something that is not declared, but that an unreadable PlatformConfig may declare
+	scheduleAt []int // for each compiled schedule, its index in Spec.Schedules
 }
 
-// Object contains the facts about the ScaledObject or HPA that carries a policy in its annotations.
+// Object contains facts about the ScaledObject or HPA whose annotations define a policy.
 type Object struct {
 	Target   scaling.Target
 	Triggers []string // names of the ScaledObject's triggers; nil if they are unknown
 }
 
-// Policy checks a policy against the PlatformConfig and compiles it. It returns nil in two cases: the policy has a problem, or the policy
-// refers to something that may be in a PlatformConfig that cannot be read at present.
+// Policy checks a policy against the PlatformConfig and compiles it. It returns nil if the policy has a problem. It also returns nil if the
+// PlatformConfig cannot be read at present and the policy refers to something that the PlatformConfig may declare.
 func Policy(f *decode.Collector, in Input) *policy.Compiled {
 	c := compiler{Collector: f, Input: in}
 	return c.compile()
@@ -100,8 +101,8 @@ func (c *compiler) compile() (out *policy.Compiled) {
 	return compiled
 }
 
-// undeclared rejects the value at p, because the PlatformConfig does not declare what it refers to. If the PlatformConfig cannot be read,
-// it sets c.waits instead: the policy is compiled again when the PlatformConfig is readable.
+// undeclared rejects the value at p, because it refers to something that the PlatformConfig does not declare. If the PlatformConfig cannot
+// be read, undeclared sets c.waits instead, and the policy is compiled again when the PlatformConfig is readable.
 func (c *compiler) undeclared(p *decode.Path, message, allowed string) {
 	if c.Platform.Unreadable {
 		c.waits = true
@@ -154,7 +155,7 @@ func (c *compiler) bounds() {
 	}
 	c.low, c.high = low, high
 	if low > high || high == 0 || c.Spec.MinReplicas == nil && c.FollowsFromDecoding(pLow.String()) {
-		c.low, c.high = 0, policy.ReplicaLimit // the problem was already reported; with these bounds, the schedules cause no further problem
+		c.low, c.high = 0, policy.ReplicaLimit // the problem was already reported; these bounds prevent further problems with the schedules
 	}
 	low = min(low, high)
 	bounds := c.Platform.BoundsFor(c.Key.Namespace)
@@ -196,7 +197,7 @@ func (c *compiler) formula() {
 // group checks that the namespace's team may use the capacity group.
 func (c *compiler) group() {
 	name := c.Spec.CapacityGroup
-	if name == "" || c.Key.Namespace == "" { // a missing namespace is a problem of its own
+	if name == "" || c.Key.Namespace == "" { // a missing namespace is reported as another problem
 		return
 	}
 	p := decode.Spec.Key("capacityGroup")
@@ -215,8 +216,8 @@ func (c *compiler) group() {
 	}
 }
 
-// checkWakeUp rejects a policy that could scale to zero and never scale up again. The metrics of the workload's own pods end with the last
-// pod. Therefore a policy with minReplicas 0 needs a signal that has a value at zero replicas, or a schedule with minReplicas.
+// checkWakeUp rejects a policy that could scale to zero and never scale up again. The metrics of the workload's own pods disappear with the
+// last pod. A policy with minReplicas 0 therefore needs a signal that has a value at zero replicas, or a schedule with minReplicas.
 func (c *compiler) checkWakeUp() {
 	if len(c.Spec.Signals) == 0 && len(c.Spec.Schedules) == 0 {
 		c.Reject(decode.Spec.Key("signals"), "there are no signals and no schedules, so the target would never change",
@@ -242,8 +243,8 @@ func (c *compiler) checkWakeUp() {
 		"1 or more, a signal that exists at zero replicas (a gateway's queue, redis, kueue, keda, external), or a schedule with minReplicas")
 }
 
-// checkIdle rejects a signal of GPU memory without activationTarget in a policy with minReplicas 0, unless activation is "all". A loaded
-// model uses GPU memory even without requests, so the workload would always count as active.
+// checkIdle checks policies with minReplicas 0. It rejects a signal of GPU memory without activationTarget, except if activation is "all".
+// A loaded model uses GPU memory even if there are no requests, so the workload would always be active.
 func (c *compiler) checkIdle() {
 	for i, s := range c.sources {
 		if s.Type == policy.SourceDCGM && s.Metric == policy.GPUMemory && c.policy.Signals[i].Activation == 0 &&
@@ -269,7 +270,7 @@ func (c *compiler) existsAtZero(s policy.Source) bool {
 	return true
 }
 
-// knownTrigger checks the trigger of a keda signal against the triggers of the ScaledObject, if they are known.
+// knownTrigger checks that the ScaledObject has the trigger that a keda signal names, if the triggers of the ScaledObject are known.
 func (c *compiler) knownTrigger(name string, p *decode.Path) {
 	if c.Object == nil || c.Object.Triggers == nil || name == "" || slices.Contains(c.Object.Triggers, name) {
 		return

@@ -4,7 +4,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// fieldsFor lists the fields of a signal that belong to a type, in addition to commonFields.
+// fieldsFor lists the fields that a signal of each type can have in addition to commonFields.
 var fieldsFor = map[policy.SourceType][]string{
 	policy.SourcePrometheus: {"source", "queryRef", "labelValue", "metric", "matchLabels", "aggregate", "rate", "quantile", "window",
 		"measures"},

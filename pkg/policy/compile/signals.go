@@ -22,16 +22,16 @@ import (
 const (
 	// defaultMaxAge is longer than two missed polls at the usual interval of 15 to 30 seconds, and shorter than the start of a GPU node.
 	defaultMaxAge = 2 * time.Minute
-	// defaultMinCoverage allows one of five pods to restart. The readings of the other four can still be used.
+	// defaultMinCoverage permits that one of five pods restarts. The readings of the other four pods can still be used.
 	defaultMinCoverage = 0.8
 	// defaultWindow is the time over which a latency is computed. It is long enough to contain some requests at times of low traffic, and
 	// short enough to show a growing queue.
 	defaultWindow = 2 * time.Minute
-	// defaultForecastWindow is as long as a few cold starts. An increase that occurred within this time is likely to occur again soon, so
-	// it is better to keep its replicas than to remove them and start new ones.
+	// defaultForecastWindow is as long as a few cold starts. An increase that occurred within this time is likely to occur again soon. It is
+	// therefore better to keep the replicas for it than to remove them and start new ones.
 	defaultForecastWindow = 5 * time.Minute
-	// defaultDeviations is the number of standard deviations above the mean for which a forecast keeps replicas. If the noise is normally
-	// distributed, 2 is enough in 98% of the time.
+	// defaultDeviations is the number of standard deviations above the mean up to which a forecast keeps replicas. If the variation is
+	// normally distributed, the load is below this value 98% of the time.
 	defaultDeviations = 2
 )
 
@@ -101,7 +101,8 @@ func (c *compiler) signal(s *spec.Signal, p *decode.Path) (scaling.Signal, polic
 
 var classes = map[string]scaling.Class{"demand": scaling.Demand, "latency": scaling.Latency, "utilization": scaling.Utilization}
 
-// onlyFieldsOf rejects fields of other types. A queryRef with type redis, for example, would otherwise be ignored without a message.
+// onlyFieldsOf rejects fields that belong to other types. Without this check, a queryRef with type redis, for example, would be ignored
+// without a message.
 func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 	table, v := spec.FieldsOf(reflect.TypeFor[spec.Signal]()), reflect.ValueOf(s).Elem()
 	mine := specificFields(policy.SourceType(s.Type))
@@ -113,8 +114,8 @@ func (c *compiler) onlyFieldsOf(s *spec.Signal, p *decode.Path) {
 	}
 }
 
-// metric returns the metric of a signal. For types that read pods it is the one with the name s.Metric, or the default metric of the type;
-// an unknown name is rejected. For other types it has only the name.
+// metric returns the metric of a signal. For a type that reads pods, it is the metric with the name s.Metric, or the default metric of the
+// type if s.Metric is empty. An unknown name is rejected. For other types, only the name of the result is set.
 func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	known := policy.Metrics(policy.SourceType(s.Type))
 	if known == nil {
@@ -131,7 +132,7 @@ func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	}
 	c.Reject(p.Key("metric"), "is not a metric of type "+s.Type+wording.DidYouMean(s.Metric, names), wording.List(names))
 	if s.Target != nil {
-		// with the unit of the target, so that the target is not checked against the unit of another metric
+		// The result has the unit of the target, so that the target is not compared with the unit of another metric.
 		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit}
 	}
 	return known[0]
@@ -141,7 +142,7 @@ func (c *compiler) podSource(s *spec.Signal, p *decode.Path, source *policy.Sour
 	source.Metric = metric.Name
 	source.DataSource = c.dataSource(s, p, policy.DataPrometheus, policy.DataScrape)
 	if source.Type == policy.SourceDCGM && source.DataSource == "" {
-		// The exporter runs on the node and not in the pod, so it cannot be found without a data source.
+		// The exporter runs on the node and not in the workload's pod, so it can be found only with a data source.
 		c.undeclared(p.Key("source"), "is missing", "a data source of type prometheus, or of type scrape with profile dcgm"+
 			c.sourceNames(policy.DataPrometheus, policy.DataScrape))
 	}
@@ -240,7 +241,7 @@ func (c *compiler) maxAge(s *spec.Signal, source string) time.Duration {
 	return defaultMaxAge
 }
 
-// forecast compiles the forecast of a signal. It returns the zero value if none is written.
+// forecast compiles the forecast of a signal. It returns the zero value if the signal has no forecast.
 func (c *compiler) forecast(s *spec.Forecast, p *decode.Path) scaling.Forecast {
 	if s == nil {
 		return scaling.Forecast{}

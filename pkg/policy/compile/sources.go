@@ -14,9 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// dataSource returns the name of the data source of a signal: s.Source if it is set, otherwise the default data source of the first of the
-// types that has one. It returns "" if there is none. The controller then reads the signal without a data source: it scrapes the pods
-// directly, or uses the API of the cluster.
+// dataSource returns the name of the data source of a signal. This is s.Source if it is set. Otherwise it is the default data source of the
+// first of the given types for which there is a default. If there is no data source, dataSource returns "". The poller then scrapes the
+// pods directly or uses the API of the cluster.
 func (c *compiler) dataSource(s *spec.Signal, p *decode.Path, types ...policy.DataSourceType) string {
 	if s.Source == "" {
 		for _, t := range types {
@@ -54,7 +54,7 @@ func (c *compiler) sourceNames(types ...policy.DataSourceType) string {
 	return c.orNone(names)
 }
 
-// orNone returns the names as text for a message. If there are none, it returns the reason.
+// orNone returns the names as text for a message. If there are no names, it returns why there are none.
 func (c *compiler) orNone(names []string) string {
 	switch {
 	case len(names) > 0:
@@ -127,8 +127,8 @@ func (c *compiler) queryNames() string {
 	return c.orNone(names)
 }
 
-// selector builds the PromQL query of a signal with a metric and labels from a policy. The query is built as a syntax tree and always has a
-// matcher for the policy's namespace. Therefore a label or a metric name in a policy cannot change the query so that it reads another
+// selector builds the PromQL query of a signal for which the policy contains a metric and labels. It builds a syntax tree that always has a
+// matcher for the policy's namespace. A label or a metric name in a policy therefore cannot change the query so that it reads another
 // namespace.
 func (c *compiler) selector(s *spec.Signal, p *decode.Path, source *policy.Source) policy.Metric {
 	metric := policy.Metric{Name: s.Metric}

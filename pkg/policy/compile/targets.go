@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// target compiles target, activationTarget and metricType.
+// target compiles the fields target, activationTarget and metricType of a signal.
 func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
 	if s.Target == nil && c.Spec.Objective != nil {
 		c.withoutTarget(s, p, metric, signal)
@@ -21,7 +21,7 @@ func (c *compiler) target(s *spec.Signal, p *decode.Path, metric policy.Metric, 
 		return
 	}
 	if t := policy.SourceType(s.Type); t == policy.SourcePrometheus || t == policy.SourceExternal || t == policy.SourceKEDA {
-		metric.Unit = max(metric.Unit, s.Target.Unit) // the unit of a query is known only from the target
+		metric.Unit = max(metric.Unit, s.Target.Unit) // for a query, only the target shows the unit
 	}
 	signal.Unit = metric.Unit
 	signal.Target = c.amount(s.Target, p.Key("target"), metric)

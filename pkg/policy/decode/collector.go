@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Collector collects the problems of one text. It finds the line, column and value of the field that a problem is about.
+// Collector collects the problems of one text. For each problem it finds the line, the column and the value of the field.
 type Collector struct {
 	File       string
 	LineOffset int    // number of lines of the file before the text
 	Document   string // kind and name: "ScalingPolicy team-chat/llama-chat"; empty until they are known
 	Root       *yaml.Node
-	// Origins is used for a policy that is composed from annotations. It maps the path of a part of the policy, such as "spec.signals[1]",
-	// to the annotation that contains the part. An entry also applies to all fields below the path.
+	// Origins is used for a policy that is composed from annotations. It maps the path of a field, such as "spec.signals[1]", to the
+	// annotation that contains the field. An entry also applies to all fields below its path.
 	Origins  map[string]Origin
 	Problems []policy.Problem
 	Decoded  int // number of problems that decoding found; the others were found later
@@ -30,11 +30,12 @@ type Origin struct {
 	Root  *yaml.Node // the YAML of the part, if the annotation contains YAML
 }
 
-// maxProblems is the greatest number of problems of one text. Each is logged and sent as an Event, and an annotation of 256 KiB can contain
-// tens of thousands.
+// maxProblems is the greatest number of problems of one text. It is necessary because each problem is logged and sent as an Event, and an
+// annotation of 256 KiB can contain tens of thousands of mistakes.
 const maxProblems = 100
 
-// record adds a problem. If there are maxProblems already, it adds one error that says so, and drops all later ones.
+// record adds problems. When there are already maxProblems, it adds one more problem that says that the list is incomplete, and then drops
+// all further problems.
 func (f *Collector) record(all ...policy.Problem) {
 	for _, problem := range all {
 		if f.Full() {
@@ -48,13 +49,13 @@ func (f *Collector) record(all ...policy.Problem) {
 	}
 }
 
-// Full reports whether further problems would be dropped. The rest of the text needs no check then.
+// Full reports whether further problems would be dropped. In this case the rest of the text need not be checked.
 func (f *Collector) Full() bool { return len(f.Problems) > maxProblems }
 
 // Include records problems that another Collector found.
 func (f *Collector) Include(all []policy.Problem) { f.record(all...) }
 
-// Add records a problem in the field p. n is the node of the field, from which the line and column are read; it may be nil.
+// Add records a problem in the field p. It takes the line and the column from n, the node of the field. n may be nil.
 func (f *Collector) Add(n *yaml.Node, p *Path, problem policy.Problem) {
 	f.record(f.place(n, p, problem))
 }
@@ -88,15 +89,15 @@ func (f *Collector) report(p *Path, message, allowed string, warning bool) {
 	}
 }
 
-// FollowsFromDecoding reports whether a problem in a field is a consequence of a problem that decoding already recorded. Such a problem is
-// not recorded, so that each defect is reported once.
+// FollowsFromDecoding reports whether a problem in a field is only a consequence of a problem that decoding has already recorded. The
+// caller then does not record it, so that each mistake is reported once.
 func (f *Collector) FollowsFromDecoding(field string) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
 	for _, p := range f.Problems[:f.Decoded] {
-		// If a field name is misspelled, the correct field is also missing. That is the same defect.
+		// A misspelled field name also means that the correct field is missing. Both are the same mistake.
 		sibling := p.Found == "" && field[:strings.LastIndexByte(field, '.')+1] == p.Field[:strings.LastIndexByte(p.Field, '.')+1]
 		if sibling || within(p.Field, field) || within(field, p.Field) {
 			return true
@@ -105,7 +106,7 @@ func (f *Collector) FollowsFromDecoding(field string) bool {
 	return false
 }
 
-// ProblemAt returns a problem with the value at p without recording it.
+// ProblemAt returns a problem with the line, column and value of the field p. It does not record the problem.
 func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	problem := policy.Problem{Message: message, Allowed: allowed}
 	root, rest := f.Root, p
@@ -121,8 +122,8 @@ func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	return f.place(n, p, problem)
 }
 
-// writtenBy returns the entry of Origins that applies to the path p, and the part of p below the path of that entry. ok is false if there
-// is none.
+// writtenBy returns the entry of Origins for the path p or for the nearest path above p. below is the rest of p under the path of that
+// entry. ok is false if there is no such entry.
 func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	for up := p; up != nil && len(f.Origins) > 0; up = up.up {
 		if from, ok = f.Origins[up.String()]; ok {
@@ -133,8 +134,8 @@ func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	return Origin{}, nil, false
 }
 
-// Recover converts a panic into a problem of the document that caused it, so that other documents are not affected. A panic is a defect of
-// gpuscaler or of a library. It sets *done to true, so that the caller uses the recorded problems. It must be called with defer.
+// Recover converts a panic into a problem of the document that caused it, so that other documents are not affected. It sets *done to true,
+// so that the caller uses the recorded problems. It must be called with defer. A panic is a defect of gpuscaler or of a library.
 func (f *Collector) Recover(done *bool) {
 	if fault := recover(); fault != nil {
 		f.Problems = append(f.Problems, policy.Problem{File: f.File, Line: f.LineOffset + 1, Document: f.Document,
@@ -143,13 +144,13 @@ func (f *Collector) Recover(done *bool) {
 	}
 }
 
-// InternalError begins the message of a recovered panic.
+// InternalError is the beginning of the message about a recovered panic.
 const InternalError = "gpuscaler panicked while it processed this text"
 
-// Failed reports whether the text has a problem that is not a warning.
+// Failed reports whether the text has a problem that is not only a warning.
 func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
-// RejectText records a problem with the value of an annotation.
+// RejectText records a problem in the value of an annotation. found is that value.
 func (f *Collector) RejectText(field, found, message, allowed string) {
 	f.record(policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message, Found: wording.Quote(found), Allowed: allowed})
 }

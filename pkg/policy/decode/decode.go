@@ -1,9 +1,9 @@
 // Package decode decodes YAML into the structs of package spec. Each difference from the format becomes a policy.Problem with the file,
-// line, column, field, found value and allowed values. Decoding continues after a problem.
+// line, column, field, found value and allowed values. Decoding then continues, so that all problems are reported at once.
 //
-// The package uses go.yaml.in/yaml/v3, whose nodes have a line and a column. The line of a syntax error is often wrong, so syntax.go
-// searches for it. The errors of github.com/goccy/go-yaml also have lines, but they are not better: for an open quote the line is twelve
-// lines too late, and for an open bracket one line too late.
+// The package uses go.yaml.in/yaml/v3, whose nodes have a line and a column. The line number in its syntax errors is often wrong, so
+// syntax.go searches for the correct line. The line numbers of github.com/goccy/go-yaml are not better: for an open quote the line was
+// twelve lines too late, and for an open bracket one line too late.
 package decode
 
 import (
@@ -22,18 +22,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/printable"
 )
 
-// maxNodes is the maximum number of YAML values in a document, with aliases counted each time they are used. It limits the work for a small
-// document in which aliases refer to aliases.
+// maxNodes is the maximum number of YAML values in a document. An alias is counted each time it is used. This limits the work for a small
+// document in which aliases refer to other aliases.
 const maxNodes = 20000
 
-// decoder decodes YAML nodes into structs. The yaml tags of a struct are the allowed fields. Each difference becomes a Problem, and
-// decoding continues after it.
+// decoder decodes YAML nodes into structs. The yaml tags of a struct define the allowed fields. Each difference becomes a Problem, and
+// decoding continues.
 type decoder struct {
 	*Collector
 	nodes int
 }
 
-// value decodes a node into v, which must be settable. A problem has the position of the node; for an alias it is the position of the
+// value decodes a node into v, which must be settable. A problem gets the position of the node. For an alias, it is the position of the
 // anchor.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	if d.nodes++; d.nodes > maxNodes {
@@ -44,16 +44,16 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 		return
 	}
 	for n.Kind == yaml.AliasNode {
-		n = n.Alias // no endless loop: the types are not recursive, so a cyclic alias ends
+		n = n.Alias // this loop ends even for a cyclic alias, because the types are not recursive
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // as in Kubernetes, a field without a value is treated like an omitted field
+		return // as in Kubernetes, an empty value is treated like an omitted field
 	}
 	if v.Kind() == reflect.Pointer {
 		before := len(d.Problems)
 		v.Set(reflect.New(v.Type().Elem()))
 		if d.value(n, v.Elem(), p); len(d.Problems) > before && v.Type().Elem().Kind() != reflect.Struct {
-			v.SetZero() // the field has no value after a problem; it must not keep a part of one
+			v.SetZero() // after a problem, the field must not keep a partially decoded value
 		}
 		return
 	}
@@ -77,7 +77,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// oneName decodes a name that is written without a list into v, whose type is spec.Names.
+// oneName decodes a single name that is not in a list into v, whose type is spec.Names.
 func (d *decoder) oneName(n *yaml.Node, v reflect.Value, p *Path) {
 	if n.Kind != yaml.ScalarNode {
 		d.Add(n, p, policy.Problem{Message: "is not a name", Found: Describe(n), Allowed: "a name, or a list of names"})
@@ -187,8 +187,8 @@ func (d *decoder) entries(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// scalarKinds contains, for each kind of Go field that a YAML scalar can set, the description of allowed values and the function that sets
-// the field. set returns false if the value is not allowed.
+// scalarKinds contains the kinds of Go fields that a YAML scalar can set. allowed describes the allowed values. set sets the field, and
+// returns false if the value is not allowed.
 var scalarKinds = map[reflect.Kind]struct {
 	allowed string
 	set     func(n *yaml.Node, v reflect.Value) bool
@@ -252,15 +252,15 @@ func setNumber(n *yaml.Node, v reflect.Value) bool {
 // PrintableText describes the text that is allowed in values.
 const PrintableText = "printable characters, line feeds and tabs"
 
-// checkPrintable rejects text with control characters, because it could change the terminal on which a name, a reason or a log line is
-// printed.
+// checkPrintable rejects text with control characters. Names, reasons and log lines are printed on a terminal, which control characters
+// could manipulate.
 func (d *decoder) checkPrintable(n *yaml.Node, p *Path) {
 	if !printable.Is(n.Value) {
 		d.Add(n, p, policy.Problem{Message: "contains characters that cannot be displayed", Found: Describe(n), Allowed: PrintableText})
 	}
 }
 
-// Describe returns the value of a node for a problem, or its kind ("a mapping", "a list") if it is not a scalar.
+// Describe returns the value of a node as text for a problem. For a node that is not a scalar, it returns "a mapping" or "a list".
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

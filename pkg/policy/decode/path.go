@@ -6,26 +6,26 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Path is the path from the root of a document to a value. It is rendered as text only for problems.
+// Path is the path from the root of a document to a value. It is converted to text only for problems.
 type Path struct {
 	up    *Path
 	name  string
 	index int // index in a list, if name is empty
 }
 
-// Root is the path of the whole document, and Spec that of its spec.
+// Root is the path of the whole document. Spec is the path of its field spec.
 var (
 	Root *Path
 	Spec = Root.Key("spec")
 )
 
-// Key returns the path of a field of p.
+// Key returns the path of the field name below p.
 func (p *Path) Key(name string) *Path { return &Path{up: p, name: name} }
 
-// At returns the path of an entry of the list p.
+// At returns the path of entry i of the list at p.
 func (p *Path) At(i int) *Path { return &Path{up: p, index: i} }
 
-// String returns the path as problems show it: spec.signals[2].target.
+// String returns the path in the form that problems contain, such as spec.signals[2].target.
 func (p *Path) String() string {
 	switch {
 	case p == nil:
@@ -38,7 +38,7 @@ func (p *Path) String() string {
 	return p.up.String() + "." + p.name
 }
 
-// under returns a copy of the path p with the last element of top added at its beginning.
+// under returns the path p with one more element at its beginning: the last element of top.
 func (p *Path) under(top *Path) *Path {
 	if p == nil {
 		return &Path{name: top.name, index: top.index}
@@ -46,7 +46,7 @@ func (p *Path) under(top *Path) *Path {
 	return &Path{up: p.up.under(top), name: p.name, index: p.index}
 }
 
-// Locate returns the node at p, or the nearest existing node above it and false.
+// Locate returns the node at p. If it does not exist, Locate returns the nearest existing node above it, and false.
 func Locate(root *yaml.Node, p *Path) (n *yaml.Node, exact bool) {
 	if p == nil || root == nil {
 		return root, root != nil

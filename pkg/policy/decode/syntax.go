@@ -13,12 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlLine matches the line number in an error of the YAML library. That line is often the start of a block or the end of the document
-// instead of the line with the mistake. Therefore the line is determined with readable; the line of the library is used only if readable
-// finds no mistake.
+// yamlLine matches the line number in an error of the YAML library. Often this is the start of a block or the end of the document, and not
+// the line with the mistake. The line is therefore determined with readable. The line number of the library is used only if readable finds
+// no mistake.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// syntaxError turns the error of the YAML library into a problem at the line with the mistake.
+// syntaxError records the error of the YAML library as a problem, with the line of the mistake.
 func (d *Collector) syntaxError(text []byte, err error) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	problem := policy.Problem{File: d.File, Line: d.LineOffset + 1}
@@ -30,20 +30,20 @@ func (d *Collector) syntaxError(text []byte, err error) {
 	if n := readable(lines); n < len(lines) {
 		problem.Line = d.LineOffset + n + 1
 		line := strings.TrimRight(string(lines[n]), "\r\n")
-		begin, _, _ := strings.Cut(line, ":") // only the key is used, because the rest of the line may be a secret
+		begin, _, _ := strings.Cut(line, ":") // only the key is shown, because the rest of the line may be a secret
 		problem.Found, problem.Allowed = wording.Quote(begin), advice(message, line, lines[:n])
 	}
 	problem.Message = "is not YAML: " + message
 	d.Problems = append(d.Problems, problem)
 }
 
-// maxTries is how many further lines are added before the text counts as invalid. It is necessary because the first lines of a multi-line
-// value may not be valid alone.
+// maxTries is how many more lines readable adds to lines that are not valid YAML, before it regards them as invalid. This is necessary
+// because the first lines of a multi-line value may not be valid without the following lines.
 const maxTries = 8
 
-// readable returns the number of lines from the start of the document that are valid YAML without the rest; the next line contains the
-// mistake. For this check, brackets that are open at the end of these lines are closed if the document closes them later. If the document
-// never closes a bracket, the bracket is the mistake, and the result is the number of lines before it.
+// readable returns how many lines from the start of the document are valid YAML on their own. The next line contains the mistake. For this
+// check, readable closes brackets that are open at the end of these lines if the document closes them later. If the document never closes a
+// bracket, the bracket is the mistake, and readable returns the number of lines before it.
 func readable(lines [][]byte) int {
 	closed := closing(lines) == ""
 	parses := func(text []byte) bool {
@@ -74,12 +74,12 @@ func readable(lines [][]byte) int {
 	return good
 }
 
-// maxDepth is the maximum number of nested open brackets that bracketScan follows.
+// maxDepth is the maximum number of nested open brackets that bracketScan can follow.
 const maxDepth = 64
 
-// closing returns the characters that close the brackets which are open at the end of the lines. It returns "" if no bracket is open, or if
-// a bracket has no matching partner. The result may be wrong, because a bracket at the start of a line of a multi-line text counts as a
-// bracket of YAML. It only affects the line and the advice in an error message.
+// closing returns the characters that close the brackets that are open at the end of the lines. It returns "" if no bracket is open or if
+// brackets do not match. The result can be wrong for multi-line text, because closing treats a bracket at the start of such a line as a
+// bracket of YAML. This affects only the line and the advice in an error message.
 func closing(lines [][]byte) string {
 	scan := bracketScan{last: '\n', before: '\n'}
 	for _, c := range bytes.Join(lines, nil) {
@@ -91,7 +91,7 @@ func closing(lines [][]byte) string {
 	return string(scan.ends)
 }
 
-// bracketScan follows the open brackets of a text.
+// bracketScan finds the open brackets while it reads a text character by character.
 type bracketScan struct {
 	ends   []byte // the characters that close the open brackets, the innermost last
 	quoted byte   // the current quote character, '#' in a comment, or 0
@@ -99,8 +99,8 @@ type bracketScan struct {
 	before byte   // the previous character
 }
 
-// next scans one character. It returns false if the character is a closing bracket that does not match the last open one, or if more than
-// maxDepth brackets are open.
+// next reads one character. It returns false if the character is a closing bracket that does not match the last open bracket, or if more
+// than maxDepth brackets are open.
 func (s *bracketScan) next(c byte) (ok bool) {
 	begins := strings.IndexByte("\n:,[{-?", s.last) >= 0
 	ok = true
@@ -110,7 +110,7 @@ func (s *bracketScan) next(c byte) (ok bool) {
 	case c == '#' && strings.IndexByte(" \t\n", s.before) >= 0, (c == '"' || c == '\'') && begins:
 		s.quoted = c
 	case (c == '[' || c == '{') && (begins || len(s.ends) > 0):
-		s.ends = append(s.ends, c+2) // in ASCII, the code of the closing bracket is that of the opening one plus 2
+		s.ends = append(s.ends, c+2) // in ASCII, the code of the closing bracket is the code of the opening bracket plus 2
 		ok = len(s.ends) <= maxDepth
 	case (c == ']' || c == '}') && len(s.ends) > 0:
 		ok = s.ends[len(s.ends)-1] == c
@@ -122,8 +122,8 @@ func (s *bracketScan) next(c byte) (ok bool) {
 	return ok
 }
 
-// inQuotes scans one character inside quotes or a comment and returns the character to store in s.before. For the second backslash of an
-// escaped backslash it returns 0, because that backslash does not escape the next character.
+// inQuotes reads one character inside quotes or a comment, and returns the value for s.before. For the second of two backslashes in double
+// quotes it returns 0, because this backslash does not escape the next character.
 func (s *bracketScan) inQuotes(c byte) byte {
 	switch {
 	case s.quoted == '#' && c == '\n', c == s.quoted && s.before != '\\':
@@ -134,8 +134,8 @@ func (s *bracketScan) inQuotes(c byte) byte {
 	return c
 }
 
-// advice returns the text for Problem.Allowed about a line with a syntax error: what YAML allows there. It returns "" if there is no
-// advice.
+// advice returns the text of Problem.Allowed for a line with a syntax error, which describes what YAML allows there. It returns "" if it
+// has no advice.
 func advice(message, line string, before [][]byte) string {
 	indent := func(s string) int { return len(s) - len(strings.TrimLeft(s, " ")) }
 	rest := strings.TrimLeft(line, " ")

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A list in brackets over several lines is valid YAML only as a whole. A mistake after it is found in its own line and not in the first
-// line of the list.
+// A list in brackets over several lines is valid YAML only as a whole. If a mistake follows the list, readable must return the line of the
+// mistake and not the first line of the list.
 func TestReadableReturnsTheLineOfTheMistake(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -39,7 +39,7 @@ func TestReadableReturnsALineOfEveryText(t *testing.T) {
 	})
 }
 
-// prettyJSON is a policy in the format of kubectl: one bracket from the first line to the last.
+// prettyJSON is a policy in the JSON format that kubectl prints. One bracket extends from the first line to the last.
 const prettyJSON = `{
   "apiVersion": "gpuscaler.io/v1alpha1",
   "kind": "ScalingPolicy",
@@ -63,8 +63,8 @@ const prettyJSON = `{
 }
 `
 
-// A mistake inside or after a bracket over many lines is reported in its own line, with advice. A bracket that is never closed is reported
-// in the line that opens it.
+// A mistake inside or after a bracket over many lines must be reported in its own line, with advice. A bracket that is never closed must be
+// reported in the line that opens it.
 func TestSyntaxErrorInsideOrAfterALongBracket(t *testing.T) {
 	block := "apiVersion: x\nkind: y\nmetadata: {name: a}\nspec:\n  maxReplicas: 3\n  minReplicas: 1\n" +
 		"  signals: [ # 15 lines, it's one bracket [\n" + strings.Repeat("    {name: a},\n", 13) + "  ]\n"

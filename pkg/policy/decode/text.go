@@ -17,7 +17,7 @@ type Part struct {
 	LineOffset int // number of lines of the file before the text
 }
 
-// Split splits a file at its `---` lines, so that a syntax error affects only its own document.
+// Split splits a file at its `---` lines. A syntax error then affects only the document that contains it.
 func Split(file []byte) (parts []Part) {
 	start, above, line := 0, 0, 0
 	for at := 0; at < len(file); line++ {

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// CEL is used to parse and check a formula. To evaluate it, this file compiles the checked syntax tree to Go functions over float64: CEL's
-// interpreter needs microseconds and 20 allocations for one evaluation, and a tick evaluates up to ten thousand formulas. A test compares
-// the results with those of CEL's interpreter. This file rejects expressions with values other than numbers and booleans, such as text,
-// lists and times.
+// CEL parses and checks a formula. For the evaluation, this file compiles the checked syntax tree to Go functions over float64. CEL's own
+// interpreter would be too slow: it needs microseconds and 20 allocations for one evaluation, and a tick evaluates up to ten thousand
+// formulas. A test compares the results with those of CEL's interpreter. This file rejects expressions with values other than numbers and
+// booleans, such as text, lists and times.
 
-// inputs are the values of one evaluation. They are passed by value, because a pointer would be allocated on the heap in every tick.
+// inputs contains the values for one evaluation. It is passed by value, because a pointer would cause a heap allocation in every tick.
 type inputs struct {
 	proposals       []scaling.Proposal
 	replicas, ready float64
@@ -230,8 +230,8 @@ func (x *expression) truthCall(c celast.CallExpr) (truth, error) {
 	}, nil
 }
 
-// both compiles && and || with the semantics of CEL: if one side determines the result, the other side may be without a value. settles is
-// the value of a side that determines the result: false for &&, true for ||.
+// both compiles && and || with the semantics of CEL: if the value of one operand determines the result, the other operand may be without a
+// value. settles is the operand's value that determines the result: false for &&, true for ||.
 func (x *expression) both(args []celast.Expr, settles bool) (truth, error) {
 	sides := make([]truth, len(args))
 	for i := range args {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// maxFormula limits the text. A readable formula over eight signals has about 300 characters.
+	// maxFormula limits the length of the text. A readable formula over eight signals has about 300 characters.
 	maxFormula     = 1000
 	signalTypeName = "Signal"
 )
@@ -32,7 +32,7 @@ var reserved = []string{"replicas", "ready", "max", "min", "ceil", "floor", "abs
 	"for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while", "double", "int", "uint",
 	"string", "bytes", "bool", "list", "map", "type", "dyn", "size", "duration", "timestamp", "matches", "contains"}
 
-// Identifier returns the name of a signal in formulas: '-' becomes '_'.
+// Identifier returns the name of a signal in formulas, in which '-' is replaced with '_'.
 func Identifier(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 var signalType = cel.ObjectType(signalTypeName)
@@ -55,7 +55,7 @@ func (signalFields) FindStructFieldType(typeName, fieldName string) (*types.Fiel
 	return &types.FieldType{Type: types.DoubleType}, true
 }
 
-// environment returns the CEL environment of formulas over signals with these names.
+// environment returns the CEL environment for formulas that use signals with these names.
 func environment(names []string) (*cel.Env, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
@@ -63,7 +63,7 @@ func environment(names []string) (*cel.Env, error) {
 	}
 	options := []cel.EnvOption{
 		cel.CustomTypeProvider(signalFields{registry}), cel.CustomTypeAdapter(registry),
-		cel.ClearMacros(), cel.Macros(cel.HasMacro), // has is the only macro, so that a formula has no loops
+		cel.ClearMacros(), cel.Macros(cel.HasMacro), // has is the only macro, because the others could create loops
 		cel.ParserExpressionSizeLimit(maxFormula), cel.ParserRecursionLimit(64),
 		cel.Variable("replicas", cel.DoubleType), cel.Variable("ready", cel.DoubleType),
 	}
@@ -79,7 +79,7 @@ func environment(names []string) (*cel.Env, error) {
 	return cel.NewEnv(options...)
 }
 
-// numbers declares a function in CEL whose arguments are 1 to `most` numbers.
+// numbers declares a CEL function that accepts 1 to `most` numbers as arguments.
 func numbers(name string, most int) cel.EnvOption {
 	var overloads []cel.FunctionOpt
 	for n := 1; n <= most; n++ {
@@ -88,8 +88,8 @@ func numbers(name string, most int) cel.EnvOption {
 	return cel.Function(name, overloads...)
 }
 
-// Compile compiles a CEL expression to a function of the signals' proposals. All numbers in a formula are doubles. CEL cannot multiply an
-// int by a double, so without the conversion "2 * gateway.value" would be an error.
+// Compile compiles a CEL expression to a function of the signals' proposals. It converts all numbers in the formula to doubles. Without
+// this conversion, "2 * gateway.value" would be an error, because CEL cannot multiply an int by a double.
 func Compile(text string, signals []scaling.Signal) (scaling.Formula, error) {
 	if len(text) > maxFormula {
 		return nil, fmt.Errorf("the formula is longer than %d characters", maxFormula)
@@ -150,7 +150,8 @@ var (
 	celUnknown = regexp.MustCompile(`undeclared reference to '([^']*)'.*`)
 )
 
-// celError reduces CEL's report to one line. It reports an unknown name first, because other errors follow from it.
+// celError reduces CEL's report to one line. If the report contains an unknown name, it uses that line, because the other errors follow
+// from it.
 func celError(issues *cel.Issues, names []string) error {
 	lines := strings.Split(issues.Err().Error(), "\n")
 	line := lines[max(0, slices.IndexFunc(lines, celUnknown.MatchString))]

@@ -96,8 +96,8 @@ func TestASignalNamedLikeAReservedWordIsRejected(t *testing.T) {
 	}
 }
 
-// A formula that gets fewer proposals than it has signals returns no result instead of a panic. Only a defect in the caller has this
-// effect, and it must not end the tick.
+// If a formula receives fewer proposals than it has signals, it must return no result and must not panic. Only a defect in the caller can
+// cause this, and such a defect must not end the tick.
 func TestAFormulaWithTooFewProposalsIsUnknown(t *testing.T) {
 	f, err := Compile("gpu_busy.value", formulaSignals)
 	if err != nil {

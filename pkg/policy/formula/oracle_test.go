@@ -15,9 +15,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The oracle is CEL's own interpreter. It runs the same text with the same declarations instead of evaluate.go.
+// The oracle is CEL's own interpreter. It evaluates the same text with the same declarations, but without the code of evaluate.go.
 
-// asking is a proposal as a value of CEL's interpreter.
+// asking represents a proposal as a value of CEL's interpreter.
 type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {
@@ -28,7 +28,7 @@ func (a asking) Equal(other ref.Val) ref.Val    { return types.Bool(a == other) 
 func (a asking) Type() ref.Type                 { return signalType }
 func (a asking) Value() any                     { return a }
 
-// oracleFields extends signalFields with access to the values.
+// oracleFields extends signalFields with functions that read the values.
 type oracleFields struct{ signalFields }
 
 func (o oracleFields) FindStructFieldType(typeName, fieldName string) (*types.FieldType, bool) {

@@ -1,7 +1,7 @@
 // Package pricebook reads a price book into a cost.Book.
 //
-// A price book is a YAML document of kind PriceBook with the list prices of instance types by region. Its prices apply to nodes whose price
-// Karpenter does not report.
+// A price book is a YAML document of kind PriceBook with the list prices of instance types in each region. Its prices are used for nodes
+// whose price Karpenter does not report.
 package pricebook
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Read decodes a price book with the same strictness as a policy: a file has one document of kind PriceBook, and every problem has its
-// line and field. The book is nil if a problem is not a warning.
+// Read decodes a price book as strictly as a policy. The file must contain exactly one document, of kind PriceBook. Every problem has a
+// line and a field. If there is a problem that is not a warning, the returned book is nil.
 func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
 	r := bookReader{&decode.Collector{File: file}}
 	book := r.read(text)
@@ -26,10 +26,10 @@ func Read(file string, text []byte) (*cost.Book, []policy.Problem) {
 	return book, r.Problems
 }
 
-// Is reports whether a text is a price book, by the kind of its first document.
+// Is reports whether a text is a price book. This depends on the kind of its first document.
 func Is(text []byte) (is bool) {
 	f := &decode.Collector{}
-	defer f.Recover(&is) // Read reports what is wrong with it
+	defer f.Recover(&is) // Is ignores the problem, because Read reports it
 	for _, p := range decode.Split(text) {
 		if !f.Parse(p.Text) {
 			continue
@@ -43,8 +43,8 @@ func Is(text []byte) (is bool) {
 // bookReader reads one price book.
 type bookReader struct{ *decode.Collector }
 
-// read decodes the only document of a file and adds its problems to d.Problems. It returns nil if there is no document or the document is
-// not valid YAML.
+// read decodes the only document of a file and adds its problems to d.Problems. It returns nil if the file has no document or if the
+// document is not valid YAML.
 func (d bookReader) read(text []byte) (book *cost.Book) {
 	done := false
 	defer d.Recover(&done)
@@ -112,8 +112,8 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 			continue
 		}
 		if *hourly == 0 {
-			// An instance type cannot have the price 0. An unknown price must be omitted. A machine without cost needs an entry in
-			// overrides.
+			// A price of 0 is not allowed for an instance type. If a price is unknown, it must be omitted. If a machine costs nothing, it needs an
+			// entry in overrides.
 			d.Reject(at.Key(kind), "a price of 0 means that it is unknown", "omit it, or use spec.overrides for a machine without cost")
 		}
 		out.Hourly[kind] = *hourly
@@ -127,7 +127,7 @@ func (d bookReader) instanceType(t *spec.InstancePrice, out cost.Type, at *decod
 	return out
 }
 
-// CheckOverrides reports prices that are set twice.
+// CheckOverrides reports a problem for each price that is set twice.
 func CheckOverrides(f *decode.Collector, overrides []spec.Price, p *decode.Path) {
 	type price struct{ kind, capacity, region string }
 	used := map[price]bool{}

@@ -9,27 +9,28 @@ import (
 
 // CounterRate describes the result of a query that computes the rate of a counter.
 type CounterRate struct {
-	PerSecond   float64 // units of the result for one event per second; above 0
+	PerSecond   float64 // value of the result for one event per second; above 0
 	Aggregation Aggregation
 }
 
-// Aggregation is how the result of a query combines the rates of several series.
+// Aggregation is the way in which a query combines the rates of several series into its result.
 type Aggregation uint8
 
-// Values of Aggregation.
+// Possible values of Aggregation.
 const (
-	Unaggregated Aggregation = iota // one series without aggregation
-	Total                           // a sum over series
-	PerSeries                       // one of several series, usually of pods: their mean, maximum or minimum
+	Unaggregated Aggregation = iota // the rate of one series, without aggregation
+	Total                           // the sum over several series
+	PerSeries                       // the mean, maximum or minimum over several series, usually of pods
 )
 
-// PerSecond reports whether a query computes the rate of a counter: rate(), irate() or increase(), inside aggregations and multiplied or
-// divided by constants only. A ratio of two rates, a count, and a selection of series such as topk are not rates.
+// PerSecond reports whether a query computes the rate of a counter: rate(), irate() or increase(). The rate may be aggregated, and
+// multiplied or divided by constants. A ratio of two rates, a count, and a selection of series such as topk are not accepted as rates.
 //
 // g.PerSecond is the value of the result for one event per second. It is 1 for sum(rate(x[1m])). It is 60 for sum(increase(x[1m])) and for
-// 60 * sum(rate(x[1m])). g.Aggregation is Total for a sum; for avg(rate(x[1m])) it is PerSeries, usually the rate of one pod.
+// 60 * sum(rate(x[1m])). g.Aggregation is Total for a sum. For avg(rate(x[1m])) it is PerSeries, because the result is usually the rate of
+// one pod.
 //
-// The query does not show what the counter counts; usually it counts requests.
+// The query does not show which events the counter counts. Usually they are requests.
 func PerSecond(query string) (g CounterRate, is bool) {
 	if query == "" {
 		return CounterRate{}, false
@@ -44,13 +45,13 @@ func PerSecond(query string) (g CounterRate, is bool) {
 	return CounterRate{}, false
 }
 
-// times returns the rate of a result that is multiplied by a factor.
+// times returns g for a query whose result is multiplied by a factor.
 func (g CounterRate) times(factor float64) CounterRate {
 	g.PerSecond *= factor
 	return g
 }
 
-// growth returns the rate that an expression computes, or the zero value if it computes none.
+// growth returns the rate that an expression computes, or the zero value if it does not compute a rate.
 func growth(expr parser.Expr) CounterRate {
 	switch e := expr.(type) {
 	case *parser.ParenExpr:
@@ -67,9 +68,9 @@ func growth(expr parser.Expr) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfAggregate returns the rate of an aggregation. The outermost aggregation determines the result. There is one exception: if all
-// labels of the inner aggregation are also labels of the outer one, each group of the outer aggregation has only one series, and the inner
-// aggregation determines the result.
+// growthOfAggregate returns the rate of an aggregation. In general, the outermost aggregation determines Aggregation. There is one
+// exception. If all labels of the inner aggregation are also labels of the outer aggregation, each group of the outer aggregation has only
+// one series, and the inner aggregation determines the result.
 func growthOfAggregate(e *parser.AggregateExpr) CounterRate {
 	if !slices.Contains([]parser.ItemType{parser.SUM, parser.AVG, parser.MAX, parser.MIN}, e.Op) {
 		return CounterRate{}
@@ -103,8 +104,8 @@ func growthOfCall(e *parser.Call) CounterRate {
 	return CounterRate{}
 }
 
-// growthOfBinary returns the rate of a rate multiplied or divided by a constant, and of a rate with "or vector(0)", which only adds a value
-// if there is no series.
+// growthOfBinary returns the rate of a binary expression: a rate that is multiplied or divided by a constant, or a rate with "or
+// vector(0)". The latter only adds a value if there is no series.
 func growthOfBinary(e *parser.BinaryExpr) CounterRate {
 	if e.Op == parser.LOR {
 		if other, is := e.RHS.(*parser.Call); is && other.Func.Name == "vector" {

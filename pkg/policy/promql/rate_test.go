@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// PerSecond returns the value of the result for one event per second. It is 0 if the query is not the rate of a counter.
+// PerSecond must return the value of the result for one event per second. The expected value is 0 if the query is not the rate of a
+// counter.
 func TestPerSecond(t *testing.T) {
 	for query, want := range map[string]float64{
 		`rate(gateway_requests_total[1m])`:                                             1,
@@ -19,7 +20,7 @@ func TestPerSecond(t *testing.T) {
 		`label_replace(sum by (a) (rate(x_total[1m])), "b", "$1", "a", "(.*)")`:        1,
 		`sum by (ns) (rate(x_total[1m])) or vector(0)`:                                 1,
 		`clamp_min(sum(rate(x_total[1m])), 1)`:                                         1,
-		`sum(rate(seconds_sum[1m])) / sum(rate(seconds_count[1m]))`:                    0, // a mean wait
+		`sum(rate(seconds_sum[1m])) / sum(rate(seconds_count[1m]))`:                    0, // a mean wait, not a rate
 		`1 - sum(rate(errors_total[1m]))`:                                              0,
 		`count(rate(x_total[1m]))`:                                                     0, // the number of series, not a rate
 		`topk(1, rate(x_total[1m]))`:                                                   0,
@@ -46,7 +47,7 @@ func TestPerSecond(t *testing.T) {
 	}
 }
 
-// A sum over pods is a total. The mean, maximum or minimum over pods is the rate of one pod, except if each group has only one series.
+// A sum over pods is a total. The mean, maximum or minimum over pods is the rate of one pod, except if each group contains only one series.
 func TestPerSecondReturnsTheAggregation(t *testing.T) {
 	for query, want := range map[string]Aggregation{
 		`rate(x_total[1m])`: Unaggregated,
@@ -60,7 +61,7 @@ func TestPerSecondReturnsTheAggregation(t *testing.T) {
 		`min by (ns) (rate(x_total[1m]))`:                               PerSeries,
 		`max by (pool) (sum by (pool, pod) (rate(x_total[1m])))`:        PerSeries,
 		`avg(sum without (le) (rate(x_total[1m])))`:                     PerSeries,
-		`max(sum(rate(x_total[1m])))`:                                   Total, // of one series that is already a sum
+		`max(sum(rate(x_total[1m])))`:                                   Total, // the maximum of only one series, which is already a sum
 		`avg by (ns, pool) ((sum by (ns) (rate(x_total[1m]))))`:         Total,
 		`sum by (ns) (avg by (ns) (rate(x_total[1m])))`:                 PerSeries,
 		`label_replace(avg(rate(x_total[1m])), "b", "$1", "a", "(.*)")`: PerSeries,

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Selection is a metric with labels and an aggregation, as a policy defines them. Build creates a query from it.
+// Selection contains the metric, the labels and the aggregation that a policy defines. Build creates a query from them.
 type Selection struct {
 	Metric                    string
 	Labels                    map[string]string
@@ -25,7 +25,7 @@ type Selection struct {
 	Matchers                  map[string]string // matchers of the data source
 }
 
-// Build returns the query as PromQL. It builds a syntax tree and prints it, so that no value is interpreted as PromQL.
+// Build returns the query as PromQL. It builds a syntax tree and converts it to text, so that no value is interpreted as PromQL.
 func (s Selection) Build() (string, error) {
 	if !model.LegacyValidation.IsValidMetricName(s.Metric) {
 		return "", fmt.Errorf("%s is not a metric name", wording.Quote(s.Metric))
@@ -39,7 +39,7 @@ func (s Selection) Build() (string, error) {
 		return &parser.Call{Func: parser.Functions["rate"], Args: parser.Expressions{
 			&parser.MatrixSelector{VectorSelector: s.vector(suffix), Range: window}}}
 	}
-	// The result has one label, the namespace. Results of all queries are matched to workloads by it.
+	// The result has one label, which contains the namespace. gpuscaler uses this label to find the workload of a result.
 	sum := func(of parser.Expr, by ...string) parser.Expr {
 		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: append(by, s.NamespaceLabel)}
 	}

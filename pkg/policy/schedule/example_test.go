@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/schedule"
 )
 
-// Two windows without minutes are never open, so that they do not overlap.
+// Two zero windows are never open, so they do not overlap.
 func ExampleFirstOverlap() {
 	_, overlap := schedule.FirstOverlap(&calendar.Window{}, &calendar.Window{}, schedule.MaxSteps)
 	fmt.Println(overlap)

@@ -6,25 +6,25 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// The years that are searched for overlaps of windows that recur without an end. They are constant, so that the result does not depend on
-// the current time, and an accepted policy is accepted again after a restart. Four years contain a leap day, eight clock changes and almost
-// every combination of date and weekday.
+// overlapFrom and overlapTo are the years that are searched for overlaps if the windows recur without an end. They are constant, so that
+// the result does not depend on the current time. A policy that was accepted is therefore accepted again after a restart. The four years
+// contain a leap day, eight changes between winter time and daylight saving time, and almost every combination of date and weekday.
 var (
 	overlapFrom = time.Date(2027, 12, 30, 0, 0, 0, 0, time.UTC)
 	overlapTo   = time.Date(2032, 1, 3, 0, 0, 0, 0, time.UTC)
 )
 
-// MaxSteps is the maximum number of steps of FirstOverlap for all schedules of one policy, so that one complex calendar does not delay the
-// load of other policies. Two daily windows take 6,000 steps for four years. For windows that open and close every other minute, the search
-// covers only some weeks. This is sufficient, because these weeks are all alike.
+// MaxSteps is the maximum number of steps of FirstOverlap for all schedules of one policy. One complex calendar therefore cannot delay the
+// loading of other policies. Two daily windows need 6,000 steps for four years. For windows that open and close every other minute, the
+// search covers only some weeks, which is sufficient because all weeks are alike.
 const MaxSteps = 40_000
 
-// FirstOverlap returns the first time at which both windows are open. The second result is false if it finds none. The search steps from
-// one opening or closing of a window to the next, and ends after `most` steps.
+// FirstOverlap returns the first time at which both windows are open, and false if it finds none. The search proceeds from each opening or
+// closing of a window to the next one, and ends after `most` steps.
 func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 	from, to := overlapFrom, overlapTo
 	for _, w := range []*calendar.Window{a, b} {
-		// If a window has a date on which it begins or ends, the search is limited to the time around it.
+		// If a window has a date at which it begins or ends, the search begins or ends at this date.
 		if !w.From.IsZero() && (w.From.After(from) || from.Equal(overlapFrom)) {
 			from = w.From
 			to = from.AddDate(4, 0, 0)
@@ -44,7 +44,7 @@ func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 		if openA && openB {
 			return from, true
 		}
-		// neither window changes before the earlier of the two times
+		// Until the earlier of the two times, both windows remain as they are.
 		next := earlier(untilA, untilB)
 		if next.IsZero() {
 			return time.Time{}, false

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // embeds the time zones, because the controller's image has no zone files, and those of a laptop may be years old
+	_ "time/tzdata" // embeds the time zones: the controller's image has no zone files, and those of a laptop may be outdated
 
 	"github.com/robfig/cron/v3"
 
@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 )
 
-// cronParser parses five cron fields, the format of KEDA's cron trigger. It rejects descriptors such as @daily.
+// cronParser parses expressions with five cron fields, as KEDA's cron trigger does. It rejects descriptors such as @daily.
 var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 
 const cronAllowed = `five cron fields: minute, hour, day of month, month, day of week, such as "0 8 * * 1-5"`
@@ -36,7 +36,7 @@ func parseCron(text string) (calendar.Cron, error) {
 	return calendar.Cron{Minute: s.Minute, Hour: s.Hour, DayOfMonth: s.Dom, Month: s.Month, DayOfWeek: s.Dow}, nil
 }
 
-// parseZone loads an IANA time zone. It rejects "Local", which depends on the controller's node.
+// parseZone loads an IANA time zone. It rejects "Local", because this zone depends on the node on which the controller runs.
 func parseZone(name string) (*time.Location, error) {
 	if name == "" || name == "Local" {
 		return nil, errors.New("is not a time zone")
@@ -52,18 +52,18 @@ func parseZone(name string) (*time.Location, error) {
 	return kept.(*time.Location), nil
 }
 
-// zones caches each zone, because a zone has some kilobytes and is read from a file. About 600 names exist.
+// zones caches the time zones, because a zone uses some kilobytes and is read from a file. There are about 600 names.
 var zones sync.Map
 
-// scheduleName limits the names of schedules, because they are part of reasons, log lines and Events.
+// scheduleName limits the characters and the length of a schedule's name, because reasons, log lines and Events contain it.
 var scheduleName = regexp.MustCompile(`^[\p{L}\p{N}]([-_. \p{L}\p{M}\p{N}]{0,61}[\p{L}\p{M}\p{N}])?$`)
 
 const scheduleNameAllowed = "at most 63 letters, digits, spaces, '-', '_' and '.', a letter or digit first and last"
 
-// Text is a window as written in a policy or a capacity group.
+// Text contains the fields of a window as they are written in a policy or a capacity group.
 type Text struct{ Name, Timezone, Start, End, From, Until string }
 
-// Compile compiles a window; ok is false if it has a problem.
+// Compile compiles a window. ok is false if the window has a problem.
 func Compile(f *decode.Collector, w Text, p *decode.Path) (out calendar.Window, ok bool) {
 	before := len(f.Problems)
 	if w.Name != "" && !scheduleName.MatchString(w.Name) {
@@ -124,11 +124,11 @@ func readCron(f *decode.Collector, text string, p *decode.Path) calendar.Cron {
 	return c
 }
 
-// momentLayouts are the formats of a time without a zone. The first is a day.
+// momentLayouts contains the formats of a time without a zone. The first is a date without a time of day.
 var momentLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
 
-// readMoment parses from or until of a window in its time zone. end is true for until. An until without a time of day includes the whole
-// day.
+// readMoment parses the field from or until of a window, in the window's time zone. end is true for until. If until is a date without a
+// time of day, the window includes the whole day.
 func readMoment(f *decode.Collector, text string, p *decode.Path, zone *time.Location, end bool) time.Time {
 	if text == "" {
 		return time.Time{}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Reference returns every field of the format as Markdown, from the same field tables as the decoder.
+// Reference returns the description of every field of the format as Markdown. It uses the same field tables as the decoder.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Configuration reference\n\nGenerated from pkg/policy by `make generate`; do not edit.\n")
@@ -38,7 +38,7 @@ func Reference() string {
 	return b.String()
 }
 
-// evidence returns the table of what each signal measures for an objective.
+// evidence returns the table that shows what each signal measures for an objective.
 func evidence() string {
 	var b strings.Builder
 	b.WriteString("\n## What a signal measures for an objective\n\n")
@@ -64,7 +64,7 @@ func evidence() string {
 	return b.String()
 }
 
-// section writes the table of one struct, and then the tables of its inner structs.
+// section writes the table of one struct, and then the tables of the structs of its fields.
 func section(b *strings.Builder, path string, t reflect.Type) {
 	fmt.Fprintf(b, "\n### %s\n\n| field | meaning | default |\n|---|---|---|\n", path)
 	type inner struct {

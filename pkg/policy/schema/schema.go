@@ -1,5 +1,5 @@
-// Package schema generates the JSON Schemas and the reference of the format from the structs and the field tables of package spec. Only
-// tests import it, so that its generator is not part of the program.
+// Package schema generates the JSON Schemas and the reference of the format. It uses the structs and the field tables of package spec. Only
+// tests import this package, so the schema generator is not part of the program.
 package schema
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// JSONSchemas returns the JSON Schemas of the documents by file name, for editors and CI. They use the same field tables as the
-// decoder, so a schema accepts every document that the decoder accepts. Rules about several values (minReplicas above maxReplicas, a
-// query that does not exist) are not part of the schemas.
+// JSONSchemas returns the JSON Schemas of the documents for editors and CI. The key is the name of the file. They are generated from the
+// field tables that the decoder uses, so a schema accepts every document that the decoder accepts. Rules about several values are not part
+// of the schemas, for example that minReplicas must not be above maxReplicas or that a query must exist.
 func JSONSchemas() map[string][]byte {
 	return map[string][]byte{
 		"scalingpolicy.json":  schemaOf(spec.KindScalingPolicy, reflect.TypeFor[spec.PolicyDocument]()),
@@ -43,15 +43,15 @@ func schemaOf(kind string, t reflect.Type) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-// constant requires a value for a field of a document.
+// constant makes a schema require a certain value for a field of a document.
 func constant(s *jsonschema.Schema, field, value string) {
 	if p, ok := s.Properties.Get(field); ok {
 		p.Const = value
 	}
 }
 
-// scalarSchema returns the schemas of the types whose YAML differs from that of their Go type, and nil for others. Numbers of the format
-// are never negative.
+// scalarSchema returns the schema of a type whose YAML form differs from its Go type, and nil for any other type. Numbers in the format are
+// never negative.
 func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	if w, ok := reflect.New(t).Interface().(spec.Scalar); ok {
 		return &jsonschema.Schema{Pattern: w.Pattern(), Extras: types("string", "number")}
@@ -68,11 +68,11 @@ func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// types returns the keyword "type" with several types. The field Type of a schema is a single one.
+// types returns the keyword "type" with several types. It is needed because the field Type of jsonschema.Schema can contain only one type.
 func types(names ...string) map[string]any { return map[string]any{"type": names} }
 
-// addFieldTable adds what the struct tags of package spec say: descriptions, allowed words, and which fields are required. A field that is
-// not required may be written without a value.
+// addFieldTable adds the information of the struct tags of package spec: descriptions, allowed words, and which fields are required. A
+// field that is not required may also be written without a value.
 func addFieldTable(s *jsonschema.Schema, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -100,7 +100,7 @@ func addFieldTable(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-// orNull also allows a field without a value.
+// orNull extends the schema of a field so that the field may be without a value.
 func orNull(p *jsonschema.Schema) {
 	names, several := p.Extras["type"].([]string)
 	if !several {

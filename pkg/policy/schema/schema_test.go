@@ -23,8 +23,8 @@ func TestThePublishedSchemasAndReferenceAreCurrent(t *testing.T) {
 	golden.Compare(t, "../../../config/schema/reference.md", schema.Reference())
 }
 
-// The schemas accept the documents that `gpuscaler validate` accepts: the examples, and the valid documents to which the tests of package
-// store add mistakes.
+// The schemas must accept the documents that `gpuscaler validate` accepts: the examples, and the valid documents in the tests of package
+// store.
 func TestTheSchemasAcceptWhatValidateAccepts(t *testing.T) {
 	files, err := filepath.Glob("../../../config/examples/*.yaml")
 	if err != nil || len(files) < 3 {
@@ -83,7 +83,7 @@ func schemaFor(t *testing.T, doc any) map[string]any {
 	return rules
 }
 
-// against checks a value against the part of JSON Schema that the schemas use.
+// against checks a value against rules. It supports only the part of JSON Schema that these schemas use.
 func against(rules map[string]any, v any, path string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, path+": "+fmt.Sprintf(format, args...)) }
 	if types, ok := rules["type"]; ok && !hasType(types, v) {

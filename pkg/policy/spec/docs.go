@@ -1,6 +1,6 @@
 package spec
 
-// docs describes each field for the reference and the JSON Schemas, by type and field.
+// docs contains the description of each field for the reference and the JSON Schemas. The key is the type and the field.
 var docs = map[string]string{
 	"Metadata.name":      "name of the policy or configuration, shown in metrics and explanations",
 	"Metadata.namespace": "namespace of the workload (not in a PlatformConfig)",

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The reference and the schemas show the text of docs.go: every field has one, and no text is left of a removed field.
+// The reference and the schemas contain the texts of docs.go. Every field must have a text, and there must be no text for a field that was
+// removed.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	described := map[string]bool{}
 	var walk func(of reflect.Type)

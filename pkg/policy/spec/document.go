@@ -15,7 +15,7 @@ type Metadata struct {
 	Namespace string `yaml:"namespace,omitempty"`
 }
 
-// PolicyDocument is a ScalingPolicy.
+// PolicyDocument is a document of kind ScalingPolicy.
 type PolicyDocument struct {
 	APIVersion string   `yaml:"apiVersion" required:"true"`
 	Kind       string   `yaml:"kind" required:"true"`
@@ -23,7 +23,7 @@ type PolicyDocument struct {
 	Spec       Policy   `yaml:"spec" required:"true"`
 }
 
-// PlatformDocument is a PlatformConfig.
+// PlatformDocument is a document of kind PlatformConfig.
 type PlatformDocument struct {
 	APIVersion string   `yaml:"apiVersion" required:"true"`
 	Kind       string   `yaml:"kind" required:"true"`

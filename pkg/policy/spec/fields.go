@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Field is one field of the document format. Its values are read from the struct tags and from docs.go. The decoder, the JSON Schema and
-// the reference page all use this type, so that they agree.
+// Field describes one field of the document format. Its values are read from the struct tags and from docs.go. The decoder, the JSON Schema
+// and the reference all use Field, so that they are consistent.
 type Field struct {
 	Name     string
 	Index    int // index of the struct field
@@ -18,16 +18,16 @@ type Field struct {
 	Default  string // the default value as text for the reference
 }
 
-// Fields are the fields of a struct.
+// Fields contains the fields of a struct.
 type Fields struct {
 	Fields []Field
 	Names  []string
 	ByName map[string]Field
 }
 
-var tables sync.Map // cache; key: reflect.Type, value: *Fields
+var tables sync.Map // cache of *Fields by reflect.Type
 
-// FieldsOf returns the fields of a struct type. It caches them.
+// FieldsOf returns the fields of a struct type and caches the result.
 func FieldsOf(t reflect.Type) *Fields {
 	if known, ok := tables.Load(t); ok {
 		return known.(*Fields)

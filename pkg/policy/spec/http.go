@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTP has the fields of Prometheus' HTTP client configuration, except those that contain a secret. The names are those of Prometheus, so
-// that a block of prometheus.yml can be copied.
+// HTTP contains the fields of Prometheus' HTTP client configuration (http_config), except those that contain a secret. The fields have the
+// same names, so that a block of prometheus.yml can be copied.
 type HTTP struct {
 	BasicAuth       *BasicAuth     `yaml:"basic_auth,omitempty"`
 	Authorization   *Authorization `yaml:"authorization,omitempty"`
@@ -19,20 +19,20 @@ type HTTP struct {
 	NoProxy         string         `yaml:"no_proxy,omitempty"`
 }
 
-// BasicAuth is the basic_auth of Prometheus.
+// BasicAuth contains the fields of basic_auth in Prometheus' http_config.
 type BasicAuth struct {
 	Username     string `yaml:"username,omitempty"`
 	UsernameFile string `yaml:"username_file,omitempty"`
 	PasswordFile string `yaml:"password_file,omitempty"`
 }
 
-// Authorization is the authorization of Prometheus.
+// Authorization contains the fields of authorization in Prometheus' http_config.
 type Authorization struct {
 	Type            string `yaml:"type,omitempty" default:"Bearer"`
 	CredentialsFile string `yaml:"credentials_file" required:"true"`
 }
 
-// OAuth2 is the oauth2 of Prometheus.
+// OAuth2 contains the fields of oauth2 in Prometheus' http_config.
 type OAuth2 struct {
 	ClientID         string            `yaml:"client_id" required:"true"`
 	ClientSecretFile string            `yaml:"client_secret_file" required:"true"`
@@ -42,7 +42,7 @@ type OAuth2 struct {
 	TLSConfig        *TLS              `yaml:"tls_config,omitempty"`
 }
 
-// TLS is the tls_config of Prometheus.
+// TLS contains the fields of Prometheus' tls_config.
 type TLS struct {
 	CAFile             string `yaml:"ca_file,omitempty" default:"those of the system"`
 	CertFile           string `yaml:"cert_file,omitempty"`
@@ -52,7 +52,7 @@ type TLS struct {
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify,omitempty" default:"false"`
 }
 
-// SigV4 has the fields of sigv4 in Prometheus' remote_write configuration, except the access keys. Credentials are read from the
+// SigV4 contains the fields of sigv4 in Prometheus' remote_write configuration, except the access keys. Credentials are read from the
 // environment, the instance profile or a web identity token.
 type SigV4 struct {
 	Region             string `yaml:"region,omitempty" default:"the region of the environment"`
@@ -63,8 +63,8 @@ type SigV4 struct {
 	ServiceName        string `yaml:"service_name,omitempty" default:"aps"`
 }
 
-// YAML returns the configuration in the format of prometheus/common/config (LoadHTTPConfig) with gpuscaler's own defaults: redirects
-// are never followed. A nil receiver is the default configuration.
+// YAML returns the configuration in the format that prometheus/common/config.LoadHTTPConfig reads. It sets gpuscaler's own default:
+// redirects are never followed. A nil receiver is treated as an empty configuration.
 func (h *HTTP) YAML() (string, error) {
 	var out HTTP
 	if h != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Marshal renders a ScalingPolicy as a document that is decoded to the same policy.
+// Marshal returns a ScalingPolicy as a YAML document. Decoding the document returns the same policy.
 func Marshal(key scaling.Key, written *Policy) ([]byte, error) {
 	type name struct {
 		Name      string `yaml:"name"`
@@ -29,7 +29,7 @@ func Marshal(key scaling.Key, written *Policy) ([]byte, error) {
 	return out.Bytes(), encoder.Close()
 }
 
-// NewAmount parses a target or an activation target as it is written in a file: "10", "80%", "500ms".
+// NewAmount parses a target or an activation target that is written as in a file, such as "10", "80%" or "500ms".
 func NewAmount(text string) (*Amount, error) {
 	var a Amount
 	if err := a.Parse(text); err != nil {

@@ -1,7 +1,7 @@
 package spec
 
-// Platform is the spec of a PlatformConfig: data sources, queries, teams, capacity groups and the bounds of all policies. A cluster has
-// one.
+// Platform is the spec of a PlatformConfig: data sources, queries, teams, capacity groups and the bounds of all policies. A cluster has one
+// PlatformConfig.
 type Platform struct {
 	Cluster        string       `yaml:"cluster,omitempty" default:"metadata.name"`
 	Mode           string       `yaml:"mode,omitempty" enum:"auto,advisory,hold" default:"auto"`
@@ -15,14 +15,14 @@ type Platform struct {
 	Prices         *Prices      `yaml:"prices,omitempty"`
 }
 
-// Bounds limits minReplicas and maxReplicas of policies. A value below MinReplicas is raised to it, and a value above MaxReplicas is
-// lowered to it.
+// Bounds limits minReplicas and maxReplicas of policies. A lower value is raised to Bounds.MinReplicas, and a higher value is lowered to
+// Bounds.MaxReplicas.
 type Bounds struct {
 	MinReplicas *int32 `yaml:"minReplicas,omitempty"`
 	MaxReplicas *int32 `yaml:"maxReplicas,omitempty"`
 }
 
-// Defaults are the values of fields that a policy omits.
+// Defaults contains the values for fields that a policy omits.
 type Defaults struct {
 	CooldownPeriod *Duration `yaml:"cooldownPeriod,omitempty" default:"5m"`
 	MaxAge         Duration  `yaml:"maxAge,omitempty" default:"2m"`
@@ -44,7 +44,7 @@ type Team struct {
 }
 
 // Exporter selects pods that export metrics about other pods. Prometheus renames the labels namespace and pod of such metrics to
-// exported_namespace and exported_pod. Any scraped pod can export these labels with arbitrary values, so gpuscaler uses them only from
+// exported_namespace and exported_pod. Any scraped pod can export these labels with arbitrary values, so gpuscaler accepts them only from
 // declared exporters.
 type Exporter struct {
 	Type string `yaml:"type" required:"true" enum:"dcgm,kueue,karpenter,kube-state-metrics,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo"`
@@ -53,7 +53,7 @@ type Exporter struct {
 	PodLabels map[string]string `yaml:"podLabels,omitempty" default:"dcgm: those of the GPU operator and of the exporter's chart"`
 }
 
-// Query is PromQL whose result has one series per workload.
+// Query is a PromQL query whose result has one series for each workload.
 type Query struct {
 	Name           string `yaml:"name" required:"true"`
 	Source         string `yaml:"source,omitempty" default:"the default data source"`
@@ -63,7 +63,7 @@ type Query struct {
 	ExistsAtZero   *bool  `yaml:"existsAtZero,omitempty" default:"false if pods export all of its metrics (vllm:..., DCGM_...), else true"`
 }
 
-// DataSource is one server or API to read from. Its type determines which fields are allowed.
+// DataSource is one server or API from which signals are read. Its type determines which fields are allowed.
 type DataSource struct {
 	Name       string   `yaml:"name" required:"true"`
 	Type       string   `yaml:"type" required:"true" enum:"prometheus,redis,scrape,external"`
@@ -94,7 +94,7 @@ type DataSource struct {
 	PodsIn    string            `yaml:"podsIn,omitempty"`
 }
 
-// Group is a capacity group: the NodePools of different capacity types on which the same workloads run.
+// Group is a capacity group: NodePools of different capacity types on which the same workloads can run.
 type Group struct {
 	Name                 string           `yaml:"name" required:"true"`
 	Resource             string           `yaml:"resource" required:"true"`
@@ -127,7 +127,7 @@ type GroupSchedule struct {
 	Disruption *Disruption      `yaml:"disruption,omitempty"`
 }
 
-// Disruption contains fields of Karpenter's disruption.
+// Disruption contains fields of the disruption block of a Karpenter NodePool.
 type Disruption struct {
 	ConsolidationPolicy string `yaml:"consolidationPolicy,omitempty" enum:"WhenEmpty,WhenEmptyOrUnderutilized,Balanced"`
 	ConsolidateAfter    string `yaml:"consolidateAfter,omitempty"`
@@ -150,7 +150,7 @@ type Price struct {
 	Hourly       *float64 `yaml:"hourly" required:"true"`
 }
 
-// Commitment is a number of instances that are paid for whether they run or not.
+// Commitment is a number of instances whose price is paid even if they do not run.
 type Commitment struct {
 	InstanceType string   `yaml:"instanceType" required:"true"`
 	Region       string   `yaml:"region,omitempty" default:"all"`

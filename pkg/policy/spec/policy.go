@@ -1,5 +1,5 @@
-// Package spec contains the structs that users write in YAML, their scalar types, and the table of their fields. It checks only the
-// grammar of scalars; package compile checks everything else.
+// Package spec contains the structs that users write in YAML, their scalar types, and the table of their fields. It checks only the syntax
+// of scalars. Package compile checks everything else.
 package spec
 
 // Policy is the spec of a ScalingPolicy as written. Its struct tags and docs.go define the format; see FieldsOf.
@@ -20,8 +20,8 @@ type Policy struct {
 	Activate       *bool      `yaml:"activate,omitempty" default:"false"`
 }
 
-// Objective is the SLO of the workload. gpuscaler learns what is necessary to meet it: the capacity of a replica, the cold start and the
-// pattern of the arrivals. Exactly one of the times is set.
+// Objective is the SLO of the workload. Exactly one of its times is set. gpuscaler learns what it needs to meet the SLO: the capacity of a
+// replica, the cold start and the pattern of the arrivals.
 type Objective struct {
 	Wait              *Duration   `yaml:"wait,omitempty"`
 	TimeToFirstToken  *Duration   `yaml:"timeToFirstToken,omitempty"`
@@ -32,14 +32,14 @@ type Objective struct {
 	ColdStart         *Duration   `yaml:"coldStart,omitempty" default:"learned"`
 }
 
-// TargetRef names an object with a scale subresource, as in a ScaledObject.
+// TargetRef names an object with a scale subresource. It has the same fields as scaleTargetRef of a ScaledObject.
 type TargetRef struct {
 	APIVersion string `yaml:"apiVersion,omitempty" default:"apps/v1"`
 	Kind       string `yaml:"kind,omitempty" default:"Deployment"`
 	Name       string `yaml:"name" required:"true"`
 }
 
-// Signal is one entry of signals. Its type determines which fields are allowed.
+// Signal is one entry of the list signals. Its type determines which fields are allowed.
 type Signal struct {
 	Name string `yaml:"name" required:"true"`
 	Type string `yaml:"type" required:"true" enum:"prometheus,dcgm,vllm,sglang,triton,nim,ray,tgi,trtllm,dynamo,redis,kueue,external,keda"`
@@ -72,16 +72,16 @@ type Signal struct {
 	Trigger       string `yaml:"trigger,omitempty"`
 }
 
-// Forecast keeps replicas ready for increases that are likely, judged by the variation of the signal in the last minutes. Less variation
-// means fewer such replicas.
+// Forecast keeps replicas ready for increases that are likely. What is likely depends on the variation of the signal in the last minutes:
+// the lower the variation, the fewer replicas are kept.
 type Forecast struct {
 	Window     *Duration `yaml:"window,omitempty" default:"5m"`
 	Deviations float64   `yaml:"deviations,omitempty" default:"2"`
 	Replaces   bool      `yaml:"replacesReading,omitempty" default:"false"`
 }
 
-// Schedule is a time window with minReplicas, maxReplicas or both. A window recurs with start and end (cron expressions), or happens once
-// with from and until (times). With all four fields, the recurring window applies only between from and until.
+// Schedule is a time window with minReplicas, maxReplicas or both. A window with start and end (cron expressions) recurs. A window with
+// from and until (times) occurs once. If all four fields are set, the recurring window applies only between from and until.
 type Schedule struct {
 	Name        string   `yaml:"name" required:"true"`
 	Timezone    string   `yaml:"timezone" required:"true"`
@@ -94,7 +94,7 @@ type Schedule struct {
 	LeadTime    Duration `yaml:"leadTime,omitempty" default:"the capacity group's leadTime"`
 }
 
-// Behavior contains the fields of an HPA's behavior, and panic.
+// Behavior contains the fields of an HPA's behavior, and the additional field panic.
 type Behavior struct {
 	ScaleUp   *Direction `yaml:"scaleUp,omitempty" default:"no stabilization window, 100% or 4 replicas in 15s"`
 	ScaleDown *Direction `yaml:"scaleDown,omitempty" default:"a stabilization window of 300s, 100% in 15s"`
@@ -116,7 +116,7 @@ type Rate struct {
 	PeriodSeconds *int32 `yaml:"periodSeconds" required:"true"`
 }
 
-// Panic configures the panic mode, which is like that of Knative's autoscaler.
+// Panic configures the panic mode, which works like the panic mode of Knative's autoscaler.
 type Panic struct {
 	Threshold *Percent  `yaml:"threshold,omitempty" default:"200%"`
 	Window    *Duration `yaml:"window,omitempty" default:"60s"`

@@ -1,10 +1,10 @@
 package spec
 
-// KindPriceBook is the kind of a price book, which is in a file of its own.
+// KindPriceBook is the kind of a price book. A price book is in a separate file.
 const KindPriceBook = "PriceBook"
 
-// PriceBook lists prices of instance types for clusters in which Karpenter does not export them. All prices are in US dollars per hour
-// of an instance.
+// PriceBook contains prices of instance types for clusters in which Karpenter does not export prices. All prices are in US dollars per hour
+// and instance.
 type PriceBook struct {
 	Regions     []RegionPrices `yaml:"regions" required:"true"`
 	Overrides   []Price        `yaml:"overrides,omitempty"`
@@ -19,7 +19,7 @@ type RegionPrices struct {
 	InstanceTypes []InstancePrice `yaml:"instanceTypes" required:"true"`
 }
 
-// InstancePrice is one instance type. A capacity type without a price is reported as unknown.
+// InstancePrice contains the prices of one instance type. If a capacity type has no price, its price is unknown.
 type InstancePrice struct {
 	Name     string   `yaml:"name" required:"true"`
 	GPUs     *int32   `yaml:"gpus" required:"true"`

@@ -11,17 +11,17 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Scalar is a value that is written as one YAML scalar with its own grammar.
+// Scalar is a value that is written as one YAML scalar and has its own syntax.
 type Scalar interface {
-	Parse(text string) error // sets the value; the error says what is wrong with the text
-	Allowed() string         // the grammar in words
-	Pattern() string         // the grammar as a regular expression, for editors
+	Parse(text string) error // sets the value; the error describes the defect of the text
+	Allowed() string         // the syntax in words
+	Pattern() string         // the syntax as a regular expression, for editors
 }
 
 // Names is a list of names. A list with one name may be written as the name itself.
 type Names []string
 
-// MarshalYAML returns the shortest form.
+// MarshalYAML returns a list with one name as the name itself.
 func (n Names) MarshalYAML() (any, error) {
 	if len(n) == 1 {
 		return n[0], nil
@@ -69,10 +69,10 @@ func (Duration) Allowed() string {
 // Pattern implements Scalar.
 func (Duration) Pattern() string { return `^([0-9]+|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$` }
 
-// MarshalYAML returns the shortest form.
+// MarshalYAML returns the shortest form, as String does.
 func (d Duration) MarshalYAML() (any, error) { return d.String(), nil }
 
-// String returns the shortest form: 15m, 1h30m, 250ms.
+// String returns the shortest form of the duration, such as 15m, 1h30m or 250ms.
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -84,8 +84,8 @@ func (d Duration) String() string {
 	return s
 }
 
-// Amount is a target or an activation target: a number, a percentage (80%) or a time (500ms). The unit of a number without a unit
-// depends on the metric and is determined when the signal is compiled.
+// Amount is a target or an activation target: a number, a percentage (80%) or a time (500ms). For a plain number, the unit depends on the
+// metric and is determined when the signal is compiled.
 type Amount struct {
 	Text  string
 	Value float64 // the value without its unit: 80 for 80% (Percent), 0.5 for 500ms (Seconds)
@@ -113,8 +113,8 @@ func (a *Amount) Parse(text string) error {
 	return nil
 }
 
-// IsPlainNumber reports whether s is a decimal number. It excludes what ParseFloat accepts besides decimal numbers: hexadecimal,
-// underscores, "nan".
+// IsPlainNumber reports whether s is a decimal number. It returns false for other texts that ParseFloat accepts, such as hexadecimal
+// numbers, numbers with underscores, and "nan".
 func IsPlainNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.eE+-") == "" && s[0] != '+'
 }
@@ -137,8 +137,8 @@ func (a Amount) MarshalYAML() (any, error) {
 	return a.Text, nil
 }
 
-// Percent is a share that is written as a percentage with or without the sign: 80 and 80% are the same, 0.8 is rejected.
-type Percent float64 // as a fraction
+// Percent is a share that is written as a percentage, with or without the percent sign. 80 and 80% are the same, and 0.8 is rejected.
+type Percent float64 // the value as a fraction
 
 // Parse implements Scalar.
 func (p *Percent) Parse(text string) error {
@@ -163,12 +163,12 @@ func (Percent) Allowed() string { return "a percentage such as 80 or 80%" }
 // Pattern implements Scalar.
 func (Percent) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
-// MarshalYAML returns a percentage: 80%.
+// MarshalYAML returns the value with a percent sign, such as 80%.
 func (p Percent) MarshalYAML() (any, error) {
 	return strconv.FormatFloat(float64(p)*100, 'g', 6, 64) + "%", nil
 }
 
-// Percentile is the share of requests that must meet an objective, in percent: 99 or 99%. 0.99 is rejected.
+// Percentile is the percentage of requests that must meet an objective, written as 99 or 99%. 0.99 is rejected.
 type Percentile float64
 
 // Parse implements Scalar.
@@ -195,10 +195,10 @@ func (Percentile) Allowed() string { return "a percentage from 50 to 99.99, such
 // Pattern implements Scalar.
 func (Percentile) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
-// MarshalYAML returns a number.
+// MarshalYAML returns the value as a number, such as 99.
 func (p Percentile) MarshalYAML() (any, error) { return float64(p), nil }
 
-// Tolerance is the tolerance of an HPA: a relative change as a number from 0 to 1 (0.1), or as a percentage (10%).
+// Tolerance is the tolerance of an HPA, which is a relative change. It is written as a number from 0 to 1 (0.1) or as a percentage (10%).
 type Tolerance float64
 
 // Parse implements Scalar.
@@ -226,10 +226,10 @@ func (Tolerance) Allowed() string { return "a number from 0 to 1 such as 0.1, or
 // Pattern implements Scalar.
 func (Tolerance) Pattern() string { return `^[0-9]+(\.[0-9]+)?%?$` }
 
-// MarshalYAML returns a number.
+// MarshalYAML returns the value as a number, such as 0.1.
 func (t Tolerance) MarshalYAML() (any, error) { return float64(t), nil }
 
-// Bytes is a size: a number of bytes, or a number with Ki, Mi or Gi.
+// Bytes is a size in bytes. It is written as a number, or as a number with Ki, Mi or Gi.
 type Bytes int64
 
 // Parse implements Scalar.

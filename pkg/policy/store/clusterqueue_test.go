@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The backlog of a ClusterQueue includes the workloads of all teams that use it. If the PlatformConfig has teams, a policy may read a
-// ClusterQueue only while its own team lists the queue.
+// The backlog of a ClusterQueue includes the workloads of all teams that use the queue. If the PlatformConfig has teams, a policy may read
+// a ClusterQueue only while the team of its namespace lists the queue.
 func TestAClusterQueueIsReadOnlyByTeamsThatListIt(t *testing.T) {
 	platform := func(teams string) string {
 		return "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec:\n" +
@@ -49,7 +49,8 @@ func TestAClusterQueueIsReadOnlyByTeamsThatListIt(t *testing.T) {
 		}
 	}
 
-	// The queue moves to team b. The policy of team-a stays in force as a last valid version and may no longer read the queue.
+	// The PlatformConfig now lists the queue for team b instead. The last valid version of team-a's policy still applies, but may no longer
+	// read the queue.
 	x.write("platform.yaml", platform(moved))
 	load()
 	if c := x.store.Find(key("team-a")); c == nil || !strings.Contains(c.Sources[0].Denied, "ClusterQueue gpus") {

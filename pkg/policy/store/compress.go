@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// The store keeps the text of each document to compile its last valid version again when the PlatformConfig changes. Uncompressed, the text
-// would be a quarter of the memory of a policy. Compression with a dictionary reduces it to a fourth.
+// The store keeps the text of each document. If the PlatformConfig changes, the store needs the text to compile the last valid version
+// again. Uncompressed, the text would use a quarter of the memory of a policy. Compression with a dictionary reduces the text to a fourth.
 
-// dictionary contains text that is typical of policies, for package flate. References to text near the end need the fewest bits. Compressed
-// text never leaves the process, so the dictionary can change in any release.
+// dictionary contains text that is typical of policies. Package flate encodes text that also occurs in the dictionary as a short reference.
+// References to the end of the dictionary need the fewest bits. The dictionary can change in any release, because compressed text never
+// leaves the process.
 var dictionary = []byte(`  fallback: {failureThreshold: 3, behavior: static, replicas: 2}
   capacityGroup: chat
   mode: advisory
@@ -82,7 +83,7 @@ var (
 	compressors = sync.Pool{New: func() any {
 		w, err := flate.NewWriterDict(nil, flate.DefaultCompression, dictionary)
 		if err != nil {
-			panic(err) // only an invalid level causes an error
+			panic(err) // an error is possible only for an invalid level
 		}
 		return w
 	}}
@@ -94,12 +95,12 @@ func compress(text []byte) []byte {
 	w := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
 	w.Reset(&out)
-	_, _ = w.Write(text) // a write into memory does not fail
+	_, _ = w.Write(text) // writing to memory does not fail
 	_ = w.Close()
 	return bytes.Clone(out.Bytes())
 }
 
-// decompress returns the text that was compressed.
+// decompress returns the original text.
 func decompress(compressed []byte) []byte {
 	r := decompressors.Get().(io.ReadCloser)
 	defer decompressors.Put(r)

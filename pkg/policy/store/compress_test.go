@@ -32,7 +32,7 @@ func TestTheExamplesAreCompressedToHalf(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range decode.Split(text) {
-			// An example has long comments, which the dictionary does not contain. Therefore half of the size is sufficient here.
+			// The examples have long comments that the dictionary does not contain. Compression to half of the size is therefore sufficient here.
 			if n := len(compress(p.Text)); bytes.Contains(p.Text, []byte(spec.KindScalingPolicy)) && n > len(p.Text)/2 {
 				t.Errorf("%s: %d of %d bytes", path, n, len(p.Text))
 			}

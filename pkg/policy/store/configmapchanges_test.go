@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// An HPA or a ScaledObject can extend a policy of a ConfigMap, as it can one of a file.
+// The annotations of an HPA or a ScaledObject can extend a policy in a ConfigMap, as they can extend a policy in a file.
 func TestAnAnnotationExtendsAPolicyOfAConfigMap(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3))
@@ -34,7 +34,7 @@ func TestAnAnnotationExtendsAPolicyOfAConfigMap(t *testing.T) {
 	}
 }
 
-// Readers of the policies in force never see a ConfigMap before the PlatformConfig that permits it is loaded.
+// A ConfigMap that is reported before the first load must have no effect until the PlatformConfig that permits it is loaded.
 func TestConfigMapsBeforeTheFirstLoadAreKept(t *testing.T) {
 	f := newFolder(t)
 	a := applied{t, f, store.New(store.Options{})}
@@ -50,7 +50,7 @@ func TestConfigMapsBeforeTheFirstLoadAreKept(t *testing.T) {
 	expect(t, a.Store, "loaded", "a 3")
 }
 
-// The same content again, and the change of another ConfigMap, decode and replace nothing.
+// If a ConfigMap is reported again with the same content, or if another ConfigMap changes, the policies must not be decoded or replaced.
 func TestUnchangedConfigMapsKeepTheirPolicies(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3))
@@ -67,7 +67,7 @@ func TestUnchangedConfigMapsKeepTheirPolicies(t *testing.T) {
 	}
 }
 
-// The watcher of the files reports changes of ConfigMaps, which Publish applied, within a poll.
+// Publish applies changes of ConfigMaps. The watcher of the files must report these changes at its next poll.
 func TestTheWatcherReportsChangesOfConfigMaps(t *testing.T) {
 	a := newApplied(t, allowing)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,8 +88,8 @@ func TestTheWatcherReportsChangesOfConfigMaps(t *testing.T) {
 	<-done
 }
 
-// After any sequence of changes of files and ConfigMaps without errors, the policies in force depend only on what exists at the end: a file
-// takes precedence over ConfigMaps, and the older ConfigMap over the newer one.
+// After any sequence of valid changes of files and ConfigMaps, the policies that apply must depend only on the files and ConfigMaps that
+// exist at the end. A file takes precedence over ConfigMaps, and an older ConfigMap takes precedence over a newer one.
 func TestPoliciesInForceDependOnlyOnWhatExists(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		f := newFolder(t)
@@ -97,7 +97,7 @@ func TestPoliciesInForceDependOnlyOnWhatExists(t *testing.T) {
 		f.write("platform.yaml", platform(allowing))
 		s.Load(f.path)
 		names := []string{"a", "b", "c"}
-		content := map[string]map[string]int{"file": {}, "older": {}, "newer": {}} // maxReplicas by source and policy
+		content := map[string]map[string]int{"file": {}, "older": {}, "newer": {}} // maxReplicas of each policy in each source
 		for range rapid.IntRange(1, 12).Draw(r, "changes") {
 			source := rapid.SampledFrom([]string{"file", "older", "newer"}).Draw(r, "source")
 			policies, text := map[string]int{}, ""
@@ -135,7 +135,7 @@ func TestPoliciesInForceDependOnlyOnWhatExists(t *testing.T) {
 	})
 }
 
-// Many mistakes in one ConfigMap do not fill the log: only the first problems are listed.
+// Many mistakes in one ConfigMap must not fill the log, so only the first problems are listed.
 func TestProblemsOfAConfigMapAreLimited(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("good", simple("a", 3))

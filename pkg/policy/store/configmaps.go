@@ -15,30 +15,31 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Limits of the ConfigMaps of a namespace. A tenant can create objects of 1 MiB each, and every problem becomes a log line and an Event.
+// Limits for the ConfigMaps of a namespace. They are necessary because a tenant can create objects of 1 MiB each, and every problem causes
+// a log line and an Event.
 const (
-	// MaxConfigMapBytes is the greatest size of a ConfigMap's keys and values. A policy has about 1 KiB.
+	// MaxConfigMapBytes is the greatest total size of the keys and values of a ConfigMap. A policy has about 1 KiB.
 	MaxConfigMapBytes = 128 << 10
 
-	maxConfigMaps         = 100 // in a namespace
-	maxConfigMapDocuments = 100 // in a ConfigMap
-	maxConfigMapProblems  = 20  // in the report of a ConfigMap
+	maxConfigMaps         = 100 // ConfigMaps of a namespace
+	maxConfigMapDocuments = 100 // documents of a ConfigMap
+	maxConfigMapProblems  = 20  // problems that are reported for a ConfigMap
 )
 
-// ConfigMap is a ConfigMap with policies of its own namespace, which a team applies. Its policies are accepted only if the PlatformConfig
-// has configMaps: true for the team of the namespace.
+// ConfigMap is a ConfigMap in which a team writes policies for its own namespace. Its policies are accepted only if the PlatformConfig has
+// configMaps: true for the team of the namespace.
 type ConfigMap struct {
 	Namespace, Name, UID string
 	Created              time.Time
 	Bytes                int               // size of all keys and values
 	Data                 map[string]string // nil if Bytes is above MaxConfigMapBytes
-	Binary               []string          // the keys of binaryData, sorted
+	Binary               []string          // keys of binaryData, sorted
 }
 
-// ConfigMapStatus describes what the store accepted and refused of a ConfigMap, for an Event.
+// ConfigMapStatus contains the policies of a ConfigMap that the store accepted, and the problems of the others. It is sent as an Event.
 type ConfigMapStatus struct {
 	Namespace, Name, UID string
-	InForce              []string // the policies that are in force as written, each with its version: "llama-chat@3f1c"
+	InForce              []string // policies that apply as written, each with its version: "llama-chat@3f1c"
 	Problems             []policy.Problem
 }
 
@@ -46,18 +47,18 @@ type configMapKey struct{ namespace, name string }
 
 func (k configMapKey) String() string { return "ConfigMap " + k.namespace + "/" + k.name }
 
-// configMap is a ConfigMap with its keys as files. A key has the name "ConfigMap NAMESPACE/NAME/KEY", so that mayExist treats the ConfigMap
-// as the directory of its keys.
+// configMap is a ConfigMap whose keys are treated as files. The file of a key has the name "ConfigMap NAMESPACE/NAME/KEY". mayExist
+// therefore treats the ConfigMap like a directory that contains its keys.
 type configMap struct {
 	namespace, name, uid string
 	created              time.Time
-	files                []file // one for each key, or a single one with err set
+	files                []file // one file for each key, or a single file with err set
 	problems             []policy.Problem
 }
 
 func (c *configMap) key() configMapKey { return configMapKey{c.namespace, c.name} }
 
-// refusal is the error of a file that is not decoded because it exceeds a limit or is not accepted.
+// refusal is the error of a file that is not decoded, because it exceeds a limit or because its ConfigMap is not accepted.
 type refusal struct{ policy.Problem }
 
 func (r *refusal) Error() string { return r.Message }
@@ -114,15 +115,15 @@ func (s *Store) DeleteConfigMap(namespace, name string) {
 	s.configMapsChanged.Store(true)
 }
 
-// sortedConfigMaps returns the ConfigMaps sorted by namespace, age and name. The order decides which of two policies with the same name
-// applies and which ConfigMaps exceed the limit of a namespace, so it must be the same after a restart.
+// sortedConfigMaps returns the ConfigMaps sorted by namespace, age and name. The order determines which of two policies with the same name
+// applies, and which ConfigMaps exceed the limit of a namespace. It must therefore be the same after a restart.
 func (s *Store) sortedConfigMaps() []*configMap {
 	return slices.SortedFunc(maps.Values(s.configMaps), func(a, b *configMap) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), a.created.Compare(b.created), cmp.Compare(a.name, b.name))
 	})
 }
 
-// configMapFiles returns the files of all ConfigMaps, as far as the PlatformConfig in force accepts them.
+// configMapFiles returns the files of all ConfigMaps that the current PlatformConfig accepts.
 func (s *Store) configMapFiles() (files []file) {
 	inNamespace := map[string]int{}
 	for _, c := range s.configMaps {
@@ -148,7 +149,7 @@ func (s *Store) configMapFiles() (files []file) {
 	return files
 }
 
-// notAccepted returns the problem of a ConfigMap in a namespace whose ConfigMaps are not accepted, or nil.
+// notAccepted returns a problem if ConfigMaps of the namespace are not accepted, and nil otherwise.
 func (s *Store) notAccepted(namespace string) *policy.Problem {
 	if s.platform.Unreadable {
 		return &policy.Problem{Message: "policies in ConfigMaps are not accepted before the PlatformConfig can be read",
@@ -161,7 +162,7 @@ func (s *Store) notAccepted(namespace string) *policy.Problem {
 		Allowed: "configMaps: true for the team of this namespace in the PlatformConfig"}
 }
 
-// owner returns the ConfigMap that contains a file, or nil if it is another file.
+// owner returns the ConfigMap to which a file belongs, or nil if the file is not a key of a ConfigMap.
 func (s *Store) owner(file string) *configMap {
 	if rest, is := strings.CutPrefix(file, "ConfigMap "); is {
 		namespace, rest, _ := strings.Cut(rest, "/")
@@ -171,8 +172,8 @@ func (s *Store) owner(file string) *configMap {
 	return nil
 }
 
-// assignProblems stores the problems of ConfigMaps for their statuses. It returns all problems, without those that exceed
-// maxConfigMapProblems of a ConfigMap. problems is sorted by file.
+// assignProblems stores the problems of each ConfigMap for its status. It returns all problems, but at most maxConfigMapProblems and one
+// note for each ConfigMap. problems must be sorted by file.
 func (s *Store) assignProblems(problems []policy.Problem) (kept []policy.Problem) {
 	for _, c := range s.configMaps {
 		c.problems = nil
@@ -193,7 +194,7 @@ func (s *Store) assignProblems(problems []policy.Problem) (kept []policy.Problem
 	return kept
 }
 
-// ConfigMapStatuses returns the status of each ConfigMap as of the last load, sorted by namespace, age and name.
+// ConfigMapStatuses returns the status of each ConfigMap at the last load, sorted by namespace, age and name.
 func (s *Store) ConfigMapStatuses() (out []ConfigMapStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +204,7 @@ func (s *Store) ConfigMapStatuses() (out []ConfigMapStatus) {
 		for _, f := range c.files {
 			loaded := s.files[f.name]
 			if found = found || loaded == nil || len(loaded.docs) > 0; loaded == nil {
-				continue // the file is not accepted, or not decoded yet
+				continue // the ConfigMap is not accepted, or the file is not decoded yet
 			}
 			for _, d := range loaded.docs {
 				if s.statusOf(d).State == InForce {

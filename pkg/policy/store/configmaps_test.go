@@ -32,7 +32,7 @@ func newApplied(t *testing.T, spec string) applied {
 
 func (a applied) load() store.Report { return a.Load(a.path) }
 
-// apply creates or changes a ConfigMap with one key, as the informer and the next tick do.
+// apply creates or changes a ConfigMap with one key, and publishes the change as the next tick does.
 func (a applied) apply(name, text string) {
 	a.applyAll("team-chat", name, map[string]string{"chat.yaml": text})
 }
@@ -73,7 +73,7 @@ func (a applied) refused(name string, want policy.Problem) {
 	}
 }
 
-// A team applies a policy, edits it, makes a mistake, corrects it and deletes the ConfigMap.
+// A team creates a policy in a ConfigMap, edits it, makes a mistake, corrects the mistake and deletes the ConfigMap.
 func TestATeamAppliesAConfigMap(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3)+"---\n"+simple("b", 40))
@@ -140,7 +140,8 @@ func TestAConfigMapCannotLeaveItsNamespace(t *testing.T) {
 	}
 }
 
-// A namespace without permission, then with it, then without it again. The permission is that of the PlatformConfig in force.
+// The PlatformConfig does not permit ConfigMaps in a namespace, then permits them, and then no longer permits them. The current
+// PlatformConfig must always determine whether they are accepted.
 func TestConfigMapsAreAcceptedOnlyWithPermission(t *testing.T) {
 	a := newApplied(t, "teams: [{name: chat, namespaces: [team-chat]}]")
 	a.apply("chat", simple("a", 3))
@@ -166,7 +167,7 @@ func TestConfigMapsAreAcceptedOnlyWithPermission(t *testing.T) {
 	a.refused("chat", denied)
 }
 
-// After a start with an invalid PlatformConfig it is unknown which teams have the permission.
+// If the PlatformConfig is invalid when the process starts, it is unknown which teams have the permission. No ConfigMap may be accepted.
 func TestConfigMapsNeedAPlatformConfigThatCanBeRead(t *testing.T) {
 	a := newApplied(t, allowing+", mode: nonsense")
 	a.apply("chat", simple("a", 3))
@@ -178,7 +179,7 @@ func TestConfigMapsNeedAPlatformConfigThatCanBeRead(t *testing.T) {
 	expect(t, a.Store, "it is corrected", "a 3")
 }
 
-// A ConfigMap that exceeds a limit is not decoded. What it contained before stays in force.
+// A ConfigMap that exceeds a limit is not decoded. The policies that it contained before continue to apply.
 func TestOversizedConfigMapsAreRefused(t *testing.T) {
 	var many strings.Builder
 	for i := range 101 {
@@ -209,7 +210,7 @@ func TestOversizedConfigMapsAreRefused(t *testing.T) {
 	a.refused("chat", policy.Problem{File: "ConfigMap team-chat/chat", Message: "contains no documents", Allowed: "ScalingPolicy"})
 }
 
-// The hundred oldest ConfigMaps of a namespace are accepted, in every order in which the informer reports them.
+// The hundred oldest ConfigMaps of a namespace must be accepted, in whatever order the informer reports the ConfigMaps.
 func TestTheOldestConfigMapsOfANamespaceAreAccepted(t *testing.T) {
 	a := newApplied(t, allowing)
 	for i := range 102 {
@@ -236,7 +237,7 @@ func TestTheOldestConfigMapsOfANamespaceAreAccepted(t *testing.T) {
 // if the ConfigMap existed first.
 func TestTheFileOfThePlatformTeamTakesPrecedence(t *testing.T) {
 	for name, c := range map[string]struct {
-		policy string // of the file
+		policy string // the policy in the file
 		want   policy.Problem
 	}{
 		"the same name": {simple("a", 9), policy.Problem{Line: 3, Field: "metadata.name", Found: `"a"`, Message: "the same name is used in"}},
@@ -267,7 +268,7 @@ func TestTheFileOfThePlatformTeamTakesPrecedence(t *testing.T) {
 	}
 }
 
-// A file that cannot be read at present keeps its policy: a ConfigMap must not take its name meanwhile.
+// If a file cannot be read at present, its policy continues to apply. A ConfigMap must not replace it during this time.
 func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.write("file.yaml", simple("a", 9))
@@ -289,7 +290,8 @@ func TestAConfigMapDoesNotReplaceAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A document of a file that was never valid has the name of a policy in a ConfigMap. The ConfigMap applies as long as it exists.
+// A document in a file has the same name as a policy in a ConfigMap, but was never valid. The policy of the ConfigMap applies until the
+// ConfigMap is deleted.
 func TestAnInvalidFileDoesNotKeepADeletedConfigMap(t *testing.T) {
 	a := newApplied(t, allowing)
 	a.apply("chat", simple("a", 3))
@@ -303,7 +305,7 @@ func TestAnInvalidFileDoesNotKeepADeletedConfigMap(t *testing.T) {
 	expect(t, a.Store, "the ConfigMap is deleted", "")
 }
 
-// Two ConfigMaps of a team have the same policy: the older one applies.
+// If two ConfigMaps of a team contain the same policy, the older ConfigMap applies.
 func TestTheOlderOfTwoConfigMapsApplies(t *testing.T) {
 	a := newApplied(t, allowing)
 	for i, name := range []string{"z-older", "a-newer"} {

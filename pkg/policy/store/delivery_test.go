@@ -33,7 +33,8 @@ spec:
 `, i, i%50, i, maxReplicas)
 }
 
-// delivery writes n policies into folders, as the chart mounts the ConfigMaps of its value configMaps, with perMap policies in each.
+// delivery writes n policies into directories, with perMap policies in each. The chart mounts the ConfigMaps of its value configMaps in the
+// same way.
 func delivery(t testing.TB, n, perMap int) (dir string, paths []store.Path) {
 	t.Helper()
 	dir = t.TempDir()
@@ -64,8 +65,8 @@ func writePart(t testing.TB, dir string, first, end, maxReplicas int) {
 	}
 }
 
-// Ten thousand policies do not fit into one ConfigMap. In five, all of them are in force. An edit of one policy changes only this policy.
-// The others are not compiled again.
+// Ten thousand policies do not fit into one ConfigMap. They fit into five, and all of them must be loaded. An edit of one policy must
+// change only this policy, and the others must not be compiled again.
 func TestTenThousandPoliciesInSeveralConfigMaps(t *testing.T) {
 	const n, perMap, edited = 10_000, 2_000, 6_000
 	dir, paths := delivery(t, n, perMap)

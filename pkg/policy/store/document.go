@@ -17,19 +17,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// document is one YAML document of a file, decoded as far as possible.
+// document is one YAML document of a file. If it has problems, only a part of it is decoded.
 type document struct {
 	decode.Collector
 	text         []byte
 	compressed   bool     // text is compressed
-	hash         [16]byte // the first bytes of the hash of the text
+	hash         [16]byte // first bytes of the hash of the text
 	kind         string
 	key          scaling.Key
-	policySpec   *spec.Policy   // of a ScalingPolicy
-	platformSpec *spec.Platform // of a PlatformConfig
-	from         string         // cached result of origin
+	policySpec   *spec.Policy   // decoded spec of a ScalingPolicy
+	platformSpec *spec.Platform // decoded spec of a PlatformConfig
+	from         string         // cached result of the method origin
 	path         *Path          // the path from which the file was loaded
-	excluded     bool           // its path does not accept documents of this kind or namespace
+	excluded     bool           // its path does not permit documents of this kind or namespace
 	state        State          // state after the last load
 	since        time.Time      // time at which the state began
 }
@@ -37,7 +37,7 @@ type document struct {
 // version returns the first four hex digits of the hash.
 func (d *document) version() string { return hex.EncodeToString(d.hash[:2]) }
 
-// origin returns the name and version of the document: chat.yaml@3f1c, or ConfigMap policies/chat.yaml@3f1c.
+// origin returns the name and version of the document, such as chat.yaml@3f1c or ConfigMap policies/chat.yaml@3f1c.
 func (d *document) origin() string {
 	if d.from == "" {
 		d.from = d.File[strings.LastIndexByte(d.File, '/')+1:] + "@" + d.version()
@@ -49,7 +49,7 @@ func (d *document) origin() string {
 	return d.from
 }
 
-// id identifies the document among all files. It is empty if its kind or name cannot be read.
+// id returns a text that identifies the document among all files. It is empty if the kind or the name cannot be read.
 func (d *document) id() string {
 	if d.kind == "" || d.key.Name == "" {
 		return ""
@@ -58,15 +58,16 @@ func (d *document) id() string {
 }
 
 func newDocument(file string, p decode.Part) *document {
-	// The hash excludes the separator and blank lines around the document, so that it does not depend on the position in the file.
+	// The hash does not include the separator and the blank lines around the document. It therefore does not change if the document is moved
+	// within the file.
 	sum := sha256.Sum256(bytes.TrimSpace(bytes.TrimPrefix(p.Text, []byte("---"))))
 	d := &document{text: bytes.Clone(p.Text), hash: [16]byte(sum[:16])}
 	d.File, d.LineOffset = file, p.LineOffset
 	return d
 }
 
-// release frees the decoded values of the document and compresses its text. restore decodes the text again. This reduces the memory for ten
-// thousand policies.
+// release frees the decoded values of the document and compresses its text, which reduces the memory for ten thousand policies. restore
+// decodes the text again.
 func (d *document) release() {
 	d.Root, d.policySpec, d.platformSpec = nil, nil, nil
 	if !d.compressed {
@@ -82,7 +83,7 @@ func (d *document) content() []byte {
 	return d.text
 }
 
-// restore decodes the text again if it was released, and finds the same problems again.
+// restore decodes the text again if release freed the decoded values. It also finds the problems again.
 func (d *document) restore() {
 	if d.Root == nil {
 		d.Problems, d.Decoded = nil, 0
@@ -90,15 +91,15 @@ func (d *document) restore() {
 	}
 }
 
-// copy returns a new document with the same text, which is not decoded yet. It is used to compile the text again without adding problems to
-// the original.
+// copy returns a new document with the same text that is not decoded yet. The text can then be compiled again without adding problems to
+// the original document.
 func (d *document) copy() *document {
 	c := &document{text: d.text, compressed: d.compressed, hash: d.hash}
 	c.File, c.LineOffset, c.path = d.File, d.LineOffset, d.path
 	return c
 }
 
-// moveTo updates the line numbers after lines above the document were added or removed.
+// moveTo updates the line numbers after lines above the document were added or removed. above is the new number of lines above it.
 func (d *document) moveTo(above int) {
 	for i := range d.Problems {
 		d.Problems[i].Line += above - d.LineOffset
@@ -129,7 +130,7 @@ func (d *document) read() (found bool) {
 	return true
 }
 
-// readHead reads kind, name and namespace before anything else, so that every problem can name its document.
+// readHead reads the kind, the name and the namespace first, so that every problem can name its document.
 func (d *document) readHead() {
 	text := func(p *decode.Path) string {
 		if n, exact := decode.Locate(d.Root, p); exact && n.Kind == yaml.ScalarNode {
@@ -173,7 +174,7 @@ func (d *document) checkNames(meta *decode.Path) {
 		d.checkNamespace()
 	}
 	if name := d.key.Name; name != "" {
-		// the name is also the value of the label gpuscaler.io/policy, so the limits of a label apply
+		// the name is also the value of the label gpuscaler.io/policy, so it must be a valid label value
 		if faults := append(validation.IsDNS1123Subdomain(name), validation.IsValidLabelValue(name)...); len(faults) > 0 {
 			d.Reject(meta.Key("name"), "is not a valid name", wording.NameAllowed)
 		}

@@ -14,27 +14,29 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// maxFile limits a file; a ConfigMap has at most 1 MiB.
+// maxFile is the greatest size of a file. A ConfigMap has at most 1 MiB.
 const maxFile = 16 << 20
 
 // file is the content of a file.
 type file struct {
 	path *Path  // the path from which it was read; nil accepts every document
-	name string // the path that was given to Load; for a directory followed by the name of the file
+	name string // the path as passed to Load; for a directory, followed by the name of the file
 	text []byte
 	hash [sha256.Size]byte
-	err  error // why the file could not be read; the documents read from it before then stay in force
-	// shown is the name in problems, and above the number of lines of that file before text, if text is a part of another file.
+	err  error // why the file could not be read; documents that were read from it before then stay in force
+	// shown and above are set if text is a part of another file: shown is the name of that file in problems, and above is the number of its
+	// lines before text.
 	shown string
 	above int
-	// content is the text of a key of a ConfigMap. It is copied to text when it is decoded.
+	// content is the value of a key of a ConfigMap. It is copied to text when the file is decoded.
 	content string
-	// withdrawn is true if err means that no document of the ConfigMap is accepted, so that its documents do not stay in force.
+	// withdrawn is true if err means that no document of the ConfigMap is accepted any more. In this case documents that were read before do
+	// not stay in force.
 	withdrawn bool
 }
 
-// readAll reads files, and directories without their subdirectories. If a path cannot be read, the result contains a file with the error.
-// The store then does not treat the documents of that path as deleted.
+// readAll reads files and directories, but not their subdirectories. If a path cannot be read, the result contains a file with the error,
+// so that the store does not treat the documents of that path as deleted.
 func readAll(paths []Path) (files []file) {
 	for i := range paths {
 		p, first := &paths[i], len(files)
@@ -54,8 +56,8 @@ func readAll(paths []Path) (files []file) {
 	return files
 }
 
-// readDirectory reads the .yaml, .yml and .json files of a directory. A ConfigMap volume is a directory of symbolic links through
-// ..data, which the kubelet replaces atomically. ..data is resolved once, so that a load never reads parts of two versions.
+// readDirectory reads the .yaml, .yml and .json files of a directory. A ConfigMap volume is a directory of symbolic links that refer to
+// ..data, which the kubelet replaces atomically. readDirectory resolves ..data only once, so that it never reads parts of two versions.
 func readDirectory(dir string) (files []file) {
 	real := dir
 	if data, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
@@ -68,7 +70,7 @@ func readDirectory(dir string) (files []file) {
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
-			continue // files such as ..data, swap files of editors, and README.md
+			continue // for example ..data, a swap file of an editor, or README.md
 		}
 		if info, err := os.Stat(filepath.Join(real, name)); err == nil && info.IsDir() {
 			continue
@@ -87,7 +89,7 @@ func readFile(path, name string) file {
 	}
 	defer opened.Close()
 	if info, err := opened.Stat(); err == nil && !info.Mode().IsRegular() {
-		f.err = fmt.Errorf("%s: not a regular file", name) // reading a pipe would block the load
+		f.err = fmt.Errorf("%s: not a regular file", name) // reading a named pipe could block the load forever
 		return f
 	}
 	f.text, f.err = io.ReadAll(io.LimitReader(opened, maxFile+1))

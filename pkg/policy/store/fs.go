@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// LoadFS is like Load, for the .yaml, .yml and .json files at the root of a file system, for example an embedded one.
+// LoadFS is like Load, but reads the .yaml, .yml and .json files in the root directory of a file system, for example of an embedded one.
 func (s *Store) LoadFS(fsys fs.FS) Report {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// seeds adds the documents of config/examples and testdata/mistakes to the fuzz corpus, and two invalid documents.
+// seeds adds documents to the fuzz corpus: those of config/examples and testdata/mistakes, and two invalid documents.
 func seeds(f *testing.F) {
 	for _, pattern := range []string{"testdata/mistakes/*.yaml", "../../../config/examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)
@@ -35,8 +35,8 @@ func seeds(f *testing.F) {
 		"[{target: 1e999}, null, 3]}"))
 }
 
-// FuzzFile checks three properties for arbitrary files: loading does not panic, compiled policies satisfy the invariants of package
-// scaling, and each problem has a line in the file.
+// FuzzFile loads arbitrary files and checks three properties: loading does not panic, compiled policies satisfy the invariants of package
+// scaling, and each problem has a line of the file.
 func FuzzFile(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -47,7 +47,7 @@ func FuzzFile(f *testing.F) {
 				t.Error(fault)
 			}
 		}
-		// YAML also counts these characters as line breaks.
+		// The characters that YAML treats as line breaks.
 		lines := 1 + len(regexp.MustCompile("[\n\r\u0085\u2028\u2029]").FindAllIndex(text, -1))
 		for _, p := range report.Problems {
 			if p.Message == "" || strings.HasPrefix(p.Message, decode.InternalError) || p.File == "fuzz.yaml" && (p.Line < 1 || p.Line > lines+1) {

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// holder identifies the document that causes a hold: it sets mode: hold, or it may be the PlatformConfig and cannot be read. The zero value
-// means that there is no hold.
+// holder identifies the document that causes a hold. Either the document sets mode: hold, or it may be the PlatformConfig and cannot be
+// read. The zero value means that there is no hold.
 type holder struct {
 	file, document string
 	unread         bool
 }
 
-// currentHolder returns the document that causes a hold at present. It is called after choosePlatform has set s.platform.
+// currentHolder returns the document that causes the current hold. It must be called after choosePlatform, which sets s.platform.
 func (s *Store) currentHolder() holder {
 	if s.platform.Mode != scaling.Hold {
 		return holder{}
@@ -33,8 +33,8 @@ func (s *Store) currentHolder() holder {
 	return out
 }
 
-// holdEnded returns a notice if the current load ended a hold. before is the cause of the hold before this load. Removing the file with
-// mode: hold does not end a hold, because the last valid PlatformConfig stays in force.
+// holdEnded returns a notice if this load ended a hold. before identifies the cause of the hold before this load. If the file with mode:
+// hold is removed, the hold does not end, because the last valid PlatformConfig stays in force.
 func (s *Store) holdEnded(before holder) []policy.Problem {
 	if before == (holder{}) || s.platform.Mode == scaling.Hold {
 		return nil

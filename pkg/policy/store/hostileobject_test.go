@@ -10,15 +10,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// hostileObject returns an HPA with one annotation of up to 256 KiB, the maximum of the API server.
+// hostileObject returns an HPA with one annotation. The API server accepts annotations of up to 256 KiB.
 func hostileObject(annotation, text string) Object {
 	return Object{Kind: "HorizontalPodAutoscaler", Namespace: "team", Name: "chat", MinReplicas: 1, MaxReplicas: 3,
 		Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "chat"},
 		Annotations: map[string]string{"gpuscaler.io/" + annotation: text}}
 }
 
-// A tenant can change an annotation of 256 KiB many times a second, and all other objects wait while it is compiled. Each problem is logged
-// and sent as an Event.
+// A tenant can change an annotation of 256 KiB many times a second. While it is compiled, all other objects wait, and each problem is
+// logged and sent as an Event. The number of problems must therefore be limited.
 func TestAnnotationWithThousandsOfMistakesHasFewProblems(t *testing.T) {
 	lines := func(format string) string {
 		var b strings.Builder

@@ -6,5 +6,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a goroutine outlives the tests: what a test starts must end when its context does.
+// TestMain fails if a goroutine is still running after all tests. Every goroutine must end when the context of the test that started it
+// ends.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

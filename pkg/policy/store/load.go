@@ -13,14 +13,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// loadedFile is a file in the version that was read last.
+// loadedFile contains the version of a file that was read last.
 type loadedFile struct {
 	file
 	docs       []*document
-	incomplete bool // the file cannot be read, or contains a document without a readable name: a missing document may still exist
+	incomplete bool // a missing document may still exist: the file cannot be read, or contains a document without a readable name
 }
 
-// Load reads files and directories and puts their valid documents into force. These rules apply:
+// Load reads files and directories. Their valid documents come into force according to these rules:
 //   - A document that is no longer in its file is removed, except a PlatformConfig that is not empty: it stays in force.
 //   - A refused document does not affect other documents. Its last valid version stays in force.
 //   - Loading the same content again changes nothing.
@@ -28,7 +28,7 @@ type loadedFile struct {
 // Load accepts every document in the paths; LoadPaths can restrict them.
 func (s *Store) Load(paths ...string) Report { return s.LoadPaths(Trusted(paths...)...) }
 
-// LoadPaths is like Load, and accepts from each path only the documents that the Path allows.
+// LoadPaths is like Load, but accepts from each path only the documents that the Path permits.
 func (s *Store) LoadPaths(paths ...Path) Report { return s.load(readAll(paths)) }
 
 func (s *Store) load(files []file) Report {
@@ -45,8 +45,8 @@ func (s *Store) load(files []file) Report {
 	return r
 }
 
-// reload applies changes of ConfigMaps between two loads, with the files of the last load. The next load reports the result, because
-// Publish has no caller that could.
+// reload applies changes of ConfigMaps between two loads. It uses the files of the last load. Its caller, Publish, cannot report the
+// result, so the next load reports it.
 func (s *Store) reload() {
 	r, before := s.apply(s.mounted), s.unreported
 	s.unreported = Report{Notices: append(before.Notices, r.Notices...), Outcomes: append(before.Outcomes, r.Outcomes...),
@@ -54,7 +54,7 @@ func (s *Store) reload() {
 	s.reloaded.Store(true)
 }
 
-// apply puts the documents of files and of ConfigMaps into force.
+// apply brings the valid documents of the files and of the ConfigMaps into force.
 func (s *Store) apply(files []file) Report {
 	known := s.files
 	s.files, s.order = make(map[string]*loadedFile, len(known)), nil
@@ -64,7 +64,7 @@ func (s *Store) apply(files []file) Report {
 		s.mounted[i].text = nil
 	}
 	s.choosePlatform()
-	s.addFiles(s.configMapFiles(), known) // the PlatformConfig in force decides which ones are accepted
+	s.addFiles(s.configMapFiles(), known) // the current PlatformConfig determines which ConfigMaps are accepted
 	before := s.holds
 	s.holds = s.currentHolder()
 	s.compileAll()
@@ -80,7 +80,7 @@ func (s *Store) apply(files []file) Report {
 		Generation: s.current.Load().generation}
 }
 
-// addFiles adds files to s.files. A document whose text did not change since it was in the files before is not decoded again.
+// addFiles adds files to s.files. It does not decode a document again if its text is the same as in before.
 func (s *Store) addFiles(files []file, before map[string]*loadedFile) {
 	for _, f := range files {
 		if s.files[f.name] != nil {
@@ -127,7 +127,7 @@ func read(f file, old *loadedFile) *loadedFile {
 		out.docs = append(out.docs, d)
 		out.incomplete = out.incomplete || d.id() == ""
 	}
-	out.text, out.content = nil, "" // the text of the file is not needed any more, because each document has its own text
+	out.text, out.content = nil, "" // each document has its own text, so the text of the file is no longer needed
 	return out
 }
 
@@ -143,12 +143,12 @@ func (s *Store) documents(kind string) (out []*document) {
 	return out
 }
 
-// mayExist reports whether a document that is missing in a file may still exist, because the file could not be read.
+// mayExist reports whether a document that was not found may still exist in the file, because the file could not be read.
 func (s *Store) mayExist(name string) bool {
 	if f := s.files[name]; f != nil {
 		return f.incomplete
 	}
-	// A file in a directory that could not be read is not in s.files.
+	// If a whole directory could not be read, its files are not in s.files.
 	for _, f := range s.files {
 		if f.err != nil && f.incomplete && strings.HasPrefix(name, strings.TrimSuffix(f.name, "/")+"/") {
 			return true
@@ -157,8 +157,8 @@ func (s *Store) mayExist(name string) bool {
 	return false
 }
 
-// platformUnreadable reports whether the PlatformConfig may be in a text that cannot be read. This is a file of a path that accepts a
-// PlatformConfig, or a document without a readable kind or name that contains the word PlatformConfig.
+// platformUnreadable reports whether a text that cannot be read may contain the PlatformConfig. Such a text is a file in a path that
+// permits a PlatformConfig, or a document that has no readable kind or name and contains the word PlatformConfig.
 func (s *Store) platformUnreadable() bool {
 	for _, f := range s.files {
 		if !f.path.Platform {
@@ -173,8 +173,8 @@ func (s *Store) platformUnreadable() bool {
 	return false
 }
 
-// updateStatuses updates s.status and returns all problems, and one outcome for each document that this load refused. Nearly all documents
-// are in force without a problem. They have no entry in s.status; only the start of the state is stored in the document.
+// updateStatuses updates s.status. It returns all problems, and one outcome for each document that this load refused. Nearly all documents
+// are in force and have no problem. These have no entry in s.status. Only the time at which their state began is stored in the document.
 func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	before := s.status
 	s.status = map[string]Status{}
@@ -223,7 +223,8 @@ func (s *Store) updateStatuses() (problems, outcomes []policy.Problem) {
 	return problems, outcomes
 }
 
-// outcome returns a Problem for a refused document. Its message is the version that is in force instead, or that there is none.
+// outcome returns a Problem for a refused document. Its message contains the version that stays in force instead, or says that there is
+// none.
 func (st *Status) outcome() policy.Problem {
 	p := policy.Problem{File: st.File, Document: st.Document, Message: "refused: no version of it is in force"}
 	if st.State == LastValid {
@@ -232,7 +233,7 @@ func (st *Status) outcome() policy.Problem {
 	return p
 }
 
-// isInForce reports whether a status says only that the document is in force.
+// isInForce reports whether the status contains no other information than that the document is in force.
 func (d *document) isInForce(st *Status) bool {
 	return st.State == InForce && len(st.Problems) == 0 && st.Waits == "" && st.Document == d.Document
 }
@@ -266,7 +267,7 @@ func (s *Store) statusOf(d *document) Status {
 	}
 	others := h != nil && h.doc != nil && h.doc != d || h != nil && h.doc == nil && d.path.configMap
 	if d.id() == "" || others || s.status[d.Document].File != "" {
-		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or the same name as another document
+		st.Document = fmt.Sprintf("%s:%d", d.File, d.LineOffset+1) // the document has no name, or another document has the same name
 	}
 	if h == nil || h.doc != d && d.kind == spec.KindScalingPolicy {
 		return st

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// writeMany writes n policies into files of a hundred each, and a platform.
+// writeMany writes n policies into files, a hundred in each file, and a PlatformConfig.
 func writeMany(b *testing.B, n int) string {
 	dir := b.TempDir()
 	config := platform(`mode: auto, dataSources: [{name: prom, type: prometheus, address: "http://prom"}], queries: [{name: ` +
@@ -77,8 +77,8 @@ func BenchmarkReload10000PoliciesUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkHold10000Policies measures how long a load takes after the mode of the PlatformConfig changed. A hold must take effect within a
-// tick.
+// BenchmarkHold10000Policies measures the duration of a load after the mode of the PlatformConfig was changed to hold. A hold must take
+// effect within a tick.
 func BenchmarkHold10000Policies(b *testing.B) {
 	dir := writeMany(b, many)
 	policies := store.New(store.Options{})

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/decode"
 )
 
-// manifest is the part of a ConfigMap's manifest that Validate reads.
+// manifest contains the fields of a ConfigMap's manifest that Validate reads.
 type manifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string `yaml:"kind"`
@@ -25,18 +25,18 @@ type manifest struct {
 	Data map[string]yaml.Node `yaml:"data"`
 }
 
-// region is the text of one key in the manifest of a ConfigMap.
+// region is the place of the text of one key in the manifest of a ConfigMap.
 type region struct {
 	file     string
-	from, to int // lines of the manifest, 1-based
-	indent   int // number of columns before the text
+	from, to int // first and last line of the text in the manifest, counted from 1
+	indent   int // number of columns before the text in each line
 }
 
-// expandManifests replaces each manifest of a ConfigMap in files by the texts of its keys, so that a team can check the manifest that it
-// applies. From a ConfigMap with the label gpuscaler.io/policy only policies of its own namespace are accepted.
+// expandManifests replaces each manifest of a ConfigMap in files with the texts of its keys. A team can therefore check the manifest that
+// it will apply. If the ConfigMap has the label gpuscaler.io/policy, only policies of its own namespace are accepted from it.
 func expandManifests(files []file) (out []file, regions []region) {
 	for _, f := range files {
-		var rest strings.Builder // the file without the manifests, with the same number of lines
+		var rest strings.Builder // the file without the manifests, with empty lines in their place
 		var keys []file
 		for _, part := range decode.Split(f.text) {
 			var m manifest
@@ -57,7 +57,7 @@ func expandManifests(files []file) (out []file, regions []region) {
 	return out, regions
 }
 
-// files returns the keys of the ConfigMap as files.
+// files returns a file for each key of the ConfigMap, and the place of its text.
 func (m *manifest) files(f file, part decode.Part) (files []file, regions []region) {
 	path := f.path
 	if m.Metadata.Labels[annotations.Policy] == "true" && m.Metadata.Namespace != "" && (path == nil || path.accepts(m.Metadata.Namespace)) {
@@ -67,11 +67,11 @@ func (m *manifest) files(f file, part decode.Part) (files []file, regions []regi
 	for _, key := range slices.Sorted(maps.Keys(m.Data)) {
 		value := m.Data[key]
 		if value.Kind != yaml.ScalarNode {
-			continue // the API server refuses it
+			continue // the API server rejects such a value
 		}
 		above := part.LineOffset + value.Line - 1
 		r := region{file: f.name}
-		if value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 { // the text begins in the line after the indicator
+		if value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 { // the text begins in the line after the indicator | or >
 			above++
 			if value.Line < len(lines) {
 				r.indent = len(lines[value.Line]) - len(strings.TrimLeft(lines[value.Line], " "))
@@ -85,7 +85,7 @@ func (m *manifest) files(f file, part decode.Part) (files []file, regions []regi
 	return files, regions
 }
 
-// shift adds the indentation of the manifest to the columns of problems in a ConfigMap.
+// shift adds the indentation of a text in the manifest to the column of each problem in it.
 func shift(problems []policy.Problem, regions []region) {
 	for i := range problems {
 		for _, r := range regions {

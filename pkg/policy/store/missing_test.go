@@ -11,13 +11,13 @@ import (
 const everything = `teams: [{name: chat, namespaces: [team-chat], capacityGroups: [g], bounds: {maxReplicas: 5}}], ` +
 	`capacityGroups: [{name: g, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
 
-// If the file with the PlatformConfig becomes empty or is removed, the last valid version stays in force. Otherwise a template that renders
-// nothing, or a ConfigMap without its key, would remove all bounds and capacity groups.
+// If the file with the PlatformConfig becomes empty or is removed, the last valid version stays in force. Otherwise all bounds and capacity
+// groups would be removed if, for example, a template produces no output or a ConfigMap lacks a key.
 func TestAnEmptyOrMissingPlatformConfigKeepsItsLastVersion(t *testing.T) {
 	const head = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\n"
 	for name, c := range map[string]struct {
 		end  func(f folder)
-		want string // in the problem
+		want string // text in the problem
 	}{
 		"an empty file":    {func(f folder) { f.write("p.yaml", "") }, "the file no longer contains a PlatformConfig"},
 		"a comment":        {func(f folder) { f.write("p.yaml", "# moved\n---\n") }, "the file no longer contains a PlatformConfig"},
@@ -78,7 +78,7 @@ func TestAPlatformConfigMayBeEmptyFromTheStart(t *testing.T) {
 	}
 }
 
-// A PlatformConfig that moves to a file with another name stays in force without a problem.
+// If the PlatformConfig moves to a file with another name, it stays in force, and no problem is reported.
 func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})
@@ -91,8 +91,8 @@ func TestAPlatformConfigCanMoveToAnotherFile(t *testing.T) {
 	}
 }
 
-// An empty file removes the policy, including its last valid version. If the policy is written again with a mistake, it is refused, and no
-// version of it is in force.
+// An empty file removes the policy and also its last valid version. If the policy is then written again with a mistake, it is refused, and
+// no version of it is in force.
 func TestAPolicyThatIsRefusedAfterItWasEmptyIsReported(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

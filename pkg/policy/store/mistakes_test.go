@@ -12,10 +12,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// mistake is one edit of a valid document: the replaced text and the mistake.
+// mistake is one mistake in a valid document: the text old is replaced with the text wrong.
 type mistake struct{ name, old, wrong string }
 
-// Edits that add an objective replace these lines of the base document.
+// Mistakes that add an objective replace these lines of the valid document.
 const (
 	withoutObjective = "  activation: any\n"
 	firstSignal      = "  signals:\n  - {name: gateway, type: prometheus, queryRef: gateway-queue, target: 10}\n"
@@ -241,7 +241,7 @@ var platformMistakes = []mistake{
 	{"an invalid pod label", "interval: 15s, timeout: 10s", "podLabel: pod-name, interval: 15s, timeout: 10s"},
 }
 
-// Each mistake is made alone. The golden file contains everything that validate reports about it. UPDATE_GOLDEN=1 rewrites it.
+// Each mistake is tested alone. The golden file contains everything that validate reports about it. UPDATE_GOLDEN=1 rewrites the file.
 func TestEachMistakeIsReportedWithItsPlaceAndWhatIsAllowed(t *testing.T) {
 	good := map[string]string{}
 	for _, name := range []string{"policy.yaml", "platform.yaml"} {
@@ -283,7 +283,7 @@ func TestEachMistakeIsReportedWithItsPlaceAndWhatIsAllowed(t *testing.T) {
 	golden.Compare(t, "testdata/mistakes/golden.txt", out.String())
 }
 
-// validateTexts validates files with these names, and removes the directory from the problems.
+// validateTexts writes files with these names to a temporary directory and validates them. It removes the directory from the problems.
 func validateTexts(t *testing.T, files map[string]string) []policy.Problem {
 	t.Helper()
 	dir := t.TempDir()

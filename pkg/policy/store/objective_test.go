@@ -48,7 +48,7 @@ spec:
 	return all[0], policy.Render(report.Problems)
 }
 
-// What each signal is evidence of follows from its type, metric and query, or from the field measures.
+// What a signal is evidence of must follow from its type, metric and query, or from the field measures.
 func TestWhatEachSignalIsEvidenceOf(t *testing.T) {
 	for _, c := range []struct{ objective, signal, want string }{
 		{"wait: 10s", "type: prometheus, queryRef: requests", "arrivals 60"},
@@ -87,8 +87,8 @@ func TestWhatEachSignalIsEvidenceOf(t *testing.T) {
 	}
 }
 
-// A policy with an objective has no windows, tolerances, rates and cooldown, unless the policy itself writes them: defaults are for
-// policies with explicit targets.
+// A policy with an objective has no windows, tolerances, rates and cooldown, except if the policy itself sets them. The defaults are only
+// for policies with explicit targets.
 func TestAnObjectiveHasNoDefaultWindows(t *testing.T) {
 	const signals = "  signals: [{name: jobs, type: redis, listName: jobs}]\n"
 	compiled, problems := objectivePolicy(t, "  objective: {deadline: 30m}\n"+signals)
@@ -115,7 +115,7 @@ func TestAnObjectiveHasNoDefaultWindows(t *testing.T) {
 	}
 }
 
-// The short annotation and a queue without a target are a whole policy, on an HPA and on a ScaledObject.
+// The annotation with the objective and a queue without a target are sufficient for a policy, on an HPA and on a ScaledObject.
 func TestAnObjectiveInAnnotations(t *testing.T) {
 	for _, kind := range []string{"HorizontalPodAutoscaler", "ScaledObject"} {
 		s := store.New(store.Options{})

@@ -23,14 +23,15 @@ type Object struct {
 	Kind, Namespace, Name string // Kind: ScaledObject or HorizontalPodAutoscaler
 	Target                scaling.Target
 	Annotations           map[string]string
-	// Metadata is that of the ScaledObject's trigger that refers to gpuscaler. It takes precedence over the annotations.
+	// Metadata is the metadata of the ScaledObject's trigger for gpuscaler. It takes precedence over the annotations.
 	Metadata map[string]string
-	// MinReplicas and MaxReplicas are those of the object, with the defaults of its API (ScaledObject: 0 and 100; HPA: at least 1).
+	// MinReplicas and MaxReplicas are the values of the object. If the object does not set them, they are the defaults of its API
+	// (ScaledObject: 0 and 100; HPA: at least 1).
 	MinReplicas, MaxReplicas int32
-	// CooldownPeriod is spec.cooldownPeriod of a ScaledObject; nil if it is not set. If it is above 0, KEDA waits that long before it
-	// scales to zero, so the cooldownPeriod of the policy is set to 0.
+	// CooldownPeriod is spec.cooldownPeriod of a ScaledObject, or nil if it is not set. If it is above 0, KEDA waits for this time before it
+	// scales to zero. The cooldownPeriod of the policy is then set to 0, so that the workload does not wait twice.
 	CooldownPeriod *time.Duration
-	// Triggers are the names of a ScaledObject's triggers; nil if they are unknown.
+	// Triggers contains the names of a ScaledObject's triggers. It is nil if they are unknown.
 	Triggers []string
 }
 
@@ -38,22 +39,22 @@ type objectKey struct{ kind, namespace, name string }
 
 func (o *Object) key() objectKey { return objectKey{o.Kind, o.Namespace, o.Name} }
 
-// object is an Object with its version in force.
+// object is an Object with the version of its policy that is in force.
 type object struct {
 	Object
 	problems []policy.Problem
-	compiled *policy.Compiled // the last valid version; nil: there is none
-	platform *policy.Platform // the PlatformConfig that problems and compiled refer to
+	compiled *policy.Compiled // the last valid version; nil if there is none
+	platform *policy.Platform // the PlatformConfig with which problems and compiled were determined
 	base     *document
-	blocked  bool // another object carries the policy of the same name, or another policy decides for the scale target
+	blocked  bool // another object defines a policy with the same name, or another policy already scales the same target
 	conflict string
 	state    State
 	since    time.Time // time at which the state began
 }
 
 // SetObject adds or updates an object and compiles the policy in its annotations and trigger metadata. It returns the problems of the
-// policy, which the caller publishes as an Event. If the policy is refused, its last valid version stays in force. An object that defines
-// no policy is removed from the store. Readers see the change after Publish.
+// policy, which the caller publishes as an Event. If the policy is refused, its last valid version stays in force. If the object no longer
+// defines a policy, it is removed from the store. The change becomes visible to readers with the next Publish.
 func (s *Store) SetObject(o Object) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *Store) SetObject(o Object) []policy.Problem {
 	return slices.Clone(have.problems)
 }
 
-// release removes the claims of an object on its policy name and its scale target. It is called before the object changes or is deleted.
+// release gives up the policy name and the scale target that an object has claimed. It is called before the object changes or is deleted.
 func (s *Store) release(o *object) {
 	keys := []scaling.Key{o.policyKey()}
 	if o.compiled != nil {
@@ -91,7 +92,8 @@ func (s *Store) release(o *object) {
 	}
 }
 
-// blocked returns the objects whose policy name or scale target is claimed by another object or policy, sorted by kind, namespace and name.
+// blocked returns the objects that cannot claim their policy name or scale target, because another object or policy has claimed it. They
+// are sorted by kind, namespace and name.
 func (s *Store) blocked() (keys []objectKey) {
 	for key, o := range s.objects {
 		if o.blocked {
@@ -104,7 +106,7 @@ func (s *Store) blocked() (keys []objectKey) {
 	return keys
 }
 
-// DeleteObject removes an object and the policy that it carries. Readers see the change after Publish.
+// DeleteObject removes an object and its policy. The change becomes visible to readers with the next Publish.
 func (s *Store) DeleteObject(kind, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +121,7 @@ func (s *Store) deleteObject(key objectKey) {
 	}
 }
 
-// compileObjects updates the policies of objects to the PlatformConfig in force and to the policies of files that they extend.
+// compileObjects compiles the policies of objects again if the PlatformConfig changed, or if the policy of a file that they extend changed.
 func (s *Store) compileObjects() {
 	for _, o := range s.objects {
 		if o.platform != s.platform || o.base != s.baseOf(o) {
@@ -128,7 +130,7 @@ func (s *Store) compileObjects() {
 	}
 }
 
-// policyKey returns the key of an object's policy: the name in its annotations, or its own name.
+// policyKey returns the key of an object's policy: the name in its annotations or, without such a name, the name of the object.
 func (o *object) policyKey() scaling.Key {
 	name := o.Name
 	for _, w := range o.layers() {
@@ -139,12 +141,12 @@ func (o *object) policyKey() scaling.Key {
 	return scaling.Key{Namespace: o.Namespace, Name: name}
 }
 
-// layers returns the layers of an object's policy. A later layer takes precedence.
+// layers returns the layers from which an object's policy is composed. A later layer takes precedence over an earlier one.
 func (o *object) layers() []annotations.Layer {
 	return []annotations.Layer{annotations.FromAnnotations(o.Annotations), annotations.FromMetadata(o.Metadata)}
 }
 
-// baseOf returns the policy of a file that an object's annotations extend, or nil.
+// baseOf returns the policy of a file or ConfigMap that an object's annotations extend, or nil if there is none.
 func (s *Store) baseOf(o *object) *document {
 	if h := s.policies[spec.KindScalingPolicy+" "+o.policyKey().String()]; h != nil {
 		return h.lastValid
@@ -152,7 +154,7 @@ func (s *Store) baseOf(o *object) *document {
 	return nil
 }
 
-// compileObject updates the policy of an object. If it is refused, its last valid version stays in force.
+// compileObject compiles the policy of an object again. If the policy is refused, its last valid version stays in force.
 func (s *Store) compileObject(o *object) {
 	key := o.policyKey()
 	f := &decode.Collector{File: o.String(), Document: spec.KindScalingPolicy + " " + key.String(), Origins: map[string]decode.Origin{}}
@@ -172,7 +174,7 @@ func (s *Store) compileObject(o *object) {
 	if o.compiled == nil {
 		return
 	}
-	// A last valid version can have another name than the current annotations. The object must also claim that name.
+	// The last valid version can have another name than the one in the current annotations. The object must claim that name too.
 	key, target := o.compiled.Workload.Key, targetOf(o.compiled)
 	if _, carried := s.carriers[key]; !carried {
 		s.carriers[key] = o.key()
@@ -182,8 +184,8 @@ func (s *Store) compileObject(o *object) {
 	}
 }
 
-// assemble compiles the policy of an object from several sources. In the order of precedence, they are the metadata of the trigger, the
-// annotations, the policy of a file, and the defaults.
+// assemble composes the policy of an object from several sources and compiles it. In the order of precedence, these are the metadata of the
+// trigger, the annotations, the policy of a file, and the defaults.
 func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 	defer f.Recover(new(bool))
 	written, from := &spec.Policy{}, o.Kind+" "+o.Name
@@ -191,7 +193,7 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 		base := o.base.copy()
 		base.restore()
 		written, from = base.policySpec, from+" over "+base.origin()
-		written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = nil, nil, nil // those of the object apply
+		written.MinReplicas, written.MaxReplicas, written.ScaleTargetRef = nil, nil, nil // the values of the object are used instead
 	}
 	annotations.CheckKeys(f, o.Annotations)
 	o.checkBase(f)
@@ -204,8 +206,8 @@ func (s *Store) assemble(o *object, f *decode.Collector) *policy.Compiled {
 		Object: &compile.Object{Target: o.Target, Triggers: o.Triggers}})
 }
 
-// claimPolicy records that the object carries the policy with this key. It returns false and records a problem if the name is not valid, if
-// another object carries the policy, or if another policy decides for the same scale target.
+// claimPolicy records that the object defines the policy with this key. It returns false and records a problem in three cases: the name is
+// not valid, another object defines the policy, or another policy already scales the same target.
 func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) bool {
 	if faults := append(validation.IsDNS1123Subdomain(key.Name), validation.IsValidLabelValue(key.Name)...); len(faults) > 0 {
 		f.RejectText(annotations.FieldOf(annotations.Policy), key.Name, "is not a valid name", wording.NameAllowed)
@@ -227,7 +229,7 @@ func (s *Store) claimPolicy(o *object, key scaling.Key, f *decode.Collector) boo
 	return true
 }
 
-// String returns kind, namespace and name: ScaledObject team-chat/llama-chat.
+// String returns kind, namespace and name, such as ScaledObject team-chat/llama-chat.
 func (o *Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 
 // currentState returns the state of the object's policy.
@@ -241,7 +243,7 @@ func (o *object) currentState() State {
 	return InForce
 }
 
-// status returns the status of the policy that an object carries.
+// status returns the status of an object's policy.
 func (o *object) status() Status {
 	st := Status{Document: o.String(), File: o.String(), State: o.state, Since: o.since, Problems: slices.Clone(o.problems)}
 	if o.compiled != nil {
@@ -255,7 +257,7 @@ func (o *object) status() Status {
 	return st
 }
 
-// ObjectProblems returns the problems of the policy that an object carries, as of the last load or SetObject.
+// ObjectProblems returns the problems of an object's policy that the last load or SetObject found.
 func (s *Store) ObjectProblems(kind, namespace, name string) []policy.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ const objectsPlatform = `dataSources: [{name: prom, type: prometheus, address: "
   teams: [{name: chat, namespaces: [team-chat], capacityGroups: [chat], bounds: {maxReplicas: 24}}],
   capacityGroups: [{name: chat, resource: nvidia.com/gpu, nodePools: {spot: s}}]`
 
-// setObject sets an object and publishes the change, as the loop does before a tick.
+// setObject sets an object and publishes the change, as the control loop does before a tick.
 func setObject(s *store.Store, o store.Object) []policy.Problem {
 	problems := s.SetObject(o)
 	s.Publish()
@@ -162,7 +162,7 @@ func TestAnEditOfAFileAppliesToThePolicyThatExtendsIt(t *testing.T) {
 	}
 }
 
-// Each case sets an annotation to a valid value, then to an invalid value, which returns a problem, and then removes it.
+// Each case sets an annotation to a valid value, then to an invalid value, and then removes it. The invalid value must return a problem.
 func TestEachAnnotationValidInvalidAndRemoved(t *testing.T) {
 	base := map[string]string{"gpuscaler.io/queue-source": "keda/sqs", "gpuscaler.io/queue-depth-per-replica": "10"}
 	for _, c := range []struct {
@@ -345,7 +345,7 @@ func TestTwoObjectsForOneTargetOrPolicyAreRefused(t *testing.T) {
 		t.Errorf("over a file's target: %s", policy.Render(problems))
 	}
 	expect(t, policies, "all objects", "filed 3, llama 10")
-	// After the first object is deleted, the policy of the object "second" decides for the scale target.
+	// After the first object is deleted, the policy of the object "second" scales the target.
 	deleteObject(policies, "ScaledObject", "team-chat", "llama")
 	expect(t, policies, "the first was deleted", "filed 3, second 10")
 	if problems := policies.ObjectProblems("ScaledObject", "team-chat", "second"); len(problems) > 0 {

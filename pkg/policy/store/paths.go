@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// AnyNamespace in Path.Namespaces accepts policies of every namespace.
+// AnyNamespace in Path.Namespaces means that policies of every namespace are accepted.
 const AnyNamespace = "*"
 
-// Path is a file or directory to load, with the kinds and namespaces of documents that are accepted from it. Any other document is reported
-// as a problem and has no effect. In particular, it does not replace a document with the same name from another path.
+// Path is a file or directory to load. It defines which kinds and namespaces of documents are accepted from it. Any other document is
+// reported as a problem and has no effect. In particular, it does not replace a document with the same name from another path.
 type Path struct {
 	Name       string
 	Platform   bool     // a PlatformConfig is accepted
@@ -24,7 +24,7 @@ type Path struct {
 	configMap  bool     // the path is a ConfigMap of a team
 }
 
-// everything is the path of files from which every document is accepted.
+// everything is a path from which every document is accepted.
 var everything = Path{Platform: true, Namespaces: []string{AnyNamespace}}
 
 // Trusted returns paths from which every document is accepted, for example the arguments of a command.
@@ -37,7 +37,8 @@ func Trusted(names ...string) (paths []Path) {
 	return paths
 }
 
-// ParsePath parses NAMESPACE[,NAMESPACE...]=PATH, from which policies of these namespaces are accepted. * accepts all namespaces.
+// ParsePath parses text of the form NAMESPACE[,NAMESPACE...]=PATH. Policies of these namespaces are accepted from the path. * means every
+// namespace.
 func ParsePath(text string) (p Path, err error) {
 	list, name, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -55,7 +56,8 @@ func ParsePath(text string) (p Path, err error) {
 	return p, nil
 }
 
-// CheckPaths returns an error if one path is equal to another or contains it. It would not be clear which documents the inner path accepts.
+// CheckPaths returns an error if two paths are equal or one contains the other. In this case it would not be clear which documents are
+// accepted from the inner path.
 func CheckPaths(paths []Path) error {
 	for i, a := range paths {
 		for _, b := range paths[i+1:] {
@@ -68,7 +70,7 @@ func CheckPaths(paths []Path) error {
 	return nil
 }
 
-// accepts reports whether policies of a namespace are accepted.
+// accepts reports whether policies of a namespace are accepted from the path.
 func (p *Path) accepts(namespace string) bool {
 	return slices.Contains(p.Namespaces, AnyNamespace) || slices.Contains(p.Namespaces, namespace)
 }
@@ -77,7 +79,7 @@ func (p *Path) same(q *Path) bool {
 	return p.Platform == q.Platform && p.configMap == q.configMap && slices.Equal(p.Namespaces, q.Namespaces)
 }
 
-// words describes the path in a problem.
+// words returns a description of the path for a problem.
 func (p *Path) words() string {
 	if p.configMap {
 		return "a ConfigMap of namespace " + p.Namespaces[0]

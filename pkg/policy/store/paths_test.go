@@ -16,14 +16,15 @@ const (
 	freezing     = "apiVersion: gpuscaler.io/v1alpha1\nkind: PlatformConfig\nmetadata: {name: prod}\nspec: {mode: hold}\n"
 )
 
-// policyText returns a policy of a namespace.
+// policyText returns the text of a policy in the given namespace.
 func policyText(namespace, name string, most string) string {
 	return "apiVersion: gpuscaler.io/v1alpha1\nkind: ScalingPolicy\nmetadata:\n  name: " + name + "\n  namespace: " + namespace +
 		"\nspec: {scaleTargetRef: {name: " + name + "}, minReplicas: 1, maxReplicas: " + most +
 		", schedules: [{name: s, timezone: UTC, from: 2020-01-01, until: 2099-12-31, minReplicas: 1}]}\n"
 }
 
-// tree is a directory with the files of one PlatformConfig and of two tenants. Each tenant's path accepts only the tenant's own namespaces.
+// tree is a directory with a PlatformConfig and the files of two tenants. From the path of each tenant, only policies of the tenant's own
+// namespaces are accepted.
 type tree struct {
 	t     *testing.T
 	dir   string
@@ -58,7 +59,7 @@ func (x tree) load() []policy.Problem {
 	).Problems
 }
 
-// intact checks that the platform and both tenants' policies are in force as written.
+// intact checks that the PlatformConfig and the policies of both tenants are in force as they were written.
 func (x tree) intact() {
 	x.t.Helper()
 	if p := x.store.Platform(); p.Mode != scaling.Auto || p.Bounds.Max != 50 {
@@ -83,8 +84,8 @@ func (x tree) refused(problems []policy.Problem, want policy.Problem) {
 		want.Field, want.Found, want.Allowed)
 }
 
-// A tenant writes a PlatformConfig, or a policy of another namespace, into its own file. The document is refused. It has no other effect,
-// neither in this process, nor after a restart, nor after the file is removed.
+// A tenant writes a PlatformConfig, or a policy of another namespace, into its own file. The document must be refused and must have no
+// other effect. This must also be true after a restart and after the file is removed.
 func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
@@ -136,8 +137,8 @@ func TestAFileOfATenantAffectsOnlyItsNamespaces(t *testing.T) {
 	}
 }
 
-// In a cluster without a PlatformConfig, an unreadable file of a tenant must not cause a hold. Only a path that accepts a PlatformConfig is
-// considered.
+// The cluster has no PlatformConfig. An unreadable file of a tenant must not cause a hold, because the tenant's path does not permit a
+// PlatformConfig.
 func TestAnUnreadableFileOfATenantIsNoMissingPlatform(t *testing.T) {
 	for name, text := range map[string]string{"not YAML, with the kind": "kind: PlatformConfig\n  broken: [\n",
 		"too large": strings.Repeat("#", 16<<20+1)} {

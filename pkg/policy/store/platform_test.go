@@ -71,7 +71,8 @@ func TestTheShippedPlatformCompilesAsDocumented(t *testing.T) {
 	}
 }
 
-// The fields of http are those of Prometheus, so Prometheus' own parser must accept what gpuscaler accepts.
+// The block http has the same fields as Prometheus' http_config. Prometheus' own parser must therefore accept every block that gpuscaler
+// accepts.
 func TestTheHTTPBlockIsAcceptedByPrometheus(t *testing.T) {
 	for _, block := range []string{
 		`{}`,
@@ -121,8 +122,8 @@ func TestBoundsNarrowAndNeverWiden(t *testing.T) {
 	}
 }
 
-// A policy with minReplicas 0 is accepted only if a signal has a value at zero replicas, or a schedule has minReplicas above 0. Whether a
-// query has a value at zero replicas is derived from its metrics, unless the query sets existsAtZero.
+// A policy with minReplicas 0 is accepted only if a signal has a value at zero replicas, or if a schedule has minReplicas above 0. Whether
+// a query has a value at zero replicas is derived from the names of its metrics, except if the query sets existsAtZero.
 func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	for _, c := range []struct {
 		name, query, signals, schedules string
@@ -169,8 +170,8 @@ func TestAPolicyWithMinReplicasZeroNeedsASignalAtZero(t *testing.T) {
 	}
 }
 
-// GPU memory stays allocated while a model is loaded. As a signal without activationTarget it would keep a workload with minReplicas 0
-// active forever, so such a policy is refused.
+// GPU memory remains allocated while a model is loaded. As a signal without activationTarget, it would keep a workload with minReplicas 0
+// active forever. Such a policy must be refused.
 func TestGPUMemoryAloneDoesNotPreventZero(t *testing.T) {
 	for _, c := range []struct {
 		name, signal, rest string
@@ -223,8 +224,8 @@ func TestAMetricOfATenantSelectsOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// A document that is not valid YAML does not affect other documents, unless it may be the PlatformConfig. In that case all policies are in
-// mode hold.
+// A document that is not valid YAML must not affect other documents. There is one exception: if it may be the PlatformConfig, all policies
+// are in mode hold.
 func TestAnUnreadableDocumentCausesAHoldOnlyIfItMayBeThePlatform(t *testing.T) {
 	for text, want := range map[string]scaling.Mode{"{not yaml": scaling.Auto, "kind: PlatformConfig\nspec: {": scaling.Hold} {
 		f := newFolder(t)
@@ -267,7 +268,7 @@ func TestADirectoryWithoutDocumentsIsAProblem(t *testing.T) {
 	}
 }
 
-// A policy is accepted with each metric of each model server type.
+// For each type of model server, a policy with each of its metrics must be accepted.
 func TestEveryMetricOfEveryTypeIsAccepted(t *testing.T) {
 	for _, engine := range policy.ModelServers() {
 		metrics := policy.Metrics(engine)

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// broken returns the invariants of package scaling that a compiled policy violates.
+// broken returns the invariants of package scaling that a compiled policy does not satisfy.
 func broken(c *policy.Compiled) (faults []string) {
 	p := c.Workload.Policy
 	check := func(ok bool, format string, args ...any) {
@@ -90,7 +90,7 @@ var wellPlatform = func() string {
 }()
 
 // pick draws one of the values. In 95% of the draws it uses only the first half of the list. The second half contains mostly invalid
-// values, and a whole policy is valid only if they are rare.
+// values. They must be rare, because otherwise almost no whole policy would be valid.
 func pick(t *rapid.T, label string, values ...any) any {
 	most := (len(values) - 1) / 2
 	if rapid.IntRange(0, 19).Draw(t, label+" wild") == 7 {
@@ -223,7 +223,7 @@ func TestAPolicyIsValidOrRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// Two stores that load the same files report the same problems and have the same number of policies in force.
+// If two stores load the same files, they must report the same problems and have the same number of policies in force.
 func TestLoadingIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, err := yaml.Marshal(drawPolicy(t))
@@ -239,7 +239,7 @@ func TestLoadingIsDeterministic(t *testing.T) {
 	})
 }
 
-// The document that spec.Marshal returns for a valid policy is decoded to the same policy.
+// spec.Marshal must return a document that is decoded to the same policy.
 func TestAMarshalledPolicyIsDecodedUnchanged(t *testing.T) {
 	checked := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -257,7 +257,7 @@ func TestAMarshalledPolicyIsDecodedUnchanged(t *testing.T) {
 		}
 		e := newDocument("a.yaml", decode.Part{Text: again})
 		e.read()
-		if len(d.policySpec.Signals) == 0 { // an empty list is encoded as an omitted field
+		if len(d.policySpec.Signals) == 0 { // Marshal omits an empty list
 			d.policySpec.Signals = nil
 		}
 		if len(d.policySpec.Schedules) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/promql"
 )
 
-// promql.PerSecond recognizes the query that a signal with `rate: 30s` is compiled to, and a query of the PlatformConfig with rate(). It
-// does not recognize a query of a gauge.
+// promql.PerSecond must recognize the query of a signal with `rate: 30s`, and a query of the PlatformConfig with rate(). It must not
+// recognize a query of a gauge.
 func TestQueriesOfPoliciesAreRecognizedAsRates(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// policiesOf returns files of n policies with the same maxReplicas.
+// policiesOf returns files with n policies, which all have the same maxReplicas.
 func policiesOf(n, maxReplicas int) fstest.MapFS {
 	var text strings.Builder
 	for i := range n {
@@ -21,12 +21,12 @@ func policiesOf(n, maxReplicas int) fstest.MapFS {
 	return fstest.MapFS{"policies.yaml": {Data: []byte(text.String())}}
 }
 
-// annotated is an HPA that carries a policy.
+// annotated is an HPA whose annotations define a policy.
 var annotated = Object{Kind: "HorizontalPodAutoscaler", Namespace: "team-chat", Name: "annotated", MinReplicas: 1, MaxReplicas: 3,
 	Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: "annotated"},
 	Annotations: map[string]string{"gpuscaler.io/spec": "signals: [{name: queue, type: vllm, target: 10}]"}}
 
-// readSnapshot calls every method that reads the policies in force.
+// readSnapshot calls every method that reads the policies in force. None of them may wait for the lock of the store.
 func readSnapshot(s *Store) (workloads int, generation uint64) {
 	s.Platform()
 	s.Groups()
@@ -40,12 +40,12 @@ func TestReadingTakesNoLock(t *testing.T) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(3, 5))
 	s.SetObject(annotated)
-	s.mu.Lock() // as a load does until it ends
+	s.mu.Lock() // simulates a load in progress, which holds the lock
 	defer s.mu.Unlock()
 	done := make(chan int)
 	go func() {
 		n, _ := readSnapshot(s)
-		s.Publish() // leaves the publication to the load
+		s.Publish() // does not wait, because the load will publish the changes
 		done <- n
 	}()
 	select {
@@ -74,7 +74,7 @@ func TestReadingHasNoSideEffect(t *testing.T) {
 	}
 }
 
-// A reader runs while a file is loaded again and again. In each read, all policies are from the same version.
+// While a file is loaded again and again, a reader must always see all policies in the same version.
 func TestReadersSeeACompleteSnapshotDuringAReload(t *testing.T) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(50, 1))
@@ -105,8 +105,8 @@ func TestReadersSeeACompleteSnapshotDuringAReload(t *testing.T) {
 	}
 }
 
-// BenchmarkReadDuringLoad measures a read of 10,000 policies while a load holds the lock. A read does not wait for the lock, and its time
-// does not depend on the number of policies.
+// BenchmarkReadDuringLoad measures a read of 10,000 policies while a load holds the lock. The read does not wait for the lock, and its
+// duration does not depend on the number of policies.
 func BenchmarkReadDuringLoad(b *testing.B) {
 	s := New(Options{})
 	s.LoadFS(policiesOf(10_000, 1))

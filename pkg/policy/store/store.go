@@ -14,73 +14,74 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// State describes which version of a document is in force.
+// State is the state of a document. It shows which version of the document is in force.
 type State string
 
-// Values of State.
+// Possible values of State.
 const (
-	InForce   State = "InForce"   // the document as written
-	LastValid State = "LastValid" // the last valid version, because the document was refused or cannot be read
-	Refused   State = "Refused"   // no version, because the document was refused and has no valid version
+	InForce   State = "InForce"   // the current version of the document
+	LastValid State = "LastValid" // the last valid version, because the current version was refused or cannot be read
+	Refused   State = "Refused"   // no version, because the document was refused and was never valid
 )
 
-// Status is the state of one document, for a metric, a log line and a page.
+// Status is the status of one document for metrics, log lines and the web page.
 type Status struct {
 	Document string           `json:"document"` // kind and name: "ScalingPolicy team-chat/llama-chat"; the file if the document has no name
 	File     string           `json:"file"`
 	State    State            `json:"state"`
-	Hash     string           `json:"hash,omitempty"`    // first 4 digits of the text's hash, as in an Origin
+	Hash     string           `json:"hash,omitempty"`    // first 4 digits of the hash of the text, as in an Origin
 	InForce  string           `json:"inForce,omitempty"` // Origin of the version in force
 	Since    time.Time        `json:"since"`             // time at which the state began; zero without a clock
 	Problems []policy.Problem `json:"problems,omitempty"`
-	Waits    string           `json:"waits,omitempty"` // what the document waits for, if it has no problem
+	Waits    string           `json:"waits,omitempty"` // what the document waits for if it is not in force and has no problem
 }
 
-// Report is the result of a Load.
+// Report is the result of a load.
 type Report struct {
 	Problems   []policy.Problem // all problems and warnings, in the order of the files
-	Notices    []policy.Problem // events of this load that are not problems of a document; each is reported once
-	Outcomes   []policy.Problem // one problem for each document that this load refuses; each is reported once
+	Notices    []policy.Problem // events of this load that are not problems of a document; each event is reported once
+	Outcomes   []policy.Problem // one problem for each document that this load refused; each refusal is reported once
 	Changed    bool             // the policies or the PlatformConfig in force changed
-	Generation uint64           // number of times that the policies in force have changed
+	Generation uint64           // how often the policies in force have changed
 }
 
 // Options configures a Store.
 type Options struct {
-	// Clock provides Status.Since; nil leaves it zero.
+	// Clock returns the time for Status.Since. If it is nil, Status.Since is zero.
 	Clock func() time.Time
-	// Prepare is called with the policies and the PlatformConfig before readers see them. The poller uses it to read the signals of a new
-	// policy before the first decision. It is called with the lock of the store held, so it must do no I/O and call no method of the store.
-	// It may be nil.
+	// Prepare is called with the policies and the PlatformConfig before readers see them. The poller uses it to start reading the signals of a
+	// new policy before the first decision. The lock of the store is held during the call. Prepare must therefore do no I/O and must not call
+	// a method of the store. It may be nil.
 	Prepare func(policies []*policy.Compiled, platform *policy.Platform)
 }
 
-// Store contains the policies in force. Load, SetObject and DeleteObject change them. Methods that read the policies in force take no lock,
-// so they never wait for a load. It implements the interface Policies of package engine. All methods are safe for concurrent use.
+// Store contains the policies in force. Load, SetObject and DeleteObject change them. Methods that read the policies in force do not use
+// the lock, so they never wait for a load. Store implements the interface Policies of package engine. All methods are safe for concurrent
+// use.
 type Store struct {
 	clock   func() time.Time
 	prepare func([]*policy.Compiled, *policy.Platform)
 
 	mu                sync.Mutex
-	loaded            bool   // there was a load
-	mounted           []file // the files of the last load, without their text
+	loaded            bool   // whether there was a load
+	mounted           []file // files of the last load, without their text
 	configMaps        map[configMapKey]*configMap
-	unreported        Report                 // of changes of ConfigMaps since the last load, without problems
+	unreported        Report                 // results of changes of ConfigMaps since the last load, without problems
 	files             map[string]*loadedFile // key: name of the file
 	order             []string               // names of files, in the order of Load
 	policies          map[string]*entry      // key: ID of the document
 	config            entry                  // the PlatformConfig
-	lastValidPlatform *policy.Platform       // the last valid version of the PlatformConfig
-	platform          *policy.Platform       // the PlatformConfig in force: lastValidPlatform or a substitute for it; never nil
-	missing           *policy.Problem        // the problem that no file contains the PlatformConfig in force; nil if one does
+	lastValidPlatform *policy.Platform       // last valid version of the PlatformConfig
+	platform          *policy.Platform       // current PlatformConfig: lastValidPlatform, or a substitute if there is none; never nil
+	missing           *policy.Problem        // problem if no file contains the current PlatformConfig any more; otherwise nil
 	holds             holder
 	objects           map[objectKey]*object
-	carriers          map[scaling.Key]objectKey // the object that carries each policy
-	// owners has the policy that decides for each target. It is set when policies are published, and when an object claims a target that no
-	// policy decides for.
+	carriers          map[scaling.Key]objectKey // object whose annotations define each policy
+	// owners contains the name of the policy that scales each target. It is set when policies are published, and when an object claims a
+	// target that no other policy scales.
 	owners map[targetKey]string
-	// status contains the status of each document by Status.Document, or by file if the file cannot be read. It has no entry for a document
-	// that is in force without a problem.
+	// status contains the status of documents. The key is Status.Document, or the file if the file cannot be read. Documents that are in force
+	// without a problem have no entry.
 	status   map[string]Status
 	interner *compile.Interner
 
@@ -90,16 +91,16 @@ type Store struct {
 	current           atomic.Pointer[snapshot]
 }
 
-// snapshot contains the policies in force. It is immutable and published as one pointer.
+// snapshot contains the policies in force. It is immutable. A new snapshot is published by replacing one pointer.
 type snapshot struct {
 	workloads  []scaling.Workload
-	compiled   []*policy.Compiled // in the order of the workloads, sorted by key
+	compiled   []*policy.Compiled // in the same order as workloads, sorted by key
 	platform   *policy.Platform
 	generation uint64
 	next       chan struct{} // closed when a newer snapshot is published
 }
 
-// targetKey identifies an object for which at most one policy decides.
+// targetKey identifies an object that at most one policy may scale.
 type targetKey struct {
 	namespace string
 	group     string
@@ -126,9 +127,9 @@ func New(o Options) *Store {
 }
 
 // Publish makes the changes of SetObject, DeleteObject, SetConfigMap and DeleteConfigMap visible to readers. The control loop calls it
-// before each tick. It never waits for the lock of the store. While a load holds the lock, Publish does nothing, and the load publishes the
-// changes at its end. While another call holds the lock, the next Publish publishes the changes. ConfigMaps are not decoded before the
-// first load.
+// before each tick. Publish never waits for the lock of the store. If a load holds the lock, Publish does nothing, and the load publishes
+// the changes at its end. If another call holds the lock, Publish does nothing, and the next Publish publishes the changes. ConfigMaps are
+// not decoded before the first load.
 func (s *Store) Publish() {
 	if !s.dirty.Load() && !s.configMapsChanged.Load() || !s.mu.TryLock() {
 		return
@@ -147,10 +148,10 @@ func (s *Store) Current() []scaling.Workload { return s.current.Load().workloads
 // Compiled returns the policies in force, in the order of Current. The caller must not change the slice.
 func (s *Store) Compiled() []*policy.Compiled { return s.current.Load().compiled }
 
-// Platform returns the PlatformConfig in force. It is never nil.
+// Platform returns the current PlatformConfig. It is never nil.
 func (s *Store) Platform() *policy.Platform { return s.current.Load().platform }
 
-// Find returns the policy in force with a name, or nil.
+// Find returns the policy in force with the given key, or nil if there is none.
 func (s *Store) Find(key scaling.Key) *policy.Compiled {
 	v := s.current.Load()
 	i, ok := slices.BinarySearchFunc(v.compiled, key,
@@ -161,13 +162,13 @@ func (s *Store) Find(key scaling.Key) *policy.Compiled {
 	return v.compiled[i]
 }
 
-// Changed returns the generation of the policies in force, and a channel that is closed when there is a newer one.
+// Changed returns the generation of the policies in force, and a channel that is closed when there is a newer generation.
 func (s *Store) Changed() (generation uint64, next <-chan struct{}) {
 	v := s.current.Load()
 	return v.generation, v.next
 }
 
-// Statuses returns the status of every document and of every object that carries a policy, sorted by document.
+// Statuses returns the status of every document, and of every object whose annotations define a policy, sorted by document.
 func (s *Store) Statuses() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +180,7 @@ func (s *Store) Statuses() []Status {
 	return out
 }
 
-// Refusal returns why no version of a policy is in force although a file or an object has one, or "" otherwise.
+// Refusal returns why no version of a policy is in force although a file or an object defines the policy. Otherwise it returns "".
 func (s *Store) Refusal(key scaling.Key) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +198,7 @@ func (s *Store) Refusal(key scaling.Key) string {
 	return ""
 }
 
-// reason returns the first problem of a refused document, or what it waits for.
+// reason returns the first problem of a refused document, or what the document waits for.
 func (st *Status) reason() string {
 	for _, p := range st.Problems {
 		if !p.Warning {
@@ -229,6 +230,6 @@ func (s *Store) publish() bool {
 	return true
 }
 
-// Groups returns the capacity groups in force, in the order of the PlatformConfig. The pointers are the same in every call until another
-// PlatformConfig is in force. The caller must not change the groups.
+// Groups returns the capacity groups of the current PlatformConfig, in the order in which it lists them. The pointers remain the same until
+// another PlatformConfig comes into force. The caller must not change the groups.
 func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }

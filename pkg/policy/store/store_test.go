@@ -55,7 +55,7 @@ func platform(written string) string {
 
 func key(name string) scaling.Key { return scaling.Key{Namespace: "team-chat", Name: name} }
 
-// highest returns the policies in force with their maxReplicas: "a 3, b 5".
+// highest returns the policies in force with their maxReplicas, such as "a 3, b 5".
 func highest(s *store.Store) string {
 	var out []string
 	for _, w := range s.Current() {
@@ -197,8 +197,8 @@ func TestUnchangedPoliciesKeepTheirValue(t *testing.T) {
 	}
 }
 
-// The state of a signal is stored by its Source. Therefore Source must not change if the name, the target or other policy fields change. It
-// must change if the signal reads something else.
+// The state of a signal is stored under its Source. If only the name, the target or other fields of a policy change, Source must not
+// change. If the signal reads something else, Source must change.
 func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
@@ -227,8 +227,8 @@ func TestTheSourceOfASignalIsTheSameThroughOtherEdits(t *testing.T) {
 	}
 }
 
-// Policies with equal signals share one list of signals in memory. If the PlatformConfig denies the source to one of them, the other one
-// must not change.
+// Policies with equal signals share one list of signals in memory. If the PlatformConfig forbids one of the policies to read the source,
+// the other policy must not change.
 func TestPoliciesOfOneTemplateShareOnlyTheirLists(t *testing.T) {
 	f := newFolder(t)
 	s := store.New(store.Options{})
@@ -310,13 +310,13 @@ func TestHoldAppliesFromADocumentWithAnotherProblem(t *testing.T) {
 	}
 }
 
-// The end of a hold is reported once, with the name of the file. The removal of the file with mode: hold does not end the hold.
+// The end of a hold must be reported once, with the name of the file. If the file with mode: hold is removed, the hold does not end.
 func TestTheEndOfAHoldIsReportedOnceWithItsCause(t *testing.T) {
 	const hold, auto, broken = "mode: hold", "mode: auto", "bounds: {maxReplicas: two}"
 	for _, c := range []struct {
 		name, first string
 		end         func(f folder)
-		want        string // "" if nothing is reported
+		want        string // "" if nothing must be reported
 	}{
 		{"deleted: the hold continues", hold, func(f folder) { f.remove("stop.yaml") }, ""},
 		{"removed", hold, func(f folder) { f.write("stop.yaml", platform(auto)) },
@@ -486,8 +486,8 @@ func TestOtherFilesAreIgnored(t *testing.T) {
 	}
 }
 
-// The policy has sixteen windows that open and close every other minute. The search for overlaps must stop after MaxSteps; a search of four
-// years would delay the load by minutes.
+// The policy has sixteen windows that open and close every other minute. The search for overlaps must stop after MaxSteps, because a search
+// over four years would delay the load by minutes.
 func TestALargeCalendarIsLoadedInTime(t *testing.T) {
 	f := newFolder(t)
 	text := simple("a", 30) + "  schedules:\n"
@@ -503,7 +503,7 @@ func TestALargeCalendarIsLoadedInTime(t *testing.T) {
 	expect(t, policies, "with the calendar", "a 30")
 }
 
-// Refusal returns the problem of a policy that has no version in force, so that the user can see why the policy has no target.
+// If a policy has no version in force, Refusal must return its problem, so that the user can see why the policy has no target.
 func TestARefusedPolicyNamesItsReason(t *testing.T) {
 	f := newFolder(t)
 	policies := store.New(store.Options{})

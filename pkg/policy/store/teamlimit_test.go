@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// busyCluster is a cluster in which every workload needs 500 replicas with one GPU each.
+// busyCluster is a cluster in which every workload needs 500 replicas, and each replica requests one GPU.
 type busyCluster struct{ now time.Time }
 
 func (c *busyCluster) Read(_ *scaling.Workload, out []scaling.Reading) {
@@ -36,7 +36,7 @@ func (*busyCluster) Request(_ *scaling.Workload, resource string) (int64, bool, 
 
 func (*busyCluster) Unmanaged(*scaling.Team, []*scaling.Workload, string) int64 { return 0 }
 
-// targets returns the sum of the served targets ten minutes after the store's policies came into force.
+// targets returns the sum of the served targets after ten minutes with the store's policies.
 func targets(t *testing.T, s *store.Store) (sum int32) {
 	t.Helper()
 	c := &busyCluster{now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
@@ -55,8 +55,8 @@ func targets(t *testing.T, s *store.Store) (sum int32) {
 	return sum
 }
 
-// Two policies of one team need 500 replicas each, with one GPU for each replica. The sum of their targets must not exceed the GPU limit of
-// the team.
+// Two policies of one team need 500 replicas each, and each replica requests one GPU. The sum of the targets must not exceed the GPU limit
+// of the team.
 func TestTheLimitOfATeamAppliesToServedTargets(t *testing.T) {
 	f := newFolder(t)
 	f.write("a.yaml", simple("a", 500)+"---\n"+simple("b", 500))

@@ -10,18 +10,18 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Validate checks files and directories as a new store would load them. It returns all problems in the order of the files; policy.Errors
-// counts those that refuse a document. It also reports a path without documents, because in CI that is usually a renamed directory. A file
-// with a price book is checked as a price book.
+// Validate checks files and directories in the same way as a new store loads them. It returns all problems in the order of the files.
+// policy.Errors returns how many of them cause a document to be refused. Validate also reports a path without documents, because in CI the
+// usual reason is a renamed directory. It checks a file with a price book as a price book.
 func Validate(paths ...string) []policy.Problem { return ValidatePaths(Trusted(paths...)...) }
 
-// ValidatePaths is like Validate, and accepts from each path only the documents that the Path allows.
+// ValidatePaths is like Validate, but accepts from each path only the documents that the Path permits.
 func ValidatePaths(paths ...Path) []policy.Problem {
 	problems, _ := ValidateWith(nil, paths...)
 	return problems
 }
 
-// ValidateWith is like ValidatePaths, and also returns the number of documents. A path named "-" has the content of text.
+// ValidateWith is like ValidatePaths, but also returns the number of documents. For a path named "-" it checks text.
 func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
 	files, regions := expandManifests(readPaths(text, paths))
 	for _, f := range files {
@@ -32,7 +32,7 @@ func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, docume
 	return problems, documents
 }
 
-// readPaths is like readAll, and reads text instead of the path "-".
+// readPaths is like readAll, but uses text for the path "-".
 func readPaths(text []byte, paths []Path) (files []file) {
 	for i := range paths {
 		if paths[i].Name == "-" {
@@ -72,7 +72,7 @@ func validate(paths []Path, files []file) []policy.Problem {
 	return problems
 }
 
-// parts returns the documents of a file that are not empty.
+// parts returns the documents of a file, without empty documents.
 func parts(text []byte) (docs []*document) {
 	for _, p := range decode.Split(text) {
 		if d := newDocument("", p); d.read() {

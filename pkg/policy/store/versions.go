@@ -15,24 +15,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// unknownPlatform is used while a PlatformConfig exists and no version of it was ever valid. Its bounds and permissions are unknown, so its
-// mode is hold: every HPA and ScaledObject keeps its replicas.
+// unknownPlatform is used if a PlatformConfig exists but no version of it was ever valid. Its bounds and permissions are unknown. Its mode
+// is therefore hold: every HPA and ScaledObject keeps its replicas.
 var unknownPlatform = &policy.Platform{Mode: scaling.Hold, Unreadable: true}
 
-// noPlatform is in force without a PlatformConfig: no bounds, no teams, no data sources, mode auto.
+// noPlatform is used if there is no PlatformConfig. It has no bounds, teams or data sources, and its mode is auto.
 var noPlatform = &policy.Platform{}
 
-// entry is a document with its version in force.
+// entry is a document together with the version of it that is in force.
 type entry struct {
-	doc       *document        // the document in its file; nil while the file cannot be read
-	lastValid *document        // the version in force; nil: there is none
+	doc       *document        // the document in its file; nil if the file cannot be read
+	lastValid *document        // the version in force; nil if there is none
 	compiled  *policy.Compiled // result of compiling lastValid
 	platform  *policy.Platform // the PlatformConfig with which lastValid was compiled
-	conflict  string           // name of the policy that decides for the scale target instead; empty if this policy decides
+	conflict  string           // name of the policy that scales the target instead; empty if this policy scales it
 }
 
-// choosePlatform sets s.platform, the PlatformConfig in force. It is the document in the files if there is exactly one and it is valid.
-// Otherwise it is the last valid version, or unknownPlatform or noPlatform if no version was ever valid.
+// choosePlatform sets s.platform, the current PlatformConfig. This is the PlatformConfig in the files if there is exactly one and it is
+// valid. Otherwise it is the last valid version. If no version was ever valid, it is unknownPlatform or noPlatform.
 func (s *Store) choosePlatform() {
 	all := s.documents(spec.KindPlatformConfig)
 	s.missing = nil
@@ -58,15 +58,15 @@ func (s *Store) choosePlatform() {
 		s.platform = unknownPlatform
 	}
 	if slices.ContainsFunc(all, (*document).setsHold) && s.platform.Mode != scaling.Hold {
-		// a hold must not wait until a typo elsewhere in the same document is corrected
+		// A hold must take effect immediately, even if another part of the document has a mistake.
 		stop := *s.platform
 		stop.Mode = scaling.Hold
 		s.platform = &stop
 	}
 }
 
-// withoutPlatform handles a load without a PlatformConfig in the files. If no PlatformConfig was in force, or one with an empty spec was,
-// it sets noPlatform and returns true. Otherwise the last valid version stays in force, and it returns false.
+// withoutPlatform handles a load in which the files contain no PlatformConfig. If there was no PlatformConfig before, or only one with an
+// empty spec, it sets noPlatform and returns true. Otherwise the last valid version stays in force, and it returns false.
 func (s *Store) withoutPlatform() bool {
 	config := &s.config
 	removed := config.lastValid != nil && !s.mayExist(config.lastValid.File)
@@ -81,11 +81,11 @@ func (s *Store) withoutPlatform() bool {
 	return false
 }
 
-// acceptPlatform puts the only PlatformConfig of the files into force. It returns false if the document is refused.
+// acceptPlatform brings the only PlatformConfig in the files into force. It returns false if the document is refused.
 func (s *Store) acceptPlatform(d *document) bool {
 	config := &s.config
 	config.doc = d
-	if config.lastValid == d && !d.Failed() { // the document was already accepted; Failed is true while there are two PlatformConfigs
+	if config.lastValid == d && !d.Failed() { // already accepted; Failed is true while the files contain two PlatformConfigs
 		s.platform = s.lastValidPlatform
 		return true
 	}
@@ -103,12 +103,12 @@ func (s *Store) acceptPlatform(d *document) bool {
 	return true
 }
 
-// howToRemove is the text of Problem.Allowed if a PlatformConfig stays in force because its document became empty or is missing. It
-// describes how to remove the configuration on purpose.
+// howToRemove is the text of Problem.Allowed if a PlatformConfig stays in force although its document became empty or is missing. It says
+// how to remove the configuration intentionally.
 const howToRemove = "the configuration; or `mode: auto` alone, which drops data sources, teams, groups and bounds on purpose"
 
-// missing returns the problem that no file contains the PlatformConfig in force any more. That version stays in force: a template that
-// renders nothing, or a ConfigMap without its key, must not remove all bounds and capacity groups.
+// missing returns the problem that no file contains the current PlatformConfig any more. The PlatformConfig stays in force, because all
+// bounds and capacity groups would be removed otherwise, for example if a template produces no output or a ConfigMap lacks a key.
 func (h *entry) missing() *policy.Problem {
 	return &policy.Problem{File: h.lastValid.File, Document: h.lastValid.Document,
 		Message: "the file no longer contains a PlatformConfig: " + h.lastValid.origin() + " stays in force until this process ends",
@@ -122,7 +122,8 @@ func (d *document) isEmpty() bool {
 
 func (d *document) setsHold() bool { return d.platformSpec != nil && d.platformSpec.Mode == "hold" }
 
-// compileAll compiles the ScalingPolicies of the files again if their document or the PlatformConfig in force changed.
+// compileAll compiles those ScalingPolicies of the files whose document changed. It compiles all of them if the current PlatformConfig
+// changed.
 func (s *Store) compileAll() {
 	next := map[string]*entry{}
 	for _, d := range s.documents(spec.KindScalingPolicy) {
@@ -160,8 +161,8 @@ func (s *Store) compileAll() {
 	s.policies = next
 }
 
-// isDeleted reports whether a last valid version was in a ConfigMap that no longer contains it. It must not stay in force because an
-// invalid document of a file has the same name.
+// isDeleted reports whether the last valid version d was in a ConfigMap that no longer contains it. Such a version must not stay in force
+// just because an invalid document in a file has the same name.
 func (s *Store) isDeleted(d *document) bool {
 	if d == nil || !d.path.configMap || s.mayExist(d.File) {
 		return false
@@ -170,8 +171,8 @@ func (s *Store) isDeleted(d *document) bool {
 	return f == nil || !slices.Contains(f.docs, d)
 }
 
-// reconcile updates h.compiled to the PlatformConfig in force. It compiles the current document, or the last valid version if the current
-// document has a problem.
+// reconcile updates h.compiled to the current PlatformConfig. It compiles the current document or, if that has a problem, the last valid
+// version.
 func (s *Store) reconcile(h *entry) {
 	if h.compiled != nil && h.lastValid == h.doc && s.rebase(h) {
 		return
@@ -185,7 +186,7 @@ func (s *Store) reconcile(h *entry) {
 	if h.lastValid == nil || s.rebase(h) {
 		return
 	}
-	// The PlatformConfig changed, and the current document cannot be compiled. The last valid version is adapted to the new bounds and
+	// The PlatformConfig changed, and the current document cannot be compiled. The last valid version must comply with the new bounds and
 	// permissions.
 	if h.lastValid != h.doc {
 		if c := s.compile(h.lastValid.copy()); c != nil {
@@ -204,8 +205,8 @@ func (s *Store) compile(d *document) *policy.Compiled {
 		Interner: s.interner})
 }
 
-// rebase updates h.compiled without compiling it again if the PlatformConfig in force differs at most in its mode. It returns false if the
-// policy must be compiled.
+// rebase updates h.compiled without compiling the policy again. This is possible if the current PlatformConfig differs from the previous
+// one at most in its mode. Otherwise rebase returns false.
 func (s *Store) rebase(h *entry) bool {
 	if h.platform == s.platform {
 		return true
@@ -219,16 +220,16 @@ func (s *Store) rebase(h *entry) bool {
 	return true
 }
 
-// claim is a valid policy before resolve has checked that no other policy decides for its scale target.
+// claim is a valid policy for which resolve has not yet checked whether another policy scales the same target.
 type claim struct {
 	compiled  *policy.Compiled
-	conflict  *string // set to the policy that already decides for the target
-	configMap bool    // it is in a ConfigMap of a team
-	file      bool    // it is in a file, or extends a policy of a file
+	conflict  *string // receives the name of the policy that already scales the target
+	configMap bool    // the policy is in a ConfigMap of a team
+	file      bool    // the policy is in a file, or extends a policy in a file
 }
 
-// claims returns the valid policies: first those of files, then those of ConfigMaps, then those of annotated objects, each sorted by
-// namespace and name. A policy of an object replaces the policy of a file or ConfigMap with the same name.
+// claims returns the valid policies in this order: those of files, those of ConfigMaps, and those of annotated objects. Each of these
+// groups is sorted by namespace and name. A policy of an object replaces the policy of a file or ConfigMap with the same name.
 func (s *Store) claims() []claim {
 	for _, id := range s.blocked() {
 		s.compileObject(s.objects[id])
@@ -254,7 +255,7 @@ func (s *Store) claims() []claim {
 	return all
 }
 
-// order returns -1 if only b is true, 1 if only a is true, and 0 otherwise.
+// order compares two booleans for slices.SortFunc. false sorts before true.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -265,12 +266,12 @@ func order(a, b bool) int {
 	return -1
 }
 
-// resolve returns the policies to put into force, sorted by namespace and name. If several policies have the same scale target, only one of
-// them is returned: the one that already decides for the target, or else the first in claims. A policy of a ConfigMap never takes
-// precedence over one of a file, even if it decided for the target before. The others get a conflict.
+// resolve returns the policies that come into force, sorted by namespace and name. If several policies have the same scale target, it
+// returns only the one that already scales the target. If none does, it returns the first of them in claims. A policy in a ConfigMap never
+// takes precedence over a policy in a file, even if it has scaled the target before. The other policies get a conflict.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
-	inFile := map[targetKey]bool{} // targets of files; only needed if there are policies of ConfigMaps
+	inFile := map[targetKey]bool{} // targets of policies in files; needed only if there are ConfigMaps
 	if slices.ContainsFunc(all, func(c claim) bool { return c.configMap }) {
 		for _, c := range all {
 			if c.file {
@@ -309,7 +310,7 @@ func targetOf(c *policy.Compiled) targetKey {
 	return targetKeyOf(c.Workload.Key.Namespace, c.Workload.Target)
 }
 
-// targetKeyOf returns the key of a scale target. It ignores the API version, because apps/v1 and apps/v1beta2 are the same object.
+// targetKeyOf returns the key of a scale target. It ignores the version of the API, because apps/v1 and apps/v1beta2 are the same object.
 func targetKeyOf(namespace string, t scaling.Target) targetKey {
 	group, _, found := strings.Cut(t.APIVersion, "/")
 	if !found {

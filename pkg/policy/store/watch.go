@@ -10,11 +10,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// rereadEvery is the number of polls after which the files are read even if no size or modification time changed. A file can be replaced by
-// one of the same size within the time resolution of the file system; this change would not be detected otherwise.
+// rereadEvery is the number of polls after which the files are read even if no size or modification time has changed. A file can be
+// replaced by a file of the same size within the time resolution of the file system. This change would not be detected otherwise.
 const rereadEvery = 10
 
-// Watch is like WatchPaths, and accepts all documents from the paths.
+// Watch is like WatchPaths, but accepts all documents from the paths.
 func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(Report), paths ...string) {
 	s.WatchPaths(ctx, interval, report, Trusted(paths...)...)
 }
@@ -22,19 +22,19 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, report func(R
 // WatchPaths loads the paths whenever a file changes, until ctx ends. It calls report if a load changed the policies in force or the
 // problems.
 //
-// It polls the files instead of using inotify. Inotify does not work on network file systems, reports the wrong file when the kubelet
-// replaces a ConfigMap volume, and has a limited number of watches. A poll costs one stat call for each file.
+// It polls the files and does not use inotify, because inotify does not work on network file systems, reports the wrong file when the
+// kubelet replaces a ConfigMap volume, and has a limited number of watches. A poll needs one stat call for each file.
 func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report func(Report), paths ...Path) {
-	ticker := time.NewTicker(interval) // I/O edge: paces the polls of files
+	ticker := time.NewTicker(interval) // I/O edge: interval between polls of the files
 	defer ticker.Stop()
-	var previous map[string]fileState // nil, so that the first poll detects a change since the caller's own Load
+	var previous map[string]fileState // nil makes the first poll detect a change since the caller's own Load
 	for known, n := "", 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		s.Publish() // a standby has no ticks that publish, but its poller must know the policies of annotated objects
+		s.Publish() // a standby has no ticks that call Publish, but its poller needs the policies of annotated objects
 		now := statFiles(paths)
 		if previous != nil && n%rereadEvery != 0 && same(previous, now) && !s.reloaded.Load() {
 			continue
@@ -50,12 +50,12 @@ func (s *Store) WatchPaths(ctx context.Context, interval time.Duration, report f
 
 // fileState contains the properties of a file that a poll compares.
 type fileState struct {
-	real    string // the path with symbolic links resolved
+	real    string // the path after symbolic links are resolved
 	size    int64
 	changed time.Time
 }
 
-// statFiles returns the state of the files in the paths, by name. It omits files that cannot be read.
+// statFiles returns the state of each file in the paths by its name. It omits files that cannot be read.
 func statFiles(paths []Path) map[string]fileState {
 	previous := map[string]fileState{}
 	add := func(name string, info fs.FileInfo) {
@@ -69,7 +69,7 @@ func statFiles(paths []Path) map[string]fileState {
 			continue
 		}
 		add(p, info)
-		entries, _ := os.ReadDir(p) // no entries if p is a file
+		entries, _ := os.ReadDir(p) // if p is a file, there are no entries
 		for _, e := range entries {
 			name := filepath.Join(p, e.Name())
 			if info, err := os.Stat(name); err == nil {

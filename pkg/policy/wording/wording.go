@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxFound is the maximum number of characters of a found value in a message, so that a pasted file does not fill the log.
+// maxFound is the maximum number of characters of a found value in a message. It prevents that a pasted file fills the log.
 const maxFound = 60
 
-// Quote returns a found value in quotes, shortened to maxFound characters, without credentials of URLs.
+// Quote returns a found value in quotes. It shortens the value to maxFound characters and removes credentials from URLs.
 func Quote(s string) string {
 	s = credentials.ReplaceAllString(s, "://***@")
 	if r := []rune(s); len(r) > maxFound {
@@ -19,10 +19,10 @@ func Quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// credentials matches the credentials in a URL. Quote replaces them, because problems are written to logs and Events.
+// credentials matches the credentials in a URL. Quote removes them, because problems are written to logs and Events.
 var credentials = regexp.MustCompile(`://[^/@]*@`)
 
-// nearest returns the most similar of the words, or "" if none is similar.
+// nearest returns the word that is most similar to s, or "" if no word is similar.
 func nearest(s string, words []string) string {
 	best, least := "", max(2, len(s)/3)+1
 	for _, w := range words {
@@ -39,10 +39,11 @@ func nearest(s string, words []string) string {
 	return containing(s, words)
 }
 
-// leastPart is the minimum length of a word that counts as a part of another word.
+// leastPart is the minimum length of a text that containing accepts as a part of a word.
 const leastPart = 4
 
-// containing returns the only word that begins or ends with s, such as queryRef for query. It returns "" if there is none, or several.
+// containing returns the only word that begins or ends with s, such as queryRef for query. It returns "" if there is no such word, or if
+// there are several.
 func containing(s string, words []string) string {
 	if len(s) < leastPart {
 		return ""
@@ -59,8 +60,8 @@ func containing(s string, words []string) string {
 	return found
 }
 
-// distance returns the number of insertions, deletions, replacements and swaps of adjacent letters between two words (optimal string
-// alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of adjacent letters that change one word into the other
+// (optimal string alignment).
 func distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return len(a) + len(b)
@@ -86,8 +87,8 @@ func distance(a, b string) int {
 	return rows[(len(a)+1)%3][len(b)]
 }
 
-// DidYouMean returns text that can be appended to a message, such as `, did you mean "maxReplicas"?`, with the most similar of the words.
-// It returns "" if none is similar.
+// DidYouMean returns the suggestion of the most similar word, such as `, did you mean "maxReplicas"?`, to be appended to a message. It
+// returns "" if no word is similar.
 func DidYouMean(s string, words []string) string {
 	if w := nearest(s, words); w != "" {
 		return fmt.Sprintf(", did you mean %q?", w)
@@ -95,7 +96,7 @@ func DidYouMean(s string, words []string) string {
 	return ""
 }
 
-// List returns words as text: "a, b or c".
+// List returns the words as one text, such as "a, b or c".
 func List(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
