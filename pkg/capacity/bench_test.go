@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// benchGroup returns a group with 100 nodes of 8 GPUs, 60 on spot and 40 on on-demand nodes, and 4 workloads with 200 replicas each.
+// benchGroup returns a group with 60 spot nodes and 40 on-demand nodes of 8 GPUs, and 4 workloads with 200 replicas each.
 func benchGroup(t testing.TB, name string) (*Group, Observation) {
 	g, err := NewGroup(Group{Name: name, Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}, {"on-demand", OnDemand}},
 		ConsolidationFreeze: true, ZeroLimit: true, OnDemandBase: 320})

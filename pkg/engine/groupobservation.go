@@ -23,8 +23,8 @@ type aheadSpan struct {
 	replicas    int32
 }
 
-// observe sets the observation from which the group is decided: the state of the cluster and this tick's decisions of the group's
-// workloads.
+// observe sets the observation from which package capacity decides for the group: the state of the cluster and this tick's decisions of the
+// group's workloads.
 func (g *groupTick) observe(nodes Nodes, idle IdlePods, now time.Time) {
 	o := &g.observation
 	for len(o.Workloads) < len(g.workloads) {

@@ -58,7 +58,7 @@ const (
 	SpotUnchanged    SpotEvent = iota
 	PairLost                   // the group no longer has both a spot and an on-demand NodePool
 	SpotFails                  // launches are refused, nodes are lost, or pods waited for the spot wait timeout
-	FallbackOver               // the fallback has lasted long enough, and a probe is possible
+	FallbackOver               // no replica is left that a probe could move to spot, or no node may be launched
 	ProbeUseless               // no replica is left to probe with, or no node may be launched
 	ProbeFails                 // the probe was refused, its node was lost, or it took too long
 	ProbeSucceeds              // a node of the probe has run for SettleTime
@@ -109,7 +109,7 @@ type SpotInput struct {
 	Full       bool          // the owners' limits allow no spot node
 	Launched   bool          // spot has launched a node in this phase
 	Settled    bool          // a spot node of this phase has run for SettleTime
-	Returnable bool          // a replica on an on-demand node fits on spot
+	Returnable bool          // during a probe, a replica that should move to spot got a new on-demand node, because spot had no capacity
 	Replaced   bool          // the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
 	Moving     bool          // a batch of replicas is moving
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Manager is the field manager of the documents.
+// Manager is the field manager of the data in the ConfigMap.
 const Manager = "gpuscaler-learned"
 
 const (
