@@ -23,7 +23,7 @@ func (t *tick) advanceMove() {
 	switch event {
 	case statemachine.WorkloadUnknown, statemachine.MoveTimeout, statemachine.DemandGrew:
 		if m.Step == statemachine.Annotating && event == statemachine.MoveTimeout {
-			t.giveUpMove() // the victims cannot be annotated; the move ends, because its additional replicas must not stay forever
+			t.giveUpMove() // the pods to delete cannot be annotated; the move ends, because its additional replicas must not stay forever
 			return
 		}
 		m.End()
@@ -43,8 +43,8 @@ func (t *tick) advanceMove() {
 	}
 }
 
-// moveInput returns the input of the state machine, the workload of the batch, and a victim that has a deletion cost of another manager, or
-// nil. It also removes the victims that no longer exist from the batch.
+// moveInput returns the input of the state machine, the workload of the batch, and one of the pods to delete (victims) that has a deletion
+// cost of another manager, or nil. It also removes victims that no longer exist from the batch.
 func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod) {
 	m := &t.s.Move
 	i := t.workload(m.Workload)
@@ -61,7 +61,7 @@ func (t *tick) moveInput() (in statemachine.MoveInput, w *Workload, foreign *Pod
 	return in, w, foreign
 }
 
-// foreignVictim returns a victim with a deletion cost of another manager, or nil.
+// foreignVictim returns one of the batch's pods to delete (victims) that has a deletion cost of another manager, or nil.
 func (t *tick) foreignVictim(w *Workload) *Pod {
 	m := &t.s.Move
 	for j := range w.Pods {
@@ -72,13 +72,14 @@ func (t *tick) foreignVictim(w *Workload) *Pod {
 	return nil
 }
 
-// victimsAnnotated reports whether the observation shows the lowest deletion cost on every victim.
+// victimsAnnotated reports whether the observation shows the lowest deletion cost on every pod that the batch will delete.
 func (t *tick) victimsAnnotated(w *Workload) bool {
 	m := &t.s.Move
 	return !slices.ContainsFunc(w.Pods, func(p Pod) bool { return m.Has(p.UID) && p.DeletionCost.Value != lowestCost })
 }
 
-// readyVictims returns the number of victims that are ready on a node without an interruption notice that is not being deleted.
+// readyVictims returns how many of the pods that the batch will delete are ready, on a node that has no interruption notice and is not
+// being deleted.
 func (t *tick) readyVictims(w *Workload) (n int32) {
 	for j := range w.Pods {
 		if p := &w.Pods[j]; p.Ready && !t.endangered(p) && t.s.Move.Has(p.UID) {
@@ -154,7 +155,8 @@ func (t *tick) refuseBatch(full bool) {
 	}
 }
 
-// completeMove ends a batch whose victims are deleted. If all of its successors were ready on spot, the next batch may be twice as large.
+// completeMove ends a batch whose replaced pods are deleted. If all of its new pods were ready on spot, the next batch may be twice as
+// large.
 func (t *tick) completeMove() {
 	if m := &t.s.Move; m.Step == statemachine.Shrinking && !m.Refused {
 		t.s.Pace.Completed()

@@ -83,8 +83,7 @@ func (t *tick) checkReturn() {
 	t.findUnmovable(nil, "", t.o.UnmanagedPods)
 }
 
-// findUnmovable adds one finding for each reason why pods on on-demand nodes cannot be moved to spot by a surge. w is nil for unmanaged
-// pods.
+// findUnmovable adds one finding for each reason why pods on on-demand nodes cannot be moved to spot. w is nil for unmanaged pods.
 func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	var count [nodepool.MaxPools][explain.NumMoveBlockers]int
 	for j := range pods {
@@ -105,8 +104,8 @@ func (t *tick) findUnmovable(w *Workload, name string, pods []Pod) {
 	}
 }
 
-// moveBlocker returns why a pod stays on an on-demand node. blocked is false for a pod that requires on-demand nodes, and for a pod that a
-// surge can move to spot.
+// moveBlocker returns why a pod stays on an on-demand node. blocked is false for a pod that requires on-demand nodes, and for a pod that
+// can be moved to spot.
 func moveBlocker(w *Workload, p *Pod) (blocker explain.MoveBlocker, blocked bool) {
 	switch {
 	case p.Pinned && !p.UnknownLabels:

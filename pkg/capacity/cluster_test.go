@@ -273,7 +273,7 @@ func decided(s State, g *Group, o Observation, now time.Time, releasing bool) (d
 }
 
 // replicaSets simulates the HPA and the ReplicaSet controller. The number of replicas is the workload's demand plus the advice of the last
-// tick (at-risk replicas and surge), limited by the target cap.
+// tick (replicas for those at risk, and replicas for a move), limited by the target cap.
 func (c *cluster) replicaSets() {
 	for _, l := range c.loads {
 		if !l.paused {

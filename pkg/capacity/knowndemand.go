@@ -85,8 +85,8 @@ func (t *tick) freezeConsolidation() {
 	}
 }
 
-// knownDemandUntil returns two stamps: until when empty nodes must be kept for known demand, and until when nodes with pods must be kept. 0
-// means that they need not be kept.
+// knownDemandUntil returns two times in Unix milliseconds: until when empty nodes must be kept for known demand, and until when nodes with
+// pods must be kept. 0 means that they need not be kept.
 func (a *analysis) knownDemandUntil() (empty, inUse int64) {
 	if !a.g.ConsolidationFreeze {
 		return 0, 0

@@ -156,8 +156,8 @@ func TestBatchDoesNotWaitForALostSuccessor(t *testing.T) {
 	}
 }
 
-// While the victims of a batch are being deleted, demand grows by the size of the batch. The batch ends without a further deletion, and the
-// next batch does not wait.
+// While the replaced pods of a batch are being deleted, demand grows by the size of the batch. The batch ends without a further deletion,
+// and the next batch does not wait.
 func TestBatchEndsWhenDemandGrows(t *testing.T) {
 	c, chat := scarce(t)
 	c.until(2*time.Hour, "a batch of four shrinks", func() bool { return c.s.Move.Step == statemachine.Shrinking && c.s.Move.Count == 4 })

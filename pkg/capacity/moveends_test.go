@@ -92,8 +92,8 @@ func TestPartialBatchDoesNotWidenTheNext(t *testing.T) {
 			t.Errorf("%s arrived: width %d, step %d", name, s.Pace.Width, s.Move.Step)
 		}
 	}
-	// The batch has two victims. One successor runs on spot, and the other on an on-demand node that existed before. The second one does
-	// not show whether spot has capacity, so the next batch need not wait.
+	// The batch replaces two pods. One of the new pods runs on spot, and the other on an on-demand node that existed before. The second one
+	// does not show whether spot has capacity, so the next batch need not wait.
 	g, o, s := inBatch(t, batchOf(statemachine.Surging, time.Minute, "od-0", "od-1"))
 	o.Pools[0].Nodes = []Node{usable("spot", Spot)}
 	o.Pools[0].Nodes[0].Created = midnight.Add(-30 * time.Second)
@@ -149,8 +149,8 @@ func TestAbandonedBatchWaitsForThePace(t *testing.T) {
 	}
 }
 
-// A batch ends, and no surge is requested, if its workload does not exist any more, is paused, has no current decision, or has a pod with a
-// deletion cost of another manager.
+// A batch ends, and no additional replicas are requested, if its workload does not exist any more, is paused, has no current decision, or
+// has a pod with a deletion cost of another manager.
 func TestBatchEndsWithoutItsWorkload(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Observation)

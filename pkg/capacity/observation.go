@@ -104,7 +104,8 @@ const (
 // Workload is the workload of one policy.
 type Workload struct {
 	Key string // namespace/name
-	// Uncapped is the target before the target cap. Extra is the number of at-risk and surge replicas that Uncapped includes.
+	// Uncapped is the target before the target cap. Extra is the number of replicas in Uncapped that replace replicas at risk or that are
+	// added for a move (surge).
 	Uncapped, Extra int32
 	// Bounded reports that maxReplicas, an override of the target or a team limit allows a surge of only Room more replicas than Uncapped.
 	Bounded bool
@@ -190,5 +191,6 @@ func (w *Workload) podGPUs() int64 {
 	return nodepool.Units(w.GPUs)
 }
 
-// needs returns the number of replicas that scaling requests, without the at-risk and surge replicas that this package added.
+// needs returns the number of replicas that scaling requests, without the replicas that this package added for replicas at risk and for a
+// move.
 func (w *Workload) needs() int32 { return max(w.Uncapped-max(w.Extra, 0), 0) }

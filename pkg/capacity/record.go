@@ -137,8 +137,8 @@ func (s *State) load(pool int, text string, fields nodepool.FieldSet) bool {
 	return ok
 }
 
-// clip limits a stamp to a range around the current time. Without this, a record that was written with a wrong clock could extend a freeze
-// or a wait by years.
+// clip limits a time in Unix milliseconds to a range around the current time. Without this, a record that was written with a wrong clock
+// could extend a freeze or a wait by years.
 func (s *State) clip(at int64) int64 {
 	if at == 0 {
 		return 0

@@ -101,8 +101,8 @@ func (t *tick) returnToSpot() {
 	t.because(explain.Reason{Rule: explain.RuleMove, Pool: t.spot.first(), Name: w.Key, A: float64(t.ready(w)), B: float64(w.needs())})
 }
 
-// nextNode returns the stamp from which the next node may be chosen for a move. If the return did not begin after a probe, the first move
-// waits for FirstFallback: the replicas may run on on-demand nodes because a launch on spot failed shortly before.
+// nextNode returns the time, in Unix milliseconds, from which the next node may be emptied by a move. If the return did not begin after a
+// probe, the first move waits for FirstFallback: the replicas may run on on-demand nodes because a launch on spot failed shortly before.
 func (t *tick) nextNode() int64 {
 	s := &t.s.Spot
 	next := s.Moved + t.nodeInterval()
@@ -212,8 +212,8 @@ func (a *analysis) hasEmptyNode() bool {
 	return false
 }
 
-// victim returns the next pod of a node to move, with its workload, or nil. All required replicas of the workload must be ready. If the
-// batch already has pods, the pod must belong to the same workload.
+// victim returns the next pod of the node that should move to spot, with its workload, or nil. All required replicas of the workload must
+// be ready. If the batch already has pods, the pod must belong to the same workload.
 func (a *analysis) victim(batch *statemachine.Move, node int) (of *Workload, victim *Pod) {
 	for i := range a.o.Workloads {
 		w := &a.o.Workloads[i]

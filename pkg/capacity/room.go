@@ -92,7 +92,7 @@ func (a *analysis) spareOnSpot() int64 {
 }
 
 // canReturn reports whether spot has space for at least one replica from on-demand. Without this check, a return with a full spot NodePool
-// would add a surge, the successor would run on an on-demand node, and the return would start again, endlessly.
+// would add a replica, which would run on an on-demand node, and the return would start again, endlessly.
 func (a *analysis) canReturn() bool {
 	return a.returnable > 0 && a.spareOnSpot() >= max(a.smallestMove, 1)
 }

@@ -21,8 +21,8 @@ func atLimit(t *testing.T, resource string, limit nodepool.Value, change func(*G
 
 var fourNodes = map[string]nodepool.Value{"nvidia.com/gpu": `"4"`, "cpu": `"35"`, "memory": `"300Gi"`, "nodes": `4`}
 
-// play simulates the given time. It returns the number of surges, the greatest number of nodes, and for how many seconds consolidation of
-// the on-demand NodePool was frozen.
+// play simulates the given time. It returns how often additional replicas for a move (a surge) were requested, the greatest number of
+// nodes, and for how many seconds consolidation of the on-demand NodePool was frozen.
 func (c *cluster) play(d time.Duration) (surges, nodes, frozen int) {
 	was := false
 	for range int(d / time.Second) {
@@ -66,7 +66,7 @@ func TestSpotAtItsOwnersLimitEndsTheReturn(t *testing.T) {
 }
 
 // The spot NodePool's limit allows five nodes for six replicas. Five replicas return to spot and one stays on an on-demand node. After
-// that, no further surge is started.
+// that, no further move is started.
 func TestReturnStopsWhenSpotIsFull(t *testing.T) {
 	c, chat := atLimit(t, "nvidia.com/gpu", "5", func(g *Group) { g.ReturnNodesPerHour = 30 })
 	c.pools[0].denied = true
@@ -158,7 +158,8 @@ func TestQuantitiesAreReadAsKubernetesReadsThem(t *testing.T) {
 	}
 }
 
-// No batch starts for a workload that is at its maxReplicas or at its team's limit, because its target cannot include a surge.
+// No batch starts for a workload that is at its maxReplicas or at its team's limit, because its target cannot include additional replicas
+// for a move.
 func TestNoSurgeBeyondTheBoundsOfAWorkload(t *testing.T) {
 	for _, full := range []bool{true, false} {
 		c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 30 })

@@ -73,8 +73,8 @@ type poolState struct {
 	}
 }
 
-// stamps returns pointers to all stamps of the state except those of the entries of a consolidation freeze. begin changes them if the clock
-// was set back.
+// stamps returns pointers to all times (in Unix milliseconds) of the state except those of the entries of a consolidation freeze. begin
+// changes them if the clock was set back.
 func (s *State) stamps() []*int64 {
 	all := []*int64{&s.At, &s.Spot.Since, &s.Spot.Until, &s.Spot.Moved, &s.KnownSince, &s.UnknownAt, &s.ZeroLimit.Since, &s.ShortSince,
 		&s.TargetCap.Since, &s.TargetCap.Until, &s.Move.Since, &s.Pace.Until, &s.Reserve.At}
@@ -92,8 +92,9 @@ func (s *State) stamps() []*int64 {
 	return all
 }
 
-// begin prepares the state for a tick. If the clock was set back, it moves all stamps back by the same time. It does not change the stamps
-// of the entries of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own clock.
+// begin prepares the state for a tick. If the clock was set back, it moves all times in the state back by the same duration. It does not
+// change the times of the entries of a consolidation freeze: they are part of the NodePool's budgets, which Karpenter evaluates by its own
+// clock.
 func (s *State) begin(g *Group, now time.Time) {
 	at := statemachine.Stamp(now)
 	if s.group == nil {

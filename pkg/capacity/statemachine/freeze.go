@@ -124,7 +124,7 @@ func (h *Freeze) Step(in FreezeInput) FreezeState {
 	return next
 }
 
-// UpToMinute rounds a stamp up to a whole minute.
+// UpToMinute rounds a time in Unix milliseconds up to a whole minute.
 func UpToMinute(at int64) int64 {
 	minute := time.Minute.Milliseconds()
 	if at <= 0 {

@@ -40,8 +40,8 @@ type Move struct {
 	Refused  bool             `json:"refused,omitempty"` // spot had no space for the complete batch
 	Since    int64            `json:"since,omitempty"`   // start of the move, or of the step shrinking
 	Workload string           `json:"workload,omitempty"`
-	Count    int32            `json:"count,omitempty"` // number of victims
-	Victims  [MaxBatch]string `json:"victims"`         // UIDs of the victims
+	Count    int32            `json:"count,omitempty"` // number of pods that the batch replaces (victims)
+	Victims  [MaxBatch]string `json:"victims"`         // UIDs of the pods that the batch replaces
 	// the on-demand node that is being emptied; after a move it stays set until the next node is chosen
 	Node string `json:"node,omitempty"`
 }
@@ -52,9 +52,9 @@ type MoveStep uint8
 // Values of MoveStep.
 const (
 	NoMove     MoveStep = iota
-	Surging             // the target includes the surge; the successors are not ready on spot yet
-	Annotating          // the successors are ready: the pods on on-demand nodes get the lowest deletion cost
-	Shrinking           // the target has no surge; the annotated pods are deleted
+	Surging             // the target includes the additional replicas (surge); the new pods are not ready on spot yet
+	Annotating          // the new pods are ready: the pods on on-demand nodes get the lowest deletion cost
+	Shrinking           // the target includes no surge; the annotated pods are deleted
 	numMoveSteps
 )
 
@@ -65,11 +65,11 @@ type MoveEvent uint8
 const (
 	MoveUnchanged     MoveEvent = iota
 	WorkloadUnknown             // the workload is gone, paused, or without a current decision
-	VictimsGone                 // every victim is deleted
-	ForeignAnnotation           // a victim has a deletion cost of another manager
-	SuccessorsReady             // enough replicas are ready without the victims, including the successors on spot or reserved capacity
-	SuccessorsRefused           // no successor runs on spot, or none was ready in time
-	VictimsAnnotated            // the observation shows the lowest deletion cost on every victim, and enough replicas are ready without them
+	VictimsGone                 // every pod that the batch replaces is deleted
+	ForeignAnnotation           // a pod that the batch replaces has a deletion cost of another manager
+	SuccessorsReady             // enough replicas are ready without the replaced pods, including the new pods on spot or reserved capacity
+	SuccessorsRefused           // no new pod runs on spot, or none was ready in time
+	VictimsAnnotated            // every replaced pod has the lowest deletion cost, and enough other replicas are ready
 	MoveTimeout                 // the step takes too long
 	DemandGrew                  // the target is as high as the number of existing replicas
 	numMoveEvents
@@ -103,13 +103,13 @@ type MoveInput struct {
 	Phase     Phase
 	Known     bool // the workload exists, has a current decision, and is not paused
 	Victims   int32
-	Foreign   bool          // a victim has a deletion cost of another manager
+	Foreign   bool          // a pod that the batch replaces has a deletion cost of another manager
 	Age       time.Duration // age of the move, or of the step shrinking
 	Limit     time.Duration // successorTimeout plus the group's lead time
 	Came      Successors
 	Grew      bool  // the target is as high as the number of pods
-	Annotated bool  // the observation shows the lowest deletion cost on every victim
-	ReadyGone int32 // number of victims that are ready
+	Annotated bool  // the observation shows the lowest deletion cost on every replaced pod
+	ReadyGone int32 // number of ready pods that the batch replaces
 }
 
 // Event returns the event that the input causes in the current step.
@@ -149,7 +149,7 @@ func (in *MoveInput) surgeEvent() MoveEvent {
 	return MoveUnchanged
 }
 
-// DropGone drops the victims whose pods do not exist any more.
+// DropGone removes the pods that do not exist any more from the pods that the batch replaces.
 func (m *Move) DropGone(exists func(uid string) bool) {
 	count := m.Count
 	m.Count = 0
@@ -186,7 +186,7 @@ type Pace struct {
 	Until int64 `json:"until,omitempty"` // start time of the next batch
 }
 
-// Has reports whether the pod with the given UID is one of the victims.
+// Has reports whether the pod with the given UID is one of those that the batch replaces.
 func (m *Move) Has(uid string) bool {
 	return slices.Contains(m.Victims[:min(max(m.Count, 0), MaxBatch)], uid)
 }

@@ -20,7 +20,8 @@ func jittered(d time.Duration, name string, level uint8) time.Duration {
 	return d*4/5 + d*2/5/1000*time.Duration(hash(name, string(rune('a'+level)))%1000)
 }
 
-// maxStamp limits stamps, so that the sum of a stamp and a duration fits in an int64. It is after the year 100,000,000.
+// maxStamp limits stamps (times in Unix milliseconds), so that the sum of a stamp and a duration fits in an int64. It is after the year
+// 100,000,000.
 const maxStamp = int64(1) << 61
 
 // Stamp returns t as Unix milliseconds. Times for which time.Time.UnixMilli would overflow are limited to maxStamp.
@@ -29,7 +30,7 @@ func Stamp(t time.Time) int64 {
 	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)
 }
 
-// Instant returns the time of a stamp, and the zero time for 0.
+// Instant converts a stamp (Unix milliseconds) to a time, and 0 to the zero time.
 func Instant(at int64) time.Time {
 	if at == 0 {
 		return time.Time{}
