@@ -106,8 +106,8 @@ func (t *tick) deletionCost(w *Workload, p *Pod) (string, explain.Rule) {
 	if n.Notice && !n.Voluntary {
 		return noticeCost, explain.RuleAtRisk // a replacement is requested already; a scale-in must delete this pod and not the replacement
 	}
-	// Without EmptyWholeNodes, pods need a deletion cost only while a reserve exists and on-demand nodes run above the base. A scale-in then
-	// deletes idle replicas first, and then replicas on on-demand nodes.
+	// Without EmptyWholeNodes, pods need a deletion cost only while there are additional replicas for expected losses, and more on-demand
+	// nodes than the base requires. A scale-in then deletes idle replicas first, and then replicas on on-demand nodes.
 	rule := explain.RulePacking
 	if !t.g.EmptyWholeNodes {
 		if t.s.Reserve.Size == 0 || !t.paired() || t.aboveBase() == 0 {

@@ -175,8 +175,8 @@ func TestNewLeaderKeepsALimitCap(t *testing.T) {
 	}
 }
 
-// A pod is loading, is ready for a moment, and loads again. Its annotation is set, cleared and set again, and the last write does not wait
-// because of the first one.
+// A pod is loading, is ready for a moment, and loads again. Its annotation is set, cleared and set again, and the last write is sent at
+// once, although the same value was written shortly before.
 func TestAnnotationIsSetAgainAtOnceAfterItWasCleared(t *testing.T) {
 	g, o := pairOf(t, func(g *Group) { g.StartupShield = true })
 	o.Shields = true

@@ -38,7 +38,7 @@ type newerRecord struct {
 	fields  [nodepool.NumFields]stableField
 }
 
-// parseStable parses the part of a record that every version understands. ok is false if the text is no record of any version.
+// parseStable parses the part of a record that every version understands. ok is false if the text is not a record of any version.
 func parseStable(text string) (r stableRecord, ok bool) {
 	if text == "" || len(text) > maxRecord || json.Unmarshal([]byte(text), &r) != nil {
 		return r, false
@@ -46,7 +46,7 @@ func parseStable(text string) (r stableRecord, ok bool) {
 	return r, r.Version > 0
 }
 
-// newNewerRecord returns nil if this version understands the record, or if the text is no record of any version.
+// newNewerRecord returns nil if this version understands the record, or if the text is not a record of any version.
 func (s *State) newNewerRecord(text string) *newerRecord {
 	r, ok := parseStable(text)
 	if !ok {

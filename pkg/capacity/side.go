@@ -14,7 +14,7 @@ import (
 type side struct {
 	pools   [nodepool.MaxPools]int8 // indexes in Group.Pools, in the order of the group
 	count   int
-	units   int64     // of nodes that exist and are not being deleted
+	units   int64     // units of nodes that exist and are not being deleted
 	largest int64     // units of the largest node
 	newest  time.Time // creation of the newest launched node
 	room    int64     // units that limits still allow, see sideRoom; MaxUnits: any number

@@ -384,7 +384,7 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [4]nodepool.Value
-		fixed         bool // the weights of on-demand may not be set
+		fixed         bool // the weights of the on-demand NodePools may not be overridden
 	}{
 		"on-demand is raised in its order": {[4]nodepool.Value{"80", "60", "20", "10"}, [4]nodepool.Value{"80", "60", "82", "81"}, false},
 		"equal weights stay equal":         {[4]nodepool.Value{"80", "80", "20", "20"}, [4]nodepool.Value{"80", "80", "81", "81"}, false},

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// If the evaluation of a workload panics in a tick, or the cluster does not return its scale target, its last decision keeps its time. The
-// decision becomes too old and is then not served. This is the same with and without a capacity group.
+// If the evaluation of a workload panics in a tick, or the cluster does not return its scale target, the time of its last decision does not
+// change. The decision becomes too old and is then not served. This is the same with and without a capacity group.
 func TestGroupedWorkloadIsNotPublishedWithoutAnEvaluation(t *testing.T) {
 	for _, group := range []string{"", "gpu"} {
 		w := newFakeCluster("chat", "other")

@@ -80,8 +80,8 @@ type Requests interface {
 	// for example because the pod template cannot be read or a pod has a device claim whose devices cannot be counted. pods is the sum of
 	// the known requests of the workload's existing pods.
 	Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64)
-	// Unmanaged returns how much of a resource the pods in the team's namespaces request, without the pods of the workloads in of. The engine
-	// passes the same slice until the workloads change.
+	// Unmanaged returns how much of a resource the pods in the team's namespaces request, without the pods of the given workloads. The engine
+	// passes the same slice of workloads until the workloads change.
 	Unmanaged(team *scaling.Team, of []*scaling.Workload, resource string) int64
 }
 

@@ -8,11 +8,11 @@ import (
 const (
 	// maxFreeze is the longest duration of a freeze entry. If gpuscaler crashes, Karpenter can consolidate again when the entry ends.
 	maxFreeze = 2 * time.Hour
-	// FreezeRenewal is the time before its end in which a freeze entry gets a later end, if a rule needs it for longer.
+	// FreezeRenewal is the remaining time below which a freeze entry gets a later end, if a rule needs the freeze for longer.
 	FreezeRenewal = 5 * time.Minute
-	// FreezeHandover is how long a freeze overlaps with the protection before it and after it. Weights and budgets may be fields of
-	// different NodePools, which cannot be written in one request, and a write may fail. During a gap of a second, Karpenter can choose
-	// every on-demand node for replacement.
+	// FreezeHandover is how long two protections of on-demand nodes (a consolidation freeze, or the weights of a fallback) overlap when one
+	// replaces the other. Weights and budgets may be fields of different NodePools, which cannot be written in one request, and a write may
+	// fail. During a gap of a second, Karpenter can choose every on-demand node for replacement.
 	FreezeHandover = time.Minute
 )
 
