@@ -12,7 +12,7 @@ import (
 // fail. `make defences` checks this.
 type removal struct {
 	what string   // the defence
-	rows []string // "entrance: row"
+	rows []string // the rows of the table, each as "entrance: row"
 	// overlap is the reason why this removal lists rows that another removal lists too, for example because this defence includes the other
 	// one. Each row is in at most one removal without an overlap.
 	overlap string
@@ -36,7 +36,7 @@ const (
 	inAPI       = "The external metrics API: "
 )
 
-// of returns each row with the prefix entrance, as in removal.rows.
+// of returns the rows, each with the prefix entrance, in the form of removal.rows.
 func of(entrance string, rows ...string) []string {
 	out := make([]string, len(rows))
 	for i, row := range rows {
@@ -90,7 +90,7 @@ var interfaceRemovals = []removal{
 		edits: []edit{{"pkg/telemetry/promquery/kueue.go", "trusted := ok && slices.Contains(q.trusted, from.Scraped.Namespace)",
 			"trusted := ok"}}},
 
-	// Addresses
+	// Addresses of pods and data sources
 	{what: "the check of resolved addresses", rows: of(inSources, "a pod whose address is the cloud's metadata service",
 		"a pod whose address is that service's, as IPv4 in IPv6",
 		"a pod whose address is loopback", "a pod whose address is unspecified",

@@ -75,7 +75,7 @@ var policyRemovals = []removal{
 				"if name == d.NamespaceLabel && strings.HasPrefix(name, \"__\") {"},
 			{promSelection, "_, err := Parse(text)\n\treturn text, err", "_, _ = Parse(text)\n\treturn text, nil"}}},
 
-	// Values
+	// Unknown fields and values of fields
 	{what: "the check of unknown fields", rows: slices.Concat(
 		of(inFiles, "an address of one's own, by KEDA's field", "a password file of one's own", "another's credentials, by KEDA's field",
 			"a target in another namespace", "aliases of aliases: a thousand million values in ten lines"), of(inObjects, "a spec that is a bomb"),
@@ -104,7 +104,7 @@ var policyRemovals = []removal{
 	{what: "the greatest number of replicas", rows: of(inObjects, "an HPA with two thousand million replicas"),
 		edits: []edit{{compilePolicy, "case high > policy.ReplicaLimit:", "case high > policy.ReplicaLimit && low < 0:"}}},
 
-	// Names
+	// Names of policies and of other objects
 	{what: "the check of a policy's name", rows: of(inFiles, "a name with a turned-round end", "a name that is a path",
 		"a name of a thousand letters"),
 		edits: []edit{{storeDocument, "validation.IsValidLabelValue(name)...); len(faults) > 0 {",
@@ -160,7 +160,7 @@ var policyRemovals = []removal{
 	{what: "the limit of reported problems", rows: of(inMaps, "ninety mistakes, each of which would be an Event"),
 		edits: []edit{{storeMaps, "maxConfigMapProblems  = 20 ", "maxConfigMapProblems  = 2000 "}}},
 
-	// Objects
+	// HPAs and ScaledObjects
 	{what: "the check that a policy of a file exists", rows: of(inObjects, "another namespace's policy by name",
 		"another namespace's policy by a name that it has"),
 		edits: []edit{{objectRules, `if n == 1 && field != "" {`, `if n == 1 && field == "" {`}}},
@@ -192,7 +192,7 @@ var policyRemovals = []removal{
 	{what: "the number of lines with schedules", rows: of(inObjects, "ten thousand schedules, one a line"),
 		edits: []edit{{"pkg/policy/annotations/schedule.go", "if count++; count > scaling.MaxSchedules {", "if count++; count < 0 {"}}},
 
-	// The operator
+	// Annotations of operators: pause and override
 	{what: "the end of an override", rows: of(inOperator, "an override without an end"),
 		edits: []edit{{operatorText, "case o.Until.IsZero():", "case o.Until.IsZero() && len(text) == 0:"}}},
 	{what: "the check of an override's time", rows: of(inOperator, "an override that ends never"),

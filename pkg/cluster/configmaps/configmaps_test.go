@@ -128,7 +128,7 @@ func TestOnlyLabelledConfigMapsOfListedNamespacesAreRequested(t *testing.T) {
 	eventually(t, "the deleted one is removed", func() bool { return slices.Equal(policies.names(), []string{"team-b/policies"}) })
 }
 
-// Without permission for one namespace the others are read, and the start is not delayed beyond the limit.
+// If the permission to read one namespace is missing, the other namespaces are read, and the start is not delayed beyond the limit.
 func TestANamespaceThatCannotBeListedDelaysTheStartOnlyForALimitedTime(t *testing.T) {
 	client := fake.NewClientset(configMap("team-b", "policies", nil))
 	client.PrependReactor("list", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {

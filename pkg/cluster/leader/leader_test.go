@@ -232,7 +232,7 @@ func leaseRecord(pod string) resourcelock.LeaderElectionRecord {
 }
 
 // client-go records an Event when a candidate becomes the leader and also when a leader stops. Therefore only a successful write of the
-// Lease may count as a win.
+// Lease shows that a candidate has won the election.
 func TestOnlyAWrittenLeaseIsAWin(t *testing.T) {
 	client := fake.NewClientset(replicaPod("a", nil))
 	var refuse atomic.Bool

@@ -196,7 +196,7 @@ func empty() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "gpuscaler-system", Name: "gpuscaler-learned", ResourceVersion: "1"}}
 }
 
-// Without the ConfigMap a leader starts at once, logs what is missing, and writes nothing. When it exists, the leader writes.
+// Without the ConfigMap a leader starts at once, logs what is missing, and writes nothing. When the ConfigMap exists, the leader writes.
 func TestALeaderWorksWithoutTheConfigMap(t *testing.T) {
 	s := newSuite()
 	synctest.Test(t, func(t *testing.T) {
