@@ -51,7 +51,7 @@ func document(t testing.TB, text string) Document {
 	return d
 }
 
-// compiler returns an Input.Compile for a document.
+// compiler returns a function for Input.Compile, which compiles the document with the settings of a candidate.
 func compiler(d Document) func(Setting) (*policy.Compiled, error) {
 	return func(s Setting) (*policy.Compiled, error) {
 		text, err := d.With(s)
@@ -143,7 +143,8 @@ func TestImpossibleQuestionsAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// The traffic needs more replicas than maxReplicas allows. The answer names that limit, and the best that it allows.
+// The traffic needs more replicas than maxReplicas allows. The answer names maxReplicas as the reason, and the candidate with the most
+// requests on time.
 func TestReasonNamesTheLimitThatPreventsTheSLO(t *testing.T) {
 	in := question(t, "flat", 30*time.Minute, func(p *trace.Profile) { p.Rate = 6 })
 	in.MaxReplicas = 2
@@ -222,7 +223,7 @@ func TestTrafficWithAnIdleTimeIsCheapestAtZero(t *testing.T) {
 	}
 }
 
-// The SLOs are in the order of preference. A budget selects the first one that it pays for.
+// The SLOs are in the order of preference. The recommendation is for the first one that can be attained within the budget.
 func TestBudgetSelectsTheFirstSLOThatItPaysFor(t *testing.T) {
 	free := idle(t)
 	strict, loose := free.Answers[0].Cheapest.CostPerDay, free.Answers[1].Cheapest.CostPerDay
@@ -254,7 +255,7 @@ func TestBudgetSelectsTheFirstSLOThatItPaysFor(t *testing.T) {
 	}
 }
 
-// withBudget returns the choice of the same search with another budget.
+// withBudget returns the result of the same search with another budget.
 func withBudget(free *Result, budget float64) *Result {
 	r := *free
 	r.Budget, r.Recommended, r.Answers = budget, nil, slices.Clone(free.Answers)
@@ -262,7 +263,8 @@ func withBudget(free *Result, budget float64) *Result {
 	return &r
 }
 
-// A few requests an hour, each of which finds no replica: with a wait below the cold start, only a warm replica helps.
+// The workload has a few requests an hour. Without a warm replica, each of them waits for a cold start, which is longer than the wait that
+// the SLO allows.
 func TestSparseTrafficNeedsAWarmReplicaIfTheColdStartIsLongerThanTheWait(t *testing.T) {
 	in := question(t, "flat", 4*time.Hour, func(p *trace.Profile) { p.Rate = 4.0 / 3600 })
 	r := searched(t, in)
@@ -277,7 +279,7 @@ func TestSparseTrafficNeedsAWarmReplicaIfTheColdStartIsLongerThanTheWait(t *test
 	if long := searched(t, in); long.Recommended == nil || long.Recommended.CostPerDay > r.Recommended.CostPerDay {
 		t.Errorf("a wait of 5m costs more than one of 10s:\n%s", text(t, long))
 	}
-	// The budget does not pay for a warm replica, so the answer names the cold start.
+	// The budget is too small for a warm replica, so the answer names the cold start.
 	poor := withBudget(r, r.Recommended.CostPerDay-1)
 	if why := poor.Answers[0].Why; why == nil || why.Kind != ReasonBudget || why.Nearest == nil || why.Nearest.MinReplicas != 0 ||
 		!strings.Contains(why.Text, "because the cold start of 1m is longer than the wait") {

@@ -83,7 +83,7 @@ func (d Document) With(s Setting) ([]byte, error) {
 	return encode(&doc)
 }
 
-// removeOtherTimes removes the times that an objective of wait excludes.
+// removeOtherTimes removes the times from an objective that must not be set together with wait.
 func removeOtherTimes(spec *yaml.Node) {
 	for i := 0; i+1 < len(spec.Content); i += 2 {
 		if spec.Content[i].Value != "objective" {

@@ -10,12 +10,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// Setting is what a candidate changes in the policy.
+// Setting contains the fields of the policy that a candidate changes.
 type Setting struct {
 	MinReplicas int32
 	MaxReplicas int32
-	Wait        time.Duration // of the objective
-	Percentile  float64       // of the objective
+	Wait        time.Duration // objective.wait of the policy
+	Percentile  float64       // objective.percentile of the policy
 }
 
 // Refusal is the reason why the controller would refuse the policy of a candidate. It is a result of the search, not a failure of it.
@@ -23,11 +23,11 @@ type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// Input is the question.
+// Input contains the workload for which Search finds a policy, the SLOs and the limits.
 type Input struct {
 	Case        evaluate.Case  // traffic, service, cold start and prices; Policy and SLO are not used
 	SLOs        []evaluate.SLO // in the order of preference
-	MaxReplicas int32          // of every candidate
+	MaxReplicas int32          // maxReplicas of every candidate
 	Budget      float64        // $ per day; 0: no limit
 	// Compile returns the policy of a candidate. It returns a *Refusal if the controller would refuse the policy. Several goroutines call it.
 	Compile func(Setting) (*policy.Compiled, error)

@@ -14,14 +14,14 @@ import (
 type Result struct {
 	Policy      string           `json:"policy,omitempty"` // namespace/name
 	Traffic     evaluate.Traffic `json:"traffic"`
-	MaxReplicas int32            `json:"maxReplicas"`        // of every candidate
+	MaxReplicas int32            `json:"maxReplicas"`        // maxReplicas of every candidate
 	ColdStart   float64          `json:"coldStartSeconds"`   // 0: drawn from the assumptions of the simulator
 	Hourly      float64          `json:"hourly"`             // price of a GPU
 	GPUs        int32            `json:"gpusPerReplica"`     //
 	Budget      float64          `json:"budget,omitempty"`   // $ per day
 	Answers     []Answer         `json:"objectives"`         // in the order of preference
 	Recommended *Candidate       `json:"recommended"`        // null: no SLO is attained within the budget
-	SLO         int              `json:"recommendedFor"`     // index of its SLO in objectives; -1: none
+	SLO         int              `json:"recommendedFor"`     // index in objectives of the SLO that Recommended attains; -1: none
 	Warnings    []string         `json:"warnings,omitempty"` //
 	Document    string           `json:"document,omitempty"` // the recommended ScalingPolicy
 
@@ -33,7 +33,7 @@ type Result struct {
 type Answer struct {
 	SLO         evaluate.Objective `json:"slo"`
 	Certificate Certificate        `json:"certificate"`
-	Cheapest    *Candidate         `json:"cheapest"`             // that attains the SLO, at any cost; null: none does
+	Cheapest    *Candidate         `json:"cheapest"`             // cheapest that attains the SLO, also above the budget; null: none does
 	Fleet       *Candidate         `json:"fixedFleet,omitempty"` // smallest fixed number of replicas that attains it, if it costs less
 	Why         *Reason            `json:"reason,omitempty"`     // why the SLO is not attained within the budget
 	Candidates  []Candidate        `json:"candidates"`           // in the order of minReplicas and percentile
@@ -54,8 +54,8 @@ type Candidate struct {
 	Refused     string  `json:"refused,omitempty"`
 	OnTime      float64 `json:"onTime"`          // share of the requests that waited at most Wait
 	CostPerDay  float64 `json:"costPerDay"`      // scaled from the length of the traffic
-	Replicas    float64 `json:"meanReplicas"`    // paid for
-	Initial     int32   `json:"initialReplicas"` // ready at the start
+	Replicas    float64 `json:"meanReplicas"`    // mean number of replicas that are paid for
+	Initial     int32   `json:"initialReplicas"` // replicas that are ready at the start
 	P99         float64 `json:"waitP99Seconds"`
 	Longest     float64 `json:"longestWaitSeconds"`
 	Starts      int64   `json:"replicaStarts"`
@@ -66,7 +66,7 @@ type Candidate struct {
 	warnings []string
 }
 
-// Setting returns what the candidate changes in the policy.
+// Setting returns the fields of the policy that the candidate changes.
 func (c *Candidate) Setting() Setting { return c.setting }
 
 // untested reports whether the replay does not show the effect of zero replicas.
@@ -76,8 +76,8 @@ func (c *Candidate) untested() bool { return c.MinReplicas == 0 && c.AtZero == 0
 const (
 	ReasonRefused     = "refused"     // the controller would refuse the policy of every candidate
 	ReasonMaxReplicas = "maxReplicas" // even maxReplicas warm replicas miss the SLO
-	ReasonInitial     = "initial"     // the same, and the replay begins with fewer replicas
-	ReasonSpot        = "spot"        // the same, and replicas are on spot nodes
+	ReasonInitial     = "initial"     // even maxReplicas replicas miss the SLO, and the replay begins with fewer
+	ReasonSpot        = "spot"        // even maxReplicas replicas miss the SLO, and they are on spot nodes
 	ReasonBudget      = "budget"      // the SLO is attained for more than the budget
 )
 
@@ -86,7 +86,7 @@ type Reason struct {
 	Kind    string     `json:"kind"`
 	Text    string     `json:"text"`              // what is missing
 	Next    string     `json:"next"`              // what to do
-	Nearest *Candidate `json:"nearest,omitempty"` // the most requests on time within the budget
+	Nearest *Candidate `json:"nearest,omitempty"` // candidate with the most requests on time within the budget
 }
 
 // choose selects the first SLO that is attained within the budget, and explains the others.

@@ -72,9 +72,9 @@ type search struct {
 	certifiable
 }
 
-// certifiable contains the inputs of the certificates.
+// certifiable contains the values from which the certificates (lower bounds of the cost) are computed.
 type certifiable struct {
-	policy  *policy.Compiled // of any valid candidate
+	policy  *policy.Compiled // policy of any valid candidate
 	initial int32            // the most replicas at the start of a replay
 }
 
@@ -161,7 +161,8 @@ func (s *search) play(ctx context.Context, set Setting) (out Candidate, p *polic
 // startSlack is time at the start of a replay in which fewer than minReplicas replicas may be paid.
 const startSlack = time.Minute
 
-// floor returns the least that a candidate can cost, in $ per day: the price of its minReplicas. It is 0 if replicas can be fewer.
+// floor returns the least that a candidate can cost, in $ per day: the price of its minReplicas. It is 0 if the workload can have fewer
+// replicas than minReplicas.
 func (s *search) floor(p *policy.Compiled) float64 {
 	c := &s.in.Case
 	limits := p.Workload.Policy
@@ -185,7 +186,7 @@ func (s *search) settled(least int32) bool {
 	return true
 }
 
-// perReplica returns the least that one of minReplicas costs, in $ per day; 0 if this is not known.
+// perReplica returns the least cost in $ per day of each replica of minReplicas, or 0 if this is not known.
 func (s *search) perReplica() float64 {
 	least := math.Inf(1)
 	for i := range s.candidates {
@@ -199,8 +200,8 @@ func (s *search) perReplica() float64 {
 	return least
 }
 
-// fleet returns the smallest fixed number of replicas that attains the SLO, if it costs less than the best candidate, or nil. More replicas
-// never make a request later, so the numbers are searched by halving.
+// fleet returns the smallest fixed number of replicas that attains the SLO, if it costs less than the best candidate, or nil. With more
+// replicas no request is later, so fleet finds the number by bisection.
 func (s *search) fleet(ctx context.Context, slo evaluate.SLO, best *Candidate) (found *Candidate, err error) {
 	perReplica := s.perReplica()
 	if best == nil || perReplica == 0 {
@@ -239,9 +240,9 @@ func (s *search) of(slo evaluate.SLO) (out []Candidate) {
 	return out
 }
 
-// cheapest returns the cheapest candidate that attains the SLO, or nil. Of equally cheap ones it returns the one with the fewest warm
-// replicas and the lowest percentile, except minReplicas 0 if the replay was never at zero: this traffic does not show how zero replicas
-// affect the SLO.
+// cheapest returns the cheapest candidate that attains the SLO, or nil. If several cost the same, it returns the one with the fewest warm
+// replicas and the lowest percentile. This preference does not include a candidate with minReplicas 0 whose replay was never at zero,
+// because the traffic does not show how zero replicas affect the SLO.
 func cheapest(candidates []Candidate, slo evaluate.SLO) (best *Candidate) {
 	for i := range candidates {
 		c := &candidates[i]
@@ -255,7 +256,7 @@ func cheapest(candidates []Candidate, slo evaluate.SLO) (best *Candidate) {
 	return best
 }
 
-// result returns the answers without a choice.
+// result returns the answers for all SLOs. It does not set the recommended candidate.
 func (s *search) result(ctx context.Context) (*Result, error) {
 	c := &s.in.Case
 	out := &Result{
@@ -289,8 +290,8 @@ func (s *search) result(ctx context.Context) (*Result, error) {
 	return out, all.Wait()
 }
 
-// certify computes the lower bound for an SLO, in $ per day. It begins with the most replicas with which a candidate began, so that it is
-// valid for all of them.
+// certify computes the lower bound for an SLO, in $ per day. The bound begins with the largest number of initial replicas of any candidate,
+// so that it is valid for all of them.
 func (s *search) certify(ctx context.Context, slo evaluate.SLO) (out Certificate, err error) {
 	if s.policy == nil {
 		return Certificate{Problem: "no candidate has a valid policy"}, nil

@@ -24,7 +24,7 @@ type Behavior struct{ Up, Down scaling.Direction }
 // 1.37.
 type Spec struct {
 	Min, Max int32
-	Behavior *Behavior // nil: up by doubling or 4 pods per sync, down to the maximum of 300 s, tolerance 10%
+	Behavior *Behavior // nil: no behavior (per sync at most 4 more pods or twice as many; scale-down window 300 s; tolerance 10%)
 }
 
 // DefaultBehavior returns the result of `behavior: {}` after the defaults of the API server.
@@ -88,8 +88,8 @@ type Controller struct {
 	ups, downs      []change
 }
 
-// Sync is one pass of reconcileAutoscaler: current is spec.replicas, and the result is its new value. Proposals are ignored if
-// the verdict is Disabled or Bounded.
+// Sync computes one pass of Kubernetes' reconcileAutoscaler: current is spec.replicas, and the result is its new value. Proposals are
+// ignored if the verdict is Disabled or Bounded.
 func (c *Controller) Sync(s *Spec, now time.Time, current int32, proposals []Proposal) (int32, Verdict) {
 	if len(c.recommendations) == 0 {
 		c.recommendations = append(c.recommendations, recommendation{now, current})

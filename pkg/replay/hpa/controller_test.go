@@ -44,7 +44,7 @@ func TestWithoutBehaviorScaleUpDoublesOrAddsFour(t *testing.T) {
 
 func TestWithoutBehaviorScaleDownWaitsFiveMinutes(t *testing.T) {
 	got := sync(Spec{Min: 1, Max: 40}, 20, repeat(2, 23)...)
-	expect(t, got, repeat(20, 21)) // the recommendation of the first sync counts for 300 s
+	expect(t, got, repeat(20, 21)) // the recommendation of the first sync is used for 300 s
 	if got[21] != 2 {
 		t.Errorf("after 315 s it wrote %d, want 2", got[21])
 	}
@@ -54,7 +54,7 @@ func TestEmptyBehaviorEqualsTheDefault(t *testing.T) {
 	spec := Spec{Min: 1, Max: 40, Behavior: DefaultBehavior()}
 	expect(t, sync(spec, 1, repeat(100, 5)...), []int32{5, 10, 20, 40, 40})
 	got := sync(spec, 20, repeat(2, 23)...)
-	expect(t, got, repeat(20, 20)) // younger than 300 s
+	expect(t, got, repeat(20, 20)) // a recommendation of 20 is younger than 300 s
 	if got[20] != 2 {
 		t.Errorf("after 300 s it wrote %d, want 2", got[20])
 	}

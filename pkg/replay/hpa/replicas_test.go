@@ -47,7 +47,7 @@ func TestRolloutSurgeIsAdoptedOnlyWithATolerance(t *testing.T) {
 		decided, status int32
 		with            int32
 	}{
-		{10, 11, 11}, // maxSurge 1: the surplus pod is adopted
+		{10, 11, 11}, // maxSurge 1: the additional pod is within the tolerance, so the HPA adopts the number
 		{20, 21, 21}, {20, 22, 22},
 		{9, 10, 10},  // also below ten pods
 		{20, 25, 20}, // maxSurge 25% is outside the tolerance

@@ -38,8 +38,8 @@ func (c *columns) column(served, g int64) int {
 // move is the transition of a row, which has a value for each backlog, through a slot with n replicas.
 type move struct {
 	from, to *columns
-	late     []int64 // late jobs by column of to, as a price
-	serve    int64   // g
+	late     []int64 // price of the late jobs, by column of to
+	serve    int64   // g: units of work that a ready replica serves in a slot
 	n, pay   int64
 	open     bool // for a backlog without a column, the last column is used, which has a smaller backlog
 }

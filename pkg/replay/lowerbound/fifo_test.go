@@ -187,7 +187,7 @@ func randomSystem(r *rand.Rand) (fifo, Setup, []Request) {
 	}, requests
 }
 
-// cheapest returns the cost of the cheapest run, and the highest bound over the cuts.
+// cheapest returns the cost of the cheapest run, and the highest bound over all cuts (see RequestLevel).
 func cheapest(t *testing.T, r *rand.Rand, f fifo, setup Setup, requests []Request) (best, bound float64) {
 	slot := setup.TimeSlot.Seconds()
 	best = math.Inf(1)

@@ -6,10 +6,10 @@ const unreachable = int64(1) << 61
 // lattice is the dynamic program for one lambda. Its layers are the slots, its states are (replicas, backlog).
 type lattice struct {
 	tl      *timeline
-	serve   int64     // g
+	serve   int64     // g: units of work that a ready replica serves in a slot
 	boot    int       // no start in slots 1..boot
-	cost    int64     // c, in money
-	start   int64     // beta, in money
+	cost    int64     // c: price of a ready replica for a slot, in money
+	start   int64     // beta: price of a start, in money
 	lambda  int64     // price of a late job, in money
 	drop    bool      // a backlog beyond the last column of an open slot is reduced to it without cost; otherwise it is not allowed
 	columns []columns // columns of each slot

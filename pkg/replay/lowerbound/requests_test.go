@@ -108,8 +108,8 @@ func TestRequestLevelBoundIsNotHigherThanTheFluidBound(t *testing.T) {
 	}
 }
 
-// TestLongServiceDoesNotWeakenTheBound has one request of ten minutes. RequestLevel with a cut of ten minutes delays every deadline
-// by that time, so the bound is useful only with a smaller cut.
+// TestLongServiceDoesNotWeakenTheBound solves a log with one request of ten minutes. RequestLevel with a cut of ten minutes delays every
+// deadline by that time, so the bound is useful only with a smaller cut.
 func TestLongServiceDoesNotWeakenTheBound(t *testing.T) {
 	requests := poisson(rand.New(rand.NewPCG(41, 42)), smallSetup, 2)
 	requests[5].Service = 10 * time.Minute

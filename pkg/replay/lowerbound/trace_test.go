@@ -38,7 +38,7 @@ func sharedFile(t testing.TB, name string) *os.File {
 	return f
 }
 
-// tokens is a request of the Azure trace.
+// tokens is a request of the Azure trace: its time, and its numbers of input and output tokens.
 type tokens struct {
 	at      time.Duration
 	in, out float64

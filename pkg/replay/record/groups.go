@@ -156,7 +156,7 @@ func size(o *capacity.Observation, text json.RawMessage) error {
 	return nil
 }
 
-// learn decodes a part other than "whole" into an observation. Before, size must have set the lengths of the observation's lists.
+// learn decodes a part other than "whole" into an observation. The lengths of the observation's lists must have been set by size.
 func learn(o *capacity.Observation, part string, text json.RawMessage) error {
 	if part == partOthers {
 		o.UnmanagedPods = nil

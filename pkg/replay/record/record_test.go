@@ -218,7 +218,7 @@ func TestDecisionsAfterARestartOfTheRecordingAreRepeated(t *testing.T) {
 	for name, day := range map[string]struct {
 		from   scaling.Mode
 		change func(s *scene)
-		pause  time.Duration // without any tick, before the change
+		pause  time.Duration // time without a tick before the change
 	}{
 		"a hold is lifted":  {scaling.Hold, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},
 		"advice is applied": {scaling.Advisory, func(s *scene) { s.workloads = workload(scaling.Auto, "a") }, 0},

@@ -176,8 +176,8 @@ func (r *Recorder) workload(b *engine.DecisionStore, key scaling.Key, now time.T
 	return nil
 }
 
-// addChanges adds the view and the readings of r.record to e, and removes the policy and the decision from e, as far as they are equal to
-// those of the last tick in s. With whole set, e contains all of them.
+// addChanges adds the view and the readings of r.record to e if they differ from those of the last tick in s. It removes the policy and the
+// decision from e if they do not differ. If whole is true, e contains all of them.
 func (r *Recorder) addChanges(e *entry, s *shadow, whole bool) {
 	if whole || s.view != r.record.View {
 		view := r.record.View

@@ -19,8 +19,8 @@ import (
 
 const schemaFile = "../../../config/schema/replay.md"
 
-// The reference lists every field of the JSON, with the comment of the field in its Go source. A removed field or a changed type
-// appears there as a difference and requires a new schema name.
+// The file config/schema/replay.md lists every field of the JSON, with the comment of the field in its Go source. A removed field or a
+// changed type appears there as a difference and requires a new schema name.
 func TestSchemaReferenceIsCurrent(t *testing.T) {
 	s := schema{words: comments(t, "../evaluate/report.go", "../evaluate/gates.go", "../evaluate/admission.go", "../simulator/assumptions.go")}
 	s.line("# Output of `gpuscaler replay -o json`")
@@ -65,7 +65,7 @@ func walk(path string, v any, visit func(string)) {
 		for name, inner := range v {
 			at := strings.TrimPrefix(path+"."+name, ".")
 			if strings.HasSuffix(path, "costByCapacityType") || strings.HasSuffix(path, "ledgerGPUSeconds") {
-				continue // the keys are values: capacity types and causes
+				continue // the keys are capacity types and causes, and not names of fields
 			}
 			visit(at)
 			walk(at, inner, visit)

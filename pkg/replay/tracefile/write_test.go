@@ -21,7 +21,7 @@ func TestWrittenTraceRoundTrip(t *testing.T) {
 		if rapid.Bool().Draw(t, "start") {
 			p.Start = time.Unix(0, rapid.Int64Range(1e18, 2e18).Draw(t, "ns")).UTC()
 		}
-		p.Idle = nil // ten minutes of night are no traffic, which is refused
+		p.Idle = nil // otherwise all ten minutes would be idle hours, and a trace without requests is refused
 		if rapid.Bool().Draw(t, "no tokens") {
 			p.Tokens = nil
 		}

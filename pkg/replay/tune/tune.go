@@ -31,7 +31,7 @@ type Result struct {
 	Policy  string  `json:"policy"`
 	Tried   int     `json:"settingsTried"`
 	Checked int     `json:"settingsChecked"` // settings that were run on the choice part
-	Chosen  bool    `json:"chosen"`          // settings meet the SLO on the search part and the choice part
+	Chosen  bool    `json:"chosen"`          // there are settings that meet the SLO on the search part and the choice part
 	Found   bool    `json:"found"`           // the chosen settings also meet it on the report part
 	Changes []Knob  `json:"knobs"`
 	Search  Part    `json:"searched"`
