@@ -239,7 +239,8 @@ func (t *tick) allClosed() (closed closedGroup) {
 
 // closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a target cap,
 // every recent refused launch is evidence. Without a cap, only refused launches since the end of the last cap are evidence, so that the
-// full target is tried once.
+// full target is tried once. The same applies to the time for which
+// a capacity reservation launched nothing.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {
@@ -248,6 +249,10 @@ func (t *tick) closedBy(pool int) explain.Cause {
 	switch {
 	case !t.o.Pools[pool].Ready:
 		return explain.CauseNotReady
+	case t.pools[pool].exhausted && t.reservationFull(pool, since):
+		return explain.CauseReservation
+	case t.pools[pool].exhausted:
+		return explain.CauseNone
 	case t.pools[pool].room < max(t.smallestWait, 1):
 		return explain.CauseLimit
 	case t.refusedSince(pool, since):

@@ -41,6 +41,8 @@ type poolFacts struct {
 	newest   time.Time // creation time of the newest launched node
 	room     int64     // units by which the NodePool may grow under its owner's limits and the open schedules; MaxUnits: without a limit
 	full     string    // the resource whose limit allows the fewest nodes; "": there is no limit
+	// exhausted reports that its capacity reservation has no free instance, see reservationFull; room is then 0
+	exhausted bool
 }
 
 // views returns the number of NodePools for which both the group and the observation have an entry, at most MaxPools.

@@ -126,7 +126,7 @@ func (t *tick) deletionClass(p *Pod, n *Node) (class int) {
 	if p.Idle {
 		class += 4
 	}
-	if t.paired() && t.onDemand.has(p.Pool) && t.aboveBase() > 0 {
+	if t.paired() && t.onDemand.has(p.Pool) && n.Type != Reserved && t.aboveBase() > 0 {
 		class += 2
 	}
 	if t.g.EmptyWholeNodes && n.Used == p.GPUs && n.GPUs > p.GPUs {

@@ -14,7 +14,8 @@ func (c *cluster) observe() Observation {
 	for i, p := range c.pools {
 		v := PoolView{Exists: !p.gone, Ready: p.ready, Record: p.record, Consent: p.consent, Failures: p.failures, Losses: p.losses,
 			Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
-			ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}
+			ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"],
+			LaunchesOnDemand: p.kind() == OnDemand}
 		v.Weight.Unsupported = p.unsupported
 		if c.nodeGPUs {
 			v.NodeGPUs = p.gpus
@@ -36,7 +37,7 @@ func (c *cluster) observe() Observation {
 			if n.usable {
 				stage = Usable
 			}
-			kind := p.Type
+			kind := p.kind()
 			if n.reserved {
 				kind = Reserved
 			}

@@ -98,9 +98,9 @@ func (t *tick) successors(w *Workload) (c statemachine.Successors) {
 		case n == nil || !t.createdInMove(p.Since) || t.endangered(p):
 		case t.spot.has(p.Pool) && p.Ready:
 			c.Ready++
-		case t.isReserved(p.Pool) && p.Ready:
+		case t.isPrepaid(p.Pool, n) && p.Ready:
 			c.Reserved++
-		case (t.spot.has(p.Pool) || t.isReserved(p.Pool)) && p.Loading:
+		case (t.spot.has(p.Pool) || t.isPrepaid(p.Pool, n)) && p.Loading:
 			c.Loading++
 		case t.onDemand.has(p.Pool) && t.createdInMove(n.Created):
 			c.Refused++
@@ -138,7 +138,8 @@ func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	for j := range w.Pods {
 		p := &w.Pods[j]
 		n := t.node(p)
-		if m.Count < requested && n != nil && t.onDemand.has(p.Pool) && t.createdInMove(p.Since) && t.createdInMove(n.Created) {
+		if m.Count < requested && n != nil && t.onDemand.has(p.Pool) && n.Type != Reserved && t.createdInMove(p.Since) &&
+			t.createdInMove(n.Created) {
 			m.Victims[m.Count] = p.UID
 			m.Count++
 		}

@@ -59,18 +59,22 @@ type failer interface {
 
 type simPool struct {
 	Pool
-	fields            map[string]nodepool.FieldView // key: name of the field
-	consent           nodepool.Consent
-	record            string
-	nodes             []*simNode
-	denied            bool
-	until             time.Time // Karpenter launches no node of the NodePool before this time
-	gpus              int64
-	hourly            float64
-	failures          []Failure
-	losses            []Loss
-	ready             bool
-	reserved          int // number of instances in a capacity reservation of the NodePool, which are launched first
+	fields   map[string]nodepool.FieldView // key: name of the field
+	consent  nodepool.Consent
+	record   string
+	nodes    []*simNode
+	denied   bool
+	until    time.Time // Karpenter launches no node of the NodePool before this time
+	gpus     int64
+	hourly   float64
+	failures []Failure
+	losses   []Loss
+	ready    bool
+	reserved int  // number of instances in a capacity reservation of the NodePool, which are launched first
+	mixed    bool // the group lists it as reserved, and its requirement is In [reserved, on-demand]
+	// size of the capacity reservation of a NodePool that launches nothing else; 0: any size. While the reservation is full, Karpenter has
+	// no offering for the NodePool: it creates no NodeClaim and sends no Event.
+	slots             int
 	gone, unsupported bool
 	version           int // version of the object; a write that is based on an older version is refused
 	seen              int // the version of the last observation

@@ -105,7 +105,10 @@
 //     the limit is no failure of spot. No surge or probe starts, and no pod waits, for a node that the limit does not allow; replicas on
 //     on-demand nodes stay there, their consolidation continues, and explain names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
-//     side. Its reserved nodes count towards the base, and no replica moves away from them: the reservation is paid for in any case.
+//     side, also where the group lists it as reserved beside NodePools of only reserved capacity. Its reserved nodes are part of the base,
+//     and no replica moves away from them: the reservation is paid for in any case. A replica that a return replaces on one has moved.
+//   - A capacity reservation without a limit of its NodePool: Karpenter does not report that it is full. While pods wait and the NodePool
+//     launches no node, it counts as full, and targets are capped if no other NodePool of the group is open.
 //   - A scheduled limit and a limit cap: the smaller one applies. A scheduled limit below what runs is written as configured; Karpenter
 //     removes no node because of it.
 //   - A zero limit and a Job without a policy: the Job takes precedence. A zero limit requires that no pod runs or is pending and that

@@ -17,6 +17,9 @@ func (t *tick) stranded() explain.Cause {
 		if cause == explain.CauseNone && t.refusedSince(int(i), 0) {
 			cause = explain.CauseRefused // unlike in closedBy, refusals before the end of the last target cap are evidence, too
 		}
+		if cause == explain.CauseNone && t.pools[i].exhausted {
+			cause = explain.CauseReservation
+		}
 		if cause == explain.CauseNone {
 			return explain.CauseNone
 		}

@@ -71,12 +71,15 @@ func (c *cluster) observedRoom(v *PoolView) bool {
 	})
 }
 
-// poolsOf returns the indexes of the NodePools of a capacity type.
+// poolsOf returns the indexes of the NodePools of a capacity type, see simPool.kind.
 func (c *cluster) poolsOf(kind CapacityType) (all []int) {
 	for i, p := range c.pools {
-		if p.Type == kind {
+		if p.kind() == kind {
 			all = append(all, i)
 		}
+	}
+	if kind == OnDemand && len(all) == 0 {
+		return c.poolsOf(Reserved) // they replace spot then
 	}
 	return all
 }

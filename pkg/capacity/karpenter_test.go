@@ -66,6 +66,14 @@ func (p *simPool) fits(instead *simNode) bool {
 	return true
 }
 
+// kind returns the capacity type of the nodes that the NodePool launches beyond its capacity reservation.
+func (p *simPool) kind() CapacityType {
+	if p.Type == Reserved && p.mixed {
+		return OnDemand
+	}
+	return p.Type
+}
+
 // size returns how much of a resource one node of the NodePool has.
 func (p *simPool) size(resource string) int64 {
 	return map[string]int64{"nvidia.com/gpu": p.gpus, "cpu": 8, "memory": 64 << 30, "nodes": 1}[resource]
@@ -76,6 +84,9 @@ func (p *simPool) size(resource string) int64 {
 func (c *cluster) launch(p *simPod, instead *simNode) *simNode {
 	for _, pool := range c.byWeight() {
 		if pool.gone || !pool.ready || pool.gpus < p.gpus || !pool.fits(instead) || c.now.Before(pool.until) || p.pinned && pool.Type == Spot {
+			continue
+		}
+		if pool.slots > 0 && len(pool.nodes) >= pool.slots {
 			continue
 		}
 		if instead != nil && (pool == instead.pool || pool.hourly >= instead.pool.hourly) {

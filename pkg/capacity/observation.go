@@ -27,6 +27,9 @@ type PoolView struct {
 	Mixed   bool   // its requirements allow spot and another capacity type; a NodePool of only reserved and on-demand is not Mixed
 	Record  string // the annotation with the record; "": none
 	Consent nodepool.Consent
+	// LaunchesOnDemand reports that its requirements allow on-demand nodes. A NodePool that the group lists as reserved is then an on-demand
+	// NodePool, whose reserved nodes are used first.
+	LaunchesOnDemand bool `json:",omitempty"`
 
 	Limits              []nodepool.LimitView // every entry of spec.limits
 	Weight              nodepool.FieldView

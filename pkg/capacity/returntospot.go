@@ -202,10 +202,10 @@ func (t *tick) batchWidth(w *Workload) int32 {
 }
 
 // hasEmptyNode reports whether an empty on-demand node exists. If there is one, the next successor would be scheduled there and not on
-// spot.
+// spot. An empty node of a capacity reservation does not count, because a successor there has moved.
 func (a *analysis) hasEmptyNode() bool {
 	for i := range a.returning {
-		if n := a.returningNode(i); n.Used == 0 && n.GPUs > 0 && n.Stage == Usable && n.acceptsPods(a.now) {
+		if n := a.returningNode(i); n.Used == 0 && n.GPUs > 0 && n.Type != Reserved && n.Stage == Usable && n.acceptsPods(a.now) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package capacity
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
@@ -18,7 +19,8 @@ import (
 const limitOfNodes = "nodes"
 
 // measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It
-// uses the limits of the owner and of open schedules. Limits that later rules of this tick request are ignored.
+// uses the limits of the owner and of open schedules. Limits that later rules of this tick request are ignored. A NodePool
+// whose capacity reservation is full may not grow.
 func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]
@@ -35,8 +37,31 @@ func (t *tick) measureRoom() {
 			}
 		}
 		f.room = min(f.room, nodepool.MaxUnits)
+		if f.exhausted = f.room > 0 && t.reservationFull(i, 0); f.exhausted {
+			f.room, f.full = 0, ""
+		}
 	}
 	t.spot.room, t.onDemand.room = t.sideRoom(&t.spot), t.sideRoom(&t.onDemand)
+}
+
+// fullAfter is how long pods wait without a launch in a NodePool of reserved capacity before its reservation counts as full. Karpenter
+// creates a NodeClaim at most ten seconds after a pod becomes pending, and one in each further loop.
+const fullAfter = 2 * time.Minute
+
+// reservationFull reports whether the capacity reservation of a NodePool of only reserved capacity has no free instance.
+//
+// Karpenter does not report this. The AWS provider of Karpenter 1.15 marks the offering of a full reservation as unavailable, so Karpenter
+// creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. Only a launch that loses a race fails
+// with an InsufficientCapacityError, once. What can be observed is that pods wait and the NodePool launches nothing: for fullAfter, no
+// NodeClaim was created since the pods began to wait, since its newest node, and since the stamp since.
+func (t *tick) reservationFull(pool int, since int64) bool {
+	v := &t.o.Pools[pool]
+	if t.s.ShortSince == 0 || t.typeOf(pool) != Reserved || !v.Exists || !v.Ready {
+		return false
+	}
+	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
+	launching := slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Stage == Requested && !n.Deleting })
+	return !launching && t.at-from >= fullAfter.Milliseconds()
 }
 
 // smallestNode returns the size of the smallest node that the NodePool is known to launch, in units of the group's resource. Karpenter

@@ -31,10 +31,30 @@ func (s *side) has(pool int) bool {
 // first returns the index of the side's first NodePool. Reasons about a side contain it.
 func (s *side) first() int8 { return s.pools[0] }
 
+// typeOf returns the capacity type of a NodePool: the type for which the group lists it, or OnDemand if it is listed as reserved and may
+// also launch on-demand nodes (In [reserved, on-demand]). Karpenter uses the reservation of such a NodePool first and then launches
+// on-demand nodes in it, so it replaces spot as an on-demand NodePool does.
+func (a *analysis) typeOf(pool int) CapacityType {
+	if kind := a.g.Pools[pool].Type; kind != Reserved || !a.o.Pools[pool].LaunchesOnDemand {
+		return kind
+	}
+	return OnDemand
+}
+
+// alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.
+func (a *analysis) alternative() CapacityType {
+	for i := range a.views() {
+		if a.typeOf(i) == OnDemand {
+			return OnDemand
+		}
+	}
+	return Reserved
+}
+
 // findPair finds the spot side and the on-demand side of the group, between which replicas can move. If the group has no on-demand
 // NodePool, the NodePools of reserved capacity are used instead. Both sides stay empty if one of them has no NodePool.
 func (a *analysis) findPair() {
-	spot, onDemand := a.sideOf(Spot), a.sideOf(a.g.alternative())
+	spot, onDemand := a.sideOf(Spot), a.sideOf(a.alternative())
 	if spot.count > 0 && onDemand.count > 0 {
 		a.spot, a.onDemand = spot, onDemand
 	}
@@ -43,7 +63,7 @@ func (a *analysis) findPair() {
 // sideOf returns the side of a capacity type, without its room.
 func (a *analysis) sideOf(kind CapacityType) (s side) {
 	for i := range a.views() {
-		if a.g.Pools[i].Type != kind || !a.o.Pools[i].Exists || a.o.Pools[i].Mixed {
+		if a.typeOf(i) != kind || !a.o.Pools[i].Exists || a.o.Pools[i].Mixed {
 			continue
 		}
 		s.pools[s.count] = int8(i)
@@ -60,10 +80,14 @@ func (a *analysis) sideOf(kind CapacityType) (s side) {
 // paired reports whether the group has a spot and an on-demand NodePool.
 func (a *analysis) paired() bool { return a.spot.count > 0 }
 
-// isReserved reports whether a NodePool is one of reserved capacity beside the spot and the on-demand NodePools of the group.
+// isReserved reports whether a NodePool is one of only reserved capacity beside the spot and the on-demand NodePools of the group.
 func (a *analysis) isReserved(pool int) bool {
-	return pool >= 0 && pool < a.views() && a.g.Pools[pool].Type == Reserved && !a.onDemand.has(pool)
+	return pool >= 0 && pool < a.views() && a.typeOf(pool) == Reserved && !a.onDemand.has(pool)
 }
+
+// isPrepaid reports whether a node is paid for in advance: a node of a NodePool of only reserved capacity beside on-demand, or a reserved
+// node of a mixed NodePool.
+func (a *analysis) isPrepaid(pool int, n *Node) bool { return a.isReserved(pool) || n.Type == Reserved }
 
 // sideRoom returns by how many units the NodePools of a side may still grow together. The room of a NodePool that gpuscaler cannot rely on
 // is not counted, unless gpuscaler can rely on no NodePool of the side.

@@ -32,7 +32,7 @@ func (t *tick) weights(s *side, into *[nodepool.MaxPools]poolWeight) []poolWeigh
 // weights, the lowest weight first. It returns none if the reserved NodePools are the side that replaces spot.
 func (t *tick) reservedAhead(onDemand []poolWeight, into *[nodepool.MaxPools]poolWeight) []poolWeight {
 	reserved := t.sideOf(Reserved)
-	if t.g.alternative() == Reserved || reserved.count == 0 {
+	if t.alternative() == Reserved || reserved.count == 0 {
 		return nil
 	}
 	all := t.weights(&reserved, into)

@@ -26,6 +26,7 @@ const (
 	CauseNotReady              // the NodePool is not ready or does not exist
 	CauseQuota                 // the API server rejects the pods, for example because of a ResourceQuota or a LimitRange
 	CauseProbe                 // a probe failed
+	CauseReservation           // the capacity reservation of the NodePool has no free instance
 )
 
 // text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.
@@ -44,6 +45,8 @@ func (c Cause) text(p phrase, resource string) string {
 		return p.text + p.verb(" has reached its limits", " have reached their limits")
 	case CauseNotReady:
 		return p.text + p.verb(" is not ready", " are not ready")
+	case CauseReservation:
+		return "the reservation of " + p.text + " has no free instance: pods wait, and Karpenter launches no node there"
 	case CauseProbe:
 		return "the probe of " + p.text + " failed"
 	}

@@ -51,6 +51,7 @@ func DecodeNodePool(u *unstructured.Unstructured) *NodePool {
 		p.Schedulability = schedulability.Of(u.GetName(), &p.Spec.Template)
 		p.view.Ready = !isFalse(typed, "Ready")
 		p.view.NodeGPUs, p.view.Mixed = largestNode(&p.Spec.Template), p.launchesSpotAndOthers()
+		p.view.LaunchesOnDemand = p.Schedulability.Allows(karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeOnDemand)
 	}
 	annotations, owned := u.GetAnnotations(), ownership.Read(u.GetManagedFields())
 	v := &p.view

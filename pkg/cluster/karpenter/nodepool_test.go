@@ -117,6 +117,16 @@ func TestNodePoolIsMixedIfItMayLaunchSpotAndAnotherCapacityType(t *testing.T) {
 	}
 }
 
+func TestNodePoolThatMayLaunchOnDemandNodes(t *testing.T) {
+	for values, want := range map[string]bool{"[reserved]": false, "[spot]": false, "[reserved, on-demand]": true, "[on-demand]": true} {
+		p := decodeNodePool(t, `{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [`+
+			`{key: karpenter.sh/capacity-type, operator: In, values: `+values+`}]}}}}`)
+		if got := p.View(groupOf(t, "nvidia.com/gpu"), nil, Schema{}).LaunchesOnDemand; got != want {
+			t.Errorf("%s: launches on-demand nodes %v, want %v", values, got, want)
+		}
+	}
+}
+
 // After a change of the spec, the condition Ready is Unknown until Karpenter has checked the NodePool. Karpenter launches nodes in that
 // time, so the NodePool must count as ready.
 func TestNodePoolIsNotReadyOnlyIfTheConditionIsFalse(t *testing.T) {
