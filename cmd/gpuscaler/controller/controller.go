@@ -137,7 +137,7 @@ func (c *controller) sourceLimits() (out []findings.SourceLimit) {
 	return out
 }
 
-// clusterName returns the cluster's name from the PlatformConfig in force.
+// clusterName returns the cluster's name from the current PlatformConfig.
 func (c *controller) clusterName() string { return c.policies.Platform().Cluster }
 
 func (c *controller) leading() bool { return c.leader.Leading() }

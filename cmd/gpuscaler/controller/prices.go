@@ -23,7 +23,7 @@ type prices struct {
 	failed string
 }
 
-// current returns the price book in force.
+// current returns the price book that applies at present.
 func (p *prices) current() *cost.Book {
 	platform := p.platform()
 	p.mu.Lock()
@@ -40,7 +40,7 @@ func (p *prices) current() *cost.Book {
 	return p.book
 }
 
-// reread reads the file again. If the file is invalid, the last valid prices stay in force.
+// reread reads the file again. If the file is invalid, the last valid prices still apply.
 func (p *prices) reread() {
 	platform := p.platform()
 	listed, err := commandline.OpenPriceBook(p.path, platform)

@@ -68,7 +68,7 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 	return all
 }
 
-// registerFamilies gives each collector whose series grow with the policies a registry of its own.
+// registerFamilies registers each collector whose number of series grows with the policies in its own registry.
 func (c *controller) registerFamilies() {
 	decisions := c.engine.Decisions()
 	all := append(metrics.NewPolicyCollectors(decisions), metrics.NewGroupCollector(decisions), metrics.NewTeamCollector(decisions),

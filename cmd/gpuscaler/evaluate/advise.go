@@ -107,7 +107,8 @@ func (o *adviseOptions) run(ctx context.Context, out, notes io.Writer) error {
 	return o.write(out, r, source)
 }
 
-// input returns what the flags say, without traffic and policy. It reports wrong flags before any file is read.
+// input returns the input of the search that the flags define, without traffic and policy. It reads no file, so that wrong flags are
+// reported first.
 func (o *adviseOptions) input() (in advise.Input, err error) {
 	switch {
 	case o.output != "text" && o.output != "json" && o.output != "yaml":
@@ -135,7 +136,7 @@ func (o *adviseOptions) input() (in advise.Input, err error) {
 	return in, err
 }
 
-// write prints the result. It returns errReported if no policy is recommended.
+// write prints the result. It returns commandline.ErrReported if no policy is recommended.
 func (o *adviseOptions) write(out io.Writer, r *advise.Result, source *candidates) error {
 	if r.Recommended != nil {
 		text, err := source.document.With(r.Recommended.Setting())

@@ -93,7 +93,8 @@ func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 	}
 }
 
-// One file with all documents: the policy of the user keeps its other fields, and the bounds of the PlatformConfig apply to the candidates.
+// All documents are in one file. The policy of the user keeps its other fields, and the bounds of the PlatformConfig apply to the
+// candidates.
 func TestAdviseKeepsThePolicyAndTheBoundsOfThePlatform(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.yaml")
 	write(t, file, []byte(`apiVersion: gpuscaler.io/v1alpha1

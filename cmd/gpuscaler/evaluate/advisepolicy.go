@@ -80,7 +80,8 @@ func textOf(loaded *store.Store, document string) ([]byte, error) {
 	return nil, nil
 }
 
-// prepare creates the directory of the candidates. It has the PlatformConfig of the given text, without other documents.
+// prepare creates the directory of the candidates. It writes the PlatformConfig in the given text to it, without the other documents of the
+// text.
 func (c *candidates) prepare(platform []byte) (err error) {
 	if c.dir, err = os.MkdirTemp("", "gpuscaler-advise-"); err != nil || platform == nil {
 		return err

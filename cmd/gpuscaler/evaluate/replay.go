@@ -108,7 +108,7 @@ func (o *caseFlags) open(ctx context.Context, notes io.Writer) ([]evaluate.Case,
 	return out, nil
 }
 
-// simulation returns a case with what the flags say about the service and the cluster, without a policy, traffic and SLO.
+// simulation returns a case with the service and the cluster that the flags describe, without a policy, traffic and SLO.
 func (o *caseFlags) simulation() (c evaluate.Case, err error) {
 	c = evaluate.Case{Service: o.service, ColdStart: o.coldStart, Initial: o.initial, GPUs: o.gpus, Hourly: o.hourly,
 		SpotHourly: o.spotPrice, Seed: o.seed}

@@ -71,7 +71,7 @@ func (o *reportFlags) asked(cases []evaluate.Case) []evaluate.Case {
 	return cases
 }
 
-// write renders the report and checks the gates. It returns errReported if a gate failed.
+// write renders the report and checks the gates. It returns commandline.ErrReported if a gate failed.
 func (o *reportFlags) write(out, notes io.Writer, r *evaluate.Report) error {
 	failed := r.Check(o.gates)
 	if err := commandline.ToFile(o.file, out, func(w io.Writer) error { return o.render(w, r) }); err != nil {

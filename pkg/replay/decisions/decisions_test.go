@@ -17,11 +17,11 @@ func TestSimulator(t *testing.T) {
 		policy policy
 		want   score
 	}{
-		// One replica serves the 2 units of slot 0 in time, and of the 6 units of slot 2 those of slots 2 and 3.
+		// One replica serves the 2 units of slot 0 in time. Of the 6 units of slot 2 it serves only 2 in time, in slots 2 and 3.
 		{"one", static(1), score{Late: 4, Work: 8, Cost: 40}},
-		// Two more are ready in slot 2 and paid from slot 0: 3 units in slot 2, and 3 in slot 3.
+		// Two more replicas are ready in slot 2 and are paid from slot 0. The three replicas serve 3 units in slot 2 and 3 in slot 3.
 		{"three", static(3), score{Late: 0, Work: 8, Cost: 120}},
-		// A replica that is removed and started again is not ready for a cold start.
+		// A replica that is removed and started again is ready only one cold start after its second start.
 		{"flapping", flapping{}, score{Late: 7, Work: 8, Cost: 35}},
 	} {
 		if got := simulate(r, s, c.policy); got != c.want {
@@ -39,8 +39,7 @@ func (flapping) decide(v *view) int32 {
 	return 1
 }
 
-// TestObjectiveOnUntunedTraffic is a short part of `make bench-decisions`: the same model with no setting but the SLO, on workloads whose
-// capacity it does not know.
+// TestObjectiveOnUntunedTraffic is a short part of `make bench-decisions`. The model knows only the SLO, and not the capacity of a replica.
 func TestObjectiveOnUntunedTraffic(t *testing.T) {
 	for _, c := range []struct {
 		family           string

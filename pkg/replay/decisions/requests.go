@@ -60,8 +60,8 @@ func (f *requestFamily) draw(seed uint64, slots int) (out []request, length floa
 	return out, length
 }
 
-// servers is a fleet of model servers that process whole requests, each in a slot. In contrast to the fluid simulator, requests wait by
-// chance. They wait in one queue. A removed replica completes its requests.
+// servers is a fleet of model servers that process whole requests, each in a slot. In contrast to the fluid simulator, a request can wait
+// because others happen to arrive at the same time. Requests wait in one queue. A removed replica completes its requests.
 type servers struct {
 	slots int
 	cold  float64   // seconds

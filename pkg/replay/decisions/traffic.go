@@ -202,7 +202,7 @@ func (l law) realize(seed uint64) *run {
 	return r
 }
 
-// arrivals draws a renewal process whose time runs at the given rates. The time between arrivals is exponential for cv 1 and lognormal
+// arrivals draws random arrivals with the given rates (a renewal process). The time between arrivals is exponential for cv 1 and lognormal
 // otherwise.
 func arrivals(d *reproducible.Draws, rate []float64, cv float64) []float64 {
 	sigma := math.Sqrt(math.Log(1 + cv*cv))

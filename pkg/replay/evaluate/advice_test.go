@@ -33,8 +33,8 @@ func onSlots(t *testing.T, slots int, target float64, change func(*scaling.Polic
 	})
 }
 
-// A target of 6 was chosen for 8 slots. With 32 slots it pays for about four times the replicas, and the report says what a target of 26
-// would cost. It says nothing about a target that fits, or about a policy that misses its SLO.
+// A target of 6 fits replicas with 8 slots. With 32 slots it needs about four times the replicas that are necessary, and the report warns
+// with the cost of a target of 26. It does not warn about a target of 26, or about a policy that misses its SLO.
 func TestTargetFarBelowTheCapacityOfAReplicaIsReported(t *testing.T) {
 	low := evaluateCase(t, onSlots(t, 32, 6, nil))
 	if len(low.Warnings) != 1 || !strings.HasPrefix(low.Warnings[0],

@@ -27,7 +27,7 @@ func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 }
 
 // tuneBaseline searches the best settings of a baseline on the train part of the case. It starts at the defaults and at the setting with
-// the most generous value of each knob.
+// the first value in Tries of each knob, which gives the most replicas.
 func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
 	withoutSeries, r := c.trainPart().withoutSeries(), c.scaled(r)
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))

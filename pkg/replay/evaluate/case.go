@@ -57,8 +57,8 @@ type Case struct {
 	Traffic *trace.Trace
 	Start   time.Time     // time at which the run starts; zero: start of the traffic
 	For     time.Duration // duration of the run; 0: as long as the traffic
-	// HeldOut is the share of the run, at its end, that is the report part; 0: the whole run. Before it is the train part: policies
-	// learn, and settings are searched. All results and bounds are of the report part.
+	// HeldOut is the share of the run, at its end, that is the report part; 0: the whole run. Before it is the train part: policies learn, and
+	// settings are searched. All results and bounds cover only the report part.
 	HeldOut   float64
 	Spot      *spotmarket.Trace    // available spot nodes over time; nil: on-demand GPUs, billed per second
 	NodePools []simulator.NodePool // NodePools, if Spot is nil; empty: on-demand GPUs, billed per second

@@ -101,7 +101,7 @@ func TestAllRunsUseTheSameTraffic(t *testing.T) {
 	}
 }
 
-// The defaults are among the settings that the search tries.
+// The search also tries the defaults of a baseline, so the tuned baseline must not be worse than the default one.
 func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines = baseline.All(), true }))
 	for _, baseline := range baseline.All() {

@@ -22,9 +22,9 @@ type Knob struct {
 	set   func(*scaling.Policy, float64)
 }
 
-// Knobs returns the parameters of a policy: the target and the forecast of each signal, the windows and tolerances of scale-up
-// and scale-down, the panic threshold, and the cooldown before zero. Bounds, schedules and formulas are not searched, because
-// they express requirements that a trace cannot replace.
+// Knobs returns the parameters of a policy: the target and the forecast of each signal, the windows and tolerances of scale-up and
+// scale-down, the panic threshold, and the cooldown before a scale to zero. Bounds, schedules and formulas are not searched, because they
+// express requirements that a trace cannot replace.
 func Knobs(c *policy.Compiled) (out []Knob) {
 	p := c.Workload.Policy
 	for i := range p.Signals {

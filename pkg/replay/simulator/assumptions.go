@@ -34,7 +34,7 @@ func (s Spread) String() string {
 type Assumptions struct {
 	// Phases of a cold start. A replica on an existing node skips the first two, and the third if the node has the image.
 	NodeLaunch Spread // from the request for a node until it is registered
-	GPUReady   Spread // from then until its GPUs can be allocated
+	GPUReady   Spread // from the registration until its GPUs can be allocated
 	ImagePull  Spread // duration of the image pull, once for each node and workload
 	ModelLoad  Spread // duration of the model load of a replica, unless its workload sets another value
 

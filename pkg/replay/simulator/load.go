@@ -40,7 +40,7 @@ type load struct {
 
 	touched time.Duration   // time until which the account is complete
 	zeroAt  time.Duration   // time since which the target is zero
-	waits   waits.Histogram // waits of the requests that count
+	waits   waits.Histogram // waits of the requests that the results cover (see counts)
 	train   train
 
 	actuator autoscaler.Actuator

@@ -209,7 +209,8 @@ func TestReturnToSpotWhenItIsAvailableAgain(t *testing.T) {
 	spot.Outages = []Outage{{0, 10 * time.Minute}}
 	spot.ConsolidateAfter, od.ConsolidateAfter = 5*time.Minute, 5*time.Minute
 	a := exact()
-	// longer, and the second replica would move before the first one serves: nothing but a PDB stops that
+	// With a longer image pull, the second replica would move before the replacement of the first one is ready. Only a PodDisruptionBudget,
+	// which is not modeled, would prevent that.
 	a.ImagePull = Fixed(30 * time.Second)
 	c := Config{Assumptions: a, NodePools: []NodePool{od, spot}, Workloads: []Workload{plan("a", at(0, 2))}}
 	least := int32(2)
@@ -277,7 +278,7 @@ func TestSpotInterruptionHasTwoMinutesNotice(t *testing.T) {
 			if len(od.nodes) != 2 {
 				t.Errorf("at %d s: %d on-demand nodes; the offering is unavailable, so no spot node is launched", s, len(od.nodes))
 			}
-		case 571: // the grace of 90 s is over
+		case 571: // the grace period of 90 s has ended
 			if l.draining != 0 || l.requeued != 2 {
 				t.Errorf("at %d s: %d end, %d requests wait again", s, l.draining, l.requeued)
 			}

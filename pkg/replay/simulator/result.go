@@ -30,7 +30,7 @@ type LoadResult struct {
 	Queued   int64 // arrived requests that wait at the end
 	Requeued int64 // requests that lost their replica and waited again
 
-	OnTime              float64 // share of requests that waited at most Limit; requests that still wait at the end count if they are late
+	OnTime              float64 // share of requests that waited at most Limit; of those that wait at the end, only late ones are included
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration

@@ -27,7 +27,7 @@ type Baseline struct {
 type Knob struct {
 	Name    string
 	Default float64
-	Tries   []float64 // values for a search, from the most generous to the leanest
+	Tries   []float64 // values for a search, from the one with the most replicas to the one with the fewest
 	Per     Per
 }
 

@@ -11,7 +11,7 @@ func TestBaselinesAreScaledToTheService(t *testing.T) {
 	for _, c := range []struct {
 		baseline, knob string
 		want           float64 // default for 64 slots and a quarter of the rate
-		last           float64 // the last try
+		last           float64 // the last value of Tries
 	}{
 		{"hpa-queue", "target", 40, 320},
 		{"hpa-concurrency", "target", 32, 256},

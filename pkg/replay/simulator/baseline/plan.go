@@ -37,7 +37,7 @@ func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	ahead := int((lead + slot - 1) / slot)
 	for t := -ahead; t < len(schedule); t++ {
 		from, to := max(t, 0), min(t+ahead, len(schedule)-1)
-		// exactly one lead before the slot t+ahead
+		// exactly one lead time before the slot t+ahead begins
 		at := time.Duration(t)*slot + time.Duration(ahead)*slot - lead
 		n := slices.Max(schedule[from : to+1])
 		if at = max(at, 0); len(steps) > 0 && steps[len(steps)-1].At == at {
