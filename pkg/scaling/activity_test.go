@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// The workload has 2 replicas, no demand and a cooldown of a minute. A schedule or an override with a minimum above 0 keeps it above zero,
-// and the cooldown starts when the schedule or the override ends.
+// The workload has 2 replicas, no demand and a cooldown of a minute. A schedule or an override with a minimum above 0 keeps replicas. The
+// cooldown then starts when the schedule or the override ends.
 func TestWorkloadIsKeptFromZero(t *testing.T) {
 	schedule := func(floor int32) func(*scenario) {
 		return func(w *scenario) { w.p.Schedules = []Schedule{on("window", 0, 10*time.Minute, floor, -1)} }
@@ -45,13 +45,13 @@ func TestWorkloadIsKeptFromZero(t *testing.T) {
 	}
 }
 
-// Two signals are below their activation, and one or both of them do not have values from all pods. A pod that did not report may be
-// serving requests, so it prevents scale to zero. With ActiveByAll, one signal that covers all pods proves that the workload is inactive.
+// Two signals are below their activation, and one or both of them have no values from some pods. A pod that did not report may be serving
+// requests, so it prevents scale to zero. With ActiveByAll, one signal with values from all pods proves that the workload is inactive.
 func TestSilentPodPreventsScaleToZeroUnlessASignalShowsIdleness(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		activation Activation
-		first      float64 // coverage
+		first      float64 // coverage of the first signal
 		second     float64
 		kept       bool
 	}{
@@ -119,7 +119,7 @@ func TestGrowingDemandNamesTheFirstFreshSignal(t *testing.T) {
 	}
 }
 
-// When a policy is edited, a signal keeps its trend only if it still measures the same: the same source, kind, class and unit.
+// When a policy is edited, a signal must keep its trend only if it still measures the same quantity: the same source, kind, class and unit.
 func TestEditedPolicyKeepsTrendsOfTheSameMeasurements(t *testing.T) {
 	named := Signal{Name: "queue", Type: "prometheus", Kind: Total, Class: Demand, Unit: Count, Target: 10, MaxAge: time.Minute}
 	known := named

@@ -23,7 +23,7 @@ func benchPolicy() *Policy {
 // BenchmarkTenThousandQuietPolicies measures one tick of 10,000 policies in which nothing changes.
 func BenchmarkTenThousandQuietPolicies(b *testing.B) { benchTick(b, func(int) float64 { return 58 }) }
 
-// BenchmarkTenThousandBusyPolicies measures one tick in which every demand changes, so that windows and steps are full.
+// BenchmarkTenThousandBusyPolicies measures one tick of 10,000 policies in which every demand changes, so that windows and steps are full.
 func BenchmarkTenThousandBusyPolicies(b *testing.B) {
 	seed := uint64(1)
 	benchTick(b, func(int) float64 { seed = seed*6364136223846793005 + 1442695040888963407; return float64(seed >> 55) })
@@ -55,7 +55,7 @@ func benchTick(b *testing.B, load func(i int) float64) {
 }
 
 func TestTickDoesNotAllocateAndStateIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(State{}) + unsafe.Sizeof(Decision{}); size > 2064 { // 2 KiB and the pointers to the model and the plan
+	if size := unsafe.Sizeof(State{}) + unsafe.Sizeof(Decision{}); size > 2064 { // 2 KiB, and the pointers to the model and the plan
 		t.Errorf("state and decision take %d bytes", size)
 	}
 	p, now := benchPolicy(), nine

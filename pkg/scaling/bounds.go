@@ -1,9 +1,9 @@
 package scaling
 
-// atRisk adds a replacement for each ready replica on a node that is about to be interrupted. The replacement stays in the target until
-// that replica is gone, even if the replacement is already ready. Otherwise the target would decrease while the replica at risk still
-// exists, and increase again in the next tick. The old and the new replicas overlap for a short time only, so their sum may exceed a
-// schedule ceiling.
+// atRisk adds a replacement for each ready replica on a node that is about to be interrupted. The replacement remains in the target until
+// the replica at risk is gone, even if the replacement is already ready. Otherwise the target would decrease while the replica at risk
+// still exists, and increase again in the next tick. The target may exceed a schedule ceiling, because the old and the new replicas overlap
+// only for a short time.
 func (t *tick) atRisk() {
 	t.withoutNodes = t.n
 	if risk, kept := clamp(t.o.Advice.AtRisk, 0, t.ready), t.atLeast(t.n); risk > 0 && kept > 0 {
@@ -11,9 +11,9 @@ func (t *tick) atRisk() {
 	}
 }
 
-// atLeast returns n, raised to minReplicas if the policy has a greater minimum. The rules atRisk and surge add their replicas to this
-// number, because the rule bounds applies minReplicas only after them. With minReplicas 3 and no demand, a surge of one must give 4
-// replicas and not 3.
+// atLeast returns n, or minReplicas if it is greater. The rules atRisk and surge add their replicas to this number, because the rule
+// bounds, which applies minReplicas, runs after them. For example, with minReplicas 3 and no demand, a surge of one must result in 4
+// replicas and not in 3.
 func (t *tick) atLeast(n int32) int32 {
 	if t.isPaused() || t.skips(RuleBounds, -1) {
 		return n
@@ -38,7 +38,7 @@ func (t *tick) surge() {
 }
 
 // capacity limits an increase to the number of replicas for which nodes can be launched and pods can be created. It never lowers the target
-// below the current replicas, because Karpenter launches nodes for pods that are already pending.
+// below the current replicas, because Karpenter already launches nodes for their pending pods.
 func (t *tick) capacity() {
 	t.uncapped = t.n
 	if limit := t.o.Advice.Cap; limit >= 0 {
@@ -51,11 +51,11 @@ func (t *tick) capacity() {
 	}
 }
 
-// overrides reports whether the operator has set an override that applies in this run of the rules.
+// overrides reports whether an override of an operator applies in this run of the rules.
 func (t *tick) overrides() bool { return t.operator && !t.skips(RuleOverride, -1) }
 
-// withinOverride limits n to the bounds of the override. An override takes precedence over every rule before it and applies at once, for
-// increases and for decreases. If Min exceeds Max, Min applies: too many replicas do less harm than too few.
+// withinOverride limits n to the bounds of the override. An override takes precedence over every rule before it, and takes effect
+// immediately, for increases and for decreases. If Min exceeds Max, Min applies, because too many replicas do less harm than too few.
 func (t *tick) withinOverride(n int32) int32 {
 	o := &t.o.Operator
 	if !t.overrides() {
@@ -77,7 +77,8 @@ func (t *tick) override() {
 // isPaused reports whether an operator has paused the workload.
 func (t *tick) isPaused() bool { return t.o.Operator.Paused && !t.skips(RulePaused, -1) }
 
-// withinPause returns the current replicas of a paused workload; a pause takes precedence over an override.
+// withinPause returns the current replicas if the workload is paused, and n otherwise. It runs after withinOverride, so a pause takes
+// precedence over an override.
 func (t *tick) withinPause(n int32) int32 {
 	if t.isPaused() {
 		return t.current
@@ -91,8 +92,8 @@ func (t *tick) paused() {
 	}
 }
 
-// maxReplicas returns the maximum of the policy, or that of the managed HPA if it is less. The HPA would not follow a greater target, but
-// nodes would be launched for it.
+// maxReplicas returns the maximum of the policy, or the maximum of the managed HPA if it is less. The HPA would not apply a greater target,
+// but nodes would be launched for it.
 func (t *tick) maxReplicas() int32 {
 	if c := t.o.HPAMaxReplicas; c > 0 {
 		return min(c, t.p.MaxReplicas)
@@ -100,9 +101,9 @@ func (t *tick) maxReplicas() int32 {
 	return t.p.MaxReplicas
 }
 
-// withinBounds applies the bounds of the policy and the maximum of the managed HPA to n. They always apply, with one exception: a paused
-// workload is not raised to minReplicas, because an operator who scales a broken model to 0 and pauses it needs 0. If minReplicas
-// exceeds maxReplicas, maxReplicas applies, because it protects other workloads.
+// withinBounds limits n to minReplicas and maxReplicas of the policy, and to the maximum of the managed HPA. There is one exception: a
+// paused workload is not raised to minReplicas, because an operator who scales a broken model to 0 and pauses it wants 0 replicas. If
+// minReplicas exceeds maxReplicas, maxReplicas applies, because it protects other workloads.
 func (t *tick) withinBounds(n int32) int32 {
 	if t.skips(RuleBounds, -1) {
 		return n
@@ -117,8 +118,8 @@ func (t *tick) bounds() {
 	t.set(RuleBounds, -1, t.withinBounds(t.n), float64(t.p.MinReplicas), float64(t.maxReplicas()))
 }
 
-// withinTeam limits n to the workload's share of its team's limit. It takes precedence over the bounds, a pause and an override, because
-// replicas above the share would take resources from other workloads of the team.
+// withinTeam limits n to the workload's share of the limit of its team. This limit takes precedence over the bounds, a pause and an
+// override, because replicas above the share would take resources from other workloads of the team.
 func (t *tick) withinTeam(n int32) int32 {
 	if l := &t.o.Limit; l.Limited && !t.skips(RuleTeamLimit, -1) {
 		return max(min(n, l.Max), 0)
@@ -137,7 +138,7 @@ func (t *tick) teamLimit() {
 	t.set(RuleTeamLimit, l.Index, t.withinTeam(t.n), limit, float64(l.Others))
 }
 
-// withinFinalLimits returns n after the rules override, paused, bounds and team limit.
+// withinFinalLimits applies the rules override, paused, bounds and team limit to n, in this order.
 func (t *tick) withinFinalLimits(n int32) int32 {
 	return t.withinTeam(t.withinBounds(t.withinPause(t.withinOverride(n))))
 }

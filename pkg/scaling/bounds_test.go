@@ -108,7 +108,7 @@ func TestRate(t *testing.T) {
 	down := func(s SelectPolicy, r ...RatePolicy) func(*Policy) {
 		return func(p *Policy) { p.ScaleDown = Direction{Select: s, Rates: r} }
 	}
-	steps := func(v ...int32) func(*State) { // ten seconds apart, the last one ten seconds ago
+	steps := func(v ...int32) func(*State) { // targets at intervals of ten seconds; the last one was set ten seconds ago
 		return func(s *State) {
 			for i, n := range v {
 				s.steps.Push(history.Stamp(nine.Add(time.Duration(i-len(v))*10*time.Second)), n, 3_600_000)
@@ -186,7 +186,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// on returns a schedule that is open between two times, which are relative to 09:00 (the variable nine).
+// on returns a schedule that is open between two times. Both are relative to 09:00, the value of the variable nine.
 func on(name string, from, to time.Duration, low, high int32) Schedule {
 	return Schedule{Window: calendar.Window{Name: name, From: nine.Add(from), To: nine.Add(to)}, Min: low, Max: high}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// testdata/decisions.golden has at least one decision for each rule, with the text that operators read. In that decision the rule must have
-// a Reason.
+// testdata/decisions.golden contains at least one decision for each rule, with the text that operators read. In this decision the rule must
+// have a Reason.
 func TestDecisionOfEachRuleAsText(t *testing.T) {
 	var out strings.Builder
-	covered := [numRules]bool{RuleNone: true, RulePropose: true} // these have no reason
+	covered := [numRules]bool{RuleNone: true, RulePropose: true} // these rules never have a Reason
 	for _, c := range decisionCases(t) {
 		p, o, s := c.build()
 		d, _ := Decide(p, o, s, nine)
@@ -48,7 +48,8 @@ func TestDecisionOfEachRuleAsText(t *testing.T) {
 	golden.Compare(t, "testdata/decisions.golden", out.String())
 }
 
-// decisionCase is a decision in which the given rule has a Reason. The last target and the ready replicas are row.replicas.
+// decisionCase is a decision in which the given rule has a Reason. Before the decision, the last target and the number of ready replicas
+// are row.replicas.
 type decisionCase struct {
 	rule Rule
 	row

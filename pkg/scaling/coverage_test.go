@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The value of a Total is the sum of the queues of all pods, and some pods do not report. The test compares the decision for the sum of the
-// pods that reported with the decision for the sum of all pods.
+// The value of a Total is the sum of the queues of all pods, but some pods do not report. The test compares two decisions: one for the sum
+// of the pods that reported, and one for the sum of all pods. The first must not have the lower target.
 func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const target = 10.0
@@ -18,8 +18,7 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 		pods := rapid.IntRange(1, 12).Draw(t, "pods")
 		whole, seen, answered := 0.0, 0.0, 0
 		for range pods {
-			// A pod that does not report has a queue of at most the target in this test, because Decide counts it with a queue at the
-			// target.
+			// If a pod does not report, its queue is at most the target in this test, because Decide assumes a queue at the target for such a pod.
 			silent := rapid.IntRange(0, 3).Draw(t, "silent") == 0
 			most := 40.0
 			if silent {
@@ -31,7 +30,7 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 			}
 		}
 		if answered == 0 {
-			return // an empty answer is not known, see the tests of what is missing
+			return // an empty answer means that the value is unknown; other tests cover this
 		}
 		n := int32(pods)
 		decide := func(value, coverage float64, reported int) Decision {
@@ -54,8 +53,8 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 	})
 }
 
-// One of six pods cannot be scraped, and the queues of the others are empty for an hour. The pod may have requests, so one replica is kept.
-// The cooldown starts when all pods report.
+// One of six pods cannot be scraped, and the queues of the other pods are empty for an hour. The silent pod may be serving requests, so one
+// replica is kept. The cooldown starts when all pods report.
 func TestPodThatDoesNotReportPreventsScaleToZero(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Kind: Total, Class: Demand, Target: 10, MaxAge: time.Minute, MinCoverage: 0.8}},
 		MaxReplicas: 20, CooldownPeriod: 10 * time.Minute}

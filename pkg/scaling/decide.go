@@ -7,15 +7,15 @@ import (
 )
 
 // Decide computes the target of one workload, the reasons for it, and the state for the next tick. It is a pure function and never fails:
-// for any observation the target is within the bounds of the policy. It does not keep a reference to o. It allocates memory only for a
-// policy with a Formula or an Objective.
+// for any observation the target is within the bounds of the policy. It does not keep a reference to o. It allocates memory only if the
+// policy has a Formula or an Objective.
 func Decide(p *Policy, o Observation, s State, now time.Time) (Decision, State) {
 	s.planner = s.planner.Clone()
 	d := s.Decide(p, &o, now)
 	return d, s
 }
 
-// Decide is the function Decide, with the state updated in place.
+// Decide is like the function Decide, but updates the state in place.
 func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 	elapsed := s.begin(p, o.Replicas, now)
 	t := tick{p: p, o: o, s: s, d: &d, now: now, elapsed: elapsed}
@@ -29,9 +29,9 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // Decide returned for it.
 //
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
-// and RuleScheduleCeiling, the schedule. For index -1, and for all other rules, the whole rule is left out.
+// and RuleScheduleCeiling, the schedule. If index is -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
-	if !s.planner.Observed(history.Stamp(now)) { // the model must not learn from a tick that did not happen
+	if !s.planner.Observed(history.Stamp(now)) { // the caller's model must not learn from this hypothetical tick
 		s.planner = s.planner.Clone()
 	}
 	elapsed := s.begin(p, o.Replicas, now)
@@ -42,51 +42,51 @@ func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index 
 	return t.n
 }
 
-// tick is the evaluation of one tick. Rules read the state but change only the target; remember stores the new state at the end.
+// tick is the evaluation of one tick. Rules read the state but change only the target. At the end, remember stores the new state.
 type tick struct {
 	p       *Policy
 	o       *Observation
 	s       *State
-	d       *Decision // nil for a counterfactual, which has no reasons
+	d       *Decision // nil for a run without a rule, which needs no reasons
 	now     time.Time
 	at      int64
 	elapsed int64 // milliseconds since the previous tick
 
-	// These fields do not change between the runs of the rules in one tick. (Decide runs them again without one rule; see tie.)
+	// These fields do not change during a tick. Decide runs the rules a second time in the same tick, without one of them (see tie).
 	current, ready, loading int32 // never negative
 	signals                 int8
 	proposals               [MaxSignals]Proposal
-	rounded                 [MaxSignals]int32 // proposals, rounded up
+	rounded                 [MaxSignals]int32 // number of replicas of each proposal, rounded up
 	status                  [MaxSignals]SignalStatus
-	// the state of each signal's forecast, updated with this tick
+	// state of each signal's forecast after this tick
 	forecasts [MaxSignals]history.Forecast
-	operator  bool // an override applies
+	operator  bool // an override applies at this time
 
-	skip      Rule // the rule that this pass leaves out; RuleNone for the decision
+	skip      Rule // the rule that this run leaves out; RuleNone if none
 	skipIndex int8
 	pass
 }
 
-// pass is the result of running the rules once.
+// pass contains the results of one run of the rules.
 type pass struct {
 	inputs       inputs
 	active       bool    // demand is above an activation value
-	lastTarget   int32   // the last target: the rules compare changes with it
+	lastTarget   int32   // the last target, with which the rules compare a change
 	n            int32   // the target so far
 	unrounded    float64 // the target before rounding, if no rule changed the recommendation
-	requested    int32   // what the signals need; valid if hasRequest
+	requested    int32   // number of replicas that the signals need; valid if hasRequest
 	hasRequest   bool
 	proposal     int32 // the recommendation that the stabilization windows store for this tick
 	panic        bool
 	panicUntil   int64
-	floor        int32 // the schedule floor that applies
-	withoutNodes int32 // the target without the replicas that the rules about nodes add or remove
+	floor        int32 // the greatest schedule floor that applies
+	withoutNodes int32 // the target without the changes by the rules atRisk, surge and capacity
 	uncapped     int32 // the target before the capacity cap
 	binding      Rule
 	index        int8
 }
 
-// run applies the rules in the order of their constants.
+// run applies all rules, in the order of their constants.
 func (t *tick) run() {
 	t.pass = pass{lastTarget: t.s.lastTarget, n: t.s.lastTarget, binding: RuleCombine, index: -1}
 	if t.skips(RuleCombine, -1) {
@@ -99,8 +99,7 @@ func (t *tick) run() {
 	}
 }
 
-// apply runs one rule. It uses a switch and not a list of functions, because a call of a function value would allocate the tick on the
-// heap.
+// apply runs one rule. It uses a switch instead of a list of functions, because a call of a function value would move the tick to the heap.
 func (t *tick) apply(rule Rule) {
 	switch rule {
 	case RulePropose:
@@ -150,8 +149,8 @@ func (t *tick) apply(rule Rule) {
 	}
 }
 
-// leaveOut makes the next run skip a rule, or only one signal or one schedule of it. For rules other than those of signals and schedules,
-// it skips the whole rule, because the index in their Reason is only the signal that caused the effect.
+// leaveOut makes the next run skip a rule, or only one signal or one schedule of the rule. For rules that are not about signals or
+// schedules it skips the whole rule, because the index in their Reason is only the signal that caused the effect.
 func (t *tick) leaveOut(rule Rule, index int8) {
 	switch rule {
 	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:
@@ -161,13 +160,13 @@ func (t *tick) leaveOut(rule Rule, index int8) {
 	t.skip, t.skipIndex = rule, index
 }
 
-// skips reports whether this run of the rules leaves out a rule (index -1), or one signal or schedule of it.
+// skips reports whether this run leaves out a rule (index -1), or one signal or schedule of the rule.
 func (t *tick) skips(rule Rule, index int8) bool { return t.skip == rule && t.skipIndex == index }
 
-// without reports whether this run of the rules leaves out the signal i.
+// without reports whether this run leaves out signal i.
 func (t *tick) without(i int8) bool { return t.skips(RuleCombine, i) || t.skips(RulePropose, i) }
 
-// set sets the target to the result of a rule. The rule's Reason is recorded even if the target does not change.
+// set sets the target to the result of a rule. It records a Reason even if the target does not change.
 func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	if t.d != nil {
 		t.d.Reasons.add(Reason{Rule: rule, Index: index, From: t.n, To: to, A: a, B: b})
@@ -177,17 +176,17 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 	}
 }
 
-// keepAtLeast raises the target to at least floor and records the Reason of the rule. It also raises the recommendation before rounding
-// (unrounded), because the rule tolerance compares with that. Without this, a recommendation slightly above floor could be within the
-// tolerance and lose a replica, while a smaller one, raised to floor, keeps it.
+// keepAtLeast raises the target to at least floor and records a Reason. It also raises t.unrounded, the recommendation before rounding, to
+// at least floor, because the rule tolerance uses it. Otherwise the result could be inconsistent: a recommendation slightly above floor
+// could be ignored as too small a change, and the target would then be lower than for a smaller recommendation that is raised to floor.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)
 	t.unrounded = unrounded
 }
 
-// begin copies the numbers of the observation, evaluates each signal, and checks whether an override applies. A negative number of replicas
-// counts as 0.
+// begin copies the numbers of the observation, evaluates each signal, and checks whether an override applies. It treats a negative number
+// of replicas as 0.
 func (t *tick) begin() {
 	t.at = history.Stamp(t.now)
 	t.current = clamp(t.o.Replicas, 0, maxReplicas)
@@ -202,7 +201,7 @@ func (t *tick) begin() {
 	t.operator = (op.Min >= 0 || op.Max >= 0) && t.now.Before(op.Until)
 }
 
-// finish fills in the decision and updates the state.
+// finish sets the fields of the decision and updates the state.
 func (t *tick) finish() {
 	d := t.d
 	t.withoutNodes = t.withinFinalLimits(t.withoutNodes)
@@ -222,8 +221,8 @@ func (t *tick) finish() {
 	d.EarliestScaleDown, d.ScaleDownRule = t.earliestScaleDown()
 }
 
-// isKeptActive reports whether demand, a schedule floor or an override with a minimum requires replicas. The cooldown starts at the last
-// tick for which it is true.
+// isKeptActive reports whether demand, a schedule floor or an override with a minimum requires replicas. The cooldown starts after the last
+// tick in which this is true.
 func (t *tick) isKeptActive() bool {
 	return t.active || t.floor > 0 || t.overrides() && t.o.Operator.Min > 0
 }
@@ -235,7 +234,7 @@ func (t *tick) remember() {
 	case t.isKeptActive():
 		s.activeAt = t.at
 	case t.inputs.degraded, t.inputs.hidden:
-		// Activity was not measured in this tick, so its duration does not count toward the cooldown.
+		// It is not known whether the workload was active in this tick, so the duration of the tick is not counted in the cooldown.
 		s.activeAt += t.elapsed
 	}
 	s.at, s.panicUntil = t.at, t.panicUntil
@@ -250,7 +249,8 @@ func (t *tick) remember() {
 	}
 }
 
-// tie sets Decision.Tied to the rule that gives the same target if the binding rule is left out, or to RuleNone if the target would differ.
+// tie checks whether the target would be the same without the binding rule. If so, it sets Decision.Tied to the rule that then determines
+// the target. Otherwise it sets Decision.Tied to RuleNone.
 func (t *tick) tie() {
 	c := *t
 	c.d = nil

@@ -6,76 +6,78 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Rule is one step of Decide. The constants are in the order in which the rules run; the package documentation says how conflicts between
-// rules are resolved.
+// Rule is one step of Decide. The constants are in the order in which the rules run. The package documentation describes how conflicts
+// between rules are resolved.
 type Rule uint8
 
-// The values of Rule. The comment of each rule has the meaning of Index, A and B in its Reason. Times are Unix seconds; 0 means that the
-// time is not known. Index is -1 if the comment does not mention it.
+// Values of Rule. The comment of each rule describes Index, A and B in its Reason. Times are in Unix seconds, and 0 means that the time is
+// not known. If a comment does not mention Index, it is -1.
 const (
 	RuleNone Rule = iota
-	// RulePropose computes the proposal of each signal. It has no Reason; Decision.Proposals and Decision.Status hold its result.
+	// RulePropose computes the proposal of each signal. It has no Reason. Its result is in Decision.Proposals and Decision.Status.
 	RulePropose
 	// RuleCombine takes the greatest proposal, or the result of the formula. Index: the signal. A: replicas before rounding. B: the
 	// signal's value.
 	RuleCombine
-	// RuleObjective takes the replicas of Decision.Plan, if they exceed the recommendation of the signals with a target. A: the replicas
-	// that the objective needs. B: the objective.SafeReason.
+	// RuleObjective uses the replicas of Decision.Plan if they exceed the replicas that the signals with a target need. A: the replicas that
+	// the objective needs. B: the objective.SafeReason.
 	RuleObjective
-	// RuleMissing prevents a scale-down while a required signal cannot be used. Index: the first such signal. A: the number of such
-	// signals. B: the SignalStatus of the first.
+	// RuleMissing prevents a scale-down while a required signal cannot be used. Index: the first such signal. A: the number of such signals.
+	// B: the SignalStatus of the first one.
 	RuleMissing
 	// RuleFallback applies the policy's fallback. Index: the signal that failed. A: failed polls in a row. B: the fallback replicas.
 	RuleFallback
-	// RuleGrowingDemand prevents a scale-down by utilization while demand or latency grows. Index: the signal that grows. A: its mean of the
-	// last half minute. B: its mean of the last three minutes.
+	// RuleGrowingDemand prevents a scale-down because of low utilization while demand or latency grows. Index: the signal that grows. A: its
+	// mean over the last half minute. B: its mean over the last three minutes.
 	RuleGrowingDemand
-	// RuleLoading keeps replicas that are loading. A Mean measures only the ready replicas, so it could remove the others. Index: a Mean
-	// above its target, or -1. A: loading replicas. B: ready replicas.
+	// RuleLoading keeps replicas that are loading. A signal of kind Mean measures only the ready replicas, so without this rule it could
+	// remove the loading ones. Index: the signal of kind Mean that is above its target, or -1. A: the number of loading replicas. B: the
+	// number of ready replicas.
 	RuleLoading
-	// RuleTolerance ignores a small change. A: recommendation / last target. B: the tolerance.
+	// RuleTolerance ignores a small change. A: the recommendation divided by the last target. B: the tolerance.
 	RuleTolerance
-	// RulePanic prevents a scale-down after a burst. A: requested / ready replicas. B: the end of the panic window.
+	// RulePanic prevents a scale-down after a burst. A: the requested replicas divided by the ready replicas. B: the end of the panic window.
 	RulePanic
-	// RuleStabilize applies the stabilization windows. A: the length of the window in seconds. B: when the recommendation that sets the
-	// target leaves the window.
+	// RuleStabilize applies the stabilization windows. A: the length of the window in seconds. B: the time at which the window no longer
+	// contains the recommendation that determines the target.
 	RuleStabilize
-	// RuleIdle scales to zero after the cooldown, and from zero on demand. A: seconds without activity, or idleActive, idleHidden,
-	// idleMissing or idlePanic. B: the end of the cooldown.
+	// RuleIdle scales to zero after the cooldown, and scales up from zero if there is demand. A: the seconds without activity, or idleActive,
+	// idleHidden, idleMissing or idlePanic. B: the end of the cooldown.
 	RuleIdle
-	// RuleRate limits the change per period. A: the index of the limiting rate in Direction.Rates; -1 if the direction is Disabled. B:
-	// replicas at the start of the period.
+	// RuleRate limits the change in a period. A: the index in Direction.Rates of the rate that limits the change; -1 if the direction is
+	// Disabled. B: the replicas at the start of the period.
 	RuleRate
-	// RuleForecast raises the target to the forecast. Index: the signal, or -1 for Observation.Forecast. A: replicas before rounding. B:
+	// RuleForecast raises the target to the forecast. Index: the signal, or -1 for Observation.Forecast. A: the replicas before rounding. B:
 	// the mean of the signal's proposals over the window of the forecast.
 	RuleForecast
-	// RuleScheduleFloor raises the target to the greatest minimum of the open schedules. Index: the schedule. A: its minimum. B: when the
-	// schedule ends. If Lead applies the minimum before the schedule opens, B is the negative of its start.
+	// RuleScheduleFloor raises the target to the greatest minimum of the open schedules. Index: the schedule. A: its minimum. B: the time at
+	// which the schedule ends. If the minimum applies before the schedule opens, because of Lead, B is the start of the schedule as a negative
+	// number.
 	RuleScheduleFloor
-	// RuleScheduleCeiling lowers the target to the smallest maximum of the open schedules. Index: the schedule. A: its maximum. B: when the
-	// schedule ends.
+	// RuleScheduleCeiling lowers the target to the smallest maximum of the open schedules. Index: the schedule. A: its maximum. B: the time at
+	// which the schedule ends.
 	RuleScheduleCeiling
-	// RuleAtRisk adds replacements for replicas on nodes that are about to be interrupted. A: how many.
+	// RuleAtRisk adds replacements for replicas on nodes that are about to be interrupted. A: the number of replacements.
 	RuleAtRisk
-	// RuleSurge adds replicas for a move between NodePools. A: how many. A negative A is the number of replicas that RuleAtRisk and
-	// RuleSurge added to the last target and that are no longer needed.
+	// RuleSurge adds replicas for a move between NodePools. A: the number of these replicas. If A is negative, it is the number of replicas
+	// that RuleAtRisk and RuleSurge added to the last target and that are no longer needed.
 	RuleSurge
-	// RuleCapacity stops a scale-up for which no node can be launched or no pod can be created. A: the cap. B: 1 if the API server rejects
-	// further pods, else 0.
+	// RuleCapacity prevents a scale-up for which no node can be launched or no pod can be created. A: the cap. B: 1 if the API server rejects
+	// further pods, otherwise 0.
 	RuleCapacity
-	// RuleOverride applies the bounds of the override annotation. A: minimum, B: maximum; -1 where unset.
+	// RuleOverride applies the bounds of the override annotation. A: the minimum. B: the maximum. A bound that is not set is -1.
 	RuleOverride
 	// RulePaused keeps the current replicas of a paused workload. A: the current replicas.
 	RulePaused
-	// RuleBounds applies minReplicas and maxReplicas. A: minReplicas. B: maxReplicas of the policy, or of the managed HPA if that is less.
+	// RuleBounds applies minReplicas and maxReplicas. A: minReplicas. B: maxReplicas of the policy, or of the managed HPA if it is less.
 	RuleBounds
-	// RuleTeamLimit applies the workload's share of a team limit. Index: the limit in Policy.Team.Limits. A: the limit. B: the amount of
-	// the resource that is not available to this workload; -1 if the amount that one of its replicas requests is not known.
+	// RuleTeamLimit applies the workload's share of a team limit. Index: the limit in Policy.Team.Limits. A: the limit. B: the amount of the
+	// resource that is not available to this workload; -1 if it is not known how much of the resource one of its replicas requests.
 	RuleTeamLimit
 	numRules
 )
 
-// SignalStatus is whether the reading of a signal can be used in a tick.
+// SignalStatus describes whether the reading of a signal can be used in a tick, and if not, why.
 type SignalStatus uint8
 
 const (
@@ -83,41 +85,41 @@ const (
 	SignalOK SignalStatus = iota
 	// SignalMissing means that the signal has no usable value.
 	SignalMissing
-	// SignalStale means that the reading is older than MaxAge. It can raise the target and cannot lower it.
+	// SignalStale means that the reading is older than MaxAge. It can raise the target but cannot lower it.
 	SignalStale
-	// SignalLowCoverage means that too few of the ready pods reported a value. The reading can raise the target and cannot lower it.
+	// SignalLowCoverage means that too few of the ready pods reported a value. The reading can raise the target but cannot lower it.
 	SignalLowCoverage
-	// SignalUnmeasured means that no replica is ready, so there is nothing to measure: a Mean has no replicas, or the source has no data
-	// because no pod can report yet.
+	// SignalUnmeasured means that no replica is ready, so there is nothing to measure. For a Mean there are no replicas, and other sources
+	// have no data because no pod can report yet.
 	SignalUnmeasured
 )
 
-// Reason is the effect of one rule: the target before and after it. A and B are only for Reason.Text. Code that needs a number should read
-// a field of Decision.
+// Reason is the effect of one rule: the target before the rule and after it. A and B are only used in Reason.Text. Code that needs a number
+// must read a field of Decision.
 type Reason struct {
 	Rule     Rule
-	Index    int8 // the signal, schedule or limit that the rule is about; -1: none
+	Index    int8 // index of the signal, schedule or limit; -1 if there is none
 	From, To int32
 	A, B     float64 // see the comment of the rule
 }
 
-// MaxReasons is the maximum number of reasons of a decision. Each rule has at most one. If there are more, the oldest reason that did not
-// change the target is dropped.
+// MaxReasons is the maximum number of reasons of a decision. Each rule has at most one reason. If there would be more reasons, the oldest
+// one that did not change the target is dropped.
 const MaxReasons = 16
 
-// Reasons is the list of reasons of a decision, in the order of the rules.
+// Reasons contains the reasons of a decision, in the order of the rules.
 type Reasons struct {
 	list [MaxReasons]Reason
 	n    uint8
 }
 
-// ReasonsOf returns Reasons with the first MaxReasons entries of list.
+// ReasonsOf returns Reasons with the entries of list, of which only the first MaxReasons are used.
 func ReasonsOf(list []Reason) (r Reasons) {
 	r.n = uint8(copy(r.list[:], list))
 	return r
 }
 
-// All returns the reasons in the order of the rules. The slice aliases r.
+// All returns the reasons in the order of the rules. The slice shares memory with r.
 func (r *Reasons) All() []Reason { return r.list[:r.n] }
 
 // add appends a reason.
@@ -136,23 +138,23 @@ func (r *Reasons) add(reason Reason) {
 
 // Decision is the result of one tick for one workload.
 type Decision struct {
-	// Replicas is the target. When Degraded it is below the current replicas only because of a schedule ceiling, an override, the bounds
-	// or a team limit.
+	// Replicas is the target. If Degraded is true, the target can be below the current replicas only because of a schedule ceiling, an
+	// override, the bounds or a team limit.
 	Replicas int32
-	// Requested is the number of replicas that the rule combine computes from the signals; -1 if no signal can be used.
+	// Requested is the number of replicas that the rule combine computes from the signals. It is -1 if no signal can be used.
 	Requested int32
 	// Uncapped is the target without the capacity cap. Capacity groups use it as the demand of the workload.
 	Uncapped int32
-	// Extra is the number of replicas in Uncapped that RuleAtRisk and RuleSurge added, without those that the later bounds and limits
-	// removed.
+	// Extra is the number of replicas in Uncapped that RuleAtRisk and RuleSurge added. It does not include those that the bounds and limits of
+	// later rules removed.
 	Extra int32
-	// Room is the number of replicas by which Uncapped could increase until an override, a pause, the bounds or a team limit prevents a
+	// Room is the number of replicas by which Uncapped could still increase before an override, a pause, the bounds or a team limit prevents a
 	// further increase.
 	Room int32
-	// Active reports that the workload needs replicas: because of demand above an activation value, a schedule floor, an override, or
-	// missing signals. It is false during the cooldown, and when Replicas is 0.
+	// Active is true if the workload needs replicas because of demand above an activation value, a schedule floor, an override, or missing
+	// signals. It is false during the cooldown, and if Replicas is 0.
 	Active bool
-	// Degraded reports that required signals could not be used.
+	// Degraded is true if required signals could not be used.
 	Degraded bool
 	// ScaleDownRule is the rule that prevents a decrease before EarliestScaleDown.
 	ScaleDownRule Rule
@@ -160,12 +162,14 @@ type Decision struct {
 	// target without Binding, or RuleNone if the target would differ.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
-	Proposals               [MaxSignals]int32 // replicas that each signal needs; -1: it takes no part
+	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if the rule combine does not use the signal
 	Status                  [MaxSignals]SignalStatus
-	// EarliestScaleDown is the earliest time at which the target can decrease if all demand ends now. ScaleDownRule prevents a decrease
-	// until then. The zero time means the next tick if ScaleDownRule is RuleNone, and a time that is not known otherwise.
+	// EarliestScaleDown is the earliest time at which the target can decrease if all demand ends now. Until then, ScaleDownRule prevents a
+	// decrease. If EarliestScaleDown is zero and ScaleDownRule is RuleNone, the target can decrease in the next tick. If it is zero and
+	// ScaleDownRule is another rule, the time is not known.
 	EarliestScaleDown time.Time
-	// Plan is how many replicas the objective needs, and why; nil for a policy without an objective. It must not be changed.
+	// Plan contains the number of replicas that the objective needs, and why. It is nil for a policy without an objective. It must not be
+	// changed.
 	Plan    *objective.Plan
 	Reasons Reasons
 }

@@ -1,10 +1,10 @@
-// Package scaling computes how many replicas a workload should have. It is pure: Decide maps a policy, an observation, a state and the
-// time to a target with its reasons and the next state. It does no I/O, reads no clock and uses no Kubernetes type.
+// Package scaling computes how many replicas a workload should have. It is a pure package: Decide computes a target, its reasons and the
+// next state from a policy, an observation, a state and the time. The package does no I/O, reads no clock and uses no Kubernetes type.
 //
 // # Rules
 //
-// Decide runs these rules in this order. Each rule reads the target that the rules before it computed, and adds at most one Reason. If two
-// rules disagree, the later one applies, so the order resolves every conflict.
+// Decide runs these rules in this order. Each rule starts with the target that the previous rules computed, and adds at most one Reason. If
+// two rules disagree, the later one applies. The order therefore resolves every conflict.
 //
 //	signal                each signal proposes: a Total value / target, a Mean ready * value / target; or its forecast
 //	combine               the greatest proposal, or the result of the formula
@@ -59,14 +59,14 @@
 //
 // # Last target
 //
-// Windows, rates and tolerances compare with the last target and not with the observed replicas, which follow it after an HPA sync. The
-// replicas that the rules about nodes add or remove are not part of it: while signals are missing the last target is kept, and a surge
-// that counted would add a replica in each tick.
+// Windows, rates and tolerances compare a new target with the last target. They do not use the observed replicas, because these change only
+// after the next sync of the HPA. The last target does not include the replicas that the rules about nodes (nodes at risk, surge, capacity)
+// add or remove. Otherwise a surge would add further replicas in each tick while signals are missing, because the last target is then kept.
 //
 // # Reasons
 //
-// Decision.Text returns the target with its cause; Reason.Text returns the effect of one rule. They are for people: code that needs a
-// number reads a field of Decision.
+// Decision.Text returns the target and its cause, and Reason.Text returns the effect of one rule. The texts are only for people. Code that
+// needs a number reads a field of Decision.
 //
 // # Files
 //
@@ -80,8 +80,8 @@
 //	schedule.go    schedule floor, schedule ceiling
 //	bounds.go      nodes at risk, surge, capacity, override, paused, bounds, team limit
 //
-// earliest.go announces the earliest scale-down, text.go and reasontext.go explain decisions, and encode.go encodes states. The packages
-// history (windows, steps, averages), objective (the model of an SLO) and planner (what is learned in each tick) know no policy.
+// earliest.go computes the earliest scale-down, text.go and reasontext.go explain decisions, and encode.go encodes states. The packages
+// history (windows, steps, averages), objective (the model of an SLO) and planner (what is learned in each tick) do not depend on a Policy.
 //
 // # Arithmetic
 //

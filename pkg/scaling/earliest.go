@@ -6,12 +6,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// tickMillis is the time between two ticks, in milliseconds. A rate that allows a decrease only between two ticks has no effect, because
-// the target changes only in a tick.
+// tickMillis is the time between two ticks, in milliseconds. The target changes only in a tick. If a rate permits a decrease only for a
+// time between two ticks, the target therefore does not decrease.
 const tickMillis = 1000
 
-// earliestScaleDown returns the earliest time at which the target can decrease if there is no demand from now on, and the rule that
-// prevents a decrease until then. A ceiling or an override can lower the target earlier.
+// earliestScaleDown returns the earliest time at which the target can decrease if there is no demand from now on. It also returns the rule
+// that prevents a decrease until then. A ceiling or an override can still lower the target earlier.
 func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	if rule := t.unboundedRule(); rule != RuleNone {
 		return time.Time{}, rule
@@ -53,7 +53,7 @@ func (t *tick) earliestScaleDown() (time.Time, Rule) {
 	return history.Time(at), rule
 }
 
-// unboundedRule returns the rule that prevents a decrease until a time that is not known, or RuleNone.
+// unboundedRule returns the rule that prevents a decrease until a time that is not known, or RuleNone if there is no such rule.
 func (t *tick) unboundedRule() Rule {
 	switch {
 	case t.isPaused():
@@ -70,7 +70,7 @@ func (t *tick) unboundedRule() Rule {
 	return RuleNone
 }
 
-// zeroAt returns the time at which the cooldown ends, or never if minReplicas is above zero.
+// zeroAt returns the time at which the cooldown ends. It returns never if minReplicas is above zero.
 func (t *tick) zeroAt() int64 {
 	if t.p.MinReplicas > 0 {
 		return never
@@ -78,7 +78,8 @@ func (t *tick) zeroAt() int64 {
 	return t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
 }
 
-// floorEnds returns the latest time at which a schedule whose minimum is at least the target opens or closes.
+// floorEnds returns the time until which schedule floors prevent a decrease: the latest time at which a schedule whose minimum is at least
+// the target opens or closes.
 func (t *tick) floorEnds() int64 {
 	a, last := &t.s.schedules, t.at
 	for i := range min(len(t.p.Schedules), MaxSchedules) {

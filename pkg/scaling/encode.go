@@ -8,12 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// Packed is a State in a compact encoding. A State has a fixed size, which is that of a policy with the maximum number of signals and
-// schedules. Most policies use a tenth of it, so a caller with thousands of states keeps them packed. The zero Packed is the zero State.
-// Pack and Unpack reuse memory.
+// Packed is a State in a compact encoding. A State always has the size that a policy with the maximum number of signals and schedules
+// needs, but most policies need only a tenth of this. A caller with thousands of states therefore stores them packed. The zero Packed is
+// the zero State. Pack and Unpack reuse memory.
 type Packed struct {
 	policy  *Policy
-	planner *planner.Planner // the same pointer as in the State
+	planner *planner.Planner // the same pointer as in the State, so it is not copied
 	words   []int64
 }
 
@@ -26,7 +26,7 @@ func (p *Packed) Pack(s *State) {
 	p.policy, p.planner, p.words = s.policy, s.planner, s.appendWords(p.words[:0], schedules)
 }
 
-// Unpack sets s to the state that was packed.
+// Unpack sets s to the state that was packed in p.
 func (p *Packed) Unpack(s *State) {
 	*s = State{policy: p.policy, planner: p.planner}
 	if len(p.words) > 0 {
@@ -34,16 +34,16 @@ func (p *Packed) Unpack(s *State) {
 	}
 }
 
-// Copy sets p to q and reuses the memory of p.
+// Copy sets p to a copy of q. It reuses the memory of p.
 func (p *Packed) Copy(q *Packed) {
 	p.policy, p.planner, p.words = q.policy, q.planner, append(p.words[:0], q.words...)
 }
 
-// Learned returns the model of the packed state, or nil. The caller must not change it.
+// Learned returns the model in the packed state, or nil if there is none. The caller must not change it.
 func (p *Packed) Learned() *objective.Model { return p.planner.Model() }
 
-// Numbers encodes a state as integers, for a recording that starts while the controller runs. It omits the schedule cache, which follows
-// from the policy.
+// Numbers encodes a state as integers, for a recording that starts while the controller runs. It omits the schedule cache, because it can
+// be computed from the policy.
 func (s *State) Numbers() []int64 {
 	out := s.appendWords(nil, 0)
 	if s.planner != nil {
@@ -68,10 +68,10 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	return s, nil
 }
 
-// appendWords appends the encoded state to words, with the given number of entries of its schedule cache. The policy and what was learned
-// are not part of it. It is the only encoding of a state: in memory and in recordings.
+// appendWords appends the encoded state to words, with the given number of entries of its schedule cache. It does not encode the policy and
+// the planner. Both the memory and recordings use this encoding.
 func (s *State) appendWords(words []int64, schedules int) []int64 {
-	var trends, forecasts int64 // one bit for each that has values
+	var trends, forecasts int64 // one bit for each trend and forecast that has a value
 	for i := range MaxSignals {
 		if s.trends[i].Known {
 			trends |= 1 << i
@@ -100,7 +100,7 @@ func (s *State) appendWords(words []int64, schedules int) []int64 {
 	return words
 }
 
-// readWords decodes the result of appendWords into s, which must be zero except for its policy and what was learned.
+// readWords decodes the result of appendWords into s. All fields of s except policy and planner must be zero.
 func (s *State) readWords(r *history.Reader) {
 	head := r.Take(5)
 	if len(head) < 5 {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two states get the same observations under changing policies, and one of them is packed and unpacked between the ticks. Their decisions
-// must be equal.
+// Two states receive the same observations, while their policies change. One of the states is packed and unpacked between the ticks. Both
+// must give the same decisions.
 func TestPackedStateDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policies := []*Policy{anyPolicy(t, false), anyPolicy(t, false)}
@@ -43,7 +43,7 @@ func TestPackedStateDecidesTheSame(t *testing.T) {
 }
 
 // numberFields sets every field of a state to a different number, so that the test detects a field that Pack omits. It does not set the
-// fields of windows and steps: package history tests their encoding.
+// fields of windows and steps, because package history tests their encoding.
 func numberFields(v reflect.Value, next *int64) {
 	switch v.Type() {
 	case reflect.TypeFor[history.Window](), reflect.TypeFor[history.Steps]():

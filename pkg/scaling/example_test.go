@@ -21,7 +21,7 @@ func ExampleDecide() {
 	decision, state := scaling.Decide(policy, observation, scaling.State{}, now)
 	fmt.Println(decision.Text(policy))
 
-	// The caller keeps the state. Without a reading the target does not decrease.
+	// The caller stores the state for the next tick. Without a reading, the target does not decrease.
 	now = now.Add(15 * time.Second)
 	observation.Replicas, observation.Readings = 12, []scaling.Reading{{Cause: scaling.CauseUnreachable}}
 	decision, _ = scaling.Decide(policy, observation, state, now)
@@ -31,7 +31,7 @@ func ExampleDecide() {
 	// 12 replicas: queue is missing: no scale-down
 }
 
-// Without returns the target of the same tick without one of its rules, here without the rule that is binding.
+// Without returns the target that the same tick would have without one of its rules. Here it leaves out the binding rule.
 func ExampleWithout() {
 	policy := &scaling.Policy{
 		Signals:   []scaling.Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}},

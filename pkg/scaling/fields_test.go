@@ -52,7 +52,7 @@ func TestFieldsOfADecision(t *testing.T) {
 	}
 }
 
-// One signal raises the target and another one is missing. The decision names the first signal as the binding one.
+// One signal raises the target and another signal is missing. The decision must contain the first signal as the binding one.
 func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	p, o, s := (&row{replicas: 6, values: []float64{87, 0}, policy: twoSignals, see: func(o *Observation) {
 		o.Readings[1] = Reading{Cause: CauseUnreachable}
@@ -63,8 +63,8 @@ func TestBindingSignalWhileAnotherIsMissing(t *testing.T) {
 	}
 }
 
-// With ActiveByAll, one signal is active, and the other one is not but has values from half of the pods only. The other pods may be serving
-// requests, so the workload stays active.
+// With ActiveByAll, one signal is active. The other signal is not active, but it has values from only half of the pods. The other half of
+// the pods may be serving requests, so the workload must stay active.
 func TestSilentPodOfTheQuietSignalMayBeServing(t *testing.T) {
 	p, o, s := (&row{replicas: 1, values: []float64{9, 0}, policy: func(p *Policy) {
 		p.Signals, p.Activation, p.CooldownPeriod = []Signal{queue(10), queue(10)}, ActiveByAll, time.Minute

@@ -6,20 +6,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// Forecast keeps more replicas than a signal needs now: the mean of its proposals over about Window, plus Deviations times the typical
-// upward deviation from that mean. New replicas are ready only after a cold start. With a forecast, ready replicas exist when demand rises
-// as much as it did in the last minutes. If demand hardly varied, the deviation is small and few additional replicas are kept.
+// Forecast keeps more replicas than a signal needs now. Their number is the mean of the signal's proposals over about Window, plus
+// Deviations times the typical upward deviation from this mean. The reason is that new replicas are ready only after a cold start. With a
+// forecast, enough replicas are already ready when demand rises as much as it did in the last minutes. If demand hardly varied, the
+// deviation is small and few additional replicas are kept.
 type Forecast struct {
-	Window     time.Duration // how long a rise counts; 0 turns the forecast off
-	Deviations float64       // upward deviations above the mean, >= 0; 2 covers 98% of the time if the noise is normally distributed
-	// Replaces makes the forecast the signal's proposal, in place of the reading; stabilization windows, tolerances and rates apply to it.
-	// Without Replaces, the forecast only raises the target. Replaces avoids starting replicas for noise: much of the variation between
-	// readings of half a minute is noise, and has passed when a replica that was started for it is ready.
+	Window     time.Duration // how long a rise of demand has an effect; 0 disables the forecast
+	Deviations float64       // number of deviations above the mean, >= 0; 2 covers 98% of the time for normally distributed demand
+	// Replaces makes the forecast the signal's proposal, instead of the reading. Stabilization windows, tolerances and rates then apply to the
+	// forecast. Without Replaces, the forecast only raises the target. Replaces avoids starting replicas because of noise: much of the
+	// variation between readings of half a minute is noise, and is over before a replica that was started for it is ready.
 	Replaces bool
 }
 
-// averages returns the time constants of the forecast's averages. That of the most recent proposals is half a minute; it is shorter, about
-// one scrape interval, if the forecast replaces the reading, because then only the forecast reacts to a rise of demand.
+// averages returns the time constants of the moving averages of the forecast. The time constant of Level, the mean of the most recent
+// proposals, is half a minute. If the forecast replaces the reading it is shorter, about one scrape interval, because then only the
+// forecast reacts to a rise of demand.
 func (f *Forecast) averages() history.Averages {
 	over := history.Averages{Mean: max(f.Window.Milliseconds(), 1), Level: 30_000}
 	if f.Replaces {
@@ -28,12 +30,12 @@ func (f *Forecast) averages() history.Averages {
 	return over
 }
 
-// updateForecast adds the proposal of a usable reading to the signal's forecast. If Forecast.Replaces is set, it replaces the proposal by
-// the forecast.
+// updateForecast adds the proposal of a usable reading to the signal's forecast. If Forecast.Replaces is set, it then replaces the proposal
+// with the forecast.
 //
 // A forecast without history starts at the last target, so that a new policy or a new leader does not lower the target. A forecast with
-// Replaces also starts again after missing readings and while the last target is zero. Otherwise its mean would include the time at zero
-// and be too small for the first demand, or would not include the demand during an outage of the source.
+// Replaces also starts again after missing readings and while the last target is zero. Otherwise the mean would include the time at zero
+// and would be too small for the first demand. After an outage of the source, the mean would lack the demand during the outage.
 func (t *tick) updateForecast(i int8) {
 	f := &t.p.Signals[i].Forecast
 	if f.Window <= 0 || t.status[i] != SignalOK {
@@ -55,7 +57,7 @@ func (t *tick) updateForecast(i int8) {
 }
 
 // forecast raises the target to the greatest forecast of the signals. It does not lower the target, does not scale up from zero, and does
-// not prevent scale to zero after the cooldown. It ignores signals that cannot be used: if such a signal is required, the rule missing
+// not prevent scale to zero after the cooldown. It ignores signals that cannot be used. If such a signal is required, the rule missing
 // signal keeps the target.
 func (t *tick) forecast() {
 	best, mean, index := float64(clamp(t.o.Forecast, 0, maxReplicas)), 0.0, int8(-1)
@@ -78,8 +80,8 @@ func (t *tick) forecast() {
 	}
 }
 
-// forecastKeepsTarget reports whether a forecast may prevent a decrease of the target for a time that is not known, even if demand has
-// ended. There are three cases: after a rise of demand, the mean still increases; a forecast without history starts at the last target; a
+// forecastKeepsTarget reports whether a forecast may prevent a decrease of the target until a time that is not known, even if demand has
+// ended. There are three cases. After a rise of demand, the mean still increases. A forecast without history starts at the last target. A
 // forecast with Replaces is within the tolerance of scaleDown.
 func (t *tick) forecastKeepsTarget() bool {
 	if t.n <= t.o.Forecast {

@@ -9,7 +9,7 @@ import (
 )
 
 // Every four minutes, demand rises from 2 to 6 replicas for a minute, and a new replica needs a minute to load. With a forecast, 6 replicas
-// are ready when a later burst starts.
+// must already be ready when a later burst starts.
 func TestForecastHasReplicasReadyForARepeatedBurst(t *testing.T) {
 	short := func(f Forecast) (waiting int) {
 		sig := queue(10)
@@ -68,7 +68,7 @@ func TestForecastNeverLowers(t *testing.T) {
 				}
 			}
 			with, _ := Decide(p, o, s, now)
-			s.policy = &plain // with all that it remembers
+			s.policy = &plain // the state keeps its windows, steps and forecasts
 			if without, _ := Decide(&plain, o, s, now); with.Replicas < without.Replicas {
 				t.Fatalf("%d with a forecast, %d without\n%s", with.Replicas, without.Replicas, table(p, &with))
 			}
@@ -76,8 +76,8 @@ func TestForecastNeverLowers(t *testing.T) {
 	})
 }
 
-// Demand is 4 replicas on average, with noise between 3 and 5 from reading to reading. A forecast that replaces the readings must start few
-// replicas.
+// Demand is 4 replicas on average. Because of noise, single readings vary between 3 and 5. A forecast that replaces the readings must start
+// only few replicas.
 func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {
 	starts := func(f Forecast) (n int32) {
 		sig := queue(10)
@@ -103,8 +103,8 @@ func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {
 	}
 }
 
-// Demand doubles from 4 to 8 replicas. The target must reach 7 within a minute and 8 within three minutes, and decrease after demand has
-// returned to 4.
+// Demand doubles from 4 to 8 replicas. The target must reach 7 within a minute and 8 within three minutes. After demand has returned to 4,
+// the target must decrease.
 func TestReplacingForecastFollowsAStep(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 2, Replaces: true}
@@ -128,7 +128,7 @@ func TestReplacingForecastFollowsAStep(t *testing.T) {
 	}
 }
 
-// After eight hours at zero replicas, the first burst needs 6 replicas. The mean of the night must not reduce the target, and a missing
+// After eight hours at zero replicas, the first burst needs 6 replicas. The low mean of the night must not reduce the target, and a missing
 // reading must not lower it.
 func TestReplacingForecastServesTheFirstBurstAfterANightAtZero(t *testing.T) {
 	sig := queue(10)
@@ -153,8 +153,8 @@ func TestReplacingForecastServesTheFirstBurstAfterANightAtZero(t *testing.T) {
 	}
 }
 
-// A source has no values for half an hour, during which the fallback sets the target to 20. Then demand is 20 replicas. The target must not
-// decrease to the mean of the time before the outage.
+// A source has no values for half an hour, and during this time the fallback sets the target to 20. Afterwards demand is 20 replicas. The
+// target must not decrease to the mean of the time before the outage.
 func TestReplacingForecastStartsAtTheLastTargetAfterAnOutage(t *testing.T) {
 	sig := queue(10)
 	sig.Forecast = Forecast{Window: 5 * time.Minute, Deviations: 1, Replaces: true}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// tape decodes a policy and observations from the input of the fuzzer. After the end of the input, all values are zero.
+// tape decodes a policy and observations from the input of the fuzzer. After the end of the input, it returns only zero values.
 type tape struct{ rest []byte }
 
 func (t *tape) byte() byte {
@@ -29,7 +29,7 @@ func (t *tape) float() float64          { return math.Float64frombits(t.word()) 
 func (t *tape) int32() int32            { return int32(t.word()) }
 func (t *tape) duration() time.Duration { return time.Duration(t.word()) }
 
-// policy decodes a policy. It may be invalid, because it is not validated.
+// policy decodes a policy. The policy may be invalid, because nothing validates it.
 func (t *tape) policy() *Policy {
 	p := &Policy{Activation: Activation(t.byte() % 2), MinReplicas: t.int32(), MaxReplicas: t.int32(), CooldownPeriod: t.duration(),
 		Panic:    Panic{t.float(), t.duration()},
@@ -72,9 +72,9 @@ func (t *tape) observation(now time.Time) Observation {
 	return o
 }
 
-// FuzzDecide calls Decide with policies that were not validated and observations that do not occur in a cluster. It checks that the target
-// is within the bounds, that the reasons end at the target, that two calls return the same result, and that missing inputs do not lower the
-// target.
+// FuzzDecide calls Decide with policies that were not validated, and with observations that do not occur in a cluster. It checks that the
+// target is within the bounds, that the last reason contains the target, that two calls return the same result, and that missing inputs do
+// not lower the target.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{}, int64(0))
 	f.Add([]byte("any bytes are a policy and its observations; Decide must not fail for any of them, at any time of the day"), int64(-1))

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hpa is an implementation of the scaling behavior of an HPA for comparison. It follows the functions stabilizeRecommendationWithBehaviors
-// and convertDesiredReplicasWithBehaviorRate and the two limits in k8s.io/kubernetes 1.36, pkg/controller/podautoscaler, with the same
-// scale events and floating-point arithmetic.
+// hpa implements the scaling behavior of an HPA, so that tests can compare Decide with it. It follows the code of k8s.io/kubernetes 1.36,
+// pkg/controller/podautoscaler: the functions stabilizeRecommendationWithBehaviors and convertDesiredReplicasWithBehaviorRate, and the two
+// limits. It uses the same scale events and floating-point arithmetic.
 type hpa struct {
 	p               *Policy
 	recommendations []event
@@ -111,8 +111,8 @@ func (h *hpa) downLimit(now time.Time) int32 {
 	return result
 }
 
-// Decide must return the target of the HPA. One difference is excluded: the type hpa subtracts 1e-9 before it rounds up, because with
-// floating-point numbers ceil(110 * 1.1) is 122, although ten percent more is 121.
+// Decide must return the same target as an HPA. One difference is excluded: the type hpa subtracts 1e-9 before it rounds up. In
+// floating-point arithmetic, ceil(110 * 1.1) is 122, although ten percent more than 110 is 121.
 func TestBehaviorEqualsTheHPA(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := anyPolicy(t, true)
@@ -135,10 +135,10 @@ func TestBehaviorEqualsTheHPA(t *testing.T) {
 	})
 }
 
-// exactWindow is a stabilization window as in an HPA, which stores every proposal, for comparison.
+// exactWindow is a stabilization window that stores every proposal, as an HPA does.
 type exactWindow []event
 
-// greatest returns the greatest proposal that is newer than length before now.
+// greatest returns the greatest proposal that is not older than length at the time now.
 func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	for i := len(w) - 1; i >= 0 && w[i].at.After(now.Add(-length)); i-- {
 		n = max(n, w[i].n)
@@ -146,8 +146,8 @@ func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	return n
 }
 
-// Demand decreases from 200 to 20 replicas in 30 minutes. The stabilization window contains more different recommendations than a window
-// has entries, so entries are merged. The target must be at most slightly above that of an exact window.
+// Demand decreases from 200 to 20 replicas in 30 minutes. During this time there are more different recommendations than a window has
+// entries, so entries are merged. The target may be only slightly above the target of an exact window.
 func TestTargetFollowsALongDecrease(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A leader that starts without what was learned, or with what another leader learned hours ago, does not remove replicas before it has
-// observed the load. The load needs ten replicas all the time.
+// The load needs ten replicas all the time. A new leader has no learned model, or a model that another leader learned hours ago. It must
+// not remove replicas before it has observed the load.
 func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	least := func(w *day, d time.Duration) int32 {
 		t.Helper()
@@ -35,8 +35,9 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	}
 }
 
-// A rollout to a version that serves half of the work in a second. The queue grows, the new capacity is learned from it, and after half an
-// hour the fleet serves all work again. A rollout to a faster version is learned when its replicas are saturated, and no work waits.
+// A new version serves half as much work per second. The queue grows, the new capacity is learned from it, and after half an hour the
+// replicas serve all work again. Then a faster version is rolled out. Its capacity is learned when its replicas are saturated, and no work
+// waits.
 func TestASlowerVersionIsLearned(t *testing.T) {
 	p := chat()
 	p.Objective.Capacity, p.MaxReplicas = 0, 40
@@ -69,7 +70,7 @@ func TestASlowerVersionIsLearned(t *testing.T) {
 	if late := run(2*time.Hour, 8); late > 0 || w.last.Replicas < 8 {
 		t.Errorf("%s late in the next two hours with %d replicas", late, w.last.Replicas)
 	}
-	// The same version with a lower load learns nothing new.
+	// The same version has a lower load, from which no new capacity must be learned.
 	run(time.Hour, 3)
 	if c := w.s.Learned().Learned().Capacity.P50; c < 0.9 || c > 1.1 {
 		t.Errorf("the capacity is %v with little load, want 1", c)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A poll at 09:00 reads both ready pods; their mean is twice the target, which needs 4 replicas. When two more pods are ready 5 s later,
-// the same reading must not be multiplied by 4 ready replicas.
+// A poll at 09:00 reads both ready pods. Their mean is twice the target, so 4 replicas are needed. When two more pods become ready 5 s
+// later, the same reading must not be multiplied by 4 ready replicas.
 func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
@@ -22,8 +22,8 @@ func TestMeanIsMultipliedByTheReplicasThatItMeasured(t *testing.T) {
 	}
 }
 
-// A poll reads 6 ready pods, with a mean of 0.9 times the target. Then a node fails, so that 5 pods are pending and 1 is ready. In the next
-// tick, before the next poll, the reading must still count for 6 replicas.
+// A poll reads 6 ready pods, and their mean is 0.9 times the target. Then a node fails, so that 5 pods are pending and 1 is ready. Until
+// the next poll, the reading must still be multiplied by 6 replicas.
 func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
@@ -37,8 +37,8 @@ func TestMeanCountsReplicasOfAFailedNode(t *testing.T) {
 	}
 }
 
-// A reading of 0.5 times the target over 6 replicas lowers the target from 6 to 3. The same reading must not lower it from 3 to 2 and 1
-// before the next poll.
+// A reading of 0.5 times the target over 6 replicas lowers the target from 6 to 3. Before the next poll, the same reading must not lower it
+// further to 2 and 1.
 func TestSameReadingLowersOnce(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "running", Kind: Mean, Target: 1, MaxAge: time.Minute, MinCoverage: 0.9}}, MinReplicas: 1,
@@ -46,7 +46,7 @@ func TestSameReadingLowersOnce(t *testing.T) {
 	r := Reading{Value: 0.5, At: now, Coverage: 1, Reported: 6, Measured: 6, Known: true}
 	o := Observation{Replicas: 6, Ready: 6, Readings: []Reading{r}, Advice: NoAdvice, Operator: NoOperator}
 	d, s := Decide(p, o, State{}, now)
-	for i := 1; i < 14; i++ { // the HPA follows at once, pods end at once; the next poll is at 15 s
+	for i := 1; i < 14; i++ { // the HPA and the pods follow the target at once, and the next poll is after 15 s
 		o.Replicas, o.Ready = d.Replicas, d.Replicas
 		d, s = Decide(p, o, s, now.Add(time.Duration(i)*time.Second))
 	}
@@ -55,8 +55,8 @@ func TestSameReadingLowersOnce(t *testing.T) {
 	}
 }
 
-// After a restart, an optional signal has not been polled yet. The other signal needs 1 of 9 replicas and there is no stabilization window.
-// The target must not decrease before the optional signal was polled, because it may need 9 replicas.
+// After a restart, an optional signal has not been polled yet. The other signal needs 1 of 9 replicas, and there is no stabilization
+// window. The target must not decrease before the optional signal is polled, because this signal may need 9 replicas.
 func TestOptionalSignalThatWasNeverPolledDoesNotLower(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p := &Policy{Signals: []Signal{{Name: "q", Target: 1, MaxAge: time.Minute}, {Name: "opt", Target: 1, MaxAge: time.Minute,

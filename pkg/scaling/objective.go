@@ -8,10 +8,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// isEvidence reports whether the signal has no target and is only evidence for the objective.
+// isEvidence reports whether the signal has no target, so that it is used only as evidence for the objective.
 func (s *Signal) isEvidence() bool { return s.Target == 0 && s.Measures != MeasureNone }
 
-// observe adds the evidence of this tick to what was learned and computes the plan. It does so once for each tick.
+// observe adds the evidence of this tick to the model and computes the plan. If it is called again in the same tick, it does nothing.
 func (t *tick) observe() {
 	learned := t.s.planner
 	if t.p.Objective == nil || learned == nil || learned.Observed(t.at) {
@@ -24,8 +24,9 @@ func (t *tick) observe() {
 	learned.Observe(&now, t.p.Objective, limits)
 }
 
-// evidence returns the readings of this tick as evidence. A reading that is stale or has low coverage is missing, because it shows neither
-// more nor less load. Several signals may measure the queue or the work in flight; their sum is missing if one of them is.
+// evidence returns the readings of this tick as evidence. A reading that is stale or has low coverage is treated as missing, because it
+// does not show how much load there is. If several signals measure the queue or the work in flight, their values are added. If one of these
+// values is missing, the sum is missing.
 func (t *tick) evidence() (e objective.Evidence) {
 	e.Version = t.o.Version
 	var missing [MeasureLatency + 1]bool
@@ -53,7 +54,7 @@ func (t *tick) evidence() (e objective.Evidence) {
 	return e
 }
 
-// evidenceOf returns the field of e for a measure; nil for MeasureNone.
+// evidenceOf returns the field of e for a measure, or nil for MeasureNone.
 func evidenceOf(e *objective.Evidence, m Measure) *objective.Value {
 	switch m {
 	case MeasureArrivals:
@@ -72,8 +73,8 @@ func evidenceOf(e *objective.Evidence, m Measure) *objective.Value {
 	return nil
 }
 
-// amount returns the evidence in a reading, for the whole workload. A reading that covers only some of the pods counts as if the others had
-// the same values.
+// amount returns the evidence in a reading for the whole workload. If the reading covers only some of the pods, amount assumes the same
+// values for the other pods.
 func (t *tick) amount(sig *Signal, r *Reading) float64 {
 	v := r.Value
 	switch sig.Measures {
@@ -95,15 +96,15 @@ func (t *tick) amount(sig *Signal, r *Reading) float64 {
 	return v
 }
 
-// objective raises or lowers the target to the replicas that the objective needs. Proposals of signals with a target, and the result of a
-// formula, can only raise it.
+// objective raises or lowers the target to the replicas that the objective needs. The proposals of signals with a target, and the result of
+// a formula, can only raise this number.
 func (t *tick) objective() {
 	plan := t.s.planner.Plan()
 	if t.p.Objective == nil || plan == nil {
 		return
 	}
 	need := clamp(plan.Replicas-plan.Added[objective.TermLimits], 0, maxReplicas)
-	atLeast := int32(0) // what other signals need, or what missing signals keep
+	atLeast := int32(0) // number of replicas that other signals need, or that missing signals keep
 	switch {
 	case t.inputs.degraded:
 		atLeast = t.n
@@ -124,14 +125,14 @@ func (t *tick) hasObjective() bool {
 	return t.p.Objective != nil && t.s.planner.Plan() != nil && !t.skips(RuleObjective, -1)
 }
 
-// work are the measures that define the unit of work.
+// work contains the measures that define the unit of work.
 var work = [...]Measure{MeasureArrivals, MeasureServed, MeasureQueued, MeasureInFlight}
 
-// Work identifies the unit of work that a policy measures. It has a number for each of arrivals, served, queued and in flight; 0 if no
-// signal measures it. The numbers are the same in each process.
+// Work identifies the unit of work that a policy measures. It contains one number for each of arrivals, served, queued and in flight. The
+// number is 0 if no signal has this measure. The numbers are the same in every process.
 type Work [len(work)]uint64
 
-// Work returns what the policy measures.
+// Work returns the unit of work that the policy measures.
 func (p *Policy) Work() (w Work) {
 	for i, m := range work {
 		for j := range min(len(p.Signals), MaxSignals) {
@@ -143,8 +144,8 @@ func (p *Policy) Work() (w Work) {
 	return w
 }
 
-// Same reports whether two policies measure the same work. Evidence that only one of them has does not matter. A source that changed does,
-// for example requests that become tokens, because the capacity of a replica is then another number.
+// Same reports whether two policies measure the same unit of work. It ignores measures that only one of the policies has. If a source
+// changed, for example from requests to tokens, it returns false, because the capacity of a replica is then a different number.
 func (w Work) Same(o Work) bool {
 	for i := range w {
 		if w[i] != 0 && o[i] != 0 && w[i] != o[i] {

@@ -21,14 +21,14 @@ func chat() *Policy {
 		Signals: []Signal{evidence(MeasureArrivals), evidence(MeasureQueued), evidence(MeasureServed)}}
 }
 
-// day is a workload whose replicas are ready a cold start after the target requests them.
+// day simulates a workload. A replica becomes ready one cold start after the target has requested it.
 type day struct {
 	t       *testing.T
 	p       *Policy
 	s       State
 	now     time.Time
 	ready   int32
-	asked   []time.Time // of the replicas that are not ready
+	asked   []time.Time // times at which the replicas that are not ready were requested
 	cold    time.Duration
 	values  []float64
 	version uint64
@@ -68,8 +68,8 @@ func newDay(t *testing.T, p *Policy, ready int32) *day {
 	return &day{t: t, p: p, now: nine, ready: ready, cold: time.Minute, s: Seed(p, ready, nine)}
 }
 
-// The load rises: the objective adds replicas, the decision names it, and its terms add up. Then the metrics are missing: nothing is
-// removed.
+// When the load rises, the objective must add replicas, the decision must name the objective, and its terms must add up to the target. When
+// the metrics are missing afterwards, no replica may be removed.
 func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(20*time.Minute, 1, 0, 1)
@@ -94,7 +94,7 @@ func TestAnObjectiveFollowsTheLoadAndKeepsReplicasWithoutEvidence(t *testing.T) 
 	}
 }
 
-// The cold starts that the model learns are those that happened, from the decision to the ready replica.
+// The model must learn the cold starts that happened, measured from the decision until the replica is ready.
 func TestColdStartsAreLearned(t *testing.T) {
 	w := newDay(t, chat(), 1)
 	w.run(10*time.Minute, 1, 0, 1)
@@ -104,7 +104,7 @@ func TestColdStartsAreLearned(t *testing.T) {
 	}
 }
 
-// A signal with a target can raise the result of the objective, and cannot lower it.
+// A signal with a target can raise the result of the objective but cannot lower it.
 func TestASignalWithATargetOnlyRaisesTheObjective(t *testing.T) {
 	p := chat()
 	p.Signals = append(p.Signals, queue(10))
@@ -120,8 +120,8 @@ func TestASignalWithATargetOnlyRaisesTheObjective(t *testing.T) {
 	}
 }
 
-// Without minReplicas and without a written cooldown, the objective alone decides about the last replica: inactivity for one tick does not
-// remove it, and demand starts it at once.
+// The policy has minReplicas 0 and does not set a cooldown, so only the objective determines when the last replica is removed. Inactivity
+// for one tick must not remove it, and demand must start it at once.
 func TestTheObjectiveDecidesAboutTheLastReplica(t *testing.T) {
 	p := chat()
 	p.MinReplicas = 0
@@ -141,7 +141,8 @@ func TestTheObjectiveDecidesAboutTheLastReplica(t *testing.T) {
 	}
 }
 
-// What was learned survives an edit of the policy and a restart. It does not survive if the arrivals are measured in another unit.
+// After an edit of the policy and after a restart, the learned model must be kept. If the arrivals are then measured in another unit, it
+// must be deleted.
 func TestWhatWasLearnedSurvivesEditsThatMeasureTheSameWork(t *testing.T) {
 	w := newDay(t, chat(), 2)
 	w.run(20*time.Minute, 3, 0, 3)
@@ -168,7 +169,7 @@ func TestWhatWasLearnedSurvivesEditsThatMeasureTheSameWork(t *testing.T) {
 	}
 }
 
-// Restore continues with what another process learned.
+// Restore must continue with the model that another process learned.
 func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 	w := newDay(t, chat(), 2)
 	w.run(20*time.Minute, 3, 0, 3)
@@ -220,7 +221,7 @@ func driveObjective(t *rapid.T, calm bool, look func(p *Policy, o Observation, s
 	}
 }
 
-// sameDecision compares decisions with their plans.
+// sameDecision reports whether two decisions are equal. It also compares the contents of their plans.
 func sameDecision(a, b Decision) bool {
 	same := (a.Plan == nil) == (b.Plan == nil) && (a.Plan == nil || *a.Plan == *b.Plan)
 	a.Plan, b.Plan = nil, nil
@@ -261,7 +262,7 @@ func TestMissingEvidenceNeverLowers(t *testing.T) {
 	})
 }
 
-// The same inputs give the same decision: for a copy of the state, in place, and after encoding and decoding the state.
+// The same inputs must give the same decision with a copy of the state, in place, and after encoding and decoding the state.
 func TestDecisionsWithAnObjectiveAreDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		driveObjective(t, false, func(p *Policy, o Observation, s State, now time.Time) {
@@ -285,7 +286,7 @@ func TestDecisionsWithAnObjectiveAreDeterministic(t *testing.T) {
 	})
 }
 
-// A policy without an objective has no model, so it costs nothing.
+// A policy without an objective must not allocate a model.
 func TestAPolicyWithoutAnObjectiveHasNoModel(t *testing.T) {
 	p, o, s := (&row{replicas: 6, values: []float64{87}}).build()
 	d := s.Decide(p, &o, nine)

@@ -7,13 +7,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// MaxSignals and MaxSchedules are the maximum numbers of signals and schedules of a policy. They give State and Decision a fixed size.
+// MaxSignals and MaxSchedules are the maximum numbers of signals and schedules of a policy. They are constant so that State and Decision
+// have a fixed size.
 const (
 	MaxSignals   = 8
 	MaxSchedules = 16
 )
 
-// Kind says how a signal's value becomes a number of replicas.
+// Kind determines how a number of replicas is computed from the value of a signal.
 type Kind uint8
 
 const (
@@ -23,22 +24,23 @@ const (
 	Mean
 )
 
-// Class says what a signal measures.
+// Class is the kind of quantity that a signal measures.
 type Class uint8
 
 const (
 	// Demand is a queue, a backlog or a rate of work.
 	Demand Class = iota
-	// Latency is a time that users wait. It is not proportional to load, so it changes the number of ready replicas by a limited step.
+	// Latency is a time that users wait. It is not proportional to the load, so a proposal from a latency changes the number of replicas only
+	// by a limited step.
 	Latency
-	// Utilization is how busy the replicas are (GPU, cache). It does not lower the target while a signal of demand or latency grows.
+	// Utilization is how busy the replicas are (GPU, cache). While a signal of demand or latency grows, it does not lower the target.
 	Utilization
 )
 
-// Unit is the format in which a value is printed. It does not influence decisions.
+// Unit is the unit in which a value is printed. It has no effect on decisions.
 type Unit uint8
 
-// Values of Unit.
+// Possible values of Unit.
 const (
 	Count   Unit = iota // printed as 87
 	Percent             // 0.91 is printed as 91%
@@ -48,18 +50,18 @@ const (
 // Measure is what the value of a signal is evidence of, for a policy with an objective.
 type Measure uint8
 
-// Values of Measure.
+// Possible values of Measure.
 const (
 	MeasureNone     Measure = iota // the signal is not evidence
 	MeasureArrivals                // work that arrives, per second
 	MeasureServed                  // work that finishes, per second
 	MeasureQueued                  // work that waits
 	MeasureInFlight                // work that replicas process
-	MeasureBusy                    // share of time in which the GPUs of the ready replicas were busy, 0..1
+	MeasureBusy                    // share of the time in which the GPUs of the ready replicas were busy, 0..1
 	MeasureLatency                 // the time that the objective limits, at its percentile, in seconds
 )
 
-// String returns the value of the field `measures` of a signal; it is empty for MeasureNone.
+// String returns the value of the field `measures` of a signal. It is empty for MeasureNone.
 func (m Measure) String() string {
 	return [...]string{"", "arrivals", "served", "queued", "inFlight", "busy", "latency"}[min(m, MeasureLatency)]
 }
@@ -68,57 +70,58 @@ func (m Measure) String() string {
 type Signal struct {
 	Name       string
 	Type       string // the type in the policy file (prometheus, vllm, dcgm, ...), for explanations
-	Source     uint64 // identifies the measurement: two versions of a signal with the same Source read the same; 0: not known
+	Source     uint64 // identifies the measured quantity, also in other versions of the policy; 0: not known
 	Kind       Kind
 	Class      Class
 	Unit       Unit
-	Target     float64 // per replica, > 0; percentages are fractions (80% is 0.8). 0 only with an objective: the signal is only evidence
-	Activation float64 // the workload is active while a signal's value is above its Activation
+	Target     float64 // target of one replica, > 0; 80% is 0.8; 0 if the signal is only evidence for an objective
+	Activation float64 // the workload is active while the value is above Activation
 	Optional   bool    // a missing optional signal is ignored; a missing required one prevents a scale-down
 	Forecast   Forecast
 	Measures   Measure
-	PerSecond  float64 // for arrivals and served: the value that means one unit of work per second; 60 for a rate per minute; 0 means 1
-	// MaxAge is the age from which a reading is stale; > 0.
+	PerSecond  float64 // for arrivals and served: the value for one unit of work per second, for example 60 for a rate per minute; 0 means 1
+	// MaxAge is the age above which a reading is stale. It is greater than 0.
 	MaxAge time.Duration
-	// MinCoverage is the share of ready pods that must have reported for the reading to lower the target, 0..1.
+	// MinCoverage is the share of the ready pods (0..1) that must have reported. If fewer reported, the reading cannot lower the target.
 	MinCoverage float64
 }
 
-// measures reports whether s and o measure the same quantity, so that the trend and the forecast of o are valid for s. The target and
+// measures reports whether s and o measure the same quantity. In this case the trend and the forecast of o are valid for s. Targets and
 // other settings may differ.
 func (s *Signal) measures(o *Signal) bool {
 	sameSource := s.Source == o.Source && (s.Source != 0 || s.Name == o.Name && s.Type == o.Type)
 	return sameSource && s.Kind == o.Kind && s.Class == o.Class && s.Unit == o.Unit && s.Measures == o.Measures && s.PerSecond == o.PerSecond
 }
 
-// Activation is the condition for a workload with several signals to be active.
+// Activation determines when a workload with several signals is active.
 type Activation uint8
 
 const (
-	// ActiveByAny means that one signal above its activation is enough.
+	// ActiveByAny means that the workload is active if at least one signal is above its activation value.
 	ActiveByAny Activation = iota
-	// ActiveByAll means that every signal that has a value must be above its activation.
+	// ActiveByAll means that the workload is active if every signal that has a value is above its activation value.
 	ActiveByAll
 )
 
-// Formula returns the number of replicas for the proposals of all signals, which have the same order as Policy.Signals. Package policy
-// compiles it from CEL. If ok is false, or the result is NaN, infinite or negative, the tick is handled like one with a missing signal.
+// Formula computes the number of replicas from the proposals of all signals, which have the same order as Policy.Signals. Package policy
+// compiles it from CEL. If ok is false, or if the result is NaN, infinite or negative, the tick is treated like a tick with a missing
+// signal.
 type Formula func(proposals []Proposal, replicas, ready int32) (n float64, ok bool)
 
-// Proposal is the value of one signal in a tick, and the number of replicas that it needs.
+// Proposal is the value of one signal in a tick, and the number of replicas that the signal needs.
 type Proposal struct {
-	Value    float64 // the reading in the signal's unit
-	Replicas float64 // replicas before rounding; not valid unless Known
-	Known    bool    // false: missing, stale, invalid or without coverage
+	Value    float64 // value of the reading in the unit of the signal
+	Replicas float64 // number of replicas before rounding; valid only if Known is true
+	Known    bool    // false if the reading is missing, stale or invalid, or has too little coverage
 }
 
 // RateType is the unit of a RatePolicy.
 type RateType uint8
 
-// Values of RateType.
+// Possible values of RateType.
 const (
 	Pods        RateType = iota // at most Value replicas in Period
-	PercentRate                 // at most Value percent of the replicas at the period's start in Period
+	PercentRate                 // at most Value percent of the replicas at the start of the period
 )
 
 // RatePolicy limits the change of replicas in a period, as in an HPA's behavior.policies.
@@ -131,33 +134,34 @@ type RatePolicy struct {
 // SelectPolicy selects one of several rate policies, as in an HPA's behavior.selectPolicy.
 type SelectPolicy uint8
 
-// Values of SelectPolicy.
+// Possible values of SelectPolicy.
 const (
-	SelectMax SelectPolicy = iota // the policy that allows the greatest change
-	SelectMin                     // the policy that allows the least change
+	SelectMax SelectPolicy = iota // the policy that permits the greatest change
+	SelectMin                     // the policy that permits the least change
 	Disabled                      // no change in this direction
 )
 
-// Direction contains the limits for increases (ScaleUp) or for decreases (ScaleDown). Its fields are those of an HPA's behavior.
+// Direction contains the limits for increases (ScaleUp) or for decreases (ScaleDown). It has the fields of an HPA's behavior.
 type Direction struct {
-	StabilizationWindow time.Duration // up: the smallest recommendation in the window applies; down: the greatest
-	Tolerance           float64       // relative change that is ignored, for example 0.1; 0 ignores none
+	StabilizationWindow time.Duration // window whose smallest (ScaleUp) or greatest (ScaleDown) recommendation is used
+	Tolerance           float64       // relative change that is ignored, for example 0.1; with 0, no change is ignored
 	Select              SelectPolicy
 	Rates               []RatePolicy // empty: no limit; at most 4
 }
 
-// Panic configures a panic window as in Knative. It starts when the signals need at least Threshold times the ready replicas. Until Window
-// has passed since the last such tick, nothing lowers the target, and the scale-up window and the scale-up rates do not limit an increase.
+// Panic configures a panic window as in Knative. It starts when the signals need at least Threshold times the ready replicas, and ends when
+// Window has passed since the last tick in which they did. During this time nothing lowers the target, and the scale-up window and the
+// scale-up rates do not limit an increase.
 type Panic struct {
-	Threshold float64 // for example 2 for 200%; 0 turns the rule off
+	Threshold float64 // for example 2 for 200%; 0 disables the rule
 	Window    time.Duration
 }
 
-// FallbackBehavior selects the target after a required signal has failed FailureThreshold times in a row. The names are KEDA's. A missing
-// signal never lowers the target, so a behavior that sets less than the current replicas in KEDA keeps the current replicas.
+// FallbackBehavior determines the target after a required signal has failed FailureThreshold times in a row. The names are those of KEDA.
+// Unlike in KEDA, a fallback never lowers the target: if KEDA would set fewer than the current replicas, the current replicas are kept.
 type FallbackBehavior uint8
 
-// Values of FallbackBehavior.
+// Possible values of FallbackBehavior.
 const (
 	FallbackNone                    FallbackBehavior = iota // keep the current replicas
 	FallbackStatic                                          // Replicas
@@ -166,25 +170,26 @@ const (
 	FallbackCurrentReplicasIfLower                          // min(current, Replicas)
 )
 
-// Fallback configures the target while a required signal fails: see FallbackBehavior.
+// Fallback configures the target for the time in which a required signal fails. See FallbackBehavior.
 type Fallback struct {
 	FailureThreshold int32
 	Behavior         FallbackBehavior
 	Replicas         int32
 }
 
-// Schedule is a minimum and a maximum of replicas during a calendar window; -1 means no minimum or no maximum.
+// Schedule sets a minimum and a maximum of replicas during a calendar window. -1 means that there is no minimum or no maximum.
 type Schedule struct {
 	Window   calendar.Window
 	Min, Max int32
-	// Lead applies Min this long before the window opens.
+	// Lead is how long before the window opens Min already applies.
 	Lead time.Duration
 }
 
-// Policy holds all settings for one workload's replicas. Package policy compiles and validates it. It is shared and immutable.
+// Policy contains all settings for the replicas of one workload. Package policy compiles and validates it. A Policy is shared and
+// immutable.
 type Policy struct {
 	Signals    []Signal // at most MaxSignals
-	Formula    Formula  // nil: the greatest proposal
+	Formula    Formula  // nil: the greatest proposal is used
 	Activation Activation
 	// Objective is the SLO from which the rule "objective" computes the replicas. If it is nil, every signal has a target.
 	Objective *objective.Objective
@@ -198,11 +203,11 @@ type Policy struct {
 	Fallback           Fallback
 	Schedules          []Schedule // at most MaxSchedules
 
-	// Team is the team whose limits the workload shares; nil: no limit applies.
+	// Team is the team whose limits apply to the workload. If it is nil, no team limit applies.
 	Team *Team
 }
 
-// Team is a team of the PlatformConfig that has limits. All policies of a team have the same pointer.
+// Team is a team of the PlatformConfig that has limits. All policies of a team contain the same pointer.
 type Team struct {
 	Name       string
 	Namespaces []string

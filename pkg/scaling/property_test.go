@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyPolicy returns a random valid policy. With calm, it has no schedule ceilings, which would lower the target without regard to the
-// signals.
+// anyPolicy returns a random valid policy. If calm is true, the policy has no schedule ceilings, which would lower the target independently
+// of the signals.
 func anyPolicy(t *rapid.T, calm bool) *Policy {
 	seconds := func(name string, most int) time.Duration {
 		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Second
@@ -54,8 +54,8 @@ func anyPolicy(t *rapid.T, calm bool) *Policy {
 	return p
 }
 
-// anyObservation returns a random observation, which may have values that do not occur in a cluster. With calm, it has no pause and no
-// override.
+// anyObservation returns a random observation, which may contain values that do not occur in a cluster. If calm is true, it has no pause
+// and no override.
 func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation {
 	n := rapid.Int32Range(-1, 14)
 	o := Observation{Replicas: n.Draw(t, "replicas"), Ready: n.Draw(t, "ready"), Loading: n.Draw(t, "loading"),
@@ -84,7 +84,7 @@ func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation
 	return o
 }
 
-// drive runs several ticks of a random policy with random observations. It calls look before each tick with the inputs of Decide.
+// drive runs several ticks of a random policy with random observations. Before each tick it calls look with the inputs of Decide.
 func drive(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, now time.Time)) {
 	p := anyPolicy(t, calm)
 	now := nine
@@ -108,7 +108,7 @@ func TestDecisionIsWithinBoundsAndReasonsLeadToIt(t *testing.T) {
 
 type failer interface{ Errorf(string, ...any) }
 
-// highest returns the greatest target: maxReplicas of the policy, or of its managed HPA if that is less.
+// highest returns the greatest allowed target: maxReplicas of the policy, or of its managed HPA if it is less.
 func highest(p *Policy, o Observation) int32 {
 	if o.HPAMaxReplicas > 0 {
 		return max(min(p.MaxReplicas, o.HPAMaxReplicas), 0)
@@ -174,7 +174,7 @@ func TestMissingInputsNeverLower(t *testing.T) {
 			}
 			least := o.Replicas
 			if o.Advice.Cap < 0 {
-				least = max(least, s.lastTarget) // asked for, and not come yet
+				least = max(least, s.lastTarget) // requested, but not created yet
 			}
 			if bad && d.Replicas < min(least, highest(p, o)) {
 				t.Fatalf("fell from %d to %d on missing inputs\n%s", least, d.Replicas, table(p, &d))
@@ -182,7 +182,7 @@ func TestMissingInputsNeverLower(t *testing.T) {
 			if bad && o.Replicas > 0 && !d.Degraded {
 				t.Fatalf("does not say that inputs are missing")
 			}
-			// If a signal that had a value is missing instead, the target must not be lower than with the value.
+			// The same observation with a missing signal must not result in a lower target.
 			for i := range o.Readings {
 				if p.Signals[i].Optional {
 					continue
@@ -235,7 +235,7 @@ func TestTargetChangesWithoutTheBindingRuleOrATieIsNamed(t *testing.T) {
 	})
 }
 
-// From any state, if all demand ends, the target must decrease at EarliestScaleDown and not before. The policies have no utilization
+// From any state, if all demand ends, the target must decrease at EarliestScaleDown and not earlier. The policies have no utilization
 // signals, because with them the rule growing demand could prevent a decrease until a time that is not known.
 func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -244,7 +244,7 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 			p.Signals[i].Class = Demand
 		}
 		for i := range p.Schedules {
-			p.Schedules[i].Window.From, p.Schedules[i].Lead = nine, 0 // one that opens later is news
+			p.Schedules[i].Window.From, p.Schedules[i].Lead = nine, 0 // a schedule that opens later could not be announced
 		}
 		now, s := nine, Seed(p, rapid.Int32Range(0, 12).Draw(t, "seed"), nine)
 		quiet := Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}
@@ -267,7 +267,7 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 		for wait := time.Second; wait <= falls; wait += time.Second {
 			now = now.Add(time.Second)
 			e, next := Decide(p, see(quiet, func(int) float64 { return 0 }), s, now)
-			// A schedule floor keeps a workload active, so its cooldown starts at the end of the schedule and ends later than
+			// A schedule floor keeps a workload active. Its cooldown therefore starts at the end of the schedule, and ends later than
 			// EarliestScaleDown.
 			exact := p.MinReplicas > 0 || len(p.Schedules) == 0
 			if fell := e.Replicas < d.Replicas; fell && wait < falls || !fell && wait == falls && exact {
@@ -278,9 +278,9 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 	})
 }
 
-// A regression test for a failure of TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of replicas must
-// also raise the recommendation that the tolerance is compared with. Otherwise a small load, which the rule raises, is outside the
-// tolerance, and a greater load is within it and gets fewer replicas.
+// This is a regression test for a failure of TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of
+// replicas must also raise the recommendation that the rule tolerance uses. Otherwise a small load, for which the rule raises the target,
+// is outside the tolerance, while a greater load is within the tolerance and results in fewer replicas.
 func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	decide := func(p *Policy, o Observation) int32 {
 		o.Advice, o.Operator = NoAdvice, NoOperator
@@ -311,8 +311,8 @@ func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	})
 }
 
-// A regression test for a failure of TestTargetDecreasesExactlyAtEarliestScaleDown: the stabilization windows are full, or a signal has a
-// forecast.
+// This is a regression test for two failures of TestTargetDecreasesExactlyAtEarliestScaleDown: with full stabilization windows, and with a
+// signal that has a forecast.
 func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
 	follow := func(t *testing.T, w *scenario) {
 		t.Helper()
@@ -325,7 +325,7 @@ func TestEarliestScaleDownWithFullWindowsAndForecasts(t *testing.T) {
 		}
 		switch {
 		case said.IsZero() && rule != RuleNone:
-			return // announced as not known
+			return // the decision says that the time is not known
 		case said.IsZero():
 			said = nine.Add(first)
 		}

@@ -2,17 +2,18 @@ package scaling
 
 import "math"
 
-// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older reading is ignored, so that a queue of
-// yesterday does not start a GPU today.
+// staleLimit is the multiple of MaxAge up to which a stale reading can raise the target. An older reading is ignored, so that, for example,
+// a queue of yesterday does not start a GPU today.
 const staleLimit = 4
 
-// inputs is how many of the signals can be used in a tick.
+// inputs describes which signals can be used in a tick.
 type inputs struct {
-	// degraded is true if a required signal cannot be used, or if no signal can be used. Signals then do not lower the target.
+	// degraded is true if a required signal cannot be used, or if no signal can be used. In this case signals do not lower the target.
 	degraded bool
-	unusable int32 // required signals that cannot be used
+	unusable int32 // number of required signals that cannot be used
 	first    int8  // index of the first such signal, -1 if there is none
-	// hidden is true if no signal is active and a pod that did not report may be serving requests. Scale to zero would end these requests.
+	// hidden is true if no signal is active, but a pod that did not report may be serving requests. Scale to zero would interrupt these
+	// requests.
 	hidden bool
 }
 
@@ -29,21 +30,21 @@ func (t *tick) read(i int8) {
 		t.proposals[i].Replicas = t.request(sig, &r)
 		t.updateForecast(i)
 		if r.Shared {
-			// If several pods share a GPU, its activity includes the load of the other pods, which more replicas of this workload do not reduce.
-			// The activity can therefore prevent a decrease, but cannot raise the target.
+			// If several pods share a GPU, its activity includes the load of the other pods. More replicas of this workload would not reduce this
+			// load. The activity can therefore prevent a decrease, but cannot raise the target.
 			t.proposals[i].Replicas = min(t.proposals[i].Replicas, float64(t.s.lastTarget))
 		}
 		t.rounded[i] = roundUp(t.proposals[i].Replicas)
 	}
 }
 
-// hasValue reports whether the reading has a value, which can raise the target.
+// hasValue reports whether the reading has a value. Even a stale value can raise the target.
 func (s SignalStatus) hasValue() bool { return s != SignalMissing && s != SignalUnmeasured }
 
-// propose determines how many signals can be used and whether the workload is active.
+// propose determines which signals can be used, and whether the workload is active.
 //
-// A required signal that cannot be used degrades the tick. At zero replicas the pods have no metrics and the target cannot decrease, so the
-// tick is then degraded only if no signal can be used.
+// If a required signal cannot be used, the tick is degraded. At zero replicas there are no pods with metrics, and the target cannot
+// decrease. In this case the tick is degraded only if no signal can be used.
 func (t *tick) propose() {
 	t.inputs.first = -1
 	signals, usable, active, quiet, hidden, proven := 0, 0, false, false, false, false
@@ -56,7 +57,7 @@ func (t *tick) propose() {
 		switch {
 		case status == SignalOK:
 			usable++
-		case !sig.Optional || t.neverPolled(i): // an optional signal may be absent, but it must have been polled
+		case !sig.Optional || t.neverPolled(i): // an optional signal may be missing, but only after it was polled once
 			if t.inputs.unusable == 0 {
 				t.inputs.first = i
 			}
@@ -83,7 +84,7 @@ func (t *tick) partly(i int8) bool {
 	return coverage > 0 && coverage < 1
 }
 
-// degrade marks the tick as degraded. If the observed replicas exceed the last target, the HPA has not applied the last decrease yet; these
+// degrade marks the tick as degraded. If the observed replicas exceed the last target, the HPA has not applied the last decrease yet. These
 // replicas are then kept and become the last target. Replicas that the rules about nodes added are not included, because these rules add
 // them again.
 func (t *tick) degrade() {
@@ -95,7 +96,8 @@ func (t *tick) degrade() {
 	t.n = t.lastTarget
 }
 
-// examine returns the status of a signal. A reading that is more than MaxAhead ahead of this clock has no known age, so it counts as stale.
+// examine returns the status of a signal. If the time of a reading is more than MaxAhead ahead of gpuscaler's clock, its age is not known,
+// so it is treated as stale.
 func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 	age := max(t.now.Sub(r.At), -math.MaxInt64).Abs()
 	switch {
@@ -115,12 +117,13 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 
 // request returns the number of replicas that a reading proposes, before rounding.
 //
-// A reading describes only the replicas that were ready and reported. As in an HPA, the other ready replicas count as idle in a proposal to
-// scale up, and as exactly at the target in a proposal to scale down. For example, if 5 of 6 pods report their queues, the sum of the
-// queues is not the sum of all 6. This also prevents an overshoot: a mean of 2 replicas is not multiplied by the 4 that are ready by now.
+// A reading describes only the replicas that were ready and reported. For the other ready replicas, request makes the same assumptions as
+// an HPA: in a proposal to scale up they are idle, and in a proposal to scale down they are exactly at the target. For example, if 5 of 6
+// pods report their queues, the sum of the queues is not the sum of all 6. This also prevents an overshoot: the mean of 2 measured replicas
+// is not multiplied by 4 replicas that have become ready since then.
 //
-// The proposal of a Total does not depend on loading replicas. A reading with coverage 0 that the policy accepts is from a source that does
-// not count pods.
+// The proposal of a Total does not depend on loading replicas. If a reading with coverage 0 is accepted by the policy, its source does not
+// count pods.
 func (t *tick) request(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)
@@ -147,29 +150,29 @@ func (t *tick) request(sig *Signal, r *Reading) float64 {
 	return min(want, maxReplicas)
 }
 
-// step limits the proposal of a latency signal. It may differ from the ready replicas by at most half of them, or by 1 if there are fewer
-// than 4. A latency is not proportional to load: a latency of twenty times the target does not need twenty times the replicas. The next
-// step is also limited by the ready replicas, so it cannot be taken before the replicas of this step are ready.
+// step limits the proposal of a latency signal. It may differ from the ready replicas by at most half of them, or by 1 if fewer than 4 are
+// ready. The reason is that a latency is not proportional to the load: a latency of twenty times the target does not need twenty times the
+// replicas. The next step starts from the ready replicas too, so it is not possible before the replicas of this step are ready.
 func (t *tick) step(want float64) float64 {
 	ready := float64(t.ready)
 	size := float64(max(1, t.ready/2))
 	return max(ready-size, min(want, ready+size))
 }
 
-// neverPolled reports whether no poll of a signal has been answered yet.
+// neverPolled reports whether signal i has not received a response to any poll yet.
 func (t *tick) neverPolled(i int8) bool {
 	return int(i) < len(t.o.Readings) && !t.o.Readings[i].Known && t.o.Readings[i].Cause == CauseNever
 }
 
-// roundUp returns the smallest whole number that is at least want. It ignores the rounding error of floating-point numbers, so that 3 x
-// 0.7 / 0.7, which is 3.0000000000000004, does not add a GPU.
+// roundUp returns the smallest whole number that is at least want. It ignores the error of floating-point arithmetic: for example, 3 x 0.7
+// / 0.7 is 3.0000000000000004, which must not add a GPU.
 func roundUp(want float64) int32 {
 	const noise = 1e-9
 	return int32(min(math.Ceil(float64(want*(1-noise))), maxReplicas))
 }
 
-// combine takes the greatest proposal, or the result of the formula. A signal that is stale or has low coverage counts only if it raises
-// the target. A policy without signals proposes 0; if no signal can be used, the last target is kept.
+// combine uses the greatest proposal, or the result of the formula. It uses a signal that is stale or has low coverage only if this raises
+// the target. For a policy without signals the result is 0. If no signal can be used, the last target is kept.
 func (t *tick) combine() {
 	if t.p.Formula != nil && !t.skips(RuleCombine, -1) {
 		t.formula()
@@ -191,8 +194,8 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether the combination uses the signal i. It does not use a signal without a target. It uses a signal that is stale or
-// has low coverage only if that raises the target.
+// counts reports whether the rule combine uses signal i. It does not use a signal without a target. It uses a signal that is stale or has
+// low coverage only if this raises the target.
 func (t *tick) counts(i int8) bool {
 	if t.p.Signals[i].isEvidence() {
 		return false
@@ -206,8 +209,8 @@ func (t *tick) setRequest(want float64, index int8, value float64) {
 	t.unrounded, t.binding, t.index = want, RuleCombine, index
 }
 
-// formula sets the target to the result of the policy's formula. It is separate from combine because its call allocates memory for the
-// arguments, and policies without a formula must not allocate.
+// formula sets the target to the result of the policy's formula. It is a separate function because it allocates memory for the arguments of
+// the formula, and a tick of a policy without a formula must not allocate memory.
 func (t *tick) formula() {
 	proposals := append([]Proposal(nil), t.proposals[:t.signals]...)
 	for i := range t.signals {
@@ -238,8 +241,8 @@ func (t *tick) missing() {
 	}
 }
 
-// fallback applies after a required signal has failed FailureThreshold times in a row. It has KEDA's four behaviors, except that none
-// lowers the target:
+// fallback applies the policy's fallback after a required signal has failed FailureThreshold times in a row. It has the four behaviors of
+// KEDA, but none of them lowers the target:
 //
 //	static                   max(Replicas, current)   KEDA: Replicas
 //	currentReplicas          current                  the same
@@ -247,8 +250,8 @@ func (t *tick) missing() {
 //	currentReplicasIfLower   current                  KEDA: min(current, Replicas)
 //
 // Other signals can still raise the target. At zero replicas a static fallback scales up the workload, as in KEDA, if no other signal can
-// do so. If a source has no data while no replica is ready, this does not count as a failure. Otherwise the fallback would apply during
-// each cold start from zero.
+// do so. If a source has no data while no replica is ready, this is not a failure, because otherwise the fallback would apply during each
+// cold start from zero.
 func (t *tick) fallback() {
 	f := &t.p.Fallback
 	if !t.inputs.degraded || f.Behavior == FallbackNone {
@@ -269,7 +272,7 @@ func (t *tick) fallback() {
 	}
 }
 
-// report copies the status and the proposal of each signal into the decision.
+// report copies the status and the proposal of each signal to the decision.
 func (t *tick) report() {
 	t.d.Status = t.status
 	t.d.Proposals = [MaxSignals]int32{-1, -1, -1, -1, -1, -1, -1, -1}

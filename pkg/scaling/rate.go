@@ -18,9 +18,9 @@ func longest(p *Policy) int64 {
 	return keep
 }
 
-// rise returns the number of replicas to which a rate allows an increase. start is the number at the start of the period. A percentage is
-// rounded up, as in an HPA; otherwise a rate of 10% would never allow an increase of 5 replicas. The calculation uses integers, because
-// with floating-point numbers 110 plus 10% would be rounded up to 122.
+// rise returns the number of replicas to which a rate permits an increase. start is the number at the start of the period. A percentage is
+// rounded up, as in an HPA. Otherwise a rate of 10% would never permit an increase of 5 replicas. The calculation uses integers, because in
+// floating-point arithmetic 110 plus 10% would be rounded up to 122.
 func (r RatePolicy) rise(start int32) int32 {
 	add := max(int64(r.Value), 0)
 	if r.Type == PercentRate {
@@ -29,7 +29,8 @@ func (r RatePolicy) rise(start int32) int32 {
 	return int32(min(int64(start)+add, maxReplicas))
 }
 
-// fall returns the number of replicas to which a rate allows a decrease. The decrease of a percentage is rounded up, as in an HPA.
+// fall returns the number of replicas to which a rate permits a decrease. If the rate is a percentage, the decrease is rounded up, as in an
+// HPA.
 func (r RatePolicy) fall(start int32) int32 {
 	take := max(int64(r.Value), 0)
 	if r.Type == PercentRate {
@@ -38,15 +39,16 @@ func (r RatePolicy) fall(start int32) int32 {
 	return int32(max(int64(start)-take, 0))
 }
 
-// rateLimit is the greatest target (for increases) or the smallest target (for decreases) that the rates of a direction allow in this tick.
+// rateLimit is the greatest target (for increases) or the smallest target (for decreases) that the rates of a direction permit in this
+// tick.
 type rateLimit struct {
 	n     int32
-	rate  int8  // index of the rate policy that sets the limit; -1: none
+	rate  int8  // index of the rate policy that determines the limit; -1: none
 	start int32 // replicas at the start of the period of that rate policy
 }
 
-// riseLimit returns the greatest target that the rates of scaleUp allow. It is at least the last target, because a rate only limits
-// increases and does not revert them.
+// riseLimit returns the greatest target that the rates of scaleUp permit. It is at least the last target, because a rate limits only
+// further increases and does not revert earlier ones.
 func (t *tick) riseLimit() rateLimit {
 	d := &t.p.ScaleUp
 	if d.Select == Disabled {
@@ -64,10 +66,11 @@ func (t *tick) riseLimit() rateLimit {
 	return best
 }
 
-// fallLimit returns the smallest target that the rates of scaleDown allow. It is at most the last target.
+// fallLimit returns the smallest target that the rates of scaleDown permit. It is at most the last target.
 func (t *tick) fallLimit() rateLimit { return t.fallLimitAt(t.at) }
 
-// fallLimitAt returns fallLimit for a time in or after this tick, if the target does not change until then.
+// fallLimitAt returns the result of fallLimit at the time at, which is not before this tick. It assumes that the target does not change
+// until then.
 func (t *tick) fallLimitAt(at int64) rateLimit {
 	d := &t.p.ScaleDown
 	if d.Select == Disabled {
@@ -85,8 +88,8 @@ func (t *tick) fallLimitAt(at int64) rateLimit {
 	return best
 }
 
-// rate limits the change by the Pods and Percent policies of its direction. From zero replicas it always allows one, because any percentage
-// of zero is zero.
+// rate limits the change to the rate policies of its direction. From zero it always permits one replica, because any percentage of zero is
+// zero.
 func (t *tick) rate() {
 	switch {
 	case t.n > t.lastTarget && !t.panic:
@@ -104,10 +107,10 @@ func (t *tick) rate() {
 	}
 }
 
-// earliestByRate returns the earliest time, not before from, at which the scale-down rates allow a target below the last target, or false
-// if they never do. A rate may allow a decrease now and not later. For example, after 0, 2 and 1 replicas, a rate of 1 pod allows a target
-// of 0 while its period starts at the 0, but only 1 when its period starts at the 2. So earliestByRate tries every time at which the start
-// of a period reaches another step.
+// earliestByRate returns the earliest time, not before from, at which the scale-down rates permit a target below the last target. It
+// returns false if they never do. A rate may permit a decrease now but not later. For example, the target was 0, then 2, and is now 1, and
+// the rate is 1 pod. While the period starts in the time with target 0, a decrease to 0 is permitted. When it starts in the time with
+// target 2, only 1 is permitted. earliestByRate therefore checks every time at which the start of a period reaches the next step.
 func (t *tick) earliestByRate(from int64) (int64, bool) {
 	if t.fallLimitAt(from).n < t.lastTarget {
 		return from, true

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Text returns the cause of the rule's effect in a few words, without the name of the rule. p must be the policy for which Decide returned
+// Text returns the cause of the rule's effect in a few words, without the name of the rule. p must be the policy with which Decide created
 // the reason.
 func (r Reason) Text(p *Policy) string {
 	switch r.Rule {
@@ -45,8 +45,8 @@ func (r Reason) Text(p *Policy) string {
 	return r.limitText(p)
 }
 
-// noScaleDown returns "no scale-down". If the rule raised the target, the text includes the number to which it raised it, because the
-// target may have decreased to that number.
+// noScaleDown returns "no scale-down". If the rule raised the target, the text includes the new target, because the target may already have
+// decreased to this number.
 func (r Reason) noScaleDown() string {
 	return "no scale-down" + r.belowKept()
 }
@@ -102,7 +102,7 @@ func (r Reason) limitText(p *Policy) string {
 	return ""
 }
 
-// objectiveText returns the replicas that the objective needs. Decision.Plan has the terms.
+// objectiveText returns the number of replicas that the objective needs. Decision.Plan contains the terms of this number.
 func (r Reason) objectiveText(p *Policy) string {
 	if p.Objective == nil {
 		return "the objective needs " + replicas(r.A)
@@ -110,12 +110,12 @@ func (r Reason) objectiveText(p *Policy) string {
 	return fmt.Sprintf("%s needs %s", ObjectiveText(p.Objective), replicas(r.A))
 }
 
-// ObjectiveText returns an objective in a few words: "99% within 10s (wait)".
+// ObjectiveText returns an objective in a few words, such as "99% within 10s (wait)".
 func ObjectiveText(o *objective.Objective) string {
 	return fmt.Sprintf("%s%% within %s (%s)", strconv.FormatFloat(o.Percentile, 'g', 6, 64), Seconds.Format(o.Limit.Seconds()), o.Kind)
 }
 
-// combineText returns which signal, or the formula, needs the most replicas, and how many.
+// combineText returns which signal needs the most replicas, or that the formula determines them, and their number.
 func (r Reason) combineText(p *Policy) string {
 	switch {
 	case r.Index >= 0:
@@ -151,10 +151,10 @@ func (r Reason) fallbackText(p *Policy) string {
 	return failed + "fallback to the current replicas"
 }
 
-// Values of A in a reason of RuleIdle if A is not a number of seconds.
+// Values of A in a reason of RuleIdle that are not a number of seconds.
 const (
 	idleActive  = 0  // demand is active
-	idleHidden  = -1 // a pod that did not report may be serving
+	idleHidden  = -1 // a pod that did not report may be serving requests
 	idleMissing = -2 // signals are missing
 	idlePanic   = -3 // the panic window is open
 )
@@ -214,8 +214,8 @@ func overrideText(low, high float64) string {
 	return fmt.Sprintf("override by annotation: max %.0f", high)
 }
 
-// boundsText returns the bound that changed the target, or both bounds if none did. The maximum is that of the managed HPA if it is less
-// than that of the policy.
+// boundsText returns the bound that changed the target. If none did, it returns both bounds. The maximum is the maximum of the managed HPA
+// if it is less than the maximum of the policy.
 func (r Reason) boundsText(p *Policy) string {
 	most := p.maximumText(r.B)
 	switch {
@@ -240,7 +240,8 @@ func (r Reason) teamText(p *Policy) string {
 	return fmt.Sprintf("capped at %d: team %s has a limit of %.0f %s, and others use %.0f", r.To, p.Team.Name, r.A, resource, r.B)
 }
 
-// maximumText returns the name and value of the maximum that applies: that of the managed HPA if it is less than that of the policy.
+// maximumText returns the name and value of the maximum that applies. This is the maximum of the managed HPA if it is less than the maximum
+// of the policy.
 func (p *Policy) maximumText(most float64) string {
 	text := fmt.Sprintf("maxReplicas %.0f", most)
 	if most < float64(p.MaxReplicas) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Replicas run at maxReplicas when the provider is about to take the node of one of them. The replacement cannot start early, because no
-// bound may be exceeded, and the explanation says so. With room for one of two replacements, only the other one is blocked. When the
-// interruption is over, the explanation no longer mentions it.
+// The workload has maxReplicas, and the provider is about to interrupt the node of one replica. The replacement cannot start early, because
+// no bound may be exceeded, and the explanation must say so. If there is room for one of two replacements, only the other one is blocked.
+// When the interruption is over, the explanation must no longer mention it.
 func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 	p := &Policy{Signals: []Signal{{Name: "queue", Target: 10, MaxAge: time.Minute}}, MinReplicas: 1, MaxReplicas: 12}
 	s := Seed(p, 12, nine.Add(-time.Minute))
@@ -33,7 +33,7 @@ func TestReplacementThatMaxReplicasPreventsIsExplained(t *testing.T) {
 		load     float64
 		advice   Advice
 		change   func(*Observation)
-		want     string // the end of the explanation
+		want     string // end of the explanation
 	}{
 		{"at maxReplicas", 12, 120, Advice{Cap: -1, AtRisk: 1}, nil,
 			"a replacement for 1 ready replica on a node that is about to be interrupted cannot start early: maxReplicas 12 is reached"},

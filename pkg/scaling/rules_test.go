@@ -8,24 +8,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// row is a test case for one rule: the changes to a default policy, state and observation, and the expected decision.
+// row is a test case for one rule. It contains the changes to a default policy, state and observation, and the expected decision.
 type row struct {
 	name     string
-	replicas int32 // replicas before the decision, in the state and in the observation
+	replicas int32 // number of replicas before the decision, in the state and in the observation
 	values   []float64
 	policy   func(*Policy)
 	see      func(*Observation)
 	recall   func(*State)
 	want     int32
-	from     int32 // From of the rule's reason; noReason: the rule adds none
-	to       int32 // To of the rule's reason
+	from     int32 // From in the rule's reason; noReason means that the rule has no reason
+	to       int32 // To in the rule's reason
 	a, b     float64
 }
 
 const noReason = -1
 
-// check runs the test cases of one rule. The default policy has one signal, a queue with a target of 10 per replica; its bounds are 0 and
-// 20, and it has no windows or rates.
+// check runs the test cases of one rule. The default policy has one signal, a queue with a target of 10 per replica. Its bounds are 0 and
+// 20, and it has no windows and no rates.
 func check(t *testing.T, rule Rule, rows []row) {
 	t.Helper()
 	for _, r := range rows {
@@ -224,7 +224,7 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// A latency of twenty times its target proposes a step, and not twenty times the replicas.
+// A latency of twenty times its target must propose a limited step and not twenty times the replicas.
 func TestLatencyProposesAStep(t *testing.T) {
 	ttft := func(p *Policy) {
 		p.MaxReplicas = 200
@@ -236,11 +236,11 @@ func TestLatencyProposesAStep(t *testing.T) {
 		want            int32
 	}{
 		{1, 1, 10, 2}, {2, 2, 10, 3}, {4, 4, 10, 6}, {10, 10, 10, 15},
-		{4, 4, 0.6, 5},   // less than a step: in proportion
-		{6, 4, 10, 6},    // the two of the last step are loading: the next one waits for them
-		{10, 10, 0, 5},   // down as well
-		{2, 2, 0.01, 1},  // one at least, or two would stay for ever
-		{10, 10, 0.4, 8}, // less than a step: in proportion
+		{4, 4, 0.6, 5},   // less than a step: in proportion to the latency
+		{6, 4, 10, 6},    // the two replicas of the last step are loading, so the next step must wait
+		{10, 10, 0, 5},   // a step down is limited too
+		{2, 2, 0.01, 1},  // a step is at least 1, because otherwise two replicas would never decrease to one
+		{10, 10, 0.4, 8}, // less than a step: in proportion to the latency
 	} {
 		p := &Policy{}
 		ttft(p)

@@ -7,15 +7,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// scheduleCache stores which schedules of a policy are open, until the first of them opens or closes. Evaluating the cron expressions of
-// 10,000 policies in each tick would cost more than all rules together.
+// scheduleCache stores which schedules of a policy are open, until the next of them opens or closes. Without the cache, evaluating the cron
+// expressions of 10,000 policies in each tick would take longer than all rules together.
 type scheduleCache struct {
 	from, until int64
-	open, ahead uint16 // bit i of open: schedule i is open; of ahead: its minimum applies early because of Lead
+	open, ahead uint16 // bit i of open: schedule i is open; bit i of ahead: its minimum already applies because of Lead
 	change      [MaxSchedules]int64
 }
 
-// never is the time of an event that does not happen.
+// never is the time of an event that will not occur.
 const never = math.MaxInt64
 
 func (a *scheduleCache) refresh(p *Policy, now time.Time) {
@@ -44,8 +44,8 @@ func (a *scheduleCache) refresh(p *Policy, now time.Time) {
 	}
 }
 
-// scheduleFloor raises the target to the greatest minimum of the open schedules and of those whose Lead has begun. It ignores stabilization
-// windows and rates, because the time at which the replicas are needed is known.
+// scheduleFloor raises the target to the greatest minimum of the open schedules, and of the schedules whose Lead has begun. It ignores
+// stabilization windows and rates, because the time at which the replicas are needed is known in advance.
 func (t *tick) scheduleFloor() {
 	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
@@ -69,8 +69,9 @@ func (t *tick) scheduleFloor() {
 }
 
 // scheduleCeiling lowers the target to the smallest maximum of the open schedules. It takes precedence over schedule floors and demand,
-// because it limits cost. It does not depend on readings and ignores stabilization windows, but it removes running replicas only at the
-// rates of scaleDown: a step from 12 to 0 at 23:00 would end every request. With scaleDown Disabled it only prevents increases.
+// because its purpose is to limit cost. It does not depend on readings and ignores stabilization windows. It removes running replicas only
+// at the rates of scaleDown, because a step from 12 to 0 at 23:00 would end every request. If scaleDown is Disabled, it only prevents
+// increases.
 func (t *tick) scheduleCeiling() {
 	a, best := &t.s.schedules, -1
 	for i := range min(len(t.p.Schedules), MaxSchedules) {
@@ -90,7 +91,8 @@ func (t *tick) scheduleCeiling() {
 	t.set(RuleScheduleCeiling, int8(best), to, float64(ceiling), a.when(best))
 }
 
-// when returns the time at which a schedule opens or closes next, in Unix seconds as in a Reason; 0 if it never does.
+// when returns the next time at which schedule i opens or closes. The result is in Unix seconds, as in a Reason. It is 0 if the schedule
+// never opens or closes again.
 func (a *scheduleCache) when(i int) float64 {
 	if a.change[i] == never {
 		return 0

@@ -38,7 +38,7 @@ func TestSharedReadingsAloneNeverRaise(t *testing.T) {
 	})
 }
 
-// A busy shared GPU prevents a decrease but does not raise the target; when the GPU is idle, the target decreases.
+// A busy shared GPU prevents a decrease but does not raise the target. When the GPU is idle, the target decreases.
 func TestSharedGPUKeepsReplicasUntilItIsIdle(t *testing.T) {
 	p := &Policy{MinReplicas: 1, MaxReplicas: 64, Signals: []Signal{{Name: "gpu", Kind: Mean, Target: 0.7, MaxAge: time.Minute}}}
 	now, replicas := nine, int32(4)

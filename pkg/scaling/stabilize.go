@@ -2,9 +2,9 @@ package scaling
 
 import "github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 
-// growingDemand prevents a decrease while a demand or latency signal grows, if the policy has a utilization signal. When a backend hangs,
-// its utilization falls although its queue grows, so a low utilization does not show that fewer replicas are enough. The rule has no effect
-// for a policy without utilization signals.
+// growingDemand prevents a decrease while a demand or latency signal grows, if the policy also has a utilization signal. If a backend
+// hangs, its utilization falls although its queue grows, so a low utilization does not show that fewer replicas are sufficient. The rule
+// has no effect for a policy without utilization signals.
 func (t *tick) growingDemand() {
 	if t.n >= t.lastTarget {
 		return
@@ -32,11 +32,12 @@ func (t *tick) growingDemand() {
 // keepLoading prevents a Mean from removing replicas that are not ready yet.
 //
 // A Mean is measured over the ready replicas only. If 2 of 6 replicas are ready and the Mean is 1.5 times its target, ready*value/target is
-// 3, although the ready replicas are overloaded. So if a Mean proposes more than the ready replicas, the target does not decrease at all.
+// 3, although the ready replicas are overloaded. Therefore, if a Mean proposes more than the ready replicas, the target does not decrease
+// at all.
 //
-// While replicas load, a policy with a usable Mean does not lower the target below ready + loading. A policy with only Totals may, because
-// a Total does not depend on the ready replicas. The rule never raises the last target: if ready + loading exceeds it, a decrease is in
-// progress.
+// While replicas load, a policy with a usable Mean does not lower the target below ready + loading. A policy with only Totals may lower it,
+// because a Total does not depend on the ready replicas. The rule never raises the target above the last target. If ready + loading exceeds
+// the last target, a decrease is in progress.
 func (t *tick) keepLoading() {
 	mean := false
 	for i := range t.signals {
@@ -54,8 +55,8 @@ func (t *tick) keepLoading() {
 	}
 }
 
-// tolerance ignores a change that is smaller than a fraction of the last target (Direction.Tolerance). As in an HPA, the recommendation is
-// compared before it is rounded up: 10.4 instead of 10 is a change of 4%, although it would need an eleventh replica.
+// tolerance ignores a change that is smaller than a fraction of the last target (Direction.Tolerance). As in an HPA, it uses the
+// recommendation before rounding up: 10.4 instead of 10 is a change of 4%, although it would need an eleventh replica.
 func (t *tick) tolerance() {
 	if t.lastTarget == 0 || t.n == t.lastTarget {
 		return
@@ -70,10 +71,10 @@ func (t *tick) tolerance() {
 	}
 }
 
-// panicWindow starts a panic window when the signals need at least Threshold times the ready replicas (of which at least one is counted).
-// Until Window has passed since the last such tick, nothing lowers the target, and the rules stabilize and rate do not limit an increase.
-// The stabilization windows store the recommendation from before this rule. Otherwise the target of a burst would count for a further
-// scale-down window after the panic window.
+// panicWindow starts a panic window when the signals need at least Threshold times the ready replicas. If no replica is ready, it
+// calculates with one. Until Window has passed since the last such tick, nothing lowers the target, and the rules stabilize and rate do not
+// limit an increase. The stabilization windows store the recommendation before this rule changes it. Otherwise the target of the burst
+// would have an effect for another scale-down window after the panic window.
 func (t *tick) panicWindow() {
 	t.proposal = t.n
 	if !(t.p.Panic.Threshold > 0) {
@@ -90,9 +91,9 @@ func (t *tick) panicWindow() {
 	}
 }
 
-// stabilize applies the stabilization windows as an HPA does: the target increases at most to the smallest recommendation in the scale-up
-// window, and decreases at most to the greatest recommendation in the scale-down window. A recommendation that an earlier rule raised is
-// stored as raised. For example, a time without readings does not show that fewer replicas are enough.
+// stabilize applies the stabilization windows as an HPA does. The target increases at most to the smallest recommendation in the scale-up
+// window, and decreases at most to the greatest recommendation in the scale-down window. If an earlier rule raised a recommendation, the
+// raised value is stored. For example, during a time without readings it is not known whether fewer replicas are sufficient.
 func (t *tick) stabilize() {
 	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
 	switch {
@@ -122,14 +123,14 @@ func (t *tick) stabilize() {
 // Three conditions prevent scale to zero: a panic window, missing signals, and a pod that did not report while no signal is active. The
 // last two also stop the cooldown.
 //
-// Missing signals alone do not scale up from zero (only a fallback does), and they do not prevent an active signal from doing so. For
-// example, a formula may fail at zero because the metrics of the pods do not exist, and the gateway's queue must still scale up the
-// workload.
+// Missing signals alone do not scale up from zero; only a fallback does. They also do not prevent an active signal from scaling up from
+// zero. For example, a formula may fail at zero because the metrics of the pods do not exist, and the gateway's queue must still scale up
+// the workload.
 //
-// With an objective, inactivity alone does not remove the last replica: after the cooldown, the target is that of the objective, which may
-// keep a replica for the next arrival, also at zero.
+// With an objective, inactivity alone does not remove the last replica. After the cooldown, the objective determines the target. It may
+// keep or start a replica for the next arrival.
 //
-// The cooldown already shows inactivity, so a longer stabilization window does not keep the last replicas.
+// A stabilization window that is longer than the cooldown does not keep the last replicas, because the cooldown already shows inactivity.
 func (t *tick) idle() {
 	if t.p.MinReplicas > 0 {
 		return

@@ -8,33 +8,33 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// State is the history of one workload that Decide uses and updates in each tick. It is a value of fixed size, which the caller keeps.
-// Decide with the zero State starts from the observed replicas, as Seed does.
+// State contains the history of one workload that Decide uses and updates in each tick. It is a value of fixed size, and the caller stores
+// it. If the State is zero, Decide starts with the observed replicas, as Seed does.
 type State struct {
-	at     int64 // time of the last tick; all times are Unix milliseconds
+	at     int64 // time of the last tick; all times are in Unix milliseconds
 	policy *Policy
 
-	// lastTarget is the last target without the replicas that the rules about nodes (nodes at risk, surge, capacity) added or removed.
-	// Rules compare with it and not with the observed replicas, because these change only after the next sync of the HPA. For example, if
-	// the target is 10 and 6 replicas are observed, a rate that counted from 6 would lower the target again.
+	// lastTarget is the last target without the replicas that the rules about nodes (nodes at risk, surge, capacity) added or removed. Rules
+	// compare a new target with it. They do not use the observed replicas, because these change only after the next sync of the HPA. For
+	// example, if the target is 10 and 6 replicas are observed, a rate that starts from 6 would lower the target again.
 	lastTarget int32
 	extra      int32 // replicas that the rules about nodes added to the last target
-	activeAt   int64 // last time at which replicas were needed; the cooldown starts there
+	activeAt   int64 // last time at which replicas were needed, which is the start of the cooldown
 	panicUntil int64
 	trends     [MaxSignals]history.Trend
 	forecasts  [MaxSignals]history.Forecast
-	// stabilization windows; up stores negated recommendations, so that the greatest entry of each window is the one that applies
+	// Stabilization windows. up stores negated recommendations, so that the greatest entry is the one to use in both windows.
 	down, up  history.Window
 	steps     history.Steps
 	schedules scheduleCache
-	planner   *planner.Planner // nil: the policy has no objective
+	planner   *planner.Planner // nil if the policy has no objective
 }
 
 // seeded reports whether the state is not the zero State. It then has at least one step.
 func (s *State) seeded() bool { return !s.steps.Empty() }
 
 // Seed returns the state of a policy without history, for a new policy or a new leader. Both stabilization windows contain the current
-// replicas, and the cooldown starts at now, so a restart does not scale down.
+// replicas, and the cooldown starts at now. A restart therefore does not scale down.
 func Seed(p *Policy, replicas int32, now time.Time) State {
 	at, n := history.Stamp(now), clamp(replicas, 0, maxReplicas)
 	s := State{at: at, policy: p, lastTarget: n, activeAt: at}
@@ -44,9 +44,9 @@ func Seed(p *Policy, replicas int32, now time.Time) State {
 	return s
 }
 
-// Adopt replaces the policy of the state by p, which is another version of the same policy. It keeps the trend and the forecast of each
-// signal that still measures the same quantity, even if its index changed. Otherwise the rule growing demand would have no effect for half
-// a minute after each edit of a policy.
+// Adopt replaces the policy in the state with p, which is another version of the same policy. It keeps the trend and the forecast of each
+// signal that still measures the same quantity, even if its index has changed. Otherwise the rule growing demand would have no effect for
+// half a minute after each edit of a policy.
 func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return
@@ -67,7 +67,7 @@ func (s *State) Adopt(p *Policy) {
 	}
 }
 
-// Reseed sets s to the result of Seed, but keeps what was learned for the objective.
+// Reseed sets s to the result of Seed, but keeps the planner, which contains the model that was learned for the objective.
 func (s *State) Reseed(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
 	learned := s.planner
@@ -75,7 +75,7 @@ func (s *State) Reseed(p *Policy, replicas int32, now time.Time) {
 	s.planner = learned
 }
 
-// Restart sets s to the result of Seed, but keeps the trends and forecasts of the signals, and what was learned for the objective.
+// Restart sets s to the result of Seed, but keeps the trends and forecasts of the signals, and the planner.
 func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.Adopt(p)
 	trends, forecasts := s.trends, s.forecasts
@@ -83,9 +83,9 @@ func (s *State) Restart(p *Policy, replicas int32, now time.Time) {
 	s.trends, s.forecasts = trends, forecasts
 }
 
-// begin prepares the state for a tick and returns the milliseconds since the last tick. If the clock was set back, it moves all times in
-// the state back by the same amount, so that no time has passed since the last tick. Unchanged times would be in the future and prevent
-// every increase until the clock reaches them. If the state were deleted instead, every window would be empty.
+// begin prepares the state for a tick and returns the milliseconds since the last tick. If the clock was set back, begin moves all times in
+// the state back by the same amount, as if no time had passed since the last tick. Without this, times in the state would be in the future,
+// and they would prevent every increase until the clock reaches them. Deleting the state instead would empty every window.
 func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) {
 	if !s.seeded() {
 		s.Reseed(p, replicas, now)
@@ -104,18 +104,19 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	return history.Stamp(now) - s.at
 }
 
-// Restore sets what was learned about the workload until the time at, for example by the previous leader. It has no effect after the first
-// tick, and for a policy without an objective.
+// Restore sets the model that was learned about the workload until the time at, for example by the previous leader. It has no effect after
+// the first tick, or for a policy without an objective.
 func (s *State) Restore(p *Policy, m *objective.Model, at time.Time) {
 	if p.Objective != nil && m != nil && s.planner == nil {
 		s.policy, s.planner = p, planner.Restore(m, history.Stamp(at))
 	}
 }
 
-// Learned returns the state's model of a workload with an objective, or nil. The caller must not change it.
+// Learned returns the model in the state, or nil if the policy has no objective. The caller must not change it.
 func (s *State) Learned() *objective.Model { return s.planner.Model() }
 
-// adoptLearned keeps what was learned if the policy p still has an objective and measures the same work as the policy old.
+// adoptLearned keeps the planner if the policy p has an objective and measures the same unit of work as the policy old. Otherwise it
+// deletes or replaces the planner.
 func (s *State) adoptLearned(p, old *Policy) {
 	switch {
 	case p.Objective == nil:
@@ -125,13 +126,14 @@ func (s *State) adoptLearned(p, old *Policy) {
 	}
 }
 
-// learn adds the readings of this tick to the trends and the forecasts. It does not change those of a signal that cannot be used.
+// learn adds the readings of this tick to the trends and the forecasts of the signals. It does not change those of a signal that cannot be
+// used.
 func (s *State) learn(t *tick) {
 	for i := range t.signals {
 		if t.status[i] != SignalOK {
 			if t.p.Signals[i].Forecast.Replaces {
-				// A forecast without state starts again at the last target with the next reading. The demand during the time without readings is not
-				// known.
+				// A deleted forecast starts again at the last target with the next reading. This is correct because the demand during the time without
+				// readings is not known.
 				s.forecasts[i] = history.Forecast{}
 			}
 			continue
@@ -150,5 +152,5 @@ const maxReplicas = 1 << 28
 
 func clamp(n, low, high int32) int32 { return max(low, min(n, high)) }
 
-// seconds converts Unix milliseconds to Unix seconds, the unit of times in a Reason.
+// seconds converts Unix milliseconds to Unix seconds, which is the unit of times in a Reason.
 func seconds(at int64) float64 { return float64(at) / 1000 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// scenario runs one policy second by second with a simulated workload: the number of replicas is set to the target at the next tick, and a
-// new replica is ready after boot.
+// scenario runs one policy second by second with a simulated workload. In the next tick, the number of replicas is the target. A new
+// replica is ready after boot.
 type scenario struct {
 	t       *testing.T
 	p       *Policy
@@ -16,8 +16,8 @@ type scenario struct {
 	boot    time.Duration
 	last    Decision
 	o       Observation
-	value   func(w *scenario, i int) float64 // the signals as they would be measured now
-	created []time.Time                      // of each replica, oldest first
+	value   func(w *scenario, i int) float64 // returns the value of signal i at the current time
+	created []time.Time                      // creation time of each replica, oldest first
 }
 
 var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC) // a Monday
@@ -36,7 +36,7 @@ func (w *scenario) load(values ...float64) {
 	w.value = func(_ *scenario, i int) float64 { return values[i] }
 }
 
-// tick runs one tick after the given time.
+// tick advances the clock by the given time and runs one tick.
 func (w *scenario) tick(step time.Duration) Decision {
 	w.t.Helper()
 	w.now = w.now.Add(step)
@@ -66,7 +66,7 @@ func (w *scenario) tick(step time.Duration) Decision {
 	return w.last
 }
 
-// run ticks each second for d.
+// run runs one tick each second for the duration d.
 func (w *scenario) run(d time.Duration) Decision {
 	w.t.Helper()
 	for range int(d / time.Second) {
@@ -110,12 +110,12 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	w.expect(9, RuleCombine)
 	w.load(52)
 	w.run(10*time.Minute - 2*time.Second)
-	w.expect(9, RuleStabilize) // the window still holds the 9 of 09:01:01
+	w.expect(9, RuleStabilize) // the window still contains the 9 of 09:01:01
 	if want := nine.Add(11*time.Minute + time.Second); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleStabilize {
 		t.Errorf("may fall at %v by %v, want %v", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.run(2 * time.Second)
-	w.expect(8, RuleRate) // it has left, and one pod a minute may go
+	w.expect(8, RuleRate) // the window no longer contains it, and the rate permits one pod a minute
 	w.run(59 * time.Second)
 	w.expect(8, RuleRate)
 	w.tick(time.Second)
@@ -126,8 +126,8 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	w.expect(6, RuleCombine)
 }
 
-// The overshoot of aibrix#2670: a model takes 5 minutes to load and the demand is constant. While the replicas load, the target must not
-// increase again in each tick.
+// This is the overshoot of aibrix#2670: a model takes 5 minutes to load, and demand is constant. While the replicas load, the target must
+// not increase again in each tick.
 func TestLoadingReplicasAreNotRequestedTwice(t *testing.T) {
 	unlimited := Direction{}
 	t.Run("a total", func(t *testing.T) {
@@ -170,21 +170,21 @@ func TestScaleToZeroAtNightAndUpOnTheFirstRequest(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 5 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
 	w := newScenario(t, p, 3, 0)
 	w.run(5 * time.Minute)
-	w.expect(2, RuleRate) // 3 left the window
+	w.expect(2, RuleRate) // the window no longer contains 3
 	w.run(time.Minute)
-	w.expect(1, RuleIdle) // the queue asks for none, the cooldown for one
+	w.expect(1, RuleIdle) // the queue needs no replica, but the cooldown keeps one
 	w.run(9*time.Minute - time.Second)
 	w.expect(1, RuleIdle)
 	if want := nine.Add(15 * time.Minute); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleIdle {
 		t.Errorf("may fall at %v by %v, want %v by the cooldown", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
-	w.tick(time.Second) // 09:15:00, without a request
+	w.tick(time.Second) // 09:15:00, without further requests
 	w.expect(0, RuleCombine)
 	w.run(time.Hour)
 	w.expect(0, RuleCombine)
 	w.load(65)
 	w.tick(time.Second)
-	w.expect(4, RuleRate) // 7 asked for, 4 pods in 15 s
+	w.expect(4, RuleRate) // 7 are needed, and the rate permits 4 pods in 15 s
 	w.run(15 * time.Second)
 	w.expect(7, RuleCombine)
 }
@@ -194,7 +194,7 @@ func TestEndOfABacklogDoesNotScaleToZeroAtOnce(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 2, 30 * time.Second}}}}
 	w := newScenario(t, p, 9, 0)
 	w.run(time.Minute)
-	w.expect(7, RuleRate) // the cooldown is over although the window is not: 0 are needed, the rate allows two pods
+	w.expect(7, RuleRate) // the cooldown is over, so 0 are needed although the window is not over; the rate permits two pods
 	for _, want := range []int32{5, 3, 1, 0} {
 		if w.run(30 * time.Second); w.last.Replicas != want {
 			t.Errorf("%s: %d, want %d", w.now.Format("15:04:05"), w.last.Replicas, want)
@@ -206,11 +206,11 @@ func TestOutageOfPrometheusKeepsTheTarget(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MaxReplicas: 20, CooldownPeriod: 5 * time.Minute}
 	w := newScenario(t, p, 10, 100)
 	w.run(time.Minute)
-	w.value = nil // the last sample stays, and grows old
+	w.value = nil // there are no new samples, so the last sample becomes stale
 	w.run(time.Minute)
 	w.expect(10, RuleCombine)
 	w.tick(time.Second)
-	w.expect(10, RuleMissing) // stale
+	w.expect(10, RuleMissing) // the reading is stale
 	for i := range w.o.Readings {
 		w.o.Readings[i] = Reading{Cause: CauseUnreachable, Failures: 9}
 	}
@@ -221,7 +221,7 @@ func TestOutageOfPrometheusKeepsTheTarget(t *testing.T) {
 	}
 	w.load(120)
 	w.tick(time.Second)
-	w.expect(12, RuleCombine) // back, and up at once
+	w.expect(12, RuleCombine) // the signal has a value again, which raises the target at once
 	w.load(20)
 	w.tick(time.Second)
 	w.expect(2, RuleCombine)
@@ -236,7 +236,7 @@ func TestMissingSignalsStopTheCooldown(t *testing.T) {
 	w.run(time.Hour)
 	w.expect(1, RuleMissing)
 	w.load(0)
-	w.run(59 * time.Second) // 9 idle minutes before the outage, and 59 s after it
+	w.run(59 * time.Second) // 9 idle minutes before the outage, and 59 s after the outage
 	w.expect(1, RuleIdle)
 	w.run(time.Second)
 	w.expect(0, RuleCombine)
@@ -247,12 +247,12 @@ func TestRestartDoesNotScaleDown(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute}}
 	w := newScenario(t, p, 8, 0)
 	w.run(9 * time.Minute)
-	w.s = Seed(p, w.last.Replicas, w.now) // another leader, which knows only what it sees
+	w.s = Seed(p, w.last.Replicas, w.now) // another leader, which knows only the current observation
 	w.run(10*time.Minute - time.Second)
 	w.expect(8, RuleStabilize)
 	w.tick(time.Second)
 	w.expect(1, RuleIdle)
-	w.s = State{} // a caller that never seeded
+	w.s = State{} // a caller that does not call Seed
 	w.run(15*time.Minute - time.Second)
 	w.expect(1, RuleIdle)
 }
@@ -265,10 +265,10 @@ func TestBurstPreventsScaleDownUntilThePanicWindowEnds(t *testing.T) {
 	w.run(2 * time.Minute)
 	w.load(90)
 	w.run(30 * time.Second)
-	w.expect(5, RuleStabilize) // 1.8 times: an ordinary rise waits for its window
+	w.expect(5, RuleStabilize) // 1.8 times the ready replicas: the increase waits for the scale-up window
 	w.load(100)
 	w.tick(time.Second)
-	w.expect(10, RuleCombine) // twice the ready ones: at once
+	w.expect(10, RuleCombine) // twice the ready replicas: the increase is immediate
 	w.load(10)
 	w.run(89 * time.Second)
 	w.expect(10, RulePanic)
@@ -276,8 +276,8 @@ func TestBurstPreventsScaleDownUntilThePanicWindowEnds(t *testing.T) {
 	w.expect(1, RuleCombine)
 }
 
-// A chat service has a gateway queue, which has a value at zero replicas, and three signals that are read from its pods and have none. The
-// fallback to 9 replicas must not apply during a cold start.
+// A chat service has a gateway queue, which has a value at zero replicas, and three signals that are read from its pods, which have no
+// value at zero replicas. The fallback to 9 replicas must not apply during a cold start.
 func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 	kv := Signal{Name: "kv", Kind: Mean, Class: Utilization, Target: 0.8, MaxAge: time.Minute, MinCoverage: 0.8}
 	engine := queue(10)
@@ -321,9 +321,9 @@ func TestColdStartFromZeroFollowsTheGateway(t *testing.T) {
 	w.expect(0, RuleCombine)
 }
 
-// A spot node with 2 of 6 replicas will be interrupted in two minutes, and a replacement loads for one minute. If the target decreased when
-// the replacements are ready, the ReplicaSet would choose which pods to delete and might delete a replacement. So the target must not
-// change until the node is gone.
+// A spot node with 2 of 6 replicas will be interrupted in two minutes, and a replacement loads for one minute. The target must not change
+// until the node is gone. If it decreased as soon as the replacements are ready, the ReplicaSet would choose which pods to delete, and
+// might delete a replacement.
 func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 6, 60)
@@ -337,7 +337,7 @@ func TestReplacementsAreKeptUntilTheNodeIsGone(t *testing.T) {
 		}
 	}
 	w.o.Advice.AtRisk = 0
-	w.created = w.created[2:] // the node takes its two, the oldest, along
+	w.created = w.created[2:] // the two oldest replicas end with the node
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)
 	if w.o.Ready < 6 {

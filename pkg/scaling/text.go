@@ -19,7 +19,7 @@ var ruleNames = [numRules]string{
 	RuleCapacity: "capacity", RuleOverride: "override", RulePaused: "paused", RuleBounds: "bounds", RuleTeamLimit: "team limit",
 }
 
-// String returns the name of the rule in tables, metrics and JSON. Where an HPA has the rule, the name is the HPA's.
+// String returns the name of the rule for tables, metrics and JSON. If an HPA has the same rule, its name is the same.
 func (r Rule) String() string {
 	if r < numRules {
 		return ruleNames[r]
@@ -27,32 +27,32 @@ func (r Rule) String() string {
 	return "rule " + strconv.Itoa(int(r))
 }
 
-// String returns the status in a few words, for example "stale".
+// String returns the status in a few words, such as "stale".
 func (s SignalStatus) String() string {
 	return [...]string{"ok", "missing", "stale", "low coverage", "no ready replica"}[min(s, SignalUnmeasured)]
 }
 
-// clause returns the status as the predicate of a sentence about the signal, for example "is stale".
+// clause returns the status as the predicate of a sentence about the signal, such as "is stale".
 func (s SignalStatus) clause() string {
 	return [...]string{"is ok", "is missing", "is stale", "has low coverage", "has no ready replica to measure"}[min(s, SignalUnmeasured)]
 }
 
-// String returns what is wrong with a reading in a few words; it is empty for CauseNone.
+// String returns the cause in a few words. It is empty for CauseNone.
 func (c Cause) String() string {
 	return [...]string{"", "not read yet", "no data", "source unreachable", "invalid value", "answer cut off", "forbidden",
 		"contradicts the hardware", "not from a declared exporter", "over the namespace's quota", "no usable sample time"}[min(c, CauseUntimed)]
 }
 
-// Text returns the target and its cause in one line: "12 replicas: gateway 893 needs 149 replicas (target 6 per replica); capped at
-// maxReplicas 12". p must be the policy for which Decide returned d.
+// Text returns the target and its cause in one line, such as "12 replicas: gateway 893 needs 149 replicas (target 6 per replica); capped at
+// maxReplicas 12". p must be the policy with which Decide created d.
 func (d *Decision) Text(p *Policy) string {
 	return replicas(float64(d.Replicas)) + ": " + d.Why(p)
 }
 
 // Why returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to the
-// target of another rule, the text also includes the other rule. It ends with the replicas that were added for a move or an interruption
-// and are not needed any more, and with replacements that cannot start early. If the decision has no reasons, Why returns the name of the
-// binding rule.
+// target of another rule, the text also contains the other rule. At its end, the text contains the replicas that were added for a move or
+// an interruption and are no longer needed, and the replacements that cannot start early. If the decision has no reasons, Why returns the
+// name of the binding rule.
 func (d *Decision) Why(p *Policy) string {
 	all := d.Reasons.All()
 	var causes []string
@@ -80,7 +80,7 @@ func (d *Decision) Why(p *Policy) string {
 }
 
 // bindingEffects returns the text of the last rule that changed the target. If that rule adds replicas to the target of another rule, the
-// text of the other rule precedes it.
+// text of the other rule is first.
 func (d *Decision) bindingEffects(all []Reason, p *Policy) (effects []string) {
 	i := len(all) - 1
 	for i >= 0 && (all[i].Rule != d.Binding || all[i].Index != d.BindingIndex) {
@@ -98,9 +98,9 @@ func (d *Decision) bindingEffects(all []Reason, p *Policy) (effects []string) {
 	return effects
 }
 
-// blockedReplacements returns a text if the replacements for replicas on nodes that are about to be interrupted cannot start before these
-// replicas end, because a rule after RuleAtRisk limits the target. It returns "" if no replacement is blocked. A replacement never makes
-// the target exceed a bound.
+// blockedReplacements returns a text if replacements for replicas on nodes that are about to be interrupted cannot start before these
+// replicas end. The reason is a rule after RuleAtRisk that limits the target, because a replacement must not exceed a bound. If no
+// replacement is blocked, blockedReplacements returns "".
 func (d *Decision) blockedReplacements(p *Policy) string {
 	all := d.Reasons.All()
 	for i := range all {
@@ -123,7 +123,7 @@ func (d *Decision) blockedReplacements(p *Policy) string {
 	return ""
 }
 
-// Format prints a value in its unit: 87, 91%, 250ms.
+// Format returns a value as text with its unit, such as 87, 91% or 250ms.
 func (u Unit) Format(v float64) string {
 	switch u {
 	case Percent:
@@ -137,7 +137,7 @@ func (u Unit) Format(v float64) string {
 	return trim(v)
 }
 
-// trim prints a value of at least 1 with at most one decimal, and a smaller one with two significant digits.
+// trim formats a value of at least 1 with at most one decimal, and a smaller value with two significant digits.
 func trim(v float64) string {
 	if v > 0 && v < 1 {
 		return strconv.FormatFloat(v, 'g', 2, 64)
@@ -149,7 +149,7 @@ func trim(v float64) string {
 	return s
 }
 
-// length prints a number of seconds: in seconds below 15 minutes, otherwise in minutes.
+// length formats a number of seconds. It uses seconds below 15 minutes, and minutes otherwise.
 func length(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	if d >= 15*time.Minute {
@@ -167,7 +167,7 @@ func plural(n float64, word string) string {
 
 func replicas(n float64) string { return fmt.Sprintf("%.0f %s", n, plural(n, "replica")) }
 
-// until returns " until 15:04 UTC", or "" for the time 0, which means that the end is not known.
+// until returns a text such as " until 15:04 UTC". It returns "" for the time 0, which means that the end is not known.
 func until(unix float64) string {
 	if unix == 0 {
 		return ""
@@ -175,7 +175,7 @@ func until(unix float64) string {
 	return " until " + clockIn(unix, time.UTC, "15:04")
 }
 
-// clockIn formats Unix seconds with a layout, and adds the seconds only if they are not 0.
+// clockIn formats a time in Unix seconds with a layout. It adds the seconds only if they are not 0.
 func clockIn(unix float64, zone *time.Location, layout string) string {
 	t := time.UnixMilli(int64(unix * 1000)).In(zone)
 	if t.Second() != 0 {
@@ -184,7 +184,7 @@ func clockIn(unix float64, zone *time.Location, layout string) string {
 	return t.Format(layout) + " " + zone.String()
 }
 
-// untilSchedule returns the same text as until, in the time zone of the schedule i.
+// untilSchedule returns the same text as until, but in the time zone of schedule i.
 func (p *Policy) untilSchedule(i int8, unix float64) string {
 	if unix == 0 {
 		return ""
@@ -192,8 +192,8 @@ func (p *Policy) untilSchedule(i int8, unix float64) string {
 	return " until " + p.scheduleClock(i, unix)
 }
 
-// scheduleClock prints a time in the zone of a schedule. It includes the date for a window that occurs once, because that may be days
-// ahead.
+// scheduleClock formats a time in the time zone of a schedule. For a window that occurs once it includes the date, because the time may be
+// days ahead.
 func (p *Policy) scheduleClock(i int8, unix float64) string {
 	if i < 0 || int(i) >= len(p.Schedules) {
 		return clockIn(unix, time.UTC, "15:04")
@@ -237,7 +237,7 @@ func (p *Policy) unit(i int8) Unit {
 	return p.Signals[i].Unit
 }
 
-// targetText prints the target of a signal: "target 10 per replica" for a total, "target 80%" for a mean.
+// targetText formats the target of a signal: "target 10 per replica" for a Total, "target 80%" for a Mean.
 func (p *Policy) targetText(i int8) string {
 	if i < 0 || int(i) >= len(p.Signals) {
 		return "target not known"

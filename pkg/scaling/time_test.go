@@ -17,7 +17,7 @@ func berlin(t *testing.T) *time.Location {
 	return zone
 }
 
-// hours returns a daily window, for example from 8 to 20.
+// hours returns a window that is open every day between two hours, for example from 8 to 20.
 func hours(name string, zone *time.Location, start, end int) calendar.Window {
 	every := func(hour int) calendar.Cron {
 		return calendar.Cron{Minute: 1, Hour: 1 << hour, DayOfMonth: 1<<32 - 2, Month: 1<<13 - 2, DayOfWeek: 1<<7 - 1}
@@ -25,8 +25,8 @@ func hours(name string, zone *time.Location, start, end int) calendar.Window {
 	return calendar.Window{Name: name, Location: zone, Start: every(start), End: every(end)}
 }
 
-// A chat service in Berlin on the day in October that has 25 hours, because daylight saving time ends. It has at least two replicas from 8
-// to 20 and none from 23 to 6, in local time.
+// A chat service in Berlin runs on the day in October that has 25 hours, because daylight saving time ends. The schedules request at least
+// two replicas from 8 to 20 and none from 23 to 6, in local time.
 func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	zone := berlin(t)
 	office := Schedule{Window: hours("office", zone, 8, 20), Min: 2, Max: -1, Lead: 10 * time.Minute}
@@ -46,21 +46,21 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.run(59 * time.Second)
 	w.expect(4, RuleCombine)
 	at(24, 23, 0)
-	w.expect(3, RuleScheduleCeiling) // a backlog of 35, and the night begins: one a minute
+	w.expect(3, RuleScheduleCeiling) // the queue has 35 requests when the night begins, and the rate permits one pod a minute
 	at(24, 23, 3)
 	w.expect(0, RuleScheduleCeiling)
 	if w.last.Active {
 		t.Error("active at zero: KEDA would wake it against the ceiling")
 	}
 	w.run(3 * time.Hour)
-	w.expect(0, RuleScheduleCeiling) // 02:03 for the first time
+	w.expect(0, RuleScheduleCeiling) // 02:03 occurs for the first time
 	w.load(0)
-	at(25, 5, 59) // seven hours and 59 minutes after 23:00, for this night has one more
+	at(25, 5, 59) // seven hours and 59 minutes after 23:00, because this night has an additional hour
 	w.run(55 * time.Second)
 	w.expect(0, RuleCombine)
 	w.load(15)
 	at(25, 6, 0)
-	w.expect(2, RuleCombine) // a request that came in at dawn
+	w.expect(2, RuleCombine) // a request arrived at the end of the night
 	w.load(0)
 	at(25, 6, 29)
 	w.expect(1, RuleIdle)
@@ -70,7 +70,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	w.run(59 * time.Second)
 	w.expect(0, RuleCombine)
 	w.tick(time.Second)
-	w.expect(2, RuleScheduleFloor) // ten minutes ahead of 8
+	w.expect(2, RuleScheduleFloor) // ten minutes before 8
 	if text := w.last.Reasons.All(); text[len(text)-2].Text(p) != "at least 2 replicas ahead of schedule office, "+
 		"which begins at 08:00 Europe/Berlin" {
 		t.Errorf("it says %q", text[len(text)-2].Text(p))
@@ -82,7 +82,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 		t.Errorf("active %v, may fall %v by %v", w.last.Active, w.last.EarliestScaleDown, w.last.ScaleDownRule)
 	}
 	at(25, 20, 0)
-	w.expect(1, RuleIdle) // the floor is gone, the cooldown starts
+	w.expect(1, RuleIdle) // the schedule floor has ended, and the cooldown starts
 	at(25, 20, 29)
 	w.run(54 * time.Second)
 	w.expect(1, RuleIdle)
@@ -91,7 +91,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 }
 
 // A backend hangs: its GPUs are idle and its queue grows. The queue alone would lower the target from 8 to 4 replicas, and the utilization
-// to less. The rule growing demand must keep the target at 8.
+// would lower it further. The rule growing demand must keep the target at 8.
 func TestHungBackendIsNotScaledDown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 8, 20, 0.7)
@@ -102,10 +102,10 @@ func TestHungBackendIsNotScaledDown(t *testing.T) {
 		if i == 1 {
 			return 0.02
 		}
-		return 20 + w.now.Sub(start).Seconds()/10 // one more every ten seconds
+		return 20 + w.now.Sub(start).Seconds()/10 // one more request every ten seconds
 	}
 	w.tick(time.Second)
-	w.expect(3, RuleCombine) // the first seconds are no trend yet: that is what the down window is for
+	w.expect(3, RuleCombine) // after a few seconds there is no trend yet, so only a scale-down window could prevent the decrease
 	p.ScaleDown.StabilizationWindow = time.Minute
 	w = newScenario(t, p, 8, 20, 0.7)
 	w.run(10 * time.Minute)
@@ -123,7 +123,7 @@ func TestHungBackendIsNotScaledDown(t *testing.T) {
 	}
 	w.value = func(_ *scenario, i int) float64 { return []float64{50, 0.02}[i] }
 	w.run(10 * time.Minute)
-	w.expect(5, RuleCombine) // constant: 50 waiting requests need 5
+	w.expect(5, RuleCombine) // the queue no longer grows, and 50 waiting requests need 5 replicas
 }
 
 func TestClockStepBackDoesNotStopChanges(t *testing.T) {
@@ -138,16 +138,16 @@ func TestClockStepBackDoesNotStopChanges(t *testing.T) {
 	w.tick(-time.Hour)
 	w.expect(6, RuleStabilize)
 	w.run(5*time.Minute - 2*time.Second)
-	w.expect(6, RuleStabilize) // the window has seen 10 minutes less the last of its seconds
+	w.expect(6, RuleStabilize) // the window still contains the last second in which 6 replicas were needed
 	w.run(2 * time.Second)
 	w.expect(2, RuleCombine)
 	w.tick(-time.Hour)
 	w.load(60)
 	w.tick(time.Second)
-	w.expect(6, RuleCombine) // the fall within the period gives the rates room
+	w.expect(6, RuleCombine) // the decrease within the period permits the rates a greater increase
 	w.load(90)
 	w.tick(-24 * time.Hour)
-	w.expect(7, RuleRate) // a minute ago it was 6
+	w.expect(7, RuleRate) // a minute ago the target was 6
 	w.run(59 * time.Second)
 	w.expect(7, RuleRate)
 	w.tick(time.Second)
@@ -183,7 +183,7 @@ func TestDurationsDoNotChangeWhenTheClockStepsBack(t *testing.T) {
 }
 
 // A backend hangs: its queue grows while its GPUs are idle. If the policy is edited at that time, a signal that still measures the same
-// must keep its trend, so that the rule growing demand still prevents a decrease.
+// quantity must keep its trend, so that the rule growing demand still prevents a decrease.
 func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 	waiting := queue(10)
 	waiting.Source = 7
@@ -234,8 +234,8 @@ func TestRestartKeepsOnlyTrends(t *testing.T) {
 	}
 }
 
-// A signal of a policy is replaced by another one with a different name; both have no Source. The new signal must not use the trend of the
-// old one.
+// A signal of a policy is replaced with a signal of a different name. Both have no Source. The new signal must not use the trend of the old
+// one.
 func TestAnotherPolicyDoesNotKeepTrends(t *testing.T) {
 	first := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20,
 		Schedules: []Schedule{on("launch", 0, 4*time.Minute, 8, -1)}}
@@ -270,7 +270,8 @@ func TestAbsurdTimesGiveADecision(t *testing.T) {
 	}
 }
 
-// Seven replicas are needed and the capacity cap is 5. When the cap ends, the target is 7 at once, without a limit by the scale-up rates.
+// Seven replicas are needed, but the capacity cap is 5. When the cap ends, the target must be 7 at once. The scale-up rates must not limit
+// this increase.
 func TestEndOfACapRaisesAtOnce(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 20,
 		ScaleUp: Direction{Rates: []RatePolicy{{Pods, 2, time.Minute}}}}
@@ -286,7 +287,8 @@ func TestEndOfACapRaisesAtOnce(t *testing.T) {
 	w.expect(7, RuleCombine)
 }
 
-// While readings are missing, the replicas for nodes at risk and for a surge must be added to the target once, and not again in each tick.
+// While readings are missing, the replicas for nodes at risk and for a surge must be added to the target only once, and not again in each
+// tick.
 func TestSurgeDoesNotGrowWhileReadingsAreMissing(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10)}, MinReplicas: 1, MaxReplicas: 40}
 	w := newScenario(t, p, 6, 60)
@@ -301,7 +303,7 @@ func TestSurgeDoesNotGrowWhileReadingsAreMissing(t *testing.T) {
 	}
 	w.o.Advice.AtRisk, w.o.Advice.Surge = 0, 0
 	w.tick(time.Second)
-	w.expect(9, RuleSurge) // it is not known whether fewer are enough
+	w.expect(9, RuleSurge) // it is not known whether fewer replicas are sufficient
 	w.load(60)
 	w.tick(time.Second)
 	w.expect(6, RuleCombine)

@@ -1,19 +1,19 @@
 package scaling
 
-// Key is the namespace and the name of a policy. They are also the namespace and the name of its external metric.
+// Key is the namespace and the name of a policy. Its external metric has the same namespace and name.
 type Key struct{ Namespace, Name string }
 
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Target is the object that is scaled: any kind with a scale subresource.
+// Target is the object that is scaled. It can have any kind with a scale subresource.
 type Target struct{ APIVersion, Kind, Name string }
 
-// Mode says what happens with a decision.
+// Mode determines what gpuscaler does with its decisions.
 type Mode uint8
 
 const (
-	// Auto serves the targets and applies changes.
+	// Auto means that gpuscaler serves the targets and changes objects.
 	Auto Mode = iota
 	// Advisory means that decisions are computed, explained and recorded, but no metric is served and no object is changed.
 	Advisory
@@ -21,18 +21,18 @@ const (
 	Hold
 )
 
-// String returns the value of the PlatformConfig's mode.
+// String returns the mode as the PlatformConfig contains it.
 func (m Mode) String() string { return [...]string{"auto", "advisory", "hold"}[m] }
 
-// Workload is a scale target with its compiled policy. Package policy builds it from files and annotations. A Workload is not changed after
-// it is built; an edit of the policy creates a new one.
+// Workload is a scale target with its compiled policy. Package policy creates it from files and annotations. A Workload is immutable. An
+// edit of the policy creates a new one.
 type Workload struct {
 	Key    Key
 	Target Target
 	Policy *Policy
 	Mode   Mode
-	Group  string // capacity group; empty: no NodePool is changed for this workload
+	Group  string // capacity group; if empty, no NodePool is changed for this workload
 	Origin string // where the policy is defined, for explanations: "chat.yaml@3f1c" or "ScaledObject llama-chat"
-	// Activate allows gpuscaler to change the scale subresource from 0 to 1 and from 1 to 0, for a workload that KEDA does not scale.
+	// Activate permits gpuscaler to change the scale subresource from 0 to 1 and from 1 to 0. It is for a workload that KEDA does not scale.
 	Activate bool
 }

@@ -2,7 +2,7 @@ package history
 
 import "math"
 
-// Append appends the encoded window to words: the number of entries, and two words for each.
+// Append appends the encoded window to words: the number of entries, and then two words for each entry.
 func (w *Window) Append(words []int64) []int64 {
 	words = append(words, int64(w.n))
 	for _, e := range w.list[:w.n] {
@@ -21,7 +21,7 @@ func (w *Window) Read(r *Reader) {
 	}
 }
 
-// Append appends the encoded steps to words: their number, and two words for each.
+// Append appends the encoded steps to words: the number of steps, and then two words for each step.
 func (s *Steps) Append(words []int64) []int64 {
 	words = append(words, int64(s.n))
 	for _, e := range s.list[:s.n] {
@@ -40,7 +40,7 @@ func (s *Steps) Read(r *Reader) {
 	}
 }
 
-// Append appends the encoded trend to words: two words. Known is not encoded, because a caller omits trends without values.
+// Append appends the encoded trend to words, as two words. It does not encode Known, because callers encode only trends with values.
 func (r Trend) Append(words []int64) []int64 { return append(words, word(r.Fast), word(r.Slow)) }
 
 // Read decodes the result of Append and sets Known.
@@ -50,7 +50,8 @@ func (r *Trend) Read(from *Reader) {
 	}
 }
 
-// Append appends the encoded forecast to words: three words. Known is not encoded, because a caller omits forecasts without history.
+// Append appends the encoded forecast to words, as three words. It does not encode Known, because callers encode only forecasts with
+// history.
 func (f Forecast) Append(words []int64) []int64 {
 	return append(words, word(f.Level), word(f.Mean), word(f.Spread))
 }
@@ -62,13 +63,14 @@ func (f *Forecast) Read(r *Reader) {
 	}
 }
 
-// Reader reads encoded values. It never fails: Invalid is true after a read beyond the end, and after a count that is not possible.
+// Reader reads encoded values. Its methods return no error. Instead, Invalid is set after a read beyond the end, or if a count is not
+// possible.
 type Reader struct {
-	Words   []int64 // what was not read yet
+	Words   []int64 // words that were not read yet
 	Invalid bool
 }
 
-// Next returns the next word; 0 if there is none.
+// Next returns the next word, or 0 if there is none.
 func (r *Reader) Next() int64 {
 	if len(r.Words) == 0 {
 		r.Invalid = true
@@ -79,7 +81,7 @@ func (r *Reader) Next() int64 {
 	return v
 }
 
-// Take returns the next n words; none if there are fewer. The slice aliases Words.
+// Take returns the next n words, or nil if there are fewer. The slice shares memory with Words.
 func (r *Reader) Take(n int) []int64 {
 	if n > len(r.Words) {
 		r.Invalid, r.Words = true, nil
@@ -90,7 +92,7 @@ func (r *Reader) Take(n int) []int64 {
 	return words
 }
 
-// Count returns the next word as the length of a list of at most the given length; 0 if it is not in this range.
+// Count returns the next word, which is the length of a list. It returns 0 if the word is not between 0 and most.
 func (r *Reader) Count(most int) int {
 	n := r.Next()
 	if n < 0 || n > int64(most) {
@@ -100,10 +102,10 @@ func (r *Reader) Count(most int) int {
 	return int(n)
 }
 
-// Pair returns one word that contains two numbers.
+// Pair encodes two numbers in one word.
 func Pair(a, b int32) int64 { return int64(a)<<32 | int64(uint32(b)) }
 
-// Halves returns the arguments of Pair.
+// Halves returns the two numbers that Pair has encoded.
 func Halves(v int64) (a, b int32) { return int32(v >> 32), int32(v) }
 
 func word(v float64) int64   { return int64(math.Float64bits(v)) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fullWindow returns a window and fullSteps returns steps in which every field of every entry has a value of its own.
+// fullWindow returns a window, and fullSteps returns steps. In both, every field of every entry has a different value.
 func fullWindow() (w Window) {
 	w.n = windowSize
 	for i := range w.list {
@@ -23,7 +23,7 @@ func fullSteps() (s Steps) {
 	return s
 }
 
-// past is one value of each type.
+// past contains one value of each type of the package.
 type past struct {
 	window   Window
 	steps    Steps
@@ -42,7 +42,7 @@ func (p *past) read(r *Reader) {
 	p.forecast.Read(r)
 }
 
-// TestEncodingKeepsEveryField also fails for a field that was added to a type and is not in its encoding: it would be zero in full.
+// TestEncodingKeepsEveryField also fails if a field was added to a type but not to its encoding, because this field is zero in full.
 func TestEncodingKeepsEveryField(t *testing.T) {
 	full := past{window: fullWindow(), steps: fullSteps(), trend: Trend{true, 1.5, -2.5}, forecast: Forecast{true, 3.5, 4.5, 5.5}}
 	if zero := firstZero(reflect.ValueOf(full), "past"); zero != "" {
@@ -55,7 +55,7 @@ func TestEncodingKeepsEveryField(t *testing.T) {
 	}
 }
 
-// firstZero returns the path of the first field that is zero, or "".
+// firstZero returns the path of the first field that is zero, or "" if there is none.
 func firstZero(v reflect.Value, path string) string {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -78,7 +78,8 @@ func firstZero(v reflect.Value, path string) string {
 	return ""
 }
 
-// Words that Append did not write, for example of a damaged recording, are invalid and never exceed the space of a list.
+// Words that Append did not write, for example from a damaged recording, must be reported as invalid. They must never exceed the size of a
+// list.
 func TestTruncatedAndHostileWordsAreInvalid(t *testing.T) {
 	full := past{window: fullWindow(), steps: fullSteps()}
 	words := full.words()

@@ -2,27 +2,28 @@ package history
 
 import "math"
 
-// Forecast is the history of a signal's proposals, in replicas: exponential moving averages of the mean and of the squared deviation. The
-// zero value is a forecast without history.
+// Forecast contains exponential moving averages of a signal's proposals, in replicas: their mean and their squared deviation. The zero
+// value is a forecast without history.
 type Forecast struct {
 	Known bool
-	// Level is the mean of the most recent proposals; a single scrape counts the arrivals of a few seconds, which are mostly noise.
+	// Level is the mean of the most recent proposals. A single proposal is not used, because one scrape counts the arrivals of only a few
+	// seconds, which vary randomly.
 	Level float64
 	Mean  float64
-	// Spread is the mean square of the level's deviation above the mean, doubled: the variance of a symmetric distribution.
+	// Spread is twice the mean square of Level's deviation above the mean. For a symmetric distribution, this is the variance.
 	Spread float64
 }
 
-// StartForecast returns a forecast whose mean is the given number of replicas, without deviations.
+// StartForecast returns a forecast without deviations, whose mean is the given number of replicas.
 func StartForecast(replicas float64) Forecast {
 	return Forecast{Known: true, Level: replicas, Mean: replicas}
 }
 
-// Averages are the time constants of a Forecast in milliseconds: of the mean, at least 1, and of the level.
+// Averages contains the time constants of a Forecast in milliseconds: for Mean, which must be at least 1, and for Level.
 type Averages struct{ Mean, Level int64 }
 
-// Next returns the forecast after the proposal of a tick. elapsed is the number of milliseconds since the previous tick. Only values above
-// the mean count as deviations. If values below it counted, too, the forecast would increase when demand ends.
+// Next returns the forecast after one more tick. elapsed is the time since the previous tick in milliseconds. Only values above the mean
+// are counted as deviations. If values below the mean were counted too, the forecast would increase when demand ends.
 func (f Forecast) Next(proposal float64, elapsed int64, over Averages) Forecast {
 	level := toward(f.Level, proposal, elapsed, over.Level)
 	above := max(level-f.Mean, 0)
@@ -37,8 +38,8 @@ func (f Forecast) Upper(deviations float64) float64 {
 	return f.Mean + float64(deviations*math.Sqrt(f.Spread))
 }
 
-// Highest returns a forecast that is at least as great as each later one if demand ends now: after a rise of demand, the mean still
-// increases to the level.
+// Highest returns a forecast that is at least as great as every later forecast if demand ends now. It is necessary because after a rise of
+// demand, the mean still increases until it reaches Level.
 func (f Forecast) Highest() Forecast {
 	above := max(f.Level-f.Mean, 0)
 	f.Mean, f.Spread = f.Mean+above, f.Spread+float64(2*above*above)

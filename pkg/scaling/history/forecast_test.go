@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A greater proposal must not give a smaller forecast. The forecast must not exceed the greatest proposal by more than the deviations of a
-// single rise from 0 to that proposal.
+// A greater proposal must not result in a smaller forecast. The forecast may exceed the greatest proposal at most by the deviations that a
+// single rise from 0 to this proposal causes.
 func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		over := Averages{Mean: int64(rapid.IntRange(1, 7200).Draw(t, "window")) * 1000,
@@ -23,7 +23,7 @@ func TestForecastIsMonotoneAndBoundedByDemand(t *testing.T) {
 			if i == 0 {
 				less, more = StartForecast(ask), StartForecast(ask+plus)
 			}
-			// From the same state, a greater proposal must give at least the same number of replicas.
+			// From the same state, a greater proposal must result in at least the same number of replicas.
 			if a, b := less.Next(ask, elapsed, over), less.Next(ask+plus, elapsed, over); b.Upper(deviations) < a.Upper(deviations)-1e-9 {
 				t.Fatalf("an ask of %v keeps %v, one of %v keeps %v", ask, a.Upper(deviations), ask+plus, b.Upper(deviations))
 			}

@@ -2,19 +2,19 @@ package history
 
 import "math"
 
-// stepsSize is the maximum number of steps that are kept. If there are more, two successive steps are merged into a range of replicas. The
-// merged step lasts at most 1/overhold of the longest period.
+// stepsSize is the maximum number of steps that are stored. If there would be more, two successive steps are merged into one step with a
+// range of replicas. The duration of the merged step is at most 1/overhold of the longest period.
 const stepsSize = 16
 
-// Steps is the history of a target. A rate limit reads the replicas at the start of its period from it. The HPA computes them from its
-// scale events (current - added + deleted within the period), with the same result.
+// Steps is the history of a target. A rate limit uses it to find the number of replicas at the start of its period. An HPA computes this
+// number from its scale events (current - added + deleted within the period), with the same result.
 type Steps struct {
 	n    int8
 	list [stepsSize]Step
 }
 
-// Step is a number of replicas that is valid from Start until the next step. Low and High differ only if steps were merged. An increase
-// then counts from Low and a decrease from High, so that a merge never allows a greater change.
+// Step is a number of replicas that was the target from Start until the next step. Low and High differ only if steps were merged. An
+// increase is then compared with Low and a decrease with High, so that a merge never permits a greater change.
 type Step struct {
 	Start     int64
 	Low, High int32
@@ -23,13 +23,14 @@ type Step struct {
 // Empty reports whether no step was added.
 func (s *Steps) Empty() bool { return s.n == 0 }
 
-// All returns the steps, the oldest first. The slice aliases s.
+// All returns the steps, with the oldest first. The slice shares memory with s.
 func (s *Steps) All() []Step { return s.list[:s.n] }
 
-// Last returns the newest number of replicas. s must not be empty. Low and High of the newest step are equal, because it is never merged.
+// Last returns the newest number of replicas. s must not be empty. Low and High of the newest step are always equal, because the newest
+// step is never merged.
 func (s *Steps) Last() int32 { return s.list[s.n-1].Low }
 
-// Push adds a step of n replicas that begins at at, and drops the steps that ended more than keep milliseconds before at.
+// Push adds a step of n replicas that begins at the time at. It drops steps that ended more than keep milliseconds before at.
 func (s *Steps) Push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].Start <= at-keep {
@@ -46,9 +47,9 @@ func (s *Steps) Push(at int64, n int32, keep int64) {
 	s.n++
 }
 
-// merge replaces two successive steps by one range. It selects the two that last the shortest time in total; end is the end of the last
-// step. At most one of the 16 steps began before the longest period. The other 15 contain 7 disjoint pairs that together last at most that
-// period, so the shortest pair lasts at most a seventh of it.
+// merge replaces two successive steps with one step that contains both as a range. It selects the two steps with the shortest total
+// duration. end is the end of the last step. This duration is at most a seventh of the longest period, for this reason: at most one of the
+// 16 steps began before the longest period. The other 15 steps contain 7 disjoint pairs, whose total duration is at most that period.
 func (s *Steps) merge(end int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range stepsSize - 1 {
@@ -66,7 +67,7 @@ func (s *Steps) merge(end int64) {
 	s.n--
 }
 
-// At returns the step that is valid at a time. For times before the oldest step it returns the oldest step.
+// At returns the step at the time at. If at is before the oldest step, it returns the oldest step.
 func (s *Steps) At(at int64) Step {
 	for i := s.n - 1; i > 0; i-- {
 		if s.list[i].Start <= at {
@@ -76,7 +77,7 @@ func (s *Steps) At(at int64) Step {
 	return s.list[0]
 }
 
-// Shift moves the times of all steps by the given milliseconds, after the clock was set back.
+// Shift moves the times of all steps by the given number of milliseconds. It is called after the clock was set back.
 func (s *Steps) Shift(by int64) {
 	for i := range s.n {
 		s.list[i].Start += by

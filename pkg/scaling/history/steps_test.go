@@ -14,7 +14,7 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 		var all []event
 		const keep = 120 * time.Second
 		now := nine
-		even := rapid.IntRange(0, 5).Draw(t, "even") // changes at a fixed interval; 0: at any time
+		even := rapid.IntRange(0, 5).Draw(t, "even") // interval between changes; 0 means random intervals
 		for range rapid.IntRange(1, 80).Draw(t, "ticks") {
 			step := even
 			if step == 0 {
@@ -27,7 +27,7 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 			}
 			all = append(all, event{now, n})
 			at := now.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "back")) * time.Second)
-			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // at the time, and within a seventh of the period around it
+			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // at the time; range around it
 			for i, e := range all {
 				if !e.at.After(at) {
 					want = e.n
@@ -52,9 +52,9 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 	})
 }
 
-// The target rises in up to 15 steps within a minute and then does not change for 20 minutes. When further steps are added and older ones
-// are merged, the history must still have the exact target of those 20 minutes. Otherwise a rate of 100% in 30 minutes would allow too
-// small an increase.
+// The target rises in up to 15 steps within a minute, and then remains the same for 20 minutes. Further steps are then added, so that older
+// steps are merged. The history must still contain the exact target of the 20 minutes. Otherwise a rate of 100% in 30 minutes would permit
+// too small an increase.
 func TestMergedStepsKeepTheReplicasOfAQuietTime(t *testing.T) {
 	const period = 30 * time.Minute
 	for launch := range int32(15) {

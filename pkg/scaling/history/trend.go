@@ -7,17 +7,17 @@ type Trend struct {
 	Fast, Slow float64
 }
 
-// fastMillis, slowMillis and growth define when a signal grows: when its mean of the last half minute exceeds the mean of the last three
-// minutes by more than a tenth, and by more than a tenth of the target. If the value rises steadily, that is growth of about 4% a minute.
-// Means are compared and not two samples, because a queue of 20 can change by 4 from scrape to scrape without growing. The condition on the
-// target excludes queues that are almost empty.
+// fastMillis, slowMillis and growth define when a signal grows: its mean over the last half minute must exceed its mean over the last three
+// minutes by more than a tenth, and by more than a tenth of the target. For a value that rises steadily, this is growth of about 4% a
+// minute. Means are compared instead of two samples, because a queue of 20 can change by 4 between two scrapes without growing. The
+// condition on the target excludes queues that are almost empty.
 const (
 	fastMillis = 30_000
 	slowMillis = 180_000
 	growth     = 0.1
 )
 
-// Next returns the trend after a new value. elapsed is the number of milliseconds since the previous one.
+// Next returns the trend after a new value. elapsed is the time since the previous value in milliseconds.
 func (r Trend) Next(value float64, elapsed int64) Trend {
 	if !r.Known {
 		return Trend{true, value, value}
@@ -31,8 +31,8 @@ func (r Trend) Grows(target float64) bool {
 	return r.Known && rise > float64(growth*r.Slow) && rise > float64(growth*target)
 }
 
-// toward returns an exponential moving average after a new value. The weights are fractions and not exponentials, because the result of
-// math.Exp differs between CPU architectures.
+// toward returns an exponential moving average after a new value. tau is its time constant. The weight is a fraction and not an
+// exponential, because the result of math.Exp differs between CPU architectures.
 func toward(from, to float64, elapsed, tau int64) float64 {
 	weight := float64(elapsed) / float64(elapsed+tau)
 	return from + float64(float64(to-from)*weight)

@@ -2,24 +2,24 @@ package history
 
 import "math"
 
-// Windows and steps have a fixed size, so that a state of a workload has one, too.
+// Windows and steps have a fixed size, so that the state of a workload also has a fixed size.
 const (
-	// windowSize is the number of entries of a Window. The values of the entries are strictly decreasing, so a window is exact for up to
-	// windowSize different values. If there are more, entries are merged, and a value then counts longer than it should, by at most
-	// 1/overhold of the window's length.
+	// windowSize is the number of entries of a Window. Their values are strictly decreasing, so a window with at most windowSize different
+	// values is exact. If there are more, entries are merged. A value can then have an effect for longer than the length of the window, by at
+	// most 1/overhold of that length.
 	windowSize = 16
 	overhold   = 7
 )
 
-// Window contains the recommendations of a stabilization window and returns the greatest. It is a monotonic deque: when a new value is at
-// least as great as an older one, the older one is dropped, because it cannot be the greatest again.
+// Window contains the recommendations of a stabilization window and returns the greatest of them. It is a monotonic deque: if a new value
+// is at least as great as an older one, the older one is dropped, because it can no longer be the greatest.
 type Window struct {
 	n    int8
 	list [windowSize]sample
 }
 
-// sample is a value and the time of its last proposal; the window counts from that time. late is the number of milliseconds by which merges
-// have moved the time.
+// sample is a value and the last time at which it was proposed. It expires one window length after this time. late is the number of
+// milliseconds by which merges have moved the time to later.
 type sample struct {
 	at    int64
 	value int32
@@ -29,7 +29,7 @@ type sample struct {
 // Empty reports whether the window has no entry.
 func (w *Window) Empty() bool { return w.n == 0 }
 
-// Push adds the newest value. inForce is the last target: leastLate does not merge the entry that keeps it.
+// Push adds the newest value. inForce is the last target. leastLate does not merge the entry that keeps the target at this value.
 func (w *Window) Push(at int64, value, inForce int32) {
 	for w.n > 0 && w.list[w.n-1].value <= value {
 		w.n--
@@ -48,13 +48,14 @@ func (w *Window) Push(at int64, value, inForce int32) {
 	}
 }
 
-// leastLate returns the index of the entry of a full window to merge with the next entry. After the merge, the greater value of the two
-// counts until the newer one expires. leastLate selects the entry for which this is the shortest time beyond its own window, and also
-// returns that time in milliseconds.
+// leastLate returns the index of the entry of a full window to merge with the next entry. After the merge, the greater of the two values
+// has an effect until the newer entry expires, which is longer than its own window. leastLate selects the entry for which this additional
+// time is the shortest. It also returns this time in milliseconds.
 //
-// The last entry that is at least the last target is not merged with the next one: the announced earliest scale-down is the time at which
-// it expires. The 17 entries (16 and the newest) contain 8 disjoint pairs, of which at least 7 can be merged. The times of these pairs add
-// up to at most the length of the window, so the shortest is less than a seventh of it.
+// The last entry whose value is at least the last target is not merged with the next one, because the decision announces the time at which
+// this entry expires as the earliest scale-down. The additional time is less than a seventh of the length of the window, for this reason:
+// the 17 entries (16 and the newest) contain 8 disjoint pairs, and at least 7 of these can be merged. The times of these 7 pairs add up to
+// at most the length of the window.
 func (w *Window) leastLate(newest sample, inForce int32) (int, int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range windowSize {
@@ -69,7 +70,7 @@ func (w *Window) leastLate(newest sample, inForce int32) (int, int64) {
 	return best, least
 }
 
-// after returns the entry after the entry i. In a full window, the last entry is followed by newest, which is not in the list yet.
+// after returns the entry that follows entry i. After the last entry of a full window, this is newest, which is not in the list yet.
 func (w *Window) after(i int, newest sample) sample {
 	if i+1 < windowSize {
 		return w.list[i+1]
@@ -77,7 +78,7 @@ func (w *Window) after(i int, newest sample) sample {
 	return newest
 }
 
-// Expire drops the entries that are not newer than cutoff.
+// Expire drops the entries whose time is cutoff or earlier.
 func (w *Window) Expire(cutoff int64) {
 	var k int8
 	for k < w.n && w.list[k].at <= cutoff {
@@ -89,7 +90,7 @@ func (w *Window) Expire(cutoff int64) {
 	}
 }
 
-// Greatest returns the greatest of value and the values newer than cutoff.
+// Greatest returns the greatest of value and of the entries after cutoff.
 func (w *Window) Greatest(cutoff int64, value int32) int32 {
 	for i := range w.n {
 		if w.list[i].at > cutoff {
@@ -99,7 +100,7 @@ func (w *Window) Greatest(cutoff int64, value int32) int32 {
 	return value
 }
 
-// Last returns the time of the newest entry that is at least value, and false if there is none.
+// Last returns the time of the newest entry whose value is at least the given value, and false if there is none.
 func (w *Window) Last(value int32) (at int64, ok bool) {
 	for i := w.n - 1; i >= 0; i-- {
 		if w.list[i].value >= value {
@@ -109,7 +110,7 @@ func (w *Window) Last(value int32) (at int64, ok bool) {
 	return 0, false
 }
 
-// Shift moves the times of all entries by the given milliseconds, after the clock was set back.
+// Shift moves the times of all entries by the given number of milliseconds. It is called after the clock was set back.
 func (w *Window) Shift(by int64) {
 	for i := range w.n {
 		w.list[i].at += by

@@ -15,10 +15,10 @@ type event struct {
 	n  int32
 }
 
-// exactWindow is a stabilization window as in an HPA, which stores every proposal, for comparison.
+// exactWindow is a stabilization window that stores every proposal, as an HPA does. Tests compare Window with it.
 type exactWindow []event
 
-// greatest returns the greatest proposal that is newer than length before now.
+// greatest returns the greatest proposal that is not older than length at the time now.
 func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	for i := len(w) - 1; i >= 0 && w[i].at.After(now.Add(-length)); i-- {
 		n = max(n, w[i].n)
@@ -37,7 +37,7 @@ func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 			cutoff := now.Add(-time.Minute * 5)
 			n, want := rapid.Int32Range(1, most).Draw(t, "n"), int32(0)
 			if most == 1000 {
-				n = max(last-rapid.Int32Range(-3, 12).Draw(t, "fall"), 1) // a long fall keeps them all
+				n = max(last-rapid.Int32Range(-3, 12).Draw(t, "fall"), 1) // while the values decrease, the window needs an entry for each of them
 			}
 			last = n
 			w.Expire(Stamp(cutoff))
@@ -60,14 +60,15 @@ func TestWindowIsExactForAsManyValuesAsItHolds(t *testing.T) {
 	})
 }
 
-// For any recommendations and any last target, a recommendation counts for at least the window, and for at most a seventh of it longer.
+// For any recommendations and any last target, a recommendation must have an effect for at least the length of the window, and for at most
+// a seventh longer.
 func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const length = 5 * time.Minute
 		var w Window
 		var all exactWindow
 		now, last, inForce := nine, int32(1000), int32(0)
-		even := time.Duration(rapid.IntRange(0, 30).Draw(t, "even")) * time.Second // readings at a fixed interval; 0: at any time
+		even := time.Duration(rapid.IntRange(0, 30).Draw(t, "even")) * time.Second // interval between readings; 0 means random intervals
 		for range rapid.IntRange(1, 300).Draw(t, "ticks") {
 			step := even
 			if step == 0 {
@@ -90,8 +91,8 @@ func TestRecommendationCountsForTheWindowAndAtMostASeventhMore(t *testing.T) {
 	})
 }
 
-// When entries are merged because many lower recommendations follow, the time at which the recommendation of the last target expires must
-// not change.
+// Many lower recommendations follow, so that entries are merged. The time at which the recommendation of the last target expires must not
+// change.
 func TestMergeDoesNotMoveTheEndOfTheLastTarget(t *testing.T) {
 	for lead := range int32(40) {
 		var w Window
