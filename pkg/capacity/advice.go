@@ -261,8 +261,8 @@ func (t *tick) closedBy(pool int) explain.Cause {
 	return explain.CauseNone
 }
 
-// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after since (in Unix milliseconds), within
-// RefusalWindow, and after its newest node was created.
+// refusedSince reports whether a launch of the NodePool was refused for lack of capacity after the time since (in Unix milliseconds),
+// within RefusalWindow, and after its newest node was created.
 func (a *analysis) refusedSince(pool int, since int64) bool {
 	from := max(since, statemachine.Stamp(a.pools[pool].newest), a.at-statemachine.RefusalWindow.Milliseconds())
 	for i := range a.o.Pools[pool].Failures {

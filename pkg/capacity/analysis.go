@@ -164,8 +164,8 @@ func (a *analysis) spotWait() time.Duration {
 	return a.g.SpotWaitTimeout
 }
 
-// within reports whether an event happened after from (in Unix milliseconds) and not in the future. The result is also true for an event up
-// to one minute in the future, because the clock of the machine that recorded the event may be ahead.
+// within reports whether an event happened after the time from (in Unix milliseconds) and not in the future. The result is also true for an
+// event up to one minute in the future, because the clock of the machine that recorded the event may be ahead.
 func (a *analysis) within(when time.Time, from int64) bool {
 	at := statemachine.Stamp(when)
 	return at > from && at <= a.at+time.Minute.Milliseconds()

@@ -130,8 +130,8 @@ func (t *tick) reportMixed() {
 	}
 }
 
-// evidence counts the refused launches and lost nodes of a NodePool since the time since, in Unix milliseconds. Each NodeClaim is counted
-// once, by its UID, because Kubernetes repeats and merges Events.
+// evidence counts the refused launches and lost nodes of a NodePool after the time since, which is in Unix milliseconds. Each NodeClaim is
+// counted once, by its UID, because Kubernetes repeats and merges Events.
 func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	v := &a.o.Pools[pool]
 	from := max(since, a.at-statemachine.RefusalWindow.Milliseconds())
@@ -159,9 +159,9 @@ func (a *analysis) evidence(pool int, since int64) (e statemachine.Evidence) {
 	return e
 }
 
-// spotEvidence adds up the refused launches and lost nodes of all spot NodePools since the time since, in Unix milliseconds. Spot as a
-// whole counts as available until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost node,
-// or with the first refused launch if it launched no node.
+// spotEvidence adds up the refused launches and lost nodes of all spot NodePools after the time since, which is in Unix milliseconds. Spot
+// as a whole counts as available until each NodePool has failed or cannot launch a node. In a probe, a NodePool fails with the first lost
+// node, or with the first refused launch if it launched no node.
 func (a *analysis) spotEvidence(since int64, probing bool) (sum statemachine.Evidence) {
 	for _, i := range a.spot.all() {
 		e := a.evidence(int(i), since)

@@ -23,7 +23,7 @@ type Amount struct {
 type Member struct {
 	Key     string   // namespace/name; if two members have equal shares, the lower key is first
 	Want    int32    // target of the member without the limit
-	Min     int32    // replicas that step 1 (minimum) gives, reduced to Want
+	Min     int32    // replicas that Divide gives in step 1 (minimum), but at most Want
 	Running int32    // spec.replicas of the scale target
 	Granted int32    // the last served target; 0 if there is none
 	Amounts []Amount // requested amount of each limited resource, in the order of the limits

@@ -21,8 +21,8 @@ const (
 	RuleSpotWaitTimeout // on-demand may not grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists
 	RuleNoZeroLimit     // A: the LiftReason; Until: when the limit becomes 0
-	// RuleConsolidationFreeze: consolidation of one NodePool is frozen. A: the time in Unix seconds until which empty nodes are also kept,
-	// 0 if they are not kept; B: 1 if the freeze is only for a probe or a return to spot, 2 if no rule needs it any more, else 0; Until: the
+	// RuleConsolidationFreeze: consolidation of one NodePool is frozen. A: the time in Unix seconds until which empty nodes are also kept, 0
+	// if they are not kept; B: 1 if only a probe or a return to spot needs the freeze, 2 if no rule needs it any more, otherwise 0; Until: the
 	// end of the freeze, which also applies if gpuscaler crashes.
 	RuleConsolidationFreeze
 	RuleShield  // loading pods are protected from disruption. A: how many

@@ -32,7 +32,7 @@ const (
 	targetCapUnchanged targetCapEvent = iota
 	shortage                          // no NodePool provides a node, and pods have waited for ShortageMinimum
 	nodesArrive                       // a NodePool provides nodes again
-	demandMet                         // no pod waits for a node; without a cap: for MaxTargetCap
+	demandMet                         // no pod waits for a node; if no cap is set, the last one ended more than MaxTargetCap ago
 	retryDue                          // the time of the cap is over
 	numTargetCapEvents
 )

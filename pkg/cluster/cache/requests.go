@@ -158,7 +158,7 @@ type unmanagedKey struct {
 	resource string
 }
 
-// unmanagedSum is a cached result of Unmanaged. It is valid while the version of the cache and the slice of workloads are the same.
+// unmanagedSum is a cached result of Unmanaged. It is valid until the version of the cache or the slice of workloads changes.
 type unmanagedSum struct {
 	version   uint64
 	workloads []*scaling.Workload

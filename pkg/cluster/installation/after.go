@@ -126,7 +126,7 @@ func (c *Cluster) lease(ctx context.Context, d *appsv1.Deployment) Result {
 	if age := began.Sub(first); age >= 0 && age < duration {
 		return good
 	}
-	for time.Since(began) <= duration { // I/O edge: as above
+	for time.Since(began) <= duration { // I/O edge: how long the Lease has not changed
 		select {
 		case <-ctx.Done():
 			return unread(Lease, ctx.Err())
