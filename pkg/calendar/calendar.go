@@ -1,32 +1,33 @@
-// Package calendar computes whether a time window is open at an instant, and when that changes.
-// Replica floors, replica ceilings and NodePool schedules use it, so that pods and nodes follow the same schedule.
+// Package calendar computes whether a time window is open at an instant, and when that changes. Replica floors, replica ceilings and
+// NodePool schedules use it, so that pods and nodes follow the same schedule.
 //
 // Every function depends only on a Window and an instant. The package reads no clock, does no I/O and parses no cron expressions.
 //
 // # Definition
 //
-// A window is a set of spans on the wall clock of its zone. Each span runs from a start to the next end after it. It begins at
-// the first instant at which the clock has reached the start and ends at the last instant at which the clock reaches the end.
-// Spans that touch or overlap are merged. The rules for daylight saving time follow from this definition:
+// A window is a set of spans on the wall clock of its zone. Each span extends from a start to the next end after it. The span begins at the
+// first instant at which the clock has reached the start, and ends at the last instant at which the clock reaches the end. Spans that touch
+// or overlap are merged. The rules for daylight saving time follow from this definition:
 //
 //	                          start 02:30                          end 02:30
 //	ordinary day              at 02:30                             at 02:30
 //	gap, 02:00 -> 03:00       at 03:00, the first instant after    at 03:00
 //	fold, 03:00 -> 02:00      at the first 02:30                   at the second 02:30
 //
-// A clock change therefore never opens a window later or closes it earlier than written, and never skips one. For example,
-// a window from 02:50 to 02:10 of the next day stays open at the second 02:10 of a fold; a rule that lets the latest start or
-// end win would close it there for 24 hours. Windows that recur within the repeated hour (start "*/10", end "5/10") merge into
-// one window that is open for the whole hour. A window that lies entirely in a gap does not open.
+// In the table, a gap is a time that the clock skips, and a fold is a time that the clock shows twice. A clock change therefore never opens
+// a window later or closes it earlier than written, and never skips a window. For example, a window from 02:50 to 02:10 of the next day
+// stays open until the second 02:10 of a fold. A rule by which the latest start or end applies would close it at the second 02:10 for 24
+// hours. Windows that recur within the repeated hour (start "*/10", end "5/10") merge into one window that is open for the whole hour. A
+// window that lies entirely in a gap does not open.
 //
-// The first end after a start closes the span, also if that end is days later. If a start and an end fall on the same minute
-// of the wall clock, the end wins and the window does not open.
+// The first end after a start closes the span, even if that end is days later. If a start and an end are at the same minute of the wall
+// clock, the end takes precedence and the window does not open.
 //
 // # Bounds
 //
-// Searches step by month through bit sets and look 41 years ahead and back. The longest distance between two matches in the
-// Gregorian calendar is 40 years: a 29 February on a given weekday across a century year that is not a leap year. Clock changes
-// of the zone are looked up only within two days of an event.
+// Searches proceed month by month through bit sets, up to 41 years ahead and back. The longest distance between two matches in the
+// Gregorian calendar is 40 years: a 29 February on a given weekday across a century year that is not a leap year. Clock changes of the zone
+// are looked up only within two days of an event.
 package calendar
 
 import (
@@ -38,12 +39,12 @@ import (
 //
 //   - Recurring: Start and End are set. Windows can span midnight and several days: for Friday 20:00 to Monday 08:00, Start
 //     matches on Fridays and End matches on Mondays.
-//   - Once: From and To are set, Start and End are zero. StartsAt and EndsAt compute From and To from a date in the zone.
+//   - Once: From and To are set, Start and End are zero. StartsAt and EndsAt compute From and To from a date in the time zone.
 //   - Season: all four are set. The recurring window is open only within [From, To). An occurrence that begins before From or
 //     ends after To is shortened.
 //
-// With a zero From the window has no beginning, and with a zero To it has no end. A Window without crons and dates never opens. A Window
-// must not be changed after it is built. All methods are safe for concurrent use.
+// If From is zero, the window has no beginning. If To is zero, it has no end. A Window without crons and dates never opens. A Window must
+// not be changed after it is built. All methods are safe for concurrent use.
 type Window struct {
 	Name     string
 	Location *time.Location // time zone of Start and End; nil is UTC
@@ -52,9 +53,9 @@ type Window struct {
 	From, To time.Time
 }
 
-// At returns whether the window is open at now, and the next instant at which that changes; the zero time means never.
-// The window is half-open: it is open at the start instant and closed at the end instant. The result holds for every
-// instant in [now, until), so callers may cache it until then. until is in the window's zone. At does not allocate.
+// At returns whether the window is open at now, and the next instant at which this changes. The zero time means that it never changes. A
+// window is open at its start instant and closed at its end instant. The result is valid for every instant in [now, until), so callers may
+// cache it until then. until is in the time zone of the window. At does not allocate memory.
 func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	s, ok := w.spanAfter(now)
 	if !ok {
@@ -66,8 +67,9 @@ func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	return true, s.to
 }
 
-// NextStart returns the first instant strictly after now at which the window opens, and false if it never opens again. While the window is
-// open, NextStart returns the next opening after it has closed. A caller with a lead time t acts as soon as NextStart(now) - t <= now.
+// NextStart returns the first instant after now at which the window opens. It returns false if the window never opens again. While the
+// window is open, NextStart returns the next opening after the window has closed. A caller with a lead time t acts as soon as
+// NextStart(now) - t <= now.
 func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	s, ok := w.spanAfter(now)
 	if ok && !s.from.After(now) {
@@ -79,9 +81,9 @@ func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	return s.from, ok
 }
 
-// NeverFires returns whether the window is never open, in the past or in the future. Examples are a Start on 30 February, an End that
-// coincides with every Start, a From that is later than To, and a season in which no day matches. NeverFires is false for a window that was
-// open in the past and never opens again. For such a window, At returns false and the zero time.
+// NeverFires returns whether the window is never open, neither in the past nor in the future. Examples are a Start on 30 February, an End
+// that coincides with every Start, a From that is later than To, and a season in which no day matches. NeverFires is false for a window
+// that was open in the past and never opens again. For such a window, At returns false and the zero time.
 func (w *Window) NeverFires() bool {
 	if !w.recurs() || !w.From.IsZero() {
 		_, ok := w.spanAfter(w.From)
@@ -92,7 +94,7 @@ func (w *Window) NeverFires() bool {
 	return !ok
 }
 
-// NeverEnds returns whether the window never closes after it opened: an End on 30 February and no To.
+// NeverEnds returns whether the window never closes after it has opened. An example is a window with an End on 30 February and no To.
 func (w *Window) NeverEnds() bool {
 	if !w.To.IsZero() || w.NeverFires() {
 		return false
@@ -104,7 +106,7 @@ func (w *Window) NeverEnds() bool {
 
 func (w *Window) recurs() bool { return w.Start != Cron{} || w.End != Cron{} }
 
-// opens returns the minutes at which a span starts. A start that is also an end does not count: "0 8 * * *" to "0 8 * * 1-5"
+// opens returns the minutes at which a span starts. It leaves out a start that is also an end. For example, "0 8 * * *" to "0 8 * * 1-5"
 // opens only on weekends.
 func (w *Window) opens() moments { return moments{on: w.Start, unless: w.End} }
 
@@ -118,8 +120,8 @@ func (w *Window) clock() clock {
 // span is the time [from, to). If from is zero, the span has no beginning. If to is zero, it has no end.
 type span struct{ from, to time.Time }
 
-// spanAfter returns the first span of the window that ends after at, shortened to the dates From and To of the window. It returns false if
-// there is none.
+// spanAfter returns the first span of the window that ends after at, limited to the dates From and To of the window. It returns false if
+// there is no such span.
 func (w *Window) spanAfter(at time.Time) (span, bool) {
 	if at.Before(w.From) {
 		at = w.From
@@ -154,18 +156,19 @@ func (w *Window) spanAfter(at time.Time) (span, bool) {
 // never is later than every instant, in seconds since 1970.
 const never = math.MaxInt64
 
-// recurrenceAfter returns the first span [from, to) of the crons that ends after the instant at, merged with the spans that touch it. All
-// values are seconds since 1970.
+// recurrenceAfter returns the first span [from, to) of the cron expressions that ends after the instant at. Spans that touch it are merged
+// with it. All values are in seconds since 1970.
 //
-// The search begins with the lowest reading that the clock shows at or after the instant at. Every end up to this reading is past. The
-// first start after the latest of these ends begins the first span that is not past. Two spans touch only if they are in the same gap or
-// fold. The number of iterations is therefore at most the number of minutes in the gap or fold, which is one day at the date line.
+// The search begins with the lowest reading that the clock shows at or after the instant at. Every end up to this reading is in the past.
+// The first start after the latest of these ends is the beginning of the first span that is not over. Two spans touch only if they are in
+// the same gap or fold. The number of iterations is therefore at most the number of minutes in the gap or fold, which is one day at the
+// date line.
 func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 	clock, opens, ends := w.clock(), w.opens(), moments{on: w.End}
 	low := clock.lowestFrom(at)
 	over, ok := ends.atOrBefore(low)
 	if !ok {
-		over = low - searchMonths*31*day // End never matches, so every past start still counts
+		over = low - searchMonths*31*day // End never matches, so every start in the past still has an effect
 	}
 	for {
 		start, ok := opens.after(over)
@@ -176,7 +179,7 @@ func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 		if from < to && first > to {
 			return from, to, true
 		}
-		if from == to { // this is the first span, or the previous span is in a gap and therefore empty
+		if from == to { // this is the first span, or the previous span is empty because it is in a gap
 			from = first
 		}
 		end, ok := ends.after(start)

@@ -9,7 +9,7 @@ import (
 
 const layout = "2006-01-02 15:04:05 -0700"
 
-// at parses an instant in the zone of the window. A reading that occurs twice in a fold must be written with its offset, as in layout.
+// at parses an instant in the zone of the window. A time that occurs twice in a fold must be written with its offset, in the format layout.
 func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	t.Helper()
 	if instant, err := time.Parse(layout, text); err == nil {
@@ -30,7 +30,7 @@ func at(t testing.TB, w *calendar.Window, text string) time.Time {
 type beat struct {
 	now   string
 	open  bool
-	until string // empty is never
+	until string // empty means never
 }
 
 func checkStory(t *testing.T, w *calendar.Window, story []beat) {
@@ -55,11 +55,11 @@ func TestOfficeHoursOpenInTheMorningAndCloseAtNight(t *testing.T) {
 	checkStory(t, w, []beat{
 		{"Fri 2026-11-20 07:59", false, "Fri 2026-11-20 08:00"},
 		{"2026-11-20 07:59:59 +0100", false, "Fri 2026-11-20 08:00"},
-		{"Fri 2026-11-20 08:00", true, "Fri 2026-11-20 20:00"}, // half-open: the start is in
+		{"Fri 2026-11-20 08:00", true, "Fri 2026-11-20 20:00"}, // the window is open at its start
 		{"2026-11-20 19:59:59 +0100", true, "Fri 2026-11-20 20:00"},
-		{"Fri 2026-11-20 20:00", false, "Mon 2026-11-23 08:00"}, // and the end is out
+		{"Fri 2026-11-20 20:00", false, "Mon 2026-11-23 08:00"}, // the window is closed at its end
 		{"Sat 2026-11-21 12:00", false, "Mon 2026-11-23 08:00"},
-		{"2026-11-23 09:00:00 +0200", true, "Mon 2026-11-23 20:00"}, // 08:00 in Berlin, in any zone of now
+		{"2026-11-23 09:00:00 +0200", true, "Mon 2026-11-23 20:00"}, // 08:00 in Berlin; now may be in any time zone
 	})
 }
 
@@ -92,13 +92,13 @@ func TestTheWeekendRunsFromFridayEveningToMondayMorning(t *testing.T) {
 	})
 }
 
-// kedacore/keda#4677: if start and end match on different days, KEDA keeps the pods from Friday to Sunday. Here the first end after a start
-// closes the window, on any day.
+// In kedacore/keda#4677, start and end match on different days, and KEDA keeps the pods from Friday to Sunday. Here the first end after a
+// start closes the window, on whatever day it is.
 func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 	nights := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * 1-5")
 	checkStory(t, nights, []beat{
 		{"Thu 2026-11-19 23:00", true, "Fri 2026-11-20 06:00"},
-		// No end matches on Saturday or Sunday, so the window that opens on Friday evening closes on Monday. Package policy warns about
+		// No end matches on Saturday or Sunday, so the window that opens on Friday evening closes on Monday. Package policy reports a warning for
 		// such a window.
 		{"Fri 2026-11-20 23:00", true, "Mon 2026-11-23 06:00"},
 	})
@@ -127,7 +127,7 @@ func TestTheEndWinsWhereStartAndEndCoincide(t *testing.T) {
 	})
 }
 
-// kedacore/keda#3566 requests a window that opens only once, by date, such as for a promotion.
+// kedacore/keda#3566 requests a window that opens only once, at a certain date, for example for a promotion.
 func TestAOneTimeWindowOpensOnceAndIsOver(t *testing.T) {
 	berlin := zone(t, "Europe/Berlin")
 	day := func(y, m, d, h int) time.Time { return time.Date(y, time.Month(m), d, h, 0, 0, 0, time.UTC) }
@@ -148,10 +148,10 @@ func TestASeasonCutsTheRecurringWindowAtBothDates(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
 	w.From, w.To = at(t, w, "Mon 2026-11-23 12:00"), at(t, w, "Wed 2026-11-25 08:00")
 	checkStory(t, w, []beat{
-		{"Mon 2026-11-23 09:00", false, "Mon 2026-11-23 12:00"}, // open by its hours, but not in season
+		{"Mon 2026-11-23 09:00", false, "Mon 2026-11-23 12:00"}, // open according to Start and End, but before From
 		{"Mon 2026-11-23 12:00", true, "Mon 2026-11-23 20:00"},
 		{"Mon 2026-11-23 20:00", false, "Tue 2026-11-24 08:00"},
-		{"Tue 2026-11-24 20:00", false, ""}, // Wednesday's window would open at the end of the season, so it does not open
+		{"Tue 2026-11-24 20:00", false, ""}, // the window of Wednesday would open exactly at To, so it does not open
 		{"Wed 2026-11-25 09:00", false, ""},
 	})
 	w.To = at(t, w, "Tue 2026-11-24 09:30")
@@ -175,7 +175,7 @@ func TestNextStartLooksPastTheOpenWindow(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 8 * * 1-5", "0 20 * * 1-5")
 	for _, c := range []struct{ now, want string }{
 		{"Fri 2026-11-20 07:50", "Fri 2026-11-20 08:00"},
-		{"Fri 2026-11-20 08:00", "Mon 2026-11-23 08:00"}, // strictly after now
+		{"Fri 2026-11-20 08:00", "Mon 2026-11-23 08:00"}, // the result is after now and not equal to now
 		{"Fri 2026-11-20 12:00", "Mon 2026-11-23 08:00"},
 		{"Sun 2026-11-22 12:00", "Mon 2026-11-23 08:00"},
 	} {
@@ -257,7 +257,7 @@ func TestWindowsThatNeverEndAreReported(t *testing.T) {
 	if !w.NeverEnds() {
 		t.Error("an end on 30 February: never ends is false, want true")
 	}
-	checkStory(t, w, []beat{{"Fri 2026-11-20 07:00", true, ""}}) // yesterday's start still counts
+	checkStory(t, w, []beat{{"Fri 2026-11-20 07:00", true, ""}}) // the start of the day before still has an effect
 	w.To = y2040
 	if w.NeverEnds() {
 		t.Error("the same within a season: never ends is true, want false")

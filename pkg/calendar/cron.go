@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Cron is a five-field cron expression as bit sets: bit n of a field is set if the value n matches. The fields are those of
-// robfig/cron's SpecSchedule, including its star bit, so a parser's result can be copied field by field.
+// Cron is a five-field cron expression as bit sets: bit n of a field is set if the value n matches. The fields are those of robfig/cron's
+// SpecSchedule, including its star bit, so a parser's result can be copied field by field.
 //
 //	Minute 0-59   Hour 0-23   DayOfMonth 1-31   Month 1-12   DayOfWeek 0-6, Sunday is 0
 //
-// Days follow the rule of cron: if DayOfMonth and DayOfWeek are both restricted, a day matches if either field matches; if one
-// of them has the star bit (bit 63), both must match. Bits outside a field's range match no value.
+// Days follow the rule of cron: if DayOfMonth and DayOfWeek are both restricted, a day matches if one of the fields matches. If one of them
+// has the star bit (bit 63), both must match. Bits outside the range of a field have no effect.
 type Cron struct {
 	Minute, Hour, DayOfMonth, Month, DayOfWeek uint64
 }
@@ -25,17 +25,17 @@ const (
 	minute = 60
 	day    = 24 * 60 * minute
 
-	// searchMonths is 41 years. A search over 8 years would miss a window on 29 February around 2100. A search over 28 years would miss a
-	// window on a Sunday 29 February.
+	// searchMonths is 41 years. A search of 8 years would miss a window on 29 February around the year 2100. A search of 28 years would miss a
+	// window on a 29 February that is a Sunday.
 	searchMonths = 41 * 12
 )
 
-// wall is a reading of the clock of a zone, in seconds since 1970-01-01 00:00 on that clock.
+// wall is the time that the clock of a zone shows, in seconds since 1970-01-01 00:00 on that clock.
 type wall int64
 
 func (w wall) civil() time.Time { return time.Unix(int64(w), 0).UTC() }
 
-// month is a calendar month with the values that are needed to compute the set of its matching days. In such a set, bit n is day n of the
+// month is a calendar month with the values that are needed to compute the set of its matching days. In this set, bit n is day n of the
 // month.
 type month struct {
 	year    int
@@ -44,7 +44,7 @@ type month struct {
 	weekday int  // weekday of day 1, Sunday is 0
 }
 
-// monthOf returns the month of a wall-clock time.
+// monthOf returns the month in which a wall-clock time is.
 func monthOf(t time.Time) month {
 	midnight := wall(t.Unix()) - wall(t.Hour()*60+t.Minute())*minute - wall(t.Second())
 	back := t.Day() - 1
@@ -108,7 +108,7 @@ func (c *Cron) daysIn(m month) uint64 {
 // moments is the set of wall-clock minutes that match the expression on and do not match the expression unless.
 type moments struct{ on, unless Cron }
 
-// daysIn returns the days that have at least one moment, so that a search skips the other days.
+// daysIn returns the days of the month that have at least one moment. A search skips all other days.
 func (m *moments) daysIn(mo month) uint64 {
 	hours, minutes := m.on.Hour&allHours, m.on.Minute&allMinutes
 	if hours == 0 || minutes == 0 {
@@ -121,8 +121,8 @@ func (m *moments) daysIn(mo month) uint64 {
 	return days
 }
 
-// minutesIn returns the matching minutes of an hour, as a bit set. If excepted is true, the expression unless matches on that day, and its
-// minutes are removed.
+// minutesIn returns the matching minutes of an hour as a bit set. If excepted is true, the expression unless matches on this day, and
+// minutesIn removes the minutes that it matches.
 func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	if m.on.Hour>>hour&1 == 0 {
 		return 0
@@ -134,7 +134,8 @@ func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	return minutes
 }
 
-// firstOn returns the first moment on a day of the month at or after the minute from of that day, and false if there is none.
+// firstOn returns the first moment on the given day of the month that is not before minute from of the day. It returns false if there is
+// none.
 func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
 	excepted := m.unless.daysIn(mo)>>date&1 == 1
 	reach := ^uint64(0) << (from % 60)
@@ -147,7 +148,7 @@ func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
 	return 0, false
 }
 
-// lastOn returns the last moment on a day of the month at or before the minute upTo of that day, and false if there is none.
+// lastOn returns the last moment on the given day of the month that is not after minute upTo of the day. It returns false if there is none.
 func (m *moments) lastOn(mo month, date, upTo int) (wall, bool) {
 	excepted := m.unless.daysIn(mo)>>date&1 == 1
 	reach := uint64(1)<<(upTo%60+1) - 1
@@ -160,7 +161,7 @@ func (m *moments) lastOn(mo month, date, upTo int) (wall, bool) {
 	return 0, false
 }
 
-// after returns the first moment later than w: later on the same day, in the same month, or in a later one.
+// after returns the first moment later than w. It searches the rest of the day, then the rest of the month, and then the following months.
 func (m *moments) after(w wall) (wall, bool) {
 	t := (w - wall(w.civil().Second()) + minute).civil()
 	mo, date := monthOf(t), t.Day()

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// cronText draws any five-field expression that robfig/cron accepts.
+// cronText draws a five-field expression. It can be any expression that robfig/cron accepts.
 func cronText() *rapid.Generator[string] {
 	field := func(low, high int) *rapid.Generator[string] {
 		part := rapid.Custom(func(t *rapid.T) string {
@@ -35,7 +35,7 @@ func instant() *rapid.Generator[time.Time] {
 	return rapid.Map(rapid.Int64Range(y1970.Unix(), y2040.Unix()), func(s int64) time.Time { return time.Unix(s, 0).UTC() })
 }
 
-// Cron libraries treat clock changes differently. UTC has none, so there the results must equal those of robfig/cron.
+// Cron libraries handle clock changes differently. UTC has no clock changes, so in UTC the results must equal those of robfig/cron.
 func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text, from := cronText().Draw(rt, "cron"), instant().Draw(rt, "from")
@@ -45,7 +45,7 @@ func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 		}
 		c, want := bits(t, text), schedule.Next(from)
 		next, ok := c.After(from)
-		if want.IsZero() { // robfig/cron searches five years ahead, and Feb 29 can be eight years away
+		if want.IsZero() { // robfig/cron searches only five years ahead, and 29 February can be eight years away
 			if ok && next.Before(from.AddDate(5, 0, 0)) {
 				rt.Fatalf("%q from %s: next %s, robfig/cron has none", text, from, next)
 			}
@@ -63,7 +63,7 @@ func TestTheSearchAgreesWithRobfigCronInUTC(t *testing.T) {
 	})
 }
 
-// searchMonths is sufficient only if the next matching day is at most 40 years away. The test uses the rarest days: 29 February on each
+// searchMonths is sufficient only if the next matching day is at most 40 years away. The test uses the rarest days, 29 February on each
 // weekday.
 func TestNoDayIsOutOfReach(t *testing.T) {
 	const star = 1 << 63

@@ -12,7 +12,7 @@ import (
 func TestWindowsAcrossClockChanges(t *testing.T) {
 	for _, c := range []struct {
 		story, zone, start, end string
-		from                    string // closed at this instant
+		from                    string // the window is closed at this instant
 		changes                 []string
 	}{
 		// Europe/Berlin, 2026-03-29: 02:00 +01:00 -> 03:00 +02:00. 2026-10-25: 03:00 +02:00 -> 02:00 +01:00.
@@ -32,8 +32,8 @@ func TestWindowsAcrossClockChanges(t *testing.T) {
 			[]string{"2026-10-24 22:00:00 +0200", "2026-10-25 02:30:00 +0100", "2026-10-25 22:00:00 +0100"}},
 		{"a window within the fold is one", "Europe/Berlin", "15 2 * * *", "45 2 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 02:15:00 +0200", "2026-10-25 02:45:00 +0100", "2026-10-26 02:15:00 +0100"}},
-		// The clock reaches the start 02:45 before it shows the end 02:15 for the second time. The two spans overlap, so the window stays
-		// open. A rule by which the latest event wins would close it until 02:45 on the next day.
+		// The clock reaches the start 02:45 before it shows the end 02:15 for the second time. The two spans therefore overlap, and the window
+		// stays open. A rule by which the latest event applies would close it until 02:45 on the next day.
 		{"a nearly full day is not lost in the fold", "Europe/Berlin", "45 2 * * *", "15 2 * * *", "2026-10-24 02:15:00 +0200",
 			[]string{"2026-10-24 02:45:00 +0200", "2026-10-26 02:15:00 +0100", "2026-10-26 02:45:00 +0100"}},
 		{"at the edge of the fold 03:00 occurs once", "Europe/Berlin", "0 1 * * *", "0 3 * * *", "2026-10-24 12:00:00 +0200",
@@ -71,11 +71,11 @@ func TestWindowsAcrossClockChanges(t *testing.T) {
 		// Troll changes by two hours: 2026-10-25 03:00 +02 -> 01:00 +00.
 		{"Troll's double hour", "Antarctica/Troll", "30 1 * * *", "30 2 * * *", "2026-10-24 12:00:00 +0200",
 			[]string{"2026-10-25 01:30:00 +0200", "2026-10-25 02:30:00 +0000"}},
-		// Until 1972-01-07 00:00, the clock in Monrovia was 44 minutes and 30 seconds behind UTC. It was then set to UTC.
+		// Until 1972-01-07 00:00, the clock in Monrovia was 44 minutes and 30 seconds behind UTC. Then it was set to UTC.
 		{"Monrovia's half minute", "Africa/Monrovia", "0 23 * * *", "20 0 * * *", "1972-01-06 12:00:00 -0000",
 			[]string{"1972-01-06 23:44:30 -0000", "1972-01-07 00:44:30 -0000"}},
-		// For years after 2037, Go computes clock changes from the zone's rule instead of its table. 2040 is a leap year, and ZoneBounds
-		// returns a wrong end on its 31 December.
+		// For years after 2037, Go computes clock changes from the rule of the zone and not from its table. 2040 is a leap year, and ZoneBounds
+		// returns a wrong end on 31 December 2040.
 		{"the last night of a leap year", "Europe/Berlin", "0 22 * * *", "0 6 * * *", "2040-12-31 12:00:00 +0100",
 			[]string{"2040-12-31 22:00:00 +0100", "2041-01-01 06:00:00 +0100"}},
 		{"a gap by rule", "Europe/Berlin", "30 2 * * *", "0 8 * * *", "2050-03-26 12:00:00 +0100",
@@ -124,8 +124,8 @@ func TestDatesInGapsAndFolds(t *testing.T) {
 	}
 }
 
-// The clock shows 02:15 twice, and 02:15 is the end of the window. The window must stay open until the second 02:15, without closing in
-// between.
+// The clock shows 02:15 twice, and 02:15 is the end of the window. The window must stay open until the second 02:15, and must not close
+// before it.
 func TestTheFoldIsReadOnceAndDoesNotFlap(t *testing.T) {
 	w := window(t, "Europe/Berlin", "0 22 * * *", "15 2 * * *")
 	for now, end := at(t, w, "2026-10-25 01:00:00 +0200"), at(t, w, "2026-10-25 02:15:00 +0100"); now.Before(end); now = now.Add(time.Second) {

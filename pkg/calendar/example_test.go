@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// parse converts cron text to bit sets, as package policy does.
+// parse converts a cron expression to bit sets, as package policy does.
 func parse(text string) calendar.Cron {
 	schedule, err := cron.ParseStandard(text)
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleWindow_At() {
 func ExampleWindow_NextStart() {
 	berlin, _ := time.LoadLocation("Europe/Berlin")
 	office := calendar.Window{Location: berlin, Start: parse("0 8 * * 1-5"), End: parse("0 20 * * 1-5")}
-	const lead = 15 * time.Minute // time for a node and its model
+	const lead = 15 * time.Minute // time for the start of a node and of its model
 
 	now := time.Date(2026, 11, 23, 7, 50, 0, 0, berlin)
 	start, ok := office.NextStart(now)

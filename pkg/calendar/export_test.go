@@ -2,7 +2,7 @@ package calendar
 
 import "time"
 
-// After and AtOrBefore export the search for the next and the previous match to tests. They use the UTC reading of t.
+// After and AtOrBefore make the search for the next and the previous match available to tests. They use the reading of t in UTC.
 func (c Cron) After(t time.Time) (time.Time, bool) {
 	m := moments{on: c}
 	w, ok := m.after(wall(t.Unix()))

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// checkAnswer fails the test unless the results of At and NextStart are consistent. This must be the case for every window and every
-// instant.
+// checkAnswer fails the test if the results of At and NextStart are not consistent with each other. They must be consistent for every
+// window and every instant.
 func checkAnswer(t interface{ Fatalf(string, ...any) }, w *calendar.Window, now time.Time) {
 	open, until := w.At(now)
 	if again, same := w.At(now); again != open || !same.Equal(until) {
@@ -88,7 +88,7 @@ func FuzzAt(f *testing.F) {
 		}
 		const year9999 = 253_402_300_799
 		if instant := time.Unix(now, 0); now < -year9999 || now > year9999 || from < -year9999 || from > year9999 {
-			w.At(instant) // arithmetic on such instants overflows; At must only not panic
+			w.At(instant) // arithmetic on such instants overflows, so the test only checks that At does not panic
 			w.NextStart(instant)
 			return
 		}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// The oracle is a second, simple implementation that uses neither bit sets nor zone rules. It reads cron text into tables of booleans. It
-// finds the spans by stepping through the wall clock minute by minute, and the readings of the clock by stepping through instants with
-// time.In. Then it applies the definition in the package documentation: a span begins at the first instant at which the clock has reached
-// the start, and ends at the last instant at which the clock reaches the end.
+// The oracle is a second, simple implementation of the package. It uses neither bit sets nor the rules of a zone. It converts a cron
+// expression to tables of booleans, finds the spans by checking every minute of the wall clock, and finds the readings of the clock by
+// calling time.In for many instants. Then it applies the definition in the package documentation: a span begins at the first instant at
+// which the clock has reached the start, and ends at the last instant at which the clock reaches the end.
 
 type field [64]bool
 
@@ -64,8 +64,8 @@ func (c *text) onMinute(m int) bool { return c.hour[m/60] && c.minute[m%60] }
 // naive is one span on the wall clock, in minutes since 1970 on that clock.
 type naive struct{ start, end int64 }
 
-// naiveSpans returns the spans that overlap the wall-clock days [from, to), by checking every minute. First it steps back day by day to the
-// latest start or end before from, which determines whether a span is open at from.
+// naiveSpans returns the spans that overlap the wall-clock days [from, to), by checking every minute. First it searches back, day by day,
+// for the latest start or end before from, which determines whether a span is open at from.
 func naiveSpans(start, end *text, from, to time.Time) []naive {
 	const long = 11 * 366
 	active, opened := false, int64(0)
@@ -78,8 +78,7 @@ back:
 			case ends && end.onMinute(m):
 				break back
 			case starts && start.onMinute(m):
-				// The span may have begun earlier than this start. This does not matter here, because its beginning is before from in any
-				// case.
+				// The span may have begun at an earlier start. This makes no difference, because both starts are before from.
 				active, opened = true, t.Unix()/60+int64(m)
 				break back
 			}
@@ -107,17 +106,17 @@ back:
 	return spans
 }
 
-// walk contains what the zone's clock shows at each instant of a range. The instants are step seconds apart.
+// walk contains what the clock of the zone shows at each instant of a range. The instants are step seconds apart.
 type walk struct {
 	zone        *time.Location
 	begin, step int64
 	shows       []int64 // seconds since 1970 on the clock
-	highest     []int64 // of all up to here
-	lowest      []int64 // of all from here on
+	highest     []int64 // greatest of all readings up to this one
+	lowest      []int64 // lowest of all readings from this one on
 }
 
-// margin is the time that a walk covers before and after its center. verge is the part at each end for which the walk cannot compute
-// whether a window is open. In a fold, this depends on what the clock showed before and shows again later.
+// margin is the length of the time before and after the center that a walk covers. verge is the length of the part at each end of a walk
+// for which it cannot compute whether a window is open, because in a fold this depends on readings outside the walk.
 const (
 	margin = 3 * 24 * time.Hour
 	verge  = 24 * 60 * 60
@@ -133,7 +132,7 @@ func newWalk(zone *time.Location, around time.Time) *walk {
 	w := &walk{zone: zone, begin: begin.Unix(), step: 60}
 	for _, t := range []time.Time{around, begin, around.Add(margin)} {
 		if t.In(zone).Second() != t.Second() {
-			w.step = 30 // Africa/Monrovia was 44 minutes and 30 seconds behind until 1972
+			w.step = 30 // until 1972, Africa/Monrovia was 44 minutes and 30 seconds behind
 		}
 	}
 	for t := begin; t.Before(around.Add(margin)); t = t.Add(time.Duration(w.step) * time.Second) {
@@ -164,12 +163,12 @@ func (w *walk) changes(start, end *text) (atBegin bool, changes []int64) {
 		first := sort.Search(n, func(i int) bool { return w.highest[i] >= s.start*60 })
 		past := sort.Search(n, func(i int) bool { return w.lowest[i] >= s.end*60 })
 		if first >= past || first == n {
-			continue // before the walk, in a gap, or after the walk
+			continue // the span is before the walk, in a gap, or after the walk
 		}
 		switch {
 		case first == 0 && last < 0:
 			atBegin = true
-		case first <= last: // touches or overlaps the previous one
+		case first <= last: // the span touches or overlaps the previous span
 			changes = changes[:len(changes)-1]
 		case first > 0:
 			changes = append(changes, w.begin+int64(first)*w.step)

@@ -15,8 +15,8 @@ import (
 // TestEveryZoneAgreesWithTheOracle compares the package with the oracle in every IANA zone from 1970 to 2040. It uses windows whose starts
 // and ends are near a clock change of the zone, and windows at random instants.
 //
-// By default, it tests a random sample for each zone. The seed is printed, and CALENDAR_SEED repeats a sample. With CALENDAR_ALL=1 it tests
-// every clock change of every zone.
+// By default, it tests a random sample for each zone. The seed is printed. CALENDAR_SEED repeats the sample of a seed. With CALENDAR_ALL=1
+// it tests every clock change of every zone.
 func TestEveryZoneAgreesWithTheOracle(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv("CALENDAR_SEED"); text != "" {
@@ -61,8 +61,8 @@ func TestEveryZoneAgreesWithTheOracle(t *testing.T) {
 	}
 }
 
-// compare compares At with the oracle at the beginning, in the middle and at the end of the walk, and one second around each change. It
-// returns the number of compared instants.
+// compare compares At with the oracle at several instants: at the beginning, in the middle and at the end of the walk, and one second
+// before and after each change. It returns the number of these instants.
 func compare(t *testing.T, watcher *walk, start, end string) (int, error) {
 	w := &calendar.Window{Location: watcher.zone, Start: bits(t, start), End: bits(t, end)}
 	startText, endText := readCron(start), readCron(end)

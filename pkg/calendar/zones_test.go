@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// zoneNames lists the zones of the Go installation that runs the test, else those of Go 1.26.
+// zoneNames returns the names of the zones of the Go installation that runs the test. If they cannot be read, it returns those of Go 1.26.
 func zoneNames(t testing.TB) []string {
 	t.Helper()
 	if archive, err := zip.OpenReader(filepath.Join(os.Getenv("GOROOT"), "lib", "time", "zoneinfo.zip")); err == nil {
@@ -43,7 +43,7 @@ func zone(t testing.TB, name string) *time.Location {
 	return loc
 }
 
-// bits parses cron text with robfig/cron, as package policy does, and returns its bit sets.
+// bits parses a cron expression with robfig/cron, as package policy does, and returns its bit sets.
 func bits(t testing.TB, text string) calendar.Cron {
 	t.Helper()
 	schedule, err := cron.ParseStandard(text)
@@ -64,8 +64,8 @@ var (
 	y2040 = time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// transitions returns the instants between 1970 and 2040 at which the zone's clock changes. It compares the offset from UTC at the two ends
-// of each stride. If the offsets differ, it finds the change by bisection.
+// transitions returns the instants between 1970 and 2040 at which the clock of the zone changes. It compares the offset from UTC at the
+// beginning and at the end of each stride. If they differ, it finds the change by bisection.
 func transitions(loc *time.Location, stride time.Duration) []time.Time {
 	ahead := func(t time.Time) int {
 		_, seconds := t.In(loc).Zone()

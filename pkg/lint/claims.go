@@ -7,11 +7,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ClaimsIgnored is the check that IgnoredClaims reports.
+// ClaimsIgnored is the name of the check for findings of IgnoredClaims.
 const ClaimsIgnored = "KarpenterIgnoresClaims"
 
-// IgnoredClaims reports each workload of a capacity group whose pods claim devices by dynamic resource allocation. claims reports whether
-// the pod template of a workload has resourceClaims.
+// IgnoredClaims returns a finding for each workload of a capacity group whose pods claim devices with dynamic resource allocation. The
+// function claims reports whether the pod template of a workload has resourceClaims.
 func IgnoredClaims(policies []*policy.Compiled, claims func(*scaling.Workload) bool) (all []Finding) {
 	for _, c := range policies {
 		w := &c.Workload

@@ -1,9 +1,9 @@
-// Package lint checks the metrics that policies, ScaledObjects and HPAs read, before a policy is in force. It checks whether each metric
-// exists on a Prometheus server, whether the query uses it according to its type, and whether its series have the labels of the workload's
-// pods. The checks send more queries than the controller can send every few seconds, so only `gpuscaler lint` uses this package. Checks of
-// Kubernetes objects are in the sub-package objects, which the controller also uses.
+// Package lint checks the metrics that policies, ScaledObjects and HPAs read, before a policy is applied. It checks whether each metric
+// exists on a Prometheus server, whether the query uses it as its type requires (counter or gauge), and whether its series have the labels
+// of the workload's pods. The checks send too many queries for the controller, which polls every few seconds. Therefore only `gpuscaler
+// lint` uses this package. Checks of Kubernetes objects are in the sub-package objects, which the controller also uses.
 //
-// Each finding states the problem, its effect and the fix. If a fact is not known, the checks that need it are skipped.
+// Each finding contains the problem, its effect and the fix. If a fact is not known, checks that need it are skipped.
 package lint
 
 import (
@@ -14,7 +14,7 @@ import (
 // Severity is the severity of a finding.
 type Severity string
 
-// The severities. An error means that something does not work as written.
+// Possible values of Severity. Error means that something does not work as its author intended.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -24,9 +24,9 @@ const (
 // Finding is a result of a check.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	Check    string   `json:"check"` // name of the check; it does not change, because runbooks and pipelines can match it
+	Check    string   `json:"check"` // name of the check; it never changes, because runbooks and pipelines match it
 	About    string   `json:"about"` // kind and name of the object, for example "ScalingPolicy team-chat/llama signal queue"
-	What     string   `json:"what"`  // what is wrong
+	What     string   `json:"what"`  // description of the problem
 	Why      string   `json:"why"`   // the effect of the problem
 	Fix      string   `json:"fix,omitempty"`
 }
@@ -35,32 +35,32 @@ type Finding struct {
 const (
 	ServerSilent    = "PrometheusUnreachable"
 	NoGPUMetrics    = "NoGPUMetrics"
-	NoPodLabels     = "NoPodLabels"     // DCGM does not report which pod uses a GPU
+	NoPodLabels     = "NoPodLabels"     // DCGM does not export which pod uses a GPU
 	ExporterIsPod   = "ExporterIsPod"   // the label pod contains the name of the exporter's pod
-	FreeGPUs        = "NoPodOnAnyGPU"   // the labels for the pod are empty on all GPUs
-	UtilOnly        = "GPUUtilOnly"     // there is no profiling metric
-	UtilOnMIG       = "GPUUtilOnMIG"    // with MIG, GPU_UTIL is 0 although the GPU is in use
+	FreeGPUs        = "NoPodOnAnyGPU"   // the pod labels are empty on all GPUs
+	UtilOnly        = "GPUUtilOnly"     // there is no profiling metric, only GPU_UTIL
+	UtilOnMIG       = "GPUUtilOnMIG"    // MIG is used, for which GPU_UTIL is 0 even if the GPU is in use
 	NotPromQL       = "NotPromQL"       // the query cannot be parsed
 	MetricMissing   = "MetricMissing"   // the metric has no series
-	MetricGone      = "MetricGone"      // the metric had series within the last week
+	MetricGone      = "MetricGone"      // the metric has no series now, but had series within the last week
 	Renamed         = "RenamedMetric"   // the metric exists under another name
-	NothingMatches  = "NothingMatches"  // the metric exists, and no series has these labels
-	ExportedLabel   = "WrongPodLabel"   // the label pod is the exporter's pod, and exported_pod is the workload's pod
-	CounterAsGauge  = "CounterAsGauge"  // the query reads a counter, whose value only increases, like a gauge
-	GaugeAsCounter  = "GaugeAsCounter"  // the query applies rate() to a gauge, whose value also decreases
+	NothingMatches  = "NothingMatches"  // the metric exists, but no series has these labels
+	ExportedLabel   = "WrongPodLabel"   // the label pod contains the exporter's pod, and exported_pod contains the workload's pod
+	CounterAsGauge  = "CounterAsGauge"  // the query uses a counter, whose value only increases, like a gauge
+	GaugeAsCounter  = "GaugeAsCounter"  // the query applies rate() to a gauge, whose value can also decrease
 	UtilAlone       = "GPUUtilAlone"    // GPU utilization is the only signal
-	MemoryAsLoad    = "MemoryAsLoad"    // the memory in use never decreases
-	EmptyAtZero     = "EmptyAtZero"     // the signals have no series without pods
-	NotInNamespace  = "NoPodReports"    // no pod of the workload's namespace has the metric
-	AnswerNotJoined = "AnswerNotJoined" // the result of a query has no label of the workload
+	MemoryAsLoad    = "MemoryAsLoad"    // the signal reads the memory in use, which never decreases
+	EmptyAtZero     = "EmptyAtZero"     // the signals have no series while there are no pods
+	NotInNamespace  = "NoPodReports"    // no pod in the workload's namespace exports the metric
+	AnswerNotJoined = "AnswerNotJoined" // the result of a query does not have the labels of the workload
 	NotInAnswer     = "WorkloadNotInAnswer"
 	NoPodOnSeries   = "SeriesWithoutPod"
-	SharedGPU       = "SharedGPU" // several pods use the GPU, so its activity does not raise a target
+	SharedGPU       = "SharedGPU" // several pods use one GPU, so its activity does not raise a target
 	NoStateMetrics  = "NoKubeStateMetrics"
 	NoNodeMetrics   = "NoKarpenterMetrics"
 )
 
-// Sort sorts findings by severity, the most severe first, then by object and check.
+// Sort sorts findings by severity, then by object and check. The most severe findings are first.
 func Sort(all []Finding) {
 	rank := func(s Severity) int { return slices.Index([]Severity{Error, Warning, Info}, s) }
 	slices.SortStableFunc(all, func(a, b Finding) int {
@@ -69,7 +69,7 @@ func Sort(all []Finding) {
 }
 
 // Fresh changes errors about missing metrics to warnings, in place. On a new installation, the pods that export these metrics may not run
-// yet. A renamed metric or a missing label remains an error.
+// yet. Errors about a renamed metric or a missing label remain errors.
 func Fresh(all []Finding) {
 	for i := range all {
 		if f := &all[i]; f.Severity == Error && (f.Check == MetricMissing || f.Check == NoGPUMetrics) {

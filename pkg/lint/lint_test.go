@@ -23,8 +23,8 @@ var (
 	now   = begin.Add(30 * time.Minute)
 )
 
-// findingsOf starts a Prometheus test server with the given series, one per line in the notation of Prometheus' own tests, and returns the
-// findings of Prometheus for the subjects. kinds are the types of the metrics by name.
+// findingsOf starts a Prometheus test server with the given series and returns the findings of Prometheus for the subjects. Each line of
+// series is one series in the notation of Prometheus' own tests. kinds contains the type of each metric.
 func findingsOf(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
 	t.Helper()
 	web := promtest.Serve(t, begin, series)
@@ -45,7 +45,7 @@ func findingsOf(t *testing.T, series string, kinds map[string]string, subjects .
 	return found
 }
 
-// checks returns the names of the checks in the findings, each once, without findings of severity Info.
+// checks returns the names of the checks in the findings, without duplicates. It leaves out findings with the severity Info.
 func checks(found []Finding) (out []string) {
 	for _, f := range found {
 		if f.Severity != Info && !slices.Contains(out, f.Check) {
@@ -92,7 +92,7 @@ func TestChecksOfQueries(t *testing.T) {
 	for name, c := range map[string]struct {
 		query string
 		want  []string
-		text  string // part of the finding
+		text  string // text that the finding contains
 	}{
 		"a metric that does not exist": {`sum(http_queue_depth)`, []string{MetricMissing}, "check the name"},
 		"an engine's old name": {
@@ -197,8 +197,8 @@ func TestSignalsOfPodsCannotActivateAWorkloadFromZero(t *testing.T) {
 	}
 }
 
-// A signal with a Join uses a query that returns series of many workloads. The check requires that the result has the namespace and
-// workload labels by which the signal finds its own series.
+// The query of a signal with a Join returns series of many workloads. The check must require that the result has the namespace and workload
+// labels with which the signal finds its own series.
 func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 	join := func(namespace, workload, value string) *Join {
 		return &Join{NamespaceLabel: namespace, Namespace: "chat", WorkloadLabel: workload, Value: value}
@@ -234,7 +234,7 @@ func TestQueryForManyWorkloadsNeedsTheLabelsOfTheWorkload(t *testing.T) {
 	}
 }
 
-// A metric that had series earlier and has none now, as after a scale-down to zero, is a warning and not an error.
+// If a metric had series earlier but has none now, for example after a scale-down to zero, the finding must be a warning and not an error.
 func TestMetricThatEndedWithItsPodsIsNotMissing(t *testing.T) {
 	found := findingsOf(t, healthy+"vllm:num_requests_running{namespace=\"chat\",pod=\"llama-0\"} 1x5 _x35\n", nil,
 		query(`sum(vllm:num_requests_running)`))
@@ -251,7 +251,7 @@ func TestSeriesWithoutAPodLabelIsFound(t *testing.T) {
 	}
 }
 
-// The label sets are those of real exporters.
+// The labels in these cases are from real exporters.
 func TestRecordedLabelSets(t *testing.T) {
 	held := `,namespace="chat",pod="llama-0"}`
 	for name, c := range map[string]struct {
@@ -279,8 +279,8 @@ func TestRecordedLabelSets(t *testing.T) {
 	}
 }
 
-// GPU series without a pod label have two possible causes: no pod uses a GPU, or the exporter cannot report pods. It is a warning without
-// pods that request GPUs, and an error with one.
+// If GPU series have no pod label, there are two possible causes: no pod uses a GPU, or the exporter cannot report pods. The finding must
+// be a warning if no pod requests GPUs, and an error if a pod requests GPUs.
 func TestMissingPodLabelIsAnErrorOnlyWhileAPodRequestsGPUs(t *testing.T) {
 	const (
 		free     = `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="a"} 0x40`
@@ -299,7 +299,7 @@ func TestRealExpositionSamples(t *testing.T) {
 	for file, want := range map[string][]string{
 		"dcgm_l40s_multigpu_pod_issueDCGM226.prom": nil,
 		"dcgm_mig_h100_issue512.prom":              nil,
-		"dcgm_mig_a100_oldnamespace_issue272.prom": {NoPodLabels}, // empty labels are no labels to Prometheus
+		"dcgm_mig_a100_oldnamespace_issue272.prom": {NoPodLabels}, // Prometheus treats empty labels like missing labels
 		"dcgm_t4_nolabels_datadog.prom":            {UtilOnly, NoPodLabels},
 		"dcgm_v100_emptylabels_gmt138.prom":        {UtilOnly, NoPodLabels},
 		"vllm_v1_docs.prom":                        {NoGPUMetrics},
@@ -317,7 +317,7 @@ func TestRealExpositionSamples(t *testing.T) {
 	}
 }
 
-// samples returns the directory with recorded /metrics pages of real exporters, and skips the test if it does not exist.
+// samples returns the directory with recorded /metrics pages of real exporters. It skips the test if the directory does not exist.
 func samples(t *testing.T) string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -334,7 +334,7 @@ func samples(t *testing.T) string {
 
 var sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{.*\})?) (\S+)`)
 
-// scraped converts a metrics page to series with constant values for half an hour.
+// scraped converts a page of metrics to series that have the same value for half an hour.
 func scraped(t *testing.T, file string) string {
 	t.Helper()
 	f, err := os.Open(file)
@@ -357,7 +357,7 @@ func scraped(t *testing.T, file string) string {
 	return strings.Join(out, "\n")
 }
 
-// Policies and Queries return a query or metric names for each signal of config/examples that is read from Prometheus or from pods.
+// Policies and Queries must return a query or metric names for each signal of config/examples that is read from Prometheus or from pods.
 func TestSubjectsOfPolicies(t *testing.T) {
 	store := store.New(store.Options{})
 	store.Load("../../config/examples")
@@ -390,7 +390,7 @@ func TestSortPutsErrorsFirst(t *testing.T) {
 	}
 }
 
-// The check finds a GPU that series of two pods report at the time of the check. Series of a deleted pod do not count.
+// The check must find a GPU for which two pods have a series at the time of the check. It must ignore series of a deleted pod.
 func TestSharedGPUIsFound(t *testing.T) {
 	gpu := func(uuid, namespace, pod, values string) string {
 		return `DCGM_FI_PROF_GR_ENGINE_ACTIVE{UUID="` + uuid + `",namespace="gpu",pod="nvidia-dcgm-exporter-1",exported_namespace="` +

@@ -7,12 +7,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ResourceNotOffered is the check that UnofferedResources reports.
+// ResourceNotOffered is the name of the check for findings of UnofferedResources.
 const ResourceNotOffered = "ResourceNotOffered"
 
-// UnofferedResources reports each workload of a capacity group that needs a resource which Karpenter does not know of any node. partitions
-// returns the partitions and shares of GPUs that the pods of a workload or its capacity group count, such as nvidia.com/mig-1g.10gb and
-// nvidia.com/gpu.shared. offers reports whether Karpenter knows a node or an instance type with a resource.
+// UnofferedResources returns a finding for each workload of a capacity group that needs a resource of which Karpenter knows no node.
+// partitions returns the partitions and shares of GPUs that the pods of a workload request or that its capacity group counts, such as
+// nvidia.com/mig-1g.10gb and nvidia.com/gpu.shared. offers reports whether Karpenter knows a node or an instance type with a resource.
 func UnofferedResources(policies []*policy.Compiled, partitions func(*scaling.Workload) []string, offers func(string) bool,
 ) (all []Finding) {
 	for _, c := range policies {

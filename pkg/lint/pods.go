@@ -21,7 +21,7 @@ func isActivity(name string) bool {
 	return strings.EqualFold(name, "nv_gpu_utilization")
 }
 
-// fromPods reports whether a metric has series only while pods of the workload run.
+// fromPods reports whether a metric has series only while pods of a workload run.
 func fromPods(name string) bool {
 	low := strings.ToLower(name)
 	if strings.HasPrefix(low, "dcgm_") {
@@ -35,14 +35,14 @@ func fromPods(name string) bool {
 	return false
 }
 
-// engines are the prefixes of the metrics of model servers.
+// engines contains the prefixes of the metrics of model servers.
 var engines = []string{
 	"vllm:", "vllm_", "ray_vllm", "sglang:", "sglang_", "tgi_", "nv_inference_", "nv_trt_llm_", "trtllm_", "trtllm:", "dynamo_component_",
 	"num_requests_", "gpu_cache_usage_perc", "kv_cache_usage_perc",
 }
 
-// pods checks a signal that reads a metric of each pod: whether the metric exists, whether its series have a pod label, and whether one of
-// them is in the namespace of the workload.
+// pods checks a signal that reads a metric of each pod. It checks that the metric exists, that its series have a pod label, and that at
+// least one series is from the namespace of the workload.
 func (c *check) pods(ctx context.Context, of *Subject, g *Signal) error {
 	if len(g.Names) == 0 {
 		return nil
@@ -81,13 +81,13 @@ func (c *check) pods(ctx context.Context, of *Subject, g *Signal) error {
 	return nil
 }
 
-// anyOf matches the metrics with one of the names.
+// anyOf returns a matcher for metrics with one of the names.
 func anyOf(names []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, strings.Join(names, "|"))
 }
 
-// gpuPods checks a signal of type dcgm: whether the GPU metrics have a series of a pod in the workload's namespace. Problems of the
-// exporter that affect all pods are found by gpus, once for each server.
+// gpuPods checks a signal of type dcgm. It checks that the GPU metrics have a series for a pod in the workload's namespace. It does not
+// report problems of the exporter that affect all pods, because gpus reports them once for each server.
 func (c *check) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
 	sets, err := c.recent(ctx, c.selector(anyOf(g.Names)))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// present reports whether at least one of the names, which are alternative names of one metric, had series within recentWindow. Otherwise
-// it adds a finding.
+// present reports whether at least one of the names had series within recentWindow. The names are alternative names of one metric. If none
+// had series, present adds a finding.
 func (c *check) present(ctx context.Context, about string, names []string) (bool, error) {
 	inWeek := false
 	for _, name := range names {
@@ -48,7 +48,7 @@ func (c *check) present(ctx context.Context, about string, names []string) (bool
 	return false, nil
 }
 
-// noValue is the effect of a signal without a value.
+// noValue is the text about the effect of a signal that has no value.
 const noValue = "the signal has no value: it never raises the target, and the target cannot decrease"
 
 func missingWhy(name string) string {
@@ -70,8 +70,8 @@ func missingFix(name string) string {
 	return "check the name, and that its exporter is scraped by this server"
 }
 
-// unmatched adds a finding for a metric that exists while no series matches the selector v. The finding contains the matchers that no
-// series satisfies.
+// unmatched adds a finding for a metric that exists, but of which no series matches the selector v. The finding contains the matchers that
+// no series satisfies.
 func (c *check) unmatched(ctx context.Context, about, name string, v *parser.VectorSelector) error {
 	sets, err := c.recent(ctx, c.selector(named(name)))
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *check) unmatched(ctx context.Context, about, name string, v *parser.Vec
 	return nil
 }
 
-// example returns the labels of one series, the first in lexical order.
+// example returns the labels of one of the series, which is the first in lexical order.
 func example(sets []model.LabelSet) string {
 	texts := make([]string, len(sets))
 	for i, set := range sets {

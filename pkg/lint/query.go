@@ -13,7 +13,7 @@ import (
 
 var promql = parser.NewParser(parser.Options{})
 
-// subject checks everything that one policy, ScaledObject or HPA reads.
+// subject checks all signals of one policy, ScaledObject or HPA.
 func (c *check) subject(ctx context.Context, of *Subject) error {
 	wakes, util, others := false, 0, 0
 	for i := range of.Signals {
@@ -38,8 +38,7 @@ func (c *check) subject(ctx context.Context, of *Subject) error {
 			if err := c.joined(ctx, of.about(g), g); err != nil {
 				return err
 			}
-			// A metric that is not exported by the workload's pods also has series at zero replicas, so its signal can activate the
-			// workload.
+			// A metric that the workload's pods do not export also has series at zero replicas, so this signal can activate the workload.
 			if !slices.ContainsFunc(names, fromPods) {
 				wakes = true
 			}
@@ -68,8 +67,8 @@ func (c *check) subject(ctx context.Context, of *Subject) error {
 	return nil
 }
 
-// joined checks a query whose result has series of many workloads: whether the series have the labels g.Join, and whether one series is of
-// this workload. It adds no finding if the result is empty.
+// joined checks a query whose result contains series of many workloads. It checks that the series have the labels in g.Join, and that one
+// series belongs to this workload. If the result is empty, it adds no finding.
 func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	if g.Join == nil {
 		return nil
@@ -104,10 +103,10 @@ func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	return nil
 }
 
-// query checks the selectors of a query and returns the names of its metrics. Of the alternatives in `new_name or old_name`, at least one
-// must exist. The operands of absent() and of `unless` need not exist.
+// query checks the selectors of a query and returns the names of its metrics. If the query contains alternatives such as `new_name or
+// old_name`, at least one of them must exist. The operands of absent() and of `unless` need not exist.
 func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
-	var missing []Finding // findings about missing alternatives
+	var missing []Finding // findings about alternatives that do not exist
 	answered := false
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
@@ -144,8 +143,8 @@ func (c *check) query(ctx context.Context, about string, expr parser.Expr) (name
 	return names, err
 }
 
-// optional reports whether a query can have a result although a selector matches no series, because the selector is an operand of `or`,
-// `unless` or absent(). path contains the nodes of the expression that enclose the selector.
+// optional reports whether a query can have a result even if a selector matches no series. This is the case if the selector is an operand
+// of `or`, `unless` or absent(). path contains the nodes of the expression that enclose the selector.
 func optional(path []parser.Node) bool {
 	return slices.ContainsFunc(path, func(n parser.Node) bool {
 		switch n := n.(type) {
@@ -167,8 +166,8 @@ func nameOf(v *parser.VectorSelector) string {
 	return v.Name
 }
 
-// vector checks one selector: whether the metric exists, whether a series matches, and whether the query uses it according to its type
-// (counter or gauge). exists is true if a series matches.
+// vector checks one selector: whether its metric exists, whether a series matches it, and whether the query uses the metric as its type
+// (counter or gauge) requires. exists is true if a series matches.
 func (c *check) vector(ctx context.Context, about, name string, v *parser.VectorSelector, path []parser.Node) (exists bool, err error) {
 	if exists, err = c.present(ctx, about, []string{name}); err != nil || !exists {
 		return false, err
@@ -193,12 +192,12 @@ func (c *check) vector(ctx context.Context, about, name string, v *parser.Vector
 	return true, nil
 }
 
-// overCounters are the functions that a query may apply to a counter, because their results do not only increase.
+// overCounters contains the functions that a query may apply to a counter. The results of these functions do not only increase.
 var overCounters = []string{
 	"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time", "count_over_time", "present_over_time", "timestamp",
 }
 
-// counterUse checks whether a counter is used as a gauge, or a gauge as a counter.
+// counterUse adds a finding if the query uses a counter like a gauge, or a gauge like a counter.
 func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 	var around []string
 	for _, n := range path {
@@ -206,7 +205,7 @@ func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 			around = append(around, call.Func.Name)
 		}
 		if a, ok := n.(*parser.AggregateExpr); ok && (a.Op == parser.COUNT || a.Op == parser.GROUP) {
-			around = append(around, "absent") // the function uses the number of series and not their values
+			around = append(around, "absent") // count and group use the number of series and not their values
 		}
 	}
 	counterName := strings.HasSuffix(name, "_total") || strings.HasSuffix(name, "_bucket")
@@ -217,7 +216,7 @@ func (c *check) counterUse(about, name, kind string, path []parser.Node) {
 	case counter && !used:
 		severity := Error
 		if kind == "" {
-			severity = Warning // the type is derived from the name only
+			severity = Warning // only the name of the metric shows its type
 		}
 		c.add(Finding{severity, CounterAsGauge, about, fmt.Sprintf("%s is a counter, and is used as a gauge", name),
 			"it only increases: the workload is scaled to its maximum and stays there", fmt.Sprintf("read rate(%s[2m])", name)})

@@ -9,7 +9,7 @@ import (
 )
 
 // spellings returns other names under which the same metric may exist:
-//   - previous and later names in model servers, from the profiles by which the controller reads them
+//   - older and newer names in model servers, from the profiles with which the controller reads them
 //   - the name with or without the prefix that Ray Serve adds to vLLM's metrics
 //   - the lower-case or upper-case form of DCGM's metrics
 //   - the names that the endpoint pickers of the Gateway API Inference Extension and of llm-d give to the same metric
@@ -44,7 +44,7 @@ func spellings(name string) (out []string) {
 			}
 		}
 	}
-	// Ray Serve adds its own prefix to vLLM's names.
+	// Ray Serve adds its own prefix to the names of vLLM's metrics.
 	if cut, ok := strings.CutPrefix(name, "ray_"); ok {
 		add(cut)
 	} else if strings.HasPrefix(name, "vllm") {
@@ -60,8 +60,8 @@ func spellings(name string) (out []string) {
 	return out
 }
 
-// endpointPickers contains pairs of prefixes: the prefix of metrics of the Gateway API Inference Extension, and the prefix of the same
-// metrics in llm-d, which no longer serves the former.
+// endpointPickers contains pairs of prefixes. The first is the prefix of metrics of the Gateway API Inference Extension. The second is the
+// prefix of the same metrics in llm-d, which no longer serves them with the first prefix.
 var endpointPickers = [][2]string{
 	{"inference_extension_flow_control_", "llm_d_epp_flow_control_"},
 	{"inference_objective_request_total", "llm_d_epp_request_total"},

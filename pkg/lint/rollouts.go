@@ -7,24 +7,26 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// RolloutWaits is the check that Rollouts reports.
+// RolloutWaits is the name of the check for findings of Rollouts.
 const RolloutWaits = "RolloutNeedsMoreGPUs"
 
-// Rollout is how many pods a Deployment adds to its replicas, and how many it takes away from them, while it replaces its pods.
+// Rollout contains how many pods a Deployment starts in addition to its replicas (Surge), and how many pods it removes before their
+// successors are ready (Unavailable), while it replaces its pods.
 type Rollout struct{ Surge, Unavailable int32 }
 
 // Fleet contains the facts about a cluster that Rollouts needs.
 type Fleet struct {
 	Requests Requests
-	// Rollout returns how a workload replaces its pods at a number of replicas; known is false if that was not read, or if the kind of the
-	// workload removes a pod before it creates its successor.
+	// Rollout returns how a workload replaces its pods if it has the given number of replicas. known is false if this was not read. It is also
+	// false if workloads of this kind remove a pod before they create its successor.
 	Rollout func(w *scaling.Workload, replicas int32) (r Rollout, known bool)
-	// Room returns how much of its resource the nodes of a capacity group may have; known is false without a limit.
+	// Room returns how much of its resource the nodes of a capacity group may have in total. known is false if there is no limit.
 	Room func(group *policy.Group) (amount int64, known bool)
 }
 
-// Rollouts reports each workload whose rollout can wait forever: with all GPUs that its capacity group may have in use, the Deployment
-// starts a new pod before it removes an old one, and the new pod gets no GPU. minReplicas of the group's other workloads count as in use.
+// Rollouts returns a finding for each workload whose rollout can wait forever. This happens if all GPUs that its capacity group may have
+// are in use: the Deployment starts a new pod before it removes an old one, and there is no GPU for the new pod. Rollouts assumes that the
+// other workloads of the group run minReplicas.
 func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Fleet) (all []Finding) {
 	for _, c := range policies {
 		w := &c.Workload
@@ -40,7 +42,7 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 		others := otherMinimums(policies, c, group, fleet.Requests)
 		replicas := (room - others) / each
 		if replicas < 1 || replicas > int64(w.Policy.MaxReplicas) {
-			continue // without replicas there is nothing to replace, and below maxReplicas there is room for one more
+			continue // no replica to replace, or even at maxReplicas there is room for one more
 		}
 		if r, known := fleet.Rollout(w, int32(replicas)); known && r.Surge > 0 && r.Unavailable == 0 {
 			all = append(all, waitingRollout(w, group, allUsed{replicas, each, room, others}))
@@ -49,7 +51,8 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 	return all
 }
 
-// allUsed is a state in which all of a group's room is in use: replicas request each units, and other workloads request others.
+// allUsed describes a state in which a group has no room left: replicas replicas request each units, and other workloads request others
+// units.
 type allUsed struct{ replicas, each, room, others int64 }
 
 func waitingRollout(w *scaling.Workload, group *policy.Group, u allUsed) Finding {
@@ -67,7 +70,7 @@ func waitingRollout(w *scaling.Workload, group *policy.Group, u allUsed) Finding
 			scaling.Percent.Format(1/float64(u.replicas)), u.others+(u.replicas+1)*u.each)}
 }
 
-// otherMinimums returns how much of a group's resource the replicas that the group's other workloads always have request.
+// otherMinimums returns how much of a group's resource the minReplicas of the group's other workloads request.
 func otherMinimums(policies []*policy.Compiled, of *policy.Compiled, group *policy.Group, requests Requests) (sum int64) {
 	for _, c := range policies {
 		if w := &c.Workload; c != of && w.Group == group.Name {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// Server is a Prometheus server; *history.Server implements it.
+// Server is a Prometheus server. *history.Server implements it.
 type Server interface {
 	Catalog
 	Instant(ctx context.Context, expr string, at time.Time) (model.Vector, error)
@@ -28,29 +28,29 @@ type Catalog interface {
 }
 
 const (
-	// recentWindow is the time before now within which a series counts as present. It covers at least three scrapes at the longest usual
-	// scrape interval.
+	// recentWindow is the length of the time before now in which a series must have a sample to be regarded as present. It contains at least
+	// three scrapes at the longest usual scrape interval.
 	recentWindow = 10 * time.Minute
-	// pastWindow is the time before now within which a missing metric is searched. A workload that was scaled to zero over a weekend had
-	// its metrics before.
+	// pastWindow is the length of the time before now in which a missing metric is searched. It is so long because a workload may have been
+	// scaled to zero over a weekend.
 	pastWindow = 7 * 24 * time.Hour
 )
 
-// Source is a Prometheus server that is checked.
+// Source is a Prometheus server to check.
 type Source struct {
 	Server   Server
 	Name     string            // name of the server in findings
-	Matchers map[string]string // matchers that every selector of the checks contains
+	Matchers map[string]string // matchers that every selector of the checks must contain
 }
 
-// check contains the state of the checks of one server: the findings, and a cache of the series that were read.
+// check contains the state of the checks of one server: the findings, and the series that were already read.
 type check struct {
 	list
 	server   Server
 	now      time.Time
 	matchers map[string]string
 	about    string                      // Source.Name
-	series   map[string][]model.LabelSet // series that were read; key: selector
+	series   map[string][]model.LabelSet // series that were read, by selector
 	lastSeen map[string]when             // when each metric last had series
 }
 
@@ -76,7 +76,7 @@ func Prometheus(ctx context.Context, source Source, subjects []Subject, now time
 	return c.all, nil
 }
 
-// Unreachable returns the finding for a server that did not respond to Prometheus.
+// Unreachable returns the finding for a server that did not respond during the function Prometheus.
 func Unreachable(about string, err error) Finding {
 	return Finding{Severity: Error, Check: ServerSilent, About: about,
 		What: "it does not respond: " + strings.ReplaceAll(err.Error(), "\n", "; "),
@@ -101,7 +101,7 @@ func named(name string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)
 }
 
-// recent returns the series of a selector within recentWindow. The result is cached.
+// recent returns the series that a selector matches within recentWindow. It caches the result.
 func (c *check) recent(ctx context.Context, selector string) ([]model.LabelSet, error) {
 	if have, ok := c.series[selector]; ok {
 		return have, nil
@@ -111,8 +111,7 @@ func (c *check) recent(ctx context.Context, selector string) ([]model.LabelSet, 
 	return sets, err
 }
 
-// when is the shortest window before now that contains series of a metric: recentWindow (atPresent), pastWindow (thisWeek), or none of
-// them (never).
+// when is the shortest window before now in which a metric has series: recentWindow (atPresent), pastWindow (thisWeek), or none (never).
 type when int
 
 const (
@@ -162,8 +161,8 @@ func (c *check) gpus(ctx context.Context) error {
 			"scrape the DCGM exporter with this server (its chart: serviceMonitor.enabled=true), or use fewer matchers (--matcher)"})
 		return nil
 	}
-	// GPU series have a pod label only while a pod uses a GPU. Therefore a missing label is an error only if a pod requests GPUs, and
-	// otherwise a warning.
+	// GPU series have a pod label only while a pod uses the GPU. If the label is missing, this is therefore an error only if a pod requests
+	// GPUs, and otherwise a warning.
 	requests, err := c.recent(ctx, c.selector(named("kube_pod_container_resource_requests"),
 		labels.MustNewMatcher(labels.MatchRegexp, "resource", "nvidia_com_.+")))
 	if err != nil {
@@ -178,7 +177,7 @@ func (c *check) gpus(ctx context.Context) error {
 	return nil
 }
 
-// owners checks whether the series have the label of the pod that uses the GPU.
+// owners checks whether the series have a label with the pod that uses the GPU.
 func (c *check) owners(sets []model.LabelSet, severity Severity) {
 	var held, exporters, empty, none int
 	for _, set := range sets {
@@ -268,7 +267,7 @@ func isExporter(set model.LabelSet) bool {
 		(strings.Contains(string(set["pod"]), "dcgm-exporter") || strings.Contains(string(set["container"]), "dcgm-exporter"))
 }
 
-// plural returns "1 pod", "2 pods" or "2 series".
+// plural returns a number with its noun, such as "1 pod", "2 pods" or "2 series".
 func plural(n int, what string) string {
 	if n == 1 || strings.HasSuffix(what, "series") {
 		return fmt.Sprintf("%d %s", n, what)

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// sharedGPUs adds a finding if pods of the subject's namespace share a GPU with another pod at present. It uses an instant query: series of
-// deleted pods are not in its result after the next scrape, while a query of series over a time range would still return them.
+// sharedGPUs adds a finding if pods of the subject's namespace currently share a GPU with another pod. It uses an instant query, because
+// its result does not contain series of deleted pods after the next scrape. A query over a time range would still return them.
 func (c *check) sharedGPUs(ctx context.Context, of *Subject, g *Signal) error {
 	all, err := c.server.Instant(ctx, c.selector(anyOf(g.Names)), c.now)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/exposition"
 )
 
-// Subject is an object that scales a workload by metrics of a Prometheus server: a policy, or any ScaledObject or HPA.
+// Subject is an object that scales a workload with metrics of a Prometheus server: a policy, or any ScaledObject or HPA.
 type Subject struct {
 	About       string // kind and name, for example "ScalingPolicy team-chat/llama"
 	Namespace   string // namespace of the workload
@@ -19,28 +19,28 @@ type Subject struct {
 // Signal is one metric or query that a Subject reads.
 type Signal struct {
 	Name string
-	// Query is PromQL. If it is empty, Names are the metrics that are read from each pod, the newest name first.
+	// Query is a PromQL query. If it is empty, Names contains the metrics that are read from each pod, with the newest name first.
 	Query string
 	Names []string
 	GPU   bool // Names are metrics of DCGM, whose series belong to the pod that uses the GPU
-	// Direct reports that the controller reads the metrics from the pods or exporters and not from Prometheus. The metrics need not exist on
-	// the server then.
+	// Direct is true if the controller reads the metrics directly from the pods or exporters. In this case they need not exist on the
+	// Prometheus server.
 	Direct bool
-	// Join contains the labels by which the series of the workload are found in the result of a query for many workloads. It is nil if all
-	// series of the result belong to this workload.
+	// Join is set if the result of the query contains series of many workloads. It contains the labels that identify the series of this
+	// workload. It is nil if all series of the result belong to this workload.
 	Join *Join
-	// Wakes reports that the signal can have a value at zero replicas, because its source does not need pods of the workload: Redis, Kueue,
-	// KEDA, the external metrics API.
+	// Wakes is true if the signal can have a value at zero replicas, because its source does not need pods of the workload: Redis, Kueue,
+	// KEDA, or the external metrics API.
 	Wakes bool
-	// Schedule reports that this is a schedule, which also scales the workload from zero.
+	// Schedule is true for a schedule, which can also scale the workload up from zero.
 	Schedule bool
 }
 
-// Join contains the labels that identify a workload in the result of a query, and their values for one workload. If a value is empty, only
-// the existence of the label is checked.
+// Join contains the labels that identify a workload in the result of a query, and their values for one workload. If a value is empty, the
+// check only requires that the label exists.
 type Join struct{ NamespaceLabel, Namespace, WorkloadLabel, Value string }
 
-// Queries returns a subject for each query of a PlatformConfig, whether a policy uses it or not.
+// Queries returns a subject for each query of a PlatformConfig, even if no policy uses the query.
 func Queries(p *policy.Platform) (out []Subject) {
 	for _, q := range p.Queries {
 		join := &Join{NamespaceLabel: cmp.Or(q.NamespaceLabel, "namespace"), WorkloadLabel: q.WorkloadLabel}
@@ -50,7 +50,8 @@ func Queries(p *policy.Platform) (out []Subject) {
 	return out
 }
 
-// Policies returns a subject for each policy. A schedule with a minimum above zero is added as a signal.
+// Policies returns a subject for each policy. If the policy has a schedule with a minimum above zero, the subject has an additional signal
+// for it.
 func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject) {
 	for _, c := range all {
 		p := c.Workload.Policy
@@ -90,10 +91,10 @@ func signalOf(name string, s *policy.Source) Signal {
 			if m, known := e.Lookup(s.Metric); known {
 				suffix := ""
 				if m.Shape == exposition.Histogrammed {
-					suffix = "_count" // a histogram has no series with its own name, but one with this suffix
+					suffix = "_count" // a histogram has no series with its own name, but it has this one
 				}
 				for _, from := range m.From {
-					if from.Term == 0 { // the series of the other terms are optional
+					if from.Term == 0 { // the series with other terms are optional
 						out.Names = append(out.Names, from.Name+suffix)
 					}
 				}
@@ -105,5 +106,5 @@ func signalOf(name string, s *policy.Source) Signal {
 	return out
 }
 
-// about returns the name of a signal of the subject.
+// about returns the subject and the name of one of its signals, as text for a finding.
 func (s *Subject) about(g *Signal) string { return fmt.Sprintf("%s signal %s", s.About, g.Name) }

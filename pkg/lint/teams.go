@@ -9,17 +9,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// MinimumsAboveLimit is the check that TeamLimits reports.
+// MinimumsAboveLimit is the name of the check for findings of TeamLimits.
 const MinimumsAboveLimit = "MinReplicasAboveTeamLimit"
 
-// Requests returns how much of a resource one replica of a workload requests; known is false if its pod template was not read.
+// Requests returns how much of a resource one replica of a workload requests. known is false if the pod template of the workload was not
+// read.
 type Requests func(w *scaling.Workload, resource string) (perReplica int64, known bool)
 
-// TeamLimits reports each resource limit of a team that is too low for minReplicas of the team's policies: the sum of minReplicas times
-// the requests of a replica exceeds the limit. gpuscaler applies the limit even below minReplicas, so some of these replicas never run.
+// TeamLimits returns a finding for each resource limit of a team that is too low for the minReplicas of the team's policies. This is the
+// case if the sum of minReplicas times the requests of a replica exceeds the limit. Some of these replicas would never run, because
+// gpuscaler applies the limit even below minReplicas.
 //
-// If the requests of a workload are unknown, one replica counts as 1 for the resource of its capacity group, which is the least that it
-// can request, and as 0 for other resources.
+// If the requests of a workload are unknown, TeamLimits assumes the least that a replica can request: 1 of the resource of its capacity
+// group, and 0 of other resources.
 func TeamLimits(policies []*policy.Compiled, platform *policy.Platform, requests Requests) (all []Finding) {
 	for i := range platform.Teams {
 		team := &platform.Teams[i]
@@ -51,8 +53,8 @@ func sortedResources(limits map[string]int64) (names []string) {
 	return names
 }
 
-// minimums returns the sum of minReplicas times the requests of a replica over the policies of a team, and one text for each summand in
-// parts. exact is false if the requests of a workload are unknown.
+// minimums returns the sum of minReplicas times the requests of a replica over the policies of a team. parts contains a text for each
+// summand. exact is false if the requests of a workload are unknown.
 func minimums(policies []*policy.Compiled, platform *policy.Platform, team, resource string, requests Requests,
 ) (sum int64, exact bool, parts []string) {
 	exact = true

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
 
-// An HPA on a metric of vLLM becomes a policy that reads the same metric.
+// An HPA that reads a metric of vLLM becomes a policy that reads the same metric.
 func ExampleImport() {
 	hpa := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// example returns a policy of config/examples and the PlatformConfig.
+// example returns a policy of config/examples, and the PlatformConfig of the examples.
 func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
 	t.Helper()
 	s := store.New(store.Options{})
@@ -29,7 +29,7 @@ func example(t *testing.T, name string) (*policy.Compiled, *policy.Platform) {
 	return c, s.Platform()
 }
 
-// read returns an object of testdata.
+// read returns the object in a file of testdata.
 func read(t *testing.T, name string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))

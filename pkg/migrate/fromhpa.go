@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// fromHPA returns the policy with the metrics, bounds and behavior of an HPA, and sets p.Replacement to an HPA that reads the target of the
+// fromHPA returns a policy with the metrics, bounds and behavior of an HPA. It sets p.Replacement to an HPA that reads the target of the
 // policy.
 func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	if !strings.HasPrefix(u.GetAPIVersion(), "autoscaling/v2") {
@@ -53,10 +53,10 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	return out, p.replaceHPA(u)
 }
 
-// hpaMetric adds a signal for one metric to the policy out, or records why it cannot be converted. It returns ErrManaged if the metric is
-// the target that gpuscaler serves.
+// hpaMetric adds a signal for one metric to the policy out. If the metric cannot be converted, it records why. It returns ErrManaged if the
+// metric is the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
-	switch { // the field that is set decides, and not the type, because a file can name one type and contain another
+	switch { // the field that is set determines the type, because a file can have a different value in the field type
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
 			return ErrManaged
@@ -85,7 +85,7 @@ func (p *Plan) resourceMetric(from string) {
 	p.draftResource(from)
 }
 
-// podsMetric converts a metric of type Pods if it is a known series of a model server or of DCGM.
+// podsMetric converts a metric of type Pods if it is a known metric of a model server or of DCGM.
 func (p *Plan) podsMetric(m *autoscalingv2.PodsMetricSource, out *spec.Policy) {
 	from := fmt.Sprintf("pods metric %s (%s)", m.Metric.Name, targetText(&m.Target))
 	if _, series, found := knownIn(m.Metric.Name); found && m.Target.AverageValue != nil {
@@ -102,7 +102,7 @@ func (p *Plan) podsMetric(m *autoscalingv2.PodsMetricSource, out *spec.Policy) {
 	p.draftSeries(from, m.Metric.Name, targetNumber(&m.Target))
 }
 
-// targetText returns the target of a metric for messages.
+// targetText returns the target of a metric as text for messages.
 func targetText(t *autoscalingv2.MetricTarget) string {
 	switch {
 	case t.AverageUtilization != nil:
@@ -115,7 +115,8 @@ func targetText(t *autoscalingv2.MetricTarget) string {
 	return "no target"
 }
 
-// targetNumber returns the target of a metric as a number, for a draft. If the metric has none, the user has to choose one.
+// targetNumber returns the target of a metric as a number for a draft. If the metric has no target, it returns a text that asks the user to
+// choose one.
 func targetNumber(t *autoscalingv2.MetricTarget) string {
 	switch {
 	case t.AverageValue != nil:
@@ -149,8 +150,8 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.P
 	}
 }
 
-// amount returns the target of a signal. If v is not above 0, it returns nil and records in p.Lost that the metric was not converted. what
-// is the name of the metric.
+// amount returns the target of a signal. If v is not above 0, it returns nil, and records in p.Lost that the metric was not converted. what
+// is the name of the metric in this record.
 func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
 		if a, err := spec.NewAmount(number(v)); err == nil {
@@ -161,7 +162,7 @@ func (p *Plan) amount(v float64, what string) *spec.Amount {
 	return nil
 }
 
-// replaceHPA sets p.Replacement to an HPA that follows the policy exactly. It has the name, labels and bounds of the original.
+// replaceHPA sets p.Replacement to an HPA that follows the policy exactly. It has the same name, labels and bounds as the original.
 func (p *Plan) replaceHPA(u *unstructured.Unstructured) error {
 	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)
@@ -191,7 +192,7 @@ func behaviorMap(v Version) map[string]any {
 	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
 }
 
-// target returns the reference to a scale target; a Deployment of apps/v1 needs only the name.
+// target returns a reference to a scale target. For a Deployment of apps/v1, only the name is set.
 func target(apiVersion, kind, name string) *spec.TargetRef {
 	t := &spec.TargetRef{Name: name}
 	if kind != "" && (kind != "Deployment" || apiVersion != "" && apiVersion != "apps/v1") {
@@ -200,7 +201,7 @@ func target(apiVersion, kind, name string) *spec.TargetRef {
 	return t
 }
 
-// behaviorOf converts the behavior of an HPA. It has the same fields in a policy.
+// behaviorOf converts the behavior of an HPA to the behavior of a policy, which has the same fields.
 func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior {
 	if b == nil {
 		return nil
@@ -225,7 +226,7 @@ func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior
 	return &spec.Behavior{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
 }
 
-// signalName returns a name that is valid in a formula and unique in the policy.
+// signalName returns a name for a signal that is valid in a formula and unique in the policy out.
 func signalName(from string, out *spec.Policy) string {
 	name := strings.ToLower(identifierOf(from))
 	if name == "" || name[0] >= '0' && name[0] <= '9' {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Defaults of KEDA.
+// Defaults of a ScaledObject in KEDA.
 const (
 	kedaMaxReplicas = 100
 	kedaCooldown    = 300 * time.Second
@@ -42,9 +42,9 @@ type scaledObject struct {
 	Triggers []map[string]any
 }
 
-// fromScaledObject returns the policy with the triggers, bounds, behavior and fallback of a ScaledObject, and sets p.Replacement. Cron
-// triggers become schedules. The other triggers remain in the ScaledObject with a higher target. Signals of type keda read their values
-// through KEDA, so that no credential is copied.
+// fromScaledObject returns a policy with the triggers, bounds, behavior and fallback of a ScaledObject, and sets p.Replacement. It converts
+// cron triggers to schedules. The other triggers remain in the ScaledObject with a higher target. The policy reads their values with
+// signals of type keda, through KEDA, so that no credentials are copied.
 func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.Policy, error) {
 	so, err := readScaledObject(u)
 	if err != nil {
@@ -75,16 +75,16 @@ func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.
 			triggers = append(triggers, kept)
 		}
 	}
-	// The trigger for gpuscaler is added last. KEDA puts the index of a trigger into its metric name, so a trigger in first place would
-	// rename the metrics of all others.
+	// The trigger for gpuscaler is added as the last one. KEDA includes the index of a trigger in the name of its metric, so a trigger in the
+	// first place would change the names of all other metrics.
 	for _, n := range o.KEDA.notes() {
 		p.lost("%s", n)
 	}
 	return out, p.replaceScaledObject(u, so, o.KEDA, append(triggers, scalerTrigger(o)))
 }
 
-// readTrigger adds the metric name of a trigger to p.ReadExternalMetrics twice: with the trigger's index in the original ScaledObject
-// (before), and with its index in the replacement (after).
+// readTrigger adds two metric names of a trigger to p.ReadExternalMetrics: one with the index of the trigger in the original ScaledObject
+// (before), and one with its index in the replacement (after).
 func (p *Plan) readTrigger(u *unstructured.Unstructured, before, after int) {
 	names, _, _ := unstructured.NestedStringSlice(u.Object, "status", "externalMetricNames")
 	for _, name := range names {
@@ -113,14 +113,14 @@ func readScaledObject(u *unstructured.Unstructured) (*scaledObject, error) {
 	return &so, json.Unmarshal(text, &so)
 }
 
-// Triggers returns the triggers of a ScaledObject, for Options.Triggers.
+// Triggers returns the triggers of a ScaledObject. They are the value for Options.Triggers.
 func Triggers(u *unstructured.Unstructured) ([]map[string]any, error) {
 	so, err := readScaledObject(u)
 	return so.Triggers, err
 }
 
-// idle returns the cooldownPeriod of the policy. If the ScaledObject has a cooldownPeriod, the replacement keeps it and the policy gets 0,
-// so that the delays do not add up. Otherwise the policy gets KEDA's default.
+// idle returns the cooldownPeriod of the policy. If the ScaledObject has a cooldownPeriod, the replacement keeps it, and the policy gets 0,
+// so that the workload does not wait twice. Otherwise the policy gets KEDA's default.
 func (so *scaledObject) idle() *spec.Duration {
 	d := spec.Duration(kedaCooldown)
 	if so.CooldownPeriod != nil {
@@ -129,7 +129,7 @@ func (so *scaledObject) idle() *spec.Duration {
 	return &d
 }
 
-// advanced converts the behavior and the fallback.
+// advanced converts the fields behavior and fallback of a ScaledObject.
 func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	if a := so.Advanced; a != nil {
 		if a.HorizontalPodAutoscalerConfig != nil {
@@ -149,8 +149,8 @@ func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	}
 }
 
-// trigger converts the trigger with index i to a signal or a schedule of the policy out. It returns the trigger for the replacement, or nil
-// if it became a schedule and is removed.
+// trigger converts trigger i to a signal or a schedule of the policy out. It returns the trigger for the replacement, or nil if the trigger
+// became a schedule, because it is then removed.
 func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any {
 	kind, _ := t["type"].(string)
 	switch kind {
@@ -167,7 +167,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	}
 	name, _ := t["name"].(string)
 	if name == "" {
-		name = fmt.Sprintf("%s-%d", kind, i) // a name is added, because the signal refers to the trigger by its name
+		name = fmt.Sprintf("%s-%d", kind, i) // the signal refers to the trigger by its name, so the trigger must have one
 		t["name"] = name
 	}
 	_, value, known := targetOf(t)
@@ -188,7 +188,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	}
 	activation := activationOf(t)
 	if activation > 0 {
-		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // no error is possible, because the text of a float is always valid
+		s.ActivationTarget, _ = spec.NewAmount(number(activation)) // no error is possible, because the text of a float is valid
 	}
 	out.Signals = append(out.Signals, s)
 	p.draftKnown(name, t, value)
@@ -196,7 +196,7 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	return t
 }
 
-// draftKnown adds a suggested signal that reads a series of a model server or of DCGM without KEDA.
+// draftKnown adds a draft of a signal that reads a metric of a model server or of DCGM without KEDA.
 func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	metadata, _ := t["metadata"].(map[string]any)
 	series, k, found := knownIn(textOf(metadata["query"]))
@@ -209,10 +209,9 @@ func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	}
 }
 
-// mirrorTarget returns the target of a trigger in the replacement, where value is its original target. The target is higher, so that the
-// trigger scales up only while gpuscaler is not available. For a total it is mirrorFactor times the value. For a mean that is a share or a
-// percentage, with a maximum of 1 or 100, it is halfway between the value and that maximum, because a mean never reaches a target above the
-// maximum.
+// mirrorTarget returns the target of a trigger in the replacement. value is the original target. The result is higher, so that the trigger
+// causes a scale-up only while gpuscaler is not available. For a total it is mirrorFactor times the value. A mean that is a share or a
+// percentage cannot exceed 1 or 100, so for such a mean the result is halfway between the value and this maximum.
 func mirrorTarget(t map[string]any, value float64) float64 {
 	if !isMean(t) || value >= 100 {
 		return value * mirrorFactor
@@ -224,7 +223,7 @@ func mirrorTarget(t map[string]any, value float64) float64 {
 	return (value + limit) / 2
 }
 
-// isMean reports whether a trigger measures a mean over the replicas instead of a total.
+// isMean reports whether a trigger measures a mean over the replicas, and not a total.
 func isMean(t map[string]any) bool {
 	if kind, _ := t["metricType"].(string); kind == "Value" {
 		return true
@@ -255,8 +254,8 @@ func (p *Plan) schedule(i int, t map[string]any, out *spec.Policy) bool {
 	return true
 }
 
-// replaceScaledObject sets p.Replacement to the original ScaledObject with the given triggers and with the behavior, fallback and
-// cooldownPeriod that make it follow the policy exactly.
+// replaceScaledObject sets p.Replacement to the original ScaledObject with the given triggers. It also sets the behavior, the fallback and
+// the cooldownPeriod so that the ScaledObject follows the policy exactly.
 func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObject, v Version, triggers []any) error {
 	r := withoutServerFields(u)
 	spec := r.Object["spec"].(map[string]any)
@@ -284,7 +283,7 @@ func (p *Plan) replaceScaledObject(u *unstructured.Unstructured, so *scaledObjec
 	return err
 }
 
-// isManaged reports whether a trigger reads gpuscaler, with the same rule as package cluster.
+// isManaged reports whether a trigger reads its value from gpuscaler. Package cluster uses the same rule.
 func isManaged(t map[string]any) bool {
 	kind, _ := t["type"].(string)
 	metadata, _ := t["metadata"].(map[string]any)

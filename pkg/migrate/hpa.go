@@ -16,14 +16,14 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Names with which an HPA or a ScaledObject refers to a target. Package cluster recognizes managed objects by these names.
+// Names that an HPA or a ScaledObject uses to refer to a target of gpuscaler. Package cluster recognizes managed objects by these names.
 const (
 	metricName  = "gpuscaler-desired-replicas"
 	policyLabel = "gpuscaler.io/policy"
 	triggerName = "gpuscaler"
 )
 
-// object is a manifest with the field order of the API documentation and with short maps on one line.
+// object is a manifest. Its fields are in the order of the API documentation, and short maps are on one line.
 type object struct {
 	APIVersion string   `yaml:"apiVersion"`
 	Kind       string   `yaml:"kind"`
@@ -59,9 +59,9 @@ type rate struct {
 	PeriodSeconds int    `yaml:"periodSeconds"`
 }
 
-// exactBehavior returns the behavior of an HPA that applies each target at once, because the policy already limits and stabilizes the
-// target. With the default tolerance of 10% the HPA would ignore a change from 10 to 11, and its default window of 300 s would delay each
-// decrease a second time.
+// exactBehavior returns a behavior with which an HPA applies each target immediately. This is correct because the policy already limits and
+// stabilizes the target. With the default tolerance of 10%, the HPA would ignore a change from 10 to 11. Its default window of 300 s would
+// delay each decrease a second time.
 func exactBehavior(v Version) behavior {
 	none := "0"
 	if v.before(tolerance) {
@@ -105,8 +105,8 @@ type metricTarget struct {
 	AverageValue string `yaml:"averageValue"`
 }
 
-// HPA returns the manifest of a HorizontalPodAutoscaler that follows a policy exactly. It reads external.metrics.k8s.io, which must be
-// served by gpuscaler. A cluster has only one server of that API, so the manifest cannot be used in a cluster where KEDA serves it.
+// HPA returns the manifest of a HorizontalPodAutoscaler that follows a policy exactly. The HPA reads external.metrics.k8s.io, so gpuscaler
+// must serve this API. A cluster has only one server of this API, so the manifest cannot be used in a cluster in which KEDA serves it.
 func HPA(c *policy.Compiled) (string, error) {
 	w := &c.Workload
 	notes := modeNotes(w)
@@ -137,7 +137,7 @@ func HPA(c *policy.Compiled) (string, error) {
 	})
 }
 
-// modeNotes returns the notes about the mode of the policy.
+// modeNotes returns notes about the mode of the policy. They are written into the manifest.
 func modeNotes(w *scaling.Workload) (notes []string) {
 	if w.Mode == scaling.Advisory {
 		notes = append(notes, "The policy is advisory: its target is not served, so this object would keep its replicas. Apply it when the "+
@@ -146,7 +146,7 @@ func modeNotes(w *scaling.Workload) (notes []string) {
 	return notes
 }
 
-// manifest renders an object with its notes as comments above it.
+// manifest returns an object as YAML, with the notes as comments above it.
 func manifest(notes []string, o object) (string, error) {
 	var out bytes.Buffer
 	for _, n := range notes {
@@ -162,7 +162,7 @@ func manifest(notes []string, o object) (string, error) {
 	return out.String(), encoder.Close()
 }
 
-// fold divides a text into lines of at most width bytes.
+// fold splits a text into lines of at most width bytes.
 func fold(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

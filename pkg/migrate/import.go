@@ -18,24 +18,25 @@ const (
 	kindScaledObject = "ScaledObject"
 )
 
-// ErrManaged is returned for an object that follows a policy already.
+// ErrManaged is returned for an object that already follows a policy of gpuscaler.
 var ErrManaged = errors.New("it follows gpuscaler already")
 
-// Plan contains the manifests that move a workload from an HPA or a ScaledObject to gpuscaler, and back. Each manifest is complete.
+// Plan contains the manifests that move a workload from an HPA or a ScaledObject to gpuscaler and back. Each manifest is a whole object.
 type Plan struct {
 	Source string `json:"source"` // kind and name of the original object, for example "ScaledObject team-chat/llama-chat"
-	// Policy is the manifest of the policy. Its mode is advisory: gpuscaler computes and explains a target, and does not serve it. For each
+	// Policy is the manifest of the policy. Its mode is advisory: gpuscaler computes and explains a target but does not serve it. For each
 	// metric that could not be converted, comments at the end of the manifest contain the draft of a signal.
 	Policy string `json:"policy"`
-	// Replacement follows the policy. It has the name of the object that it replaces, so that the workload never has two autoscalers.
+	// Replacement is the manifest of an HPA or ScaledObject that follows the policy. It has the same name as the object that it replaces, so
+	// that the workload never has two autoscalers.
 	Replacement string `json:"replacement"`
 	Rollback    string `json:"rollback"` // the original object without the fields that the API server sets
-	// Incomplete is true if no metric could be converted: the user must add a signal to the policy.
+	// Incomplete is true if no metric could be converted. The user must then add a signal to the policy.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// ReadExternalMetrics lists the external metrics that the signals read. The chart value readExternalMetrics must list them, so that the
-	// controller may read them.
+	// ReadExternalMetrics contains the names of the external metrics that the signals read. The user must add them to the chart value
+	// readExternalMetrics, so that the controller has the permission to read them.
 	ReadExternalMetrics []string `json:"readExternalMetrics,omitempty"`
-	// Lost lists the settings that could not be converted, each with what the user can do.
+	// Lost contains the settings that could not be converted. Each entry describes what the user can do.
 	Lost  []string `json:"lost"`
 	Steps []string `json:"steps"` // steps of the migration in order; the last one describes how to undo it
 
@@ -46,7 +47,8 @@ type Plan struct {
 // Key returns the namespace and the name of the policy.
 func (p *Plan) Key() scaling.Key { return p.key }
 
-// Import returns the plan for one object. It returns an error for other kinds, and ErrManaged for an object that follows a policy already.
+// Import returns the plan for one object. It returns ErrManaged if the object already follows a policy, and another error if the kind of
+// the object cannot be imported.
 func Import(u *unstructured.Unstructured, o Options) (*Plan, error) {
 	p := &Plan{
 		Source: fmt.Sprintf("%s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName()),
@@ -104,12 +106,12 @@ func (p *Plan) lost(format string, args ...any) {
 	p.Lost = append(p.Lost, fmt.Sprintf(format, args...))
 }
 
-// serverFields are the fields of metadata that the API server sets.
+// serverFields contains the fields of metadata that the API server sets.
 var serverFields = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences", "finalizers",
 }
 
-// withoutServerFields returns a copy of an object with only the fields that a user writes.
+// withoutServerFields returns a copy of an object that contains only the fields that a user writes.
 func withoutServerFields(u *unstructured.Unstructured) *unstructured.Unstructured {
 	c := u.DeepCopy()
 	for _, f := range serverFields {
@@ -122,7 +124,7 @@ func withoutServerFields(u *unstructured.Unstructured) *unstructured.Unstructure
 			delete(annotations, key)
 		}
 	}
-	delete(labels, "scaledobject.keda.sh/name") // KEDA adds this label
+	delete(labels, "scaledobject.keda.sh/name") // KEDA has added this label
 	c.SetAnnotations(annotations)
 	c.SetLabels(labels)
 	return c

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// load compiles a policy like the controller.
+// load compiles a policy as the controller does.
 func load(t *testing.T, text string) *policy.Compiled {
 	t.Helper()
 	s := store.New(store.Options{})
@@ -48,7 +48,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// The rollback has the original spec, and no fields of the API server.
+// The rollback must contain the original spec, and none of the fields that the API server sets.
 func TestRollbackIsTheOriginal(t *testing.T) {
 	u := read(t, "embed-scaledobject.yaml")
 	plan, err := Import(u, Options{})
@@ -150,7 +150,7 @@ func TestImportErrors(t *testing.T) {
 	}
 }
 
-// The target of every known type of trigger can be read and set.
+// For every known type of trigger, it must be possible to read and to set the target.
 func TestTargetFieldsOfTriggers(t *testing.T) {
 	for kind, fields := range targetFields {
 		for _, f := range fields {
@@ -169,7 +169,7 @@ func TestTargetFieldsOfTriggers(t *testing.T) {
 	}
 }
 
-// FuzzImport checks that any object is imported or rejected with an error.
+// FuzzImport checks that Import either converts an object or returns an error, for any object.
 func FuzzImport(f *testing.F) {
 	f.Add(scaledObjectOf(redisTrigger, ""))
 	const cron = "  - {type: cron, metadata: {start: '* * * * *', end: x, timezone: UTC, desiredReplicas: '1'}}\n"

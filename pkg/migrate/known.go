@@ -8,14 +8,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// knownSeries describes the signal that reads a metric of a model server or of DCGM directly, with a type other than prometheus or keda.
+// knownSeries describes a signal that reads a metric of a model server or of DCGM directly. The type of the signal is not prometheus or
+// keda.
 type knownSeries struct {
-	source, metric string  // type and metric of the signal; an empty metric is the default of the type
-	percent        float64 // factor from a value of the series to percent; 0: the value is a count
+	source, metric string  // type and metric of the signal; if metric is empty, the default of the type is used
+	percent        float64 // factor that converts a value of the series to percent; 0 if the value is a count
 }
 
-// seriesTypes maps the names of metrics of model servers and of the DCGM exporter to signals. Colons in the names are replaced with
-// underscores, as Prometheus adapters do.
+// seriesTypes maps the names of metrics of model servers and of the DCGM exporter to signals. In the names, colons are replaced with
+// underscores, because Prometheus adapters replace them too.
 var seriesTypes = map[string]knownSeries{
 	"vllm_num_requests_waiting":            {"vllm", "requestsWaiting", 0},
 	"vllm_num_requests_running":            {"vllm", "requestsRunning", 0},
@@ -43,7 +44,7 @@ var seriesTypes = map[string]knownSeries{
 
 var seriesName = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_:]*`)
 
-// knownIn returns the first known series in a metric name or a query.
+// knownIn returns the first metric name in a text that is in seriesTypes. The text is a metric name or a query.
 func knownIn(text string) (name string, series knownSeries, found bool) {
 	for _, name := range seriesName.FindAllString(text, -1) {
 		if s, ok := seriesTypes[strings.ReplaceAll(name, ":", "_")]; ok {
@@ -54,7 +55,7 @@ func knownIn(text string) (name string, series knownSeries, found bool) {
 }
 
 // signal returns a signal that reads the metric. target is the target per replica in the unit of the metric. It returns nil if the target
-// is not above 0, or is above 100% for a percentage.
+// is not above 0, or if it is a percentage above 100%.
 func (k knownSeries) signal(target float64) *spec.Signal {
 	amount, err := spec.NewAmount(k.target(target))
 	if err != nil || target <= 0 || k.percent > 0 && target*k.percent > 100 {
@@ -63,7 +64,7 @@ func (k knownSeries) signal(target float64) *spec.Signal {
 	return &spec.Signal{Type: k.source, Metric: k.metric, Target: amount}
 }
 
-// target formats the target v, in the unit of the metric, as the target of a signal: a percentage or a number.
+// target converts a value in the unit of the metric to the text of a signal's target: a percentage or a number.
 func (k knownSeries) target(v float64) string {
 	if k.percent > 0 {
 		return number(v*k.percent) + "%"
@@ -71,7 +72,7 @@ func (k knownSeries) target(v float64) string {
 	return number(v)
 }
 
-// draft is a signal for the user to complete. It replaces a metric that cannot be converted.
+// draft is a signal that the user must complete. It replaces a metric that cannot be converted.
 type draft struct {
 	from  string   // the metric that the draft replaces
 	lines []string // the signal in YAML
@@ -81,7 +82,7 @@ func (p *Plan) draft(from string, lines ...string) {
 	p.drafts = append(p.drafts, draft{from, lines})
 }
 
-// addDrafts appends the drafts to the policy as comments.
+// addDrafts appends the drafts to the policy as YAML comments.
 func (p *Plan) addDrafts() {
 	if len(p.drafts) == 0 {
 		return
@@ -97,15 +98,15 @@ func (p *Plan) addDrafts() {
 	p.Policy += out.String()
 }
 
-// draftResource adds drafts for a metric of CPU or memory: GPU activity and the queue of a model server.
+// draftResource adds drafts for an HPA or trigger that uses CPU or memory: one for GPU activity, and one for the queue of a model server.
 func (p *Plan) draftResource(from string) {
 	p.draft(from, "name: gpu", "type: dcgm", "target: 70%   # activity of the GPUs; needs the DCGM exporter")
 	p.draft(from, "name: waiting", "type: vllm   # or sglang, triton, nim, ray, tgi, trtllm", "metric: requestsWaiting",
 		"target: 10   # requests per replica")
 }
 
-// draftSeries adds a draft of a prometheus signal for a Pods or Object metric, which gpuscaler does not read from custom.metrics.k8s.io.
-// target is the target of the original metric.
+// draftSeries adds a draft of a prometheus signal for a Pods or Object metric. It is necessary because gpuscaler does not read
+// custom.metrics.k8s.io. target is the target of the original metric.
 func (p *Plan) draftSeries(from, metric, target string) {
 	p.draft(from, "name: "+strings.ToLower(identifierOf(metric)), "type: prometheus",
 		"query: TODO   # PromQL for the same series, for example avg("+strings.ReplaceAll(metric, "\n", " ")+")",

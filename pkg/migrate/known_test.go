@@ -37,7 +37,7 @@ func imported(t *testing.T, text string) *Plan {
 	return plan
 }
 
-// A Pods metric of a model server or of DCGM becomes a signal of the type that reads the same series.
+// A Pods metric of a model server or of DCGM must become a signal of the type that reads the same series.
 func TestKnownSeriesBecomeSignals(t *testing.T) {
 	for _, c := range []struct {
 		metric, target, kind, name string
@@ -60,8 +60,8 @@ func TestKnownSeriesBecomeSignals(t *testing.T) {
 	}
 }
 
-// Every entry of seriesTypes has a metric that the policy format allows for its type, and a name that the exposition profile of the type
-// reads.
+// Every entry of seriesTypes must have a metric that the policy format permits for its type. Its name must be one that the exposition
+// profile of the type reads.
 func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
 	for name, k := range seriesTypes {
 		if !slices.ContainsFunc(policy.Metrics(policy.SourceType(k.source)), func(m policy.Metric) bool { return m.Name == k.metric }) {
@@ -83,8 +83,8 @@ func TestKnownSeriesAgreeWithTheProfiles(t *testing.T) {
 	}
 }
 
-// Objects that scale only on CPU or on a metric that gpuscaler cannot read become an incomplete policy, with a draft of a signal and an
-// entry in Lost for the original metric.
+// An object may scale only on CPU, or only on a metric that gpuscaler cannot read. It must become an incomplete policy, with a draft of a
+// signal and an entry in Lost for the original metric.
 func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 	cpu := "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
 	object := "{type: Object, object: {metric: {name: hits}, describedObject: {kind: Service, name: s}, target: {type: Value, value: '20'}}}"
@@ -108,8 +108,8 @@ func TestMetricsWithoutEquivalentBecomeDrafts(t *testing.T) {
 	}
 }
 
-// ReadExternalMetrics contains the names of the metrics before and after the replacement. They differ if a cron trigger is removed, because
-// KEDA puts the index of the trigger into the name.
+// ReadExternalMetrics must contain the names of the metrics before and after the replacement. They differ if a cron trigger is removed,
+// because KEDA includes the index of the trigger in the name.
 func TestPlanNamesTheMetricsToRead(t *testing.T) {
 	external := "{type: External, external: {metric: {name: queue-depth}, target: {type: AverageValue, averageValue: '3'}}}"
 	cron := "  - {type: cron, metadata: {timezone: UTC, start: '0 8 * * *', end: '0 9 * * *', desiredReplicas: '2'}}\n"
@@ -138,7 +138,8 @@ func TestPlanNamesTheMetricsToRead(t *testing.T) {
 	}
 }
 
-// A threshold of four times the target is above 100 for a mean percentage, so KEDA would never scale up on it.
+// The target of a mean percentage must not be multiplied by four: the result could be above 100, so that KEDA would never scale up with
+// this trigger.
 func TestMirrorOfAMeanIsReachable(t *testing.T) {
 	for _, c := range []struct{ trigger, want string }{
 		{"{type: prometheus, metricType: Value, metadata: {serverAddress: 'http://p', query: 'avg(x)', threshold: '70'}}", `threshold: "85"`},
@@ -153,8 +154,8 @@ func TestMirrorOfAMeanIsReachable(t *testing.T) {
 	}
 }
 
-// A trigger whose query contains a metric of vLLM becomes a signal of type keda. The policy also has the draft of a vllm signal that reads
-// the metric without KEDA.
+// A trigger whose query contains a metric of vLLM must become a signal of type keda. The policy must also contain the draft of a vllm
+// signal that reads the metric without KEDA.
 func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
 	const trigger = "  - {type: prometheus, name: q, metadata: {serverAddress: 'http://p', query: " +
 		"'sum(vllm:num_requests_waiting)', threshold: '5'}}\n"
@@ -165,7 +166,7 @@ func TestTriggerOnKnownSeriesHasADraft(t *testing.T) {
 	}
 }
 
-// A draft without a number explains what the user has to choose, as the other drafts do.
+// If the target in a draft is not a number, the draft must explain what the user has to choose.
 func TestDraftOfAMetricWithoutATargetValueExplainsWhatToSet(t *testing.T) {
 	got := targetNumber(&autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType})
 	if !strings.HasPrefix(got, "TODO   # ") || !strings.Contains(got, "no target value") {

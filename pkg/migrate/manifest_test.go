@@ -50,7 +50,7 @@ func TestManifestsOfTheExamples(t *testing.T) {
 	}
 }
 
-// With a fallback of 0 replicas KEDA would scale to zero at the first error.
+// The fallback must not be 0 replicas, because KEDA would then scale to zero at the first error.
 func TestFallbackIsNeverZero(t *testing.T) {
 	for least, want := range map[int32]int32{0: 1, 1: 1, 3: 3} {
 		for mirror, threshold := range map[bool]int{true: 0, false: 3} {

@@ -12,22 +12,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// mirrorFactor is the target of a mirror trigger divided by the target of the policy's signal. A mirror trigger recommends a quarter of the
-// signal's replicas. That is above 0 while there is work, and normally below the policy's target, so that the mirror trigger does not
-// override it.
+// mirrorFactor is the target of a mirror trigger divided by the target of the policy's signal. With the factor 4, a mirror trigger
+// recommends a quarter of the replicas that the signal needs. This is above 0 while there is work. It is normally below the policy's
+// target, so the mirror trigger normally has no effect.
 const mirrorFactor = 4
 
-// mirrorTriggers contains KEDA triggers that read the sources of the policy's signals without gpuscaler. KEDA uses them to scale up while
-// gpuscaler is not available. A signal that KEDA cannot read has no mirror trigger.
+// mirrorTriggers contains KEDA triggers that read the same sources as the policy's signals, but without gpuscaler. KEDA uses them to scale
+// up while gpuscaler is not available. There is no mirror trigger for a signal that KEDA cannot read.
 type mirrorTriggers struct {
 	triggers []map[string]any
-	terms    []string // terms of the formula; the value of each is a number of replicas
+	terms    []string // terms of the formula; the value of each term is a number of replicas
 	notes    []string
 }
 
-// newMirrors returns the mirror triggers of a policy. Of the redis and prometheus signals, it mirrors only totals such as the length of a
-// queue. To convert a mean over the replicas to a replica count, the current number of replicas is necessary, which a formula of KEDA
-// cannot read.
+// newMirrors returns the mirror triggers of a policy. It mirrors redis and prometheus signals only if they are totals, such as the length
+// of a queue. A mean over the replicas cannot be mirrored: to convert it to a number of replicas, a formula would have to read the current
+// number of replicas, and a formula of KEDA cannot do this.
 func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTriggers, err error) {
 	var left []string
 	for i := range c.Sources {
@@ -51,7 +51,7 @@ func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTri
 		}
 		factor := float64(mirrorFactor)
 		if o.Formula {
-			factor = 1 // with a formula, the formula determines the replicas and not the target of the trigger
+			factor = 1 // with a formula, the target of the trigger has no effect on the replicas
 		}
 		setTarget(t, signal.Target*factor, signal.Activation)
 		m.triggers = append(m.triggers, t)
@@ -65,7 +65,7 @@ func newMirrors(c *policy.Compiled, p *policy.Platform, o *Options) (m mirrorTri
 }
 
 // note adds a note for each trigger of the existing ScaledObject (o.Triggers) that no signal of the policy reads, because the new
-// ScaledObject does not have it.
+// ScaledObject will not contain it.
 func (m *mirrorTriggers) note(c *policy.Compiled, o *Options) {
 	for _, t := range o.Triggers {
 		named := slices.ContainsFunc(c.Sources, func(s policy.Source) bool { return s.Type == policy.SourceKEDA && s.Trigger == t["name"] })
@@ -76,8 +76,8 @@ func (m *mirrorTriggers) note(c *policy.Compiled, o *Options) {
 	}
 }
 
-// kedaTrigger returns a copy of the trigger that a signal of type keda reads, from o.Triggers. It returns an error if the trigger is not
-// there, because only the existing ScaledObject has its metadata and credentials.
+// kedaTrigger returns a copy of the trigger in o.Triggers that a signal of type keda reads. It returns an error if o.Triggers does not
+// contain the trigger, because only the existing ScaledObject has its metadata and credentials.
 func (m *mirrorTriggers) kedaTrigger(
 	c *policy.Compiled, signal *scaling.Signal, source *policy.Source, o *Options,
 ) (map[string]any, error) {
@@ -112,7 +112,7 @@ func (m *mirrorTriggers) redis(signal *scaling.Signal, source *policy.Source, p 
 		metadata["listName"] = source.ListName
 	case source.ConsumerGroup != "":
 		t["type"], metadata["stream"], metadata["consumerGroup"] = "redis-streams", source.Stream, source.ConsumerGroup
-		metadata["pendingEntriesCount"] = "" // setTarget sets the value later
+		metadata["pendingEntriesCount"] = "" // setTarget later sets the value of this field
 	default:
 		t["type"], metadata["stream"], metadata["streamLength"] = "redis-streams", source.Stream, ""
 	}
@@ -146,8 +146,8 @@ func (m *mirrorTriggers) prometheus(c *policy.Compiled, source *policy.Source, p
 	return map[string]any{"type": "prometheus", "name": name, "metadata": map[string]any{"serverAddress": d.Address, "query": query}}
 }
 
-// selectWorkload wraps a query that returns series of many workloads, so that it returns only the sum of the series with the given labels.
-// It joins the query with a constant vector that has these labels, which works for any query.
+// selectWorkload changes a query that returns series of many workloads, so that it returns only the sum of the series with the given
+// labels. For this it joins the query with a constant vector that has these labels. This works for any query.
 func selectWorkload(query string, labels map[string]string) string {
 	names := slices.Sorted(maps.Keys(labels))
 	mine := "vector(1)"
@@ -169,7 +169,7 @@ func identifierOf(name string) string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }
 
-// copyTrigger returns a copy of a trigger with its own metadata.
+// copyTrigger returns a copy of a trigger. The metadata is copied too.
 func copyTrigger(t map[string]any) map[string]any {
 	c := maps.Clone(t)
 	if metadata, ok := t["metadata"].(map[string]any); ok {

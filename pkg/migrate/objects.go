@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Importable lists the kinds that import reads, in the order of lookup. A ScaledObject is preferred to an HPA of the same name, because
-// KEDA owns that HPA.
+// Importable contains the kinds that import reads, in the order in which they are looked up. ScaledObjects are first, because KEDA owns the
+// HPA of a ScaledObject, which can have the same name.
 var Importable = []schema.GroupVersionResource{
 	{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"},
 	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},

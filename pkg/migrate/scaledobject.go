@@ -13,23 +13,24 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ScalerAddress is the default address of gpuscaler's external scaler: the Service of the chart. With the dns scheme, the gRPC client in
-// KEDA resolves the name again when the leader changes.
+// ScalerAddress is the default address of gpuscaler's external scaler: the Service that the chart creates. Because of the scheme dns, the
+// gRPC client in KEDA resolves the name again when the leader changes.
 const ScalerAddress = "dns:///gpuscaler-scaler.gpuscaler-system.svc:9090"
 
-// Options configure the manifest of a ScaledObject.
+// Options configures the manifest of a ScaledObject.
 type Options struct {
-	ScalerAddress string // address of gpuscaler's external scaler; empty: ScalerAddress
-	// Authentication is the ClusterTriggerAuthentication with KEDA's client certificate; empty: no TLS.
+	ScalerAddress string // address of gpuscaler's external scaler; if empty, the constant ScalerAddress is used
+	// Authentication is the name of the ClusterTriggerAuthentication with KEDA's client certificate. If it is empty, TLS is not used.
 	Authentication string
-	// Formula adds a scalingModifiers.formula that returns the policy's target, or the maximum of the mirror triggers while gpuscaler is
-	// not available. Without it, KEDA uses the maximum of all triggers. It cannot be combined with a signal of type keda.
+	// Formula adds a scalingModifiers.formula to the ScaledObject. The formula returns the policy's target or, while gpuscaler is not
+	// available, the maximum of the mirror triggers. Without a formula, KEDA always uses the maximum of all triggers. Formula cannot be
+	// combined with a signal of type keda.
 	Formula bool
 	// KEDA is the version of KEDA in the cluster.
 	KEDA Version
-	// NoMirror omits the mirror triggers.
+	// NoMirror leaves out the mirror triggers.
 	NoMirror bool
-	// Triggers are the triggers of the existing ScaledObject. Signals of type keda refer to them by name.
+	// Triggers contains the triggers of the existing ScaledObject. Signals of type keda refer to them by name.
 	Triggers []map[string]any
 }
 
@@ -66,7 +67,7 @@ type modifiers struct {
 }
 
 // ScaledObject returns the manifest of a ScaledObject that follows a policy exactly. It has mirror triggers for the queues that the policy
-// reads. While gpuscaler is not available, KEDA can scale up on them; without Options.Formula it does not scale down.
+// reads. With them, KEDA can scale up while gpuscaler is not available. Without Options.Formula, they do not cause a scale-down.
 func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, error) {
 	w := &c.Workload
 	m, err := newMirrors(c, p, &o)
@@ -110,14 +111,14 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 	})
 }
 
-// kedaGuard is KEDA's cooldownPeriod in seconds if the policy itself delays the scale to zero. It covers two polls of KEDA. With 0, a
-// single poll without an active trigger scales to zero at once. KEDA 2.21 has such polls while it replaces its cache, after an error of any
-// trigger or a change of the spec.
+// kedaGuard is KEDA's cooldownPeriod in seconds for a policy that already delays the scale to zero itself. It is longer than two polls of
+// KEDA. If it were 0, a single poll without an active trigger would scale to zero at once. KEDA 2.21 has such polls while it replaces its
+// cache, after an error of any trigger or a change of the spec.
 const kedaGuard = 60
 
 func cooldownOf(minReplicas int32) int {
 	if minReplicas > 0 {
-		return 0 // KEDA does not use the cooldownPeriod
+		return 0 // KEDA does not use the cooldownPeriod in this case
 	}
 	return kedaGuard
 }
@@ -128,8 +129,8 @@ func cooldownOf(minReplicas int32) int {
 // With mirror triggers, failureThreshold is 0, so that the fallback applies at the first error. Without a fallback, KEDA 2.21 handles an
 // error by deleting its cache of the ScaledObject. It then returns no metric of any trigger, and the mirror triggers cannot scale up.
 //
-// The fallback's replicas are never 0. With 0 and minReplicaCount 0, KEDA would scale the workload to zero at an error before
-// failureThreshold is reached.
+// The fallback's replicas are never 0. If it were 0 and minReplicaCount is 0, KEDA would scale the workload to zero after an error, even
+// before failureThreshold is reached.
 func fallbackOf(minReplicas int32, mirror bool) *fallback {
 	f := &fallback{FailureThreshold: 3, Replicas: max(minReplicas, 1), Behavior: "currentReplicasIfHigher"}
 	if mirror {
@@ -166,7 +167,7 @@ func outageNotes(p *scaling.Policy, m mirrorTriggers) (notes []string) {
 
 func scaleTarget(t scaling.Target) targetRef {
 	r := targetRef{Name: t.Name}
-	if t.APIVersion != "apps/v1" || t.Kind != "Deployment" { // a Deployment is KEDA's default, so apiVersion and kind are omitted
+	if t.APIVersion != "apps/v1" || t.Kind != "Deployment" { // apiVersion and kind are omitted for a Deployment, because it is KEDA's default
 		r.APIVersion, r.Kind = t.APIVersion, t.Kind
 	}
 	return r
@@ -185,7 +186,7 @@ func scalerTrigger(o Options) map[string]any {
 	return t
 }
 
-// trigger is a trigger of KEDA that is written with its type and name first.
+// trigger is a trigger of KEDA. In YAML, its type and name are written first.
 type trigger map[string]any
 
 func written(all []map[string]any) (triggers []trigger) {
@@ -195,7 +196,7 @@ func written(all []map[string]any) (triggers []trigger) {
 	return triggers
 }
 
-// MarshalYAML writes the fields in the usual order.
+// MarshalYAML writes the fields in the order that KEDA's documentation uses.
 func (t trigger) MarshalYAML() (any, error) {
 	order := []string{"type", "name", "metricType", "metadata", "authenticationRef"}
 	for _, key := range slices.Sorted(maps.Keys(t)) {
@@ -221,7 +222,7 @@ func (t trigger) MarshalYAML() (any, error) {
 	return out, nil
 }
 
-// maxOf returns the maximum of the terms as an operand of the operator ?? in a formula.
+// maxOf returns the maximum of the terms as text for an operand of the operator ?? in a formula.
 func maxOf(terms []string) string {
 	if len(terms) == 1 {
 		return "(" + terms[0] + ")"

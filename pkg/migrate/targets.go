@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// targetFields contains, for each type of KEDA trigger, the metadata fields that set the target per replica. If a type has several such
-// fields, targetOf uses the first one that the trigger sets, or the first of the list if it sets none.
+// targetFields contains, for each type of KEDA trigger, the metadata fields that can contain the target per replica. If a type has several
+// such fields, targetOf uses the first field that the trigger sets. If the trigger sets none, it uses the first field of the list.
 var targetFields = map[string][]field{
 	"activemq":               {{"targetQueueSize", 10}},
 	"apache-kafka":           {{"lagThreshold", 10}},
@@ -48,11 +48,11 @@ var targetFields = map[string][]field{
 
 type field struct {
 	name     string
-	fallback float64 // KEDA's default value; 0: the field is required
+	fallback float64 // KEDA's default value; 0 if the field is required
 }
 
-// targetOf returns the name and the value of the metadata field with the target of a trigger. If the trigger does not set the field, the
-// value is KEDA's default, or 0 if there is none. known is false if targetFields does not contain the type of the trigger.
+// targetOf returns the name and the value of the metadata field that contains the target of a trigger. If the trigger does not set the
+// field, the value is KEDA's default, or 0 if there is no default. known is false if targetFields does not contain the type of the trigger.
 func targetOf(t map[string]any) (name string, value float64, known bool) {
 	kind, _ := t["type"].(string)
 	fields := targetFields[kind]
@@ -69,7 +69,8 @@ func targetOf(t map[string]any) (name string, value float64, known bool) {
 	return fields[0].name, fields[0].fallback, true
 }
 
-// activationOf returns the activation target of a trigger, for example activationListLength for listLength.
+// activationOf returns the activation target of a trigger. For example, if the target is in listLength, the activation target is in
+// activationListLength.
 func activationOf(t map[string]any) float64 {
 	name, _, known := targetOf(t)
 	if !known {
@@ -84,7 +85,7 @@ func activationField(target string) string {
 	return "activation" + strings.ToUpper(target[:1]) + target[1:]
 }
 
-// setTarget sets the target and the activation target of a trigger. It does not change a trigger of an unknown type.
+// setTarget sets the target and the activation target of a trigger. If the type of the trigger is unknown, it does nothing.
 func setTarget(t map[string]any, target, activation float64) {
 	name, _, known := targetOf(t)
 	if !known {

@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// Version is a minor version of KEDA 2, for example 14. The zero value is the newest known version. It is the value of a flag.
+// Version is a minor version of KEDA 2, for example 14. The zero value means the newest known version. Version implements the interface of
+// command-line flags.
 type Version int
 
-// Minor versions that introduced a field of ScaledObjects. The API server rejects a manifest with a field of a newer version.
+// Minor versions that introduced a field of ScaledObjects. The API server rejects a manifest with a field that its version of KEDA does not
+// know.
 const (
 	fallbackBehavior = 17
 	tolerance        = 18
@@ -19,7 +21,7 @@ const (
 
 func (v Version) before(minor int) bool { return v > 0 && int(v) < minor }
 
-// String returns the version in KEDA's form, for example 2.14.
+// String returns the version in the form that KEDA uses, for example 2.14.
 func (v Version) String() string {
 	if v == 0 {
 		v = newestKEDA
@@ -27,7 +29,7 @@ func (v Version) String() string {
 	return "2." + strconv.Itoa(int(v))
 }
 
-// Set parses 2.14, v2.14 or 2.14.1.
+// Set parses a version such as 2.14, v2.14 or 2.14.1.
 func (v *Version) Set(text string) error {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
 	minor, err := 0, error(nil)
@@ -41,10 +43,10 @@ func (v *Version) Set(text string) error {
 	return nil
 }
 
-// Type returns the name of the value in the help text.
+// Type returns the name of the value for the help text.
 func (v *Version) Type() string { return "version" }
 
-// notes returns a note for each feature that the manifest lacks because the version of KEDA is too old for it.
+// notes returns a note for each feature that the manifest lacks because this version of KEDA does not support it.
 func (v Version) notes() (notes []string) {
 	if v.before(fallbackBehavior) {
 		notes = append(notes, "KEDA before 2.17 has no fallback.behavior, and its fallback would scale down to a fixed count: so the manifest "+

@@ -1,5 +1,5 @@
-// Package printable decides which text can be shown on a terminal. Names, labels and messages are from users and other servers: an
-// escape sequence in one can overwrite the lines above it, and a bidirectional control character can change the order of the text
+// Package printable determines which text can be shown on a terminal. Names, labels and messages are from users and other servers. An
+// escape sequence in such a text can overwrite the lines above it, and a bidirectional control character can change the order of the text
 // (CVE-2021-42574).
 package printable
 
@@ -12,13 +12,13 @@ import (
 	"unicode/utf8"
 )
 
-// Rune reports whether a character can be shown: a printable one, a space, a line feed or a tab. Control characters and invisible format
-// characters (bidirectional controls, zero-width characters, byte order marks) cannot.
+// Rune reports whether a character can be shown on a terminal. This is true for printable characters, spaces, line feeds and tabs. It is
+// false for control characters and for invisible format characters (bidirectional controls, zero-width characters, byte order marks).
 func Rune(r rune) bool {
 	return r == '\n' || r == '\t' || r != utf8.RuneError && !unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
 }
 
-// Is reports whether every character of a text can be shown. Bytes that are not UTF-8 cannot.
+// Is reports whether every character of a text can be shown. It returns false if the text contains bytes that are not UTF-8.
 func Is(text string) bool {
 	for i, r := range text {
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") || r != utf8.RuneError && !Rune(r) {
@@ -28,8 +28,8 @@ func Is(text string) bool {
 	return true
 }
 
-// Clean replaces each character that cannot be shown by an escape, such as \u202e. In a JSON string, the escape has the value of the
-// character.
+// Clean replaces each character that cannot be shown with an escape sequence, such as \u202e. In a JSON string, this escape sequence
+// represents the same character.
 func Clean(text string) string {
 	if Is(text) {
 		return text
@@ -52,13 +52,13 @@ func Clean(text string) string {
 	return b.String()
 }
 
-// Writer writes cleaned text.
+// Writer cleans text, as Clean does, and writes it to another writer.
 type Writer struct {
 	to   io.Writer
 	rest []byte // the first bytes of a character whose other bytes are in the next Write
 }
 
-// NewWriter returns a Writer. It is for text only, and not for binary output.
+// NewWriter returns a Writer that writes to to. It can be used only for text and not for binary output.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
 // Write writes the cleaned text. It keeps an incomplete character at the end of p for the next Write.

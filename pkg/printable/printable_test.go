@@ -30,7 +30,7 @@ func TestCleanEscapesWhatIsNotPrintable(t *testing.T) {
 	}
 }
 
-// The output does not depend on how a text is divided into writes, is complete, and is printable.
+// The output must be complete and printable, and must not depend on how the text is divided into writes.
 func TestWriterWritesWhatCleanReturns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text") + "\u202eé" + rapid.String().Draw(t, "more") + "."

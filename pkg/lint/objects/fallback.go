@@ -6,14 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// FallbackScalesDown is the check for a fallback of the target metric with fewer replicas than maxReplicas (KEP-5679, feature gate
-// HPAExternalMetricFallback). The HPA scales to fallback.replicas when the metric was not served for some minutes, for example during mode:
-// hold. Without a fallback, the HPA keeps its replicas.
+// FallbackScalesDown is the check for a fallback of the target metric that has fewer replicas than maxReplicas (KEP-5679, feature gate
+// HPAExternalMetricFallback). If the metric has not been served for some minutes, for example during mode: hold, the HPA scales to
+// fallback.replicas. Without a fallback, the HPA keeps its replicas.
 const FallbackScalesDown = "FallbackScalesDown"
 
-// FallbackReplicas returns external.fallback.replicas of the metric DesiredReplicasMetric in an HPA. ok is false if that metric has no
-// fallback. It reads the unstructured object, because the field is alpha and missing in the Go types of the API version that this program
-// uses.
+// FallbackReplicas returns external.fallback.replicas of the metric DesiredReplicasMetric in an HPA. ok is false if this metric has no
+// fallback. It reads the unstructured object, because the field is alpha and does not exist in the Go types that this program uses.
 func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
 	metrics, _, _ := unstructured.NestedSlice(u.Object, "spec", "metrics")
 	for _, m := range metrics {
@@ -24,7 +23,7 @@ func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
 			switch n := field.(type) {
 			case int64:
 				return n, true
-			case float64: // the number is from a file
+			case float64: // numbers that are read from a file are of this type
 				return int64(n), true
 			}
 			return 0, true
@@ -33,7 +32,7 @@ func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
 	return 0, false
 }
 
-// Fallbacks contains fallback.replicas of HPAs by NAMESPACE/NAME.
+// Fallbacks contains fallback.replicas of each HPA. The key is NAMESPACE/NAME.
 type Fallbacks map[string]int64
 
 // Add adds the fallback of an HPA if it has one.
@@ -43,7 +42,7 @@ func (f Fallbacks) Add(u *unstructured.Unstructured) {
 	}
 }
 
-// Of returns the fallback of an HPA, nil if it has none.
+// Of returns the fallback of an HPA, or nil if it has none.
 func (f Fallbacks) Of(namespace, name string) *int64 {
 	if replicas, ok := f[namespace+"/"+name]; ok {
 		return &replicas

@@ -1,23 +1,23 @@
 // Package objects finds configuration errors in HPAs, ScaledObjects, NodePools and in the cluster itself. The controller reports the
-// findings as Events, and `gpuscaler lint` prints them. The caller passes the facts about the objects; the package does not read the
-// cluster.
+// findings as Events, and `gpuscaler lint` prints them. The package does not read the cluster: the caller passes the facts about the
+// objects.
 package objects
 
 // Finding is one configuration error.
 type Finding struct {
-	Check string // a constant of this package, which does not change, because alerts and runbooks can match it
-	What  string // what is wrong
+	Check string // one of the constants of this package; it never changes, because alerts and runbooks match it
+	What  string // description of the problem
 	Fix   string // what to change
 }
 
-// ObjectFinding is a finding with the object that it is about.
+// ObjectFinding is a finding together with the object to which it refers.
 type ObjectFinding struct {
 	Object string // kind and name, for example "HorizontalPodAutoscaler team-chat/llama"
-	Severe bool   // true: the object does not work as written; false: the object works, but less exactly or at a higher cost
+	Severe bool   // true: the object does not work as intended; false: it works, but less exactly or at a higher cost
 	Finding
 }
 
-// About converts findings to ObjectFindings of the given object, for example "HorizontalPodAutoscaler team-chat/llama".
+// About returns an ObjectFinding for each finding, with the given object, for example "HorizontalPodAutoscaler team-chat/llama".
 func About(object string, all []Finding) (found []ObjectFinding) {
 	for _, f := range all {
 		found = append(found, newFinding(object, f.Check, f.What, f.Fix))
@@ -29,14 +29,14 @@ func newFinding(object, check, what, fix string) ObjectFinding {
 	return ObjectFinding{Object: object, Severe: severe[check], Finding: Finding{check, what, fix}}
 }
 
-// severe contains the checks whose findings set ObjectFinding.Severe: the object does not work as written.
+// severe contains the checks for which ObjectFinding.Severe is true, because the object does not work as intended.
 var severe = map[string]bool{
 	NoSelector: true, UnknownPolicy: true, OtherTarget: true, TypeValue: true, WrongAverage: true, TwoOwners: true, TwoPolicies: true,
 	NotServed: true, ZeroFallback: true, FallbackScalesDown: true, FormulaOverKEDA: true, NoFallback: true, NodePoolMissing: true,
 	ExternalMetricsTaken: true, ExternalMetricsUnavailable: true, UnreadablePool: true,
 }
 
-// consequences lists the effects on a workload, each with the checks that find its cause.
+// consequences contains the possible effects on a workload. For each effect, checks contains the checks that find its causes.
 var consequences = []struct {
 	text   string
 	checks []string
@@ -56,7 +56,7 @@ var consequences = []struct {
 	{"features that need a newer version do not work", []string{OldKEDA, OldKarpenter}},
 }
 
-// Consequence returns the effect on the workload of the problem that a check finds, as text for a message.
+// Consequence returns the effect on the workload of the problem that the given check finds, as text for a message.
 func Consequence(check string) string {
 	for _, c := range consequences {
 		for _, name := range c.checks {

@@ -13,42 +13,44 @@ import (
 const (
 	NoSelector           = "NoPolicySelector" // the metrics API returns status 400, so the HPA never scales
 	UnknownPolicy        = "UnknownPolicy"    // the metrics API returns status 404, so the HPA never scales
-	OtherTarget          = "OtherTarget"      // the policy is for another object than the HPA scales
+	OtherTarget          = "OtherTarget"      // the policy scales a different object than the HPA
 	TypeValue            = "TypeValue"        // the HPA multiplies the target by the number of ready pods
-	WrongAverage         = "AverageValueNot1" // the HPA divides the target by a number other than 1
+	WrongAverage         = "AverageValueNot1" // the HPA divides the target by a number that is not 1
 	OtherMetrics         = "OtherMetrics"     // the HPA uses the greatest of several metrics
 	Tolerance            = "Tolerance"        // the HPA ignores small changes
 	StabilizationWindow  = "StabilizationWindow"
 	Rates                = "Rates"
 	SelectPolicyDisabled = "SelectPolicyDisabled" // the HPA never scales in one direction
-	Bounds               = "Bounds"               // minReplicas or maxReplicas are narrower than the policy's
+	Bounds               = "Bounds"               // minReplicas or maxReplicas of the HPA are narrower than those of the policy
 	TwoOwners            = "TwoOwners"            // another object scales the same workload
-	TwoPolicies          = "TwoPolicies"          // two policies decide for one workload
+	TwoPolicies          = "TwoPolicies"          // two policies scale one workload
 	NotServed            = "PolicyIsAdvisory"     // the metrics API returns an error, so the HPA never scales
 )
 
-// HPAFacts are the facts about an HPA that are not in the HPA itself. With the zero value only the HPA itself is checked.
+// HPAFacts contains facts about an HPA that are not in the HPA itself. If it is zero, only the HPA itself is checked.
 type HPAFacts struct {
-	// Minor is the API server's minor version, 36 for Kubernetes 1.36. 0 means unknown and is treated as the newest version.
+	// Minor is the minor version of the API server, for example 36 for Kubernetes 1.36. 0 means that it is unknown, and is treated like the
+	// newest version.
 	Minor int
-	// ScaledObject is the name of the ScaledObject that created the HPA. Findings are then fixed in the ScaledObject, because KEDA
-	// overwrites the HPA. It is empty if KEDA did not create the HPA.
+	// ScaledObject is the name of the ScaledObject for which KEDA created the HPA. It is empty if KEDA did not create the HPA. If it is set,
+	// the user must fix findings in the ScaledObject, because KEDA overwrites the HPA.
 	ScaledObject string
-	// PausedIn and PausedOut report that an annotation of the ScaledObject pauses scale-in or scale-out.
+	// PausedIn and PausedOut are true if an annotation of the ScaledObject pauses scale-in or scale-out.
 	PausedIn, PausedOut bool
-	// Others are the other objects that scale the same workload: "HorizontalPodAutoscaler b", "ScaledObject c".
+	// Others contains the other objects that scale the same workload, such as "HorizontalPodAutoscaler b" and "ScaledObject c".
 	Others []string
-	// PoliciesKnown reports that the caller filled Policy and Deciders. Otherwise a nil Policy does not mean that the policy is missing.
+	// PoliciesKnown is true if the caller has set Policy and Deciders. If it is false, a nil Policy does not mean that the policy is missing.
 	PoliciesKnown bool
-	// Policy is the policy that the HPA's metric selects; nil if it does not exist.
+	// Policy is the policy that the HPA's metric selects. It is nil if the policy does not exist.
 	Policy *PolicyFacts
-	// Deciders are the names of all policies with the HPA's scale target.
+	// Deciders contains the names of all policies that scale the same target as the HPA.
 	Deciders []string
-	// Fallback is fallback.replicas of the HPA's metric; nil if it has none or the API server does not have the field.
+	// Fallback is fallback.replicas of the HPA's metric. It is nil if the metric has no fallback or if the API server does not support the
+	// field.
 	Fallback *int64
 }
 
-// PolicyFacts are the facts about a policy that the checks need.
+// PolicyFacts contains the facts about a policy that the checks need.
 type PolicyFacts struct {
 	Name                     string
 	SameTarget               bool // the policy has the same scale target as the HPA
@@ -58,8 +60,8 @@ type PolicyFacts struct {
 	ReadsTriggers            bool // the policy has a signal of type keda
 }
 
-// HPA returns why an HPA that reads DesiredReplicasMetric does not follow the target exactly, the most harmful finding first. It
-// returns nil for an HPA that follows every change and for an HPA that does not read the metric.
+// HPA returns why an HPA that reads DesiredReplicasMetric does not follow the target exactly. The most harmful finding is first. HPA
+// returns nil if the HPA follows every change, and if it does not read this metric.
 func HPA(h *autoscalingv2.HorizontalPodAutoscaler, f HPAFacts) []Finding {
 	if _, reads := ReadsTarget(&h.Spec); !reads {
 		return nil
@@ -106,7 +108,7 @@ func (c *hpaCheck) policies() {
 	}
 }
 
-// advisory adds a finding if the policy is advisory. It skips an HPA that KEDA created, because the check of its ScaledObject reports the
+// advisory adds a finding if the policy is advisory. It ignores an HPA that KEDA created, because the check of the ScaledObject reports the
 // same problem.
 func (c *hpaCheck) advisory() {
 	if p := c.facts.Policy; p != nil && p.Advisory && c.facts.ScaledObject == "" {
@@ -137,8 +139,8 @@ func (c *hpaCheck) metric() {
 	}
 }
 
-// otherMetrics adds a finding if the HPA reads metrics other than the target. In the HPA of a ScaledObject, other external metrics are
-// allowed: they are KEDA triggers that scale out while gpuscaler is not available.
+// otherMetrics adds a finding if the HPA also reads metrics other than the target. In the HPA of a ScaledObject, other external metrics are
+// allowed, because they are KEDA triggers that scale out while gpuscaler is not available.
 func (c *hpaCheck) otherMetrics() {
 	n := len(c.spec.Metrics)
 	for i := range c.spec.Metrics {
@@ -166,13 +168,13 @@ func (c *hpaCheck) bounds() {
 	}
 }
 
-// Range is minReplicas and maxReplicas of an object.
+// Range contains minReplicas and maxReplicas of an object.
 type Range struct{ Min, Max int32 }
 
-// Narrower returns why an HPA or ScaledObject cannot reach every target of the policy: its minReplicas is too high or its maxReplicas is
-// too low. It returns an empty string if the object can reach all of them. zero is true if the autoscaler of the object scales between one
-// replica and zero itself, as KEDA does for a ScaledObject. If zero is false, an object with minReplicas 1 is enough for a policy with
-// minReplicas 0, because gpuscaler scales between 1 and 0.
+// Narrower returns why an HPA or ScaledObject cannot reach every target of the policy: its minReplicas is too high, or its maxReplicas is
+// too low. It returns an empty string if the object can reach all targets. zero is true if the autoscaler of the object itself scales
+// between one replica and zero, as KEDA does for a ScaledObject. If zero is false, minReplicas 1 in the object is sufficient for a policy
+// with minReplicas 0, because gpuscaler itself scales between 1 and 0.
 func Narrower(object, policy Range, zero bool) string {
 	least := policy.Min
 	if !zero {
@@ -191,7 +193,7 @@ func Narrower(object, policy Range, zero bool) string {
 	return ""
 }
 
-// TwoScalers returns the finding of a scale target that several other objects scale.
+// TwoScalers returns the finding for a scale target that several objects scale.
 func TwoScalers(target, scalers string) ObjectFinding {
 	return newFinding(target, TwoOwners, "its replicas are changed by "+scalers, "keep one of them")
 }

@@ -14,7 +14,7 @@ import (
 
 type hpa = autoscalingv2.HorizontalPodAutoscaler
 
-// checks returns the name of each finding's check, in the order of the findings.
+// checks returns the names of the checks in the findings, in the same order.
 func checks(found []objects.Finding) (names []string) {
 	for _, f := range found {
 		names = append(names, f.Check)
@@ -121,8 +121,8 @@ func TestChecksOfHPAs(t *testing.T) {
 	}
 }
 
-// With the default tolerance of 0.1, an HPA ignores a change of one replica only from about ten replicas on. The check reports nothing for
-// an HPA with a lower maxReplicas.
+// An HPA with the default tolerance of 0.1 ignores a change of one replica only if it has about ten replicas or more. The check must not
+// report an HPA with a lower maxReplicas.
 func TestToleranceIsFoundOnlyIfItIgnoresAChangeOfOne(t *testing.T) {
 	for _, c := range []struct {
 		most int32
@@ -174,8 +174,8 @@ func TestTargetMetricHasOptionallyKEDAsPrefix(t *testing.T) {
 	}
 }
 
-// An external trigger beside the target metric is accepted in the HPA of a ScaledObject, because it scales out while gpuscaler is not
-// available. A CPU metric is a finding: the HPA can scale above the target on it.
+// In the HPA of a ScaledObject, an external trigger in addition to the target metric must be accepted, because it scales out while
+// gpuscaler is not available. A CPU metric must be reported, because with it the HPA can scale above the target.
 func TestOtherExternalTriggerIsAcceptedAndCPUIsNot(t *testing.T) {
 	h := fixture.HPA("keda-hpa-chat", "chat", "")
 	h.Spec.Metrics[0].External.Metric.Name = "s0-" + objects.DesiredReplicasMetric
@@ -190,7 +190,7 @@ func TestOtherExternalTriggerIsAcceptedAndCPUIsNot(t *testing.T) {
 	}
 }
 
-// Every check has a text about the effect on the workload.
+// For every check, there must be a text about the effect on the workload.
 func TestEachCheckHasAConsequence(t *testing.T) {
 	for _, check := range []string{
 		objects.NoSelector, objects.UnknownPolicy, objects.OtherTarget, objects.TypeValue, objects.WrongAverage, objects.OtherMetrics,

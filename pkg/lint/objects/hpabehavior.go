@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// defaultTolerance is the tolerance of kube-controller-manager, for an HPA that sets none.
+	// defaultTolerance is the tolerance of kube-controller-manager. It applies if an HPA does not set a tolerance.
 	defaultTolerance = 0.1
-	// defaultDownWindow is the downscale stabilization of kube-controller-manager in seconds.
+	// defaultDownWindow is the default downscale stabilization of kube-controller-manager, in seconds.
 	defaultDownWindow = 300
-	// toleranceMinor and gateMinor are minor versions of Kubernetes 1. From toleranceMinor on, the HPA field behavior.tolerance is enabled
-	// by default. From gateMinor to toleranceMinor-1, it needs a feature gate.
+	// toleranceMinor and gateMinor are minor versions of Kubernetes 1. Since toleranceMinor, the HPA field behavior.tolerance is enabled by
+	// default. From gateMinor to toleranceMinor-1, the field needs a feature gate.
 	toleranceMinor, gateMinor = 35, 33
 )
 
@@ -35,9 +35,9 @@ func (c *hpaCheck) directions() {
 	c.rates("scaleDown", down)
 }
 
-// tolerance adds a finding if the HPA can ignore a change of the target by one replica. With a tolerance of 0.1 it ignores an increase from
-// 10 to 11 and a decrease from 10 to 9. For a decrease, a maxReplicas of 9 is enough: during a rollout with 9 replicas and one surge pod,
-// the HPA compares the target 9 with 10 existing pods. The difference is within the tolerance, so it keeps 10.
+// tolerance adds a finding if the HPA can ignore a change of the target by one replica. With a tolerance of 0.1, an HPA ignores an increase
+// from 10 to 11 and a decrease from 10 to 9. For a decrease, a maxReplicas of 9 is sufficient: during a rollout with 9 replicas and one
+// surge pod, the HPA compares the target 9 with the 10 existing pods. This difference is within the tolerance, so the HPA keeps 10.
 func (c *hpaCheck) tolerance(direction string, r *autoscalingv2.HPAScalingRules) {
 	t, set := defaultTolerance, false
 	if r != nil && r.Tolerance != nil {
@@ -86,14 +86,14 @@ func (c *hpaCheck) disabled(direction string, r *autoscalingv2.HPAScalingRules) 
 }
 
 // rates adds a finding if the HPA's scaling policies for the direction can delay a change of the target over several syncs. The default of
-// scaleUp is such a case: within 15 seconds an HPA adds at most 100% of the replicas or 4 pods, the larger of both.
+// scaleUp can: within 15 seconds an HPA adds at most 100% of the replicas or 4 pods, whichever is more.
 func (c *hpaCheck) rates(direction string, r *autoscalingv2.HPAScalingRules) {
 	if r != nil && r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.DisabledPolicySelect {
 		return
 	}
 	down := direction == "scaleDown"
 	if r == nil || len(r.Policies) == 0 {
-		if !down { // the default of scaleDown is 100% in 15 s, which is no limit
+		if !down { // the default of scaleDown, 100% in 15 s, is not a limit
 			c.addRate(direction)
 		}
 		return

@@ -18,24 +18,24 @@ const (
 	SpotIsNotFirst  = "SpotIsNotFirst"
 )
 
-// CapacityTypeLabel is Karpenter's label of the capacity type of a node.
+// CapacityTypeLabel is Karpenter's label for the capacity type of a node.
 const CapacityTypeLabel = "karpenter.sh/capacity-type"
 
-// NodePoolFacts are the facts about a NodePool that the checks need.
+// NodePoolFacts contains the facts about a NodePool that the checks need.
 type NodePoolFacts struct {
 	Name         string
 	Requirements []corev1.NodeSelectorRequirement // requirements of the node template
 	Taints       []corev1.Taint                   // taints of the node template
 	Limits       []string                         // resources in spec.limits
-	Resources    []string                         // resources of its nodes, if it has nodes
-	ClosedLimits bool                             // a limit is 0 and was not set by gpuscaler
+	Resources    []string                         // resources of its nodes; empty if it has no nodes
+	ClosedLimits bool                             // a limit is 0, and gpuscaler did not set it
 	Weight       int64
 	Replicas     int64 // spec.replicas of a NodePool with a fixed number of nodes; otherwise 0
-	// NeverConsolidates reports that spec.disruption.consolidateAfter is Never.
+	// NeverConsolidates is true if spec.disruption.consolidateAfter is Never.
 	NeverConsolidates bool
 	Budgets           []Budget
-	// Unreadable is the reason why the NodePool cannot be decoded, with the fix. It is empty if the NodePool was decoded. If it is set, no
-	// other check of this NodePool runs.
+	// Unreadable is the reason why the NodePool cannot be decoded, together with the fix. It is empty if the NodePool was decoded. If it is
+	// not empty, no other check of this NodePool is run.
 	Unreadable string
 	// Allows reports whether the NodePool may launch nodes of a capacity type.
 	Allows func(capacityType string) bool
@@ -48,9 +48,9 @@ type Budget struct {
 	Reasons   []string
 }
 
-// NodePools returns two kinds of findings: NodePools with GPUs whose nodes cannot scale to zero, and capacity groups that cannot fall back
-// from spot to another capacity type. groups contains, for each capacity group, the names of its NodePools by capacity type. If groups is
-// empty, one finding is added if all NodePools with GPUs allow only spot.
+// NodePools returns findings of two kinds: NodePools with GPUs whose nodes cannot scale to zero, and capacity groups that cannot fall back
+// from spot to another capacity type. groups contains the names of the NodePools of each capacity group, by capacity type. If groups is
+// empty and all NodePools with GPUs allow only spot, NodePools returns one finding about this.
 func NodePools(pools []NodePoolFacts, groups map[string]map[string][]string) (found []ObjectFinding) {
 	byName := map[string]*NodePoolFacts{}
 	var gpuPools []*NodePoolFacts
@@ -96,7 +96,7 @@ func (p *NodePoolFacts) finding(check, what, fix string) ObjectFinding {
 	return newFinding("NodePool "+p.Name, check, what, fix)
 }
 
-// hasGPUs reports whether the nodes of a NodePool have GPUs, by its requirements, limits and existing nodes.
+// hasGPUs reports whether the nodes of a NodePool have GPUs. It uses the requirements, the limits and the existing nodes.
 func (p *NodePoolFacts) hasGPUs() bool {
 	gpu := func(name string) bool {
 		return strings.Contains(name, "gpu") || strings.Contains(name, "nvidia.com/mig")
@@ -119,7 +119,7 @@ func namesInstances(key string) bool {
 		key == corev1.LabelInstanceTypeStable
 }
 
-// acceleratedFamily reports whether an AWS instance type, family or category has GPUs: "g6e.xlarge", "p5", "gr6", "g".
+// acceleratedFamily reports whether an AWS instance type, family or category has GPUs, such as "g6e.xlarge", "p5", "gr6" or "g".
 func acceleratedFamily(v string) bool {
 	rest, g := strings.CutPrefix(v, "g")
 	if g {
@@ -130,7 +130,7 @@ func acceleratedFamily(v string) bool {
 	return rest == "" || rest[0] >= '0' && rest[0] <= '9'
 }
 
-// cannotReachZero returns why nodes of the NodePool stay although no pod uses them.
+// cannotReachZero returns why nodes of the NodePool remain although no pod uses them.
 func (p *NodePoolFacts) cannotReachZero() (found []ObjectFinding) {
 	add := func(check, what, fix string) { found = append(found, p.finding(check, what, fix)) }
 	if p.Replicas > 0 {
@@ -158,7 +158,7 @@ func (p *NodePoolFacts) cannotReachZero() (found []ObjectFinding) {
 }
 
 // groupFindings returns the problems of one capacity group: a missing NodePool, a NodePool that cannot launch its capacity type, no
-// fallback from spot, and a wrong order of weights. members contains the names of its NodePools by capacity type.
+// fallback from spot, and weights in the wrong order. members contains the names of its NodePools by capacity type.
 func groupFindings(group string, members map[string][]string, byName map[string]*NodePoolFacts) (found []ObjectFinding) {
 	add := func(check, what, fix string) {
 		found = append(found, newFinding("capacityGroup "+group, check, what, fix))

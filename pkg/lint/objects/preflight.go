@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Checks of the cluster itself.
+// Checks of the cluster as a whole.
 const (
 	ExternalMetricsTaken       = "ExternalMetricsTaken"       // another service serves external metrics
 	ExternalMetricsUnavailable = "ExternalMetricsUnavailable" // the registered service does not respond
@@ -15,23 +15,23 @@ const (
 	OldKarpenter               = "KarpenterVersion"
 )
 
-// ownServicePart is contained in the name of every Service of gpuscaler.
+// ownServicePart is a part of the name of every Service of gpuscaler.
 const ownServicePart = "gpuscaler"
 
-// ClusterFacts are the facts about a cluster that the checks need.
+// ClusterFacts contains the facts about a cluster that the checks need.
 type ClusterFacts struct {
 	Version string // version of the API server, "v1.36.4"; empty if it is unknown
 	Minor   int    // minor version of the API server; 0 if it is unknown
-	// APIService is the name of the APIService of external metrics. Service is the Service in its spec, as NAMESPACE/NAME; it is empty if
-	// there is no APIService or its spec has no Service. Available is the status of its condition Available with the reason, "True" or
-	// "False: reason". Detail is the message of the condition.
+	// APIService is the name of the APIService of external metrics. Service is the Service in its spec, as NAMESPACE/NAME. It is empty if
+	// there is no APIService or if its spec contains no Service. Available is the status of the condition Available: "True", or "False: " and
+	// the reason. Detail is the message of this condition.
 	APIService, Service, Available, Detail string
 	KEDA, Karpenter                        string // versions of KEDA and Karpenter; empty if they are not installed or unknown
 	NodePoolsServed                        bool   // the API server serves NodePools as karpenter.sh/v1
 }
 
-// Cluster returns the findings about the cluster itself, which affect all policies: another server of external metrics, and versions of
-// Kubernetes, KEDA and Karpenter that are too old.
+// Cluster returns the findings about the cluster as a whole, which affect all policies: another server of external metrics, and versions of
+// Kubernetes, KEDA or Karpenter that are too old.
 func Cluster(f ClusterFacts) (found []ObjectFinding) {
 	add := func(object, check, what, fix string) { found = append(found, newFinding(object, check, what, fix)) }
 	if f.Service != "" {
@@ -64,7 +64,7 @@ func Cluster(f ClusterFacts) (found []ObjectFinding) {
 	return found
 }
 
-// majorMinor parses "2.21.0" or "v1.15.0".
+// majorMinor parses a version such as "2.21.0" or "v1.15.0".
 func majorMinor(version string) (major, minor int, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {

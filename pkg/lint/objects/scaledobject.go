@@ -7,23 +7,23 @@ import (
 
 // Checks of ScaledObjects.
 const (
-	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits for its cooldownPeriod in addition to the policy's cooldownPeriod
+	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits for its own cooldownPeriod after the policy's cooldownPeriod
 	ZeroFallback     = "ZeroFallback"       // KEDA scales to zero at the first error of a trigger
 	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda would read the result of scalingModifiers
-	CachedTrigger    = "UseCachedMetrics"   // the HPA reads a target that is one pollingInterval old
+	CachedTrigger    = "UseCachedMetrics"   // the HPA reads a target that can be as old as one pollingInterval
 	NoPush           = "TriggerWithoutPush" // a scale-up from zero waits for KEDA's next poll
-	NoGuard          = "CooldownOfZero"     // if KEDA once finds no active trigger, it removes every replica
+	NoGuard          = "CooldownOfZero"     // a single poll of KEDA without an active trigger removes every replica
 )
 
 const (
-	// idleGuard is the longest cooldownPeriod of KEDA that is not reported as a second delay. It covers two polls of KEDA, so that one wrong
-	// poll does not scale the workload to zero.
+	// idleGuard is the longest cooldownPeriod of KEDA that is not reported as a second delay. It is longer than two polls of KEDA, so that one
+	// wrong poll does not scale the workload to zero.
 	idleGuard = time.Minute
-	// defaultCooldown is used by KEDA if spec.cooldownPeriod is not set.
+	// defaultCooldown is the time that KEDA uses if spec.cooldownPeriod is not set.
 	defaultCooldown = 300 * time.Second
 )
 
-// ScaledObjectFacts are the facts about a ScaledObject that the checks need.
+// ScaledObjectFacts contains the facts about a ScaledObject that the checks need.
 type ScaledObjectFacts struct {
 	MinReplicas  int32
 	Cooldown     *time.Duration // spec.cooldownPeriod; nil if it is not set
@@ -31,11 +31,11 @@ type ScaledObjectFacts struct {
 	Formula      bool           // the ScaledObject has spec.advanced.scalingModifiers
 	ZeroFallback bool           // spec.fallback.replicas is 0
 	Cached       bool           // the trigger for gpuscaler has useCachedMetrics
-	NoPush       bool           // the trigger for gpuscaler has the type external
+	NoPush       bool           // the trigger for gpuscaler has the type external instead of external-push
 }
 
-// ScaledObject returns the problems of a ScaledObject that reads the target of a policy, the most harmful finding first. policy is that
-// policy. If it is nil, ScaledObject returns nil.
+// ScaledObject returns the problems of a ScaledObject that reads the target of a policy. The most harmful finding is first. If policy is
+// nil, it returns nil.
 func ScaledObject(s ScaledObjectFacts, policy *PolicyFacts) (found []Finding) {
 	if policy == nil {
 		return nil
