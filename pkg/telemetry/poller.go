@@ -64,6 +64,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/external"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/pods"
+	"github.com/gpuscaler/gpuscaler/pkg/telemetry/redisqueue"
 )
 
 // Options are the dependencies of a Poller. Every field may be zero. Signals that need a missing dependency are then unreachable.
@@ -88,7 +89,10 @@ type Options struct {
 	LoopbackPods bool
 	Quota        Quota // limits for each namespace at each Prometheus data source
 	// Transport answers the requests to Prometheus servers in a simulation. If it is nil, requests use the network.
-	Transport  http.RoundTripper
+	Transport http.RoundTripper
+	// DialRedis opens the connections to Redis servers, for example through a proxy or to a server in the memory of a test. TLS and the
+	// limits of the replies apply to these connections. If it is nil, the poller connects to the address of the data source.
+	DialRedis  redisqueue.Dialer
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
 }

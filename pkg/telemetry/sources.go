@@ -138,7 +138,7 @@ func (s *dataSources) fetcher(g *group) (source.Fetcher, error) {
 	case byExporter:
 		return scrape.NewExporters(&g.source, s.cluster(), guard)
 	case byRedis:
-		return redisqueue.New(&g.source)
+		return redisqueue.New(&g.source, s.options.DialRedis)
 	case byExternal:
 		return external.New(s.options.Kubernetes, s.options.Triggers, g.timeout())
 	}

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -110,12 +109,4 @@ func NewPodClient(g Guard) *Client {
 			ResponseHeaderTimeout:  10 * time.Second,
 		},
 	}}
-}
-
-// DialTLS returns a dialer for TLS connections to addresses that the guard permits.
-func (g Guard) DialTLS(c *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		d := tls.Dialer{Config: c, NetDialer: g.dialer()}
-		return d.DialContext(ctx, network, address)
-	}
 }

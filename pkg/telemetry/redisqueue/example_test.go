@@ -8,7 +8,7 @@ import (
 )
 
 func ExampleNew() {
-	f, err := redisqueue.New(&policy.DataSource{Name: "queues", Type: policy.DataRedis})
+	f, err := redisqueue.New(&policy.DataSource{Name: "queues", Type: policy.DataRedis}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

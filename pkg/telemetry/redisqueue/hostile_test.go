@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
@@ -81,7 +79,7 @@ func TestRepliesAreBoundedBeforeTheyAreParsed(t *testing.T) {
 		"a string that hides another's start": {"$2\r\nab*100000000000\r\n", scaling.CauseInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, err := New(&policy.DataSource{Address: rawRedis(t, c.reply)})
+			f, err := New(&policy.DataSource{Address: rawRedis(t, c.reply)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,26 +113,22 @@ func FuzzRedisReplies(f *testing.F) {
 	}
 	group := policy.Source{Type: policy.SourceRedis, DataSource: "redis", Stream: "events", ConsumerGroup: "workers"}
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		fetcher, err := New(&policy.DataSource{Address: "redis:6379"})
+		fetcher, err := New(&policy.DataSource{Address: "redis:6379"}, func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go serveRaw(theirs, reply)
+			return ours, nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer fetcher.Close()
-		o := *fetcher.client.Options()
-		o.Dialer = boundedDialer(func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			go serveRaw(theirs, reply)
-			return ours, nil
-		}, 0)
 		requests := []source.Request{{Source: &policy.Source{ListName: "jobs"}}, {Source: &group}}
 		out := make([]scaling.Reading, len(requests))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // an incomplete reply has no end
 		defer cancel()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		bounded := &Fetcher{client: redis.NewClient(&o)}
-		defer bounded.Close()
-		_, err = bounded.Fetch(ctx, requests, out)
+		_, err = fetcher.Fetch(ctx, requests, out)
 		runtime.ReadMemStats(&after)
 		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
 			t.Errorf("%d bytes of reply made us allocate %d MiB", len(reply), used>>20)

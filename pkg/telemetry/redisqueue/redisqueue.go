@@ -4,6 +4,7 @@ package redisqueue
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -46,14 +47,15 @@ func (discard) Printf(context.Context, string, ...any) {}
 
 var disableLog = sync.OnceFunc(func() { redis.SetLogger(discard{}) })
 
-// New returns a fetcher for a data source of type redis. It does not connect.
-func New(d *policy.DataSource) (*Fetcher, error) {
+// New returns a fetcher for a data source of type redis. It does not connect. The fetcher opens its connections with dial. If dial is
+// nil, it connects to the address of the data source, which fetch.Guard may refuse. TLS and the limits of the replies also apply to
+// connections of dial.
+func New(d *policy.DataSource, dial Dialer) (*Fetcher, error) {
 	host, _, err := net.SplitHostPort(d.Address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: address %q is not host:port", source.ErrInvalid, d.Address)
 	}
 	disableLog()
-	guard := fetch.GuardFor(host)
 	o := &redis.Options{
 		Addr: d.Address, DB: d.Database, ClientName: "gpuscaler", PoolSize: 2, MaxRetries: -1, DialerRetries: 1,
 		ContextTimeoutEnabled: true, DisableIdentity: true,
@@ -64,7 +66,9 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 			return credentials(d.Username, d.PasswordFile)
 		},
 	}
-	dial := dialer(guard.DialContext)
+	if dial == nil {
+		dial = fetch.GuardFor(host).DialContext
+	}
 	if d.TLS != nil {
 		c, err := fetch.TLSConfig(d.TLS)
 		if err != nil {
@@ -76,18 +80,35 @@ func New(d *policy.DataSource) (*Fetcher, error) {
 		if o.TLSConfig.ServerName == "" {
 			o.TLSConfig.ServerName = host
 		}
-		dial = guard.DialTLS(o.TLSConfig)
+		dial = tlsDialer(dial, o.TLSConfig)
 	}
 	o.Dialer = boundedDialer(dial, d.MaxBytes)
 	return &Fetcher{client: redis.NewClient(o)}, nil
 }
 
-// dialer opens a connection. It has the signature of redis.Options.Dialer.
-type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+// Dialer opens a connection to a Redis server. Its arguments are those of net.Dialer.DialContext: the network is tcp and the address is
+// host:port.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than
+// tlsDialer returns a dialer that opens a TLS connection over a connection of dial.
+func tlsDialer(dial Dialer, c *tls.Config) Dialer {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		secure := tls.Client(raw, c)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = raw.Close() // the error of the handshake is returned
+			return nil, err
+		}
+		return secure, nil
+	}
+}
+
+// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than the
 // limits.Bytes, it replaces limits.Bytes.
-func boundedDialer(dial dialer, maxBytes int64) dialer {
+func boundedDialer(dial Dialer, maxBytes int64) Dialer {
 	l := limits
 	if maxBytes > 0 {
 		l.Bytes = min(l.Bytes, maxBytes)
