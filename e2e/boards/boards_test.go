@@ -64,7 +64,7 @@ func nodePools(ctx context.Context, s *stack.Stack) error {
 		if err := documents.Decode(pool); err != nil {
 			return err
 		}
-		if err := stack.Poll(ctx, time.Minute, func(ctx context.Context) error { // until the CRD is served
+		if err := stack.Poll(ctx, time.Minute, func(ctx context.Context) error { // waits until the API server serves the CRD
 			return client.IgnoreAlreadyExists(s.Client.Create(ctx, pool.DeepCopy()))
 		}); err != nil {
 			return err

@@ -17,10 +17,10 @@ import (
 
 // Values are the metric values of one ready replica, and in Upstream the length of the gateway's queue.
 type Values struct {
-	Running  float64 // requests in the engine
+	Running  float64 // requests that the engine runs
 	Waiting  float64 // requests that wait in the engine
 	KVCache  float64 // share of the cache in use, 0 to 1
-	GPUBusy  float64 // share of time, 0 to 1
+	GPUBusy  float64 // share of the time in which the GPU is busy, 0 to 1
 	TTFT     float64 // seconds to the first token of the latest requests
 	Served   float64 // requests that this replica has served since the start
 	Upstream float64 // requests that wait at the gateway, for all replicas

@@ -74,7 +74,7 @@ func (w *Work) At(_ time.Time, ready int) Values {
 type Queue struct {
 	Arrivals trace.Stream
 	Start    time.Time     // time at which the trace starts
-	Speed    float64       // trace seconds per second; 0 is 1
+	Speed    float64       // trace seconds per second of real time; 0 means 1
 	Slots    int           // requests that a replica works on at once
 	Hold     time.Duration // service time of a request, in the trace's time
 

@@ -57,7 +57,7 @@ type look struct {
 	at     time.Time
 	edit   int32 // spec.replicas that a user wrote before the sync; -1 means none
 	status int32
-	pods   hpa.Pods // without Current and Sum
+	pods   hpa.Pods // without the fields Current and Sum
 	usage  []int64  // by metric; for a Pods metric the value per pod
 	failed []bool
 	wrote  int32 // spec.replicas after the sync
@@ -95,7 +95,7 @@ type stage struct {
 	late    time.Duration // maximum latency of the API server in a sync
 	pods    cache.Indexer
 	spec    int32
-	load    float64 // load in replicas
+	load    float64 // load, as the number of replicas that it needs
 	looks   []look
 }
 

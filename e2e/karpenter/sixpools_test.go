@@ -128,8 +128,8 @@ type six struct {
 	contents map[string]string
 }
 
-// returns waits until all replicas are on spot or prepaid instances and no override is left. The replicas move in batches, so as many as
-// demand requests are always ready.
+// returns waits until all replicas are on spot or prepaid instances and no override is left. The replicas move in batches, and the number
+// of ready replicas must never fall below the demand.
 func (s *six) returns(t *testing.T, g *fastProcess, least *atomic.Int64) {
 	t.Helper()
 	g.group(t, 3*time.Minute, "a probe of spot", phase("probing", "returning"))

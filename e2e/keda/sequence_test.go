@@ -178,7 +178,7 @@ type rerun struct {
 type event struct {
 	effect time.Time
 	poll   *poll
-	sync   *int // index of a sync
+	sync   *int // index of the sync, if the event is a sync
 }
 
 // take sorts the polls and syncs by the time at which they took effect. A poll takes effect when its change of the Deployment is observed:

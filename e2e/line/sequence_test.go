@@ -76,8 +76,8 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 		time.Sleep(step.takes * time.Second)
 	}
 	syncs := syncsSince(t, key, began)
-	// After a stall of this machine, several syncs can have read more than one pair of values. The test then waits for more syncs, until
-	// enough of them have read only one possible pair.
+	// After a stall of this machine, the test cannot know exactly which values some syncs have read. It then waits for more syncs, until it
+	// knows the values of enough of them.
 	for range 6 {
 		if enough(checkable(t, u, status, syncs), syncs) {
 			break

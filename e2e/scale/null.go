@@ -14,7 +14,7 @@ import (
 // nullCommand is the argument with which this program runs the null adapter.
 const nullCommand = "null-adapter"
 
-// null is an adapter that returns the value 1 for every metric. It is the least that an adapter with this library can cost.
+// null is an adapter that returns the value 1 for every metric. No adapter with this library can cost less.
 type null struct{}
 
 func (null) GetExternalMetric(

@@ -34,8 +34,8 @@ type service struct {
 }
 
 const (
-	nodeDelay = 40 * time.Second // until a pod has a node
-	readyAge  = 3 * time.Minute  // until the model is loaded
+	nodeDelay = 40 * time.Second // time until a pod has a node
+	readyAge  = 3 * time.Minute  // time until the model is loaded
 )
 
 func newTestCluster(n int, o Options) *testCluster {

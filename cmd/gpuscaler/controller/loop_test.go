@@ -33,7 +33,7 @@ func TestLivenessProbeDependsOnTheLoop(t *testing.T) {
 		name          string
 		standby       bool
 		unsynced      bool
-		started, last time.Time // zero without a tick
+		started, last time.Time // zero: there was no tick
 		want          int
 	}{
 		{"a recent tick", false, false, ago(time.Hour), ago(time.Second), http.StatusOK},

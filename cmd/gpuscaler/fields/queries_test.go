@@ -108,7 +108,7 @@ func (j *journal) times(word string) (n int) {
 type sources struct {
 	*journal
 	wait     time.Duration // delay of a Prometheus server's responses
-	replaces []string      // placeholder, address
+	replaces []string      // placeholders, each followed by the address that replaces it
 	redis    *miniredis.Miniredis
 	kube     *rest.Config
 	twice    bool // wait for a second poll

@@ -57,7 +57,7 @@ func TestUnseenTargetIsExplained(t *testing.T) {
 
 	s.Unseen = false
 	s.Tick(time.Second)
-	s.Unseen = true // deleted an hour later
+	s.Unseen = true // an hour later the scale target is deleted
 	s.Tick(time.Hour)
 	golden.Compare(t, "testdata/gone.txt", text(t, FromRecord(s.Record(), "prod")))
 }

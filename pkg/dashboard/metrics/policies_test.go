@@ -77,7 +77,7 @@ gpuscaler_policy_target_not_found{namespace="team-chat",policy="llama-chat"} `+n
 	s.Unseen = false
 	s.Tick(time.Second)
 	expect("0", 1)
-	s.Unseen = true // deleted an hour later
+	s.Unseen = true // an hour later the scale target is deleted
 	s.Tick(time.Hour)
 	expect("1", 0)
 }

@@ -16,9 +16,9 @@ type Result struct {
 	Traffic     evaluate.Traffic `json:"traffic"`
 	MaxReplicas int32            `json:"maxReplicas"`        // maxReplicas of every candidate
 	ColdStart   float64          `json:"coldStartSeconds"`   // 0: drawn from the assumptions of the simulator
-	Hourly      float64          `json:"hourly"`             // price of a GPU
+	Hourly      float64          `json:"hourly"`             // price of a GPU per hour in $
 	GPUs        int32            `json:"gpusPerReplica"`     //
-	Budget      float64          `json:"budget,omitempty"`   // $ per day
+	Budget      float64          `json:"budget,omitempty"`   // budget in $ per day
 	Answers     []Answer         `json:"objectives"`         // in the order of preference
 	Recommended *Candidate       `json:"recommended"`        // null: no SLO is attained within the budget
 	SLO         int              `json:"recommendedFor"`     // index in objectives of the SLO that Recommended attains; -1: none
@@ -41,7 +41,7 @@ type Answer struct {
 
 // Certificate is the least cost at which any policy can attain an SLO.
 type Certificate struct {
-	CostPerDay  float64  `json:"costPerDay"`        // 0 with a problem
+	CostPerDay  float64  `json:"costPerDay"`        // 0 if there is a Problem
 	Problem     string   `json:"problem,omitempty"` // why there is no such cost
 	Relaxations []string `json:"relaxations,omitempty"`
 }
@@ -49,8 +49,8 @@ type Certificate struct {
 // Candidate is a policy and the result of its replay.
 type Candidate struct {
 	MinReplicas int32   `json:"minReplicas"`
-	Percentile  float64 `json:"percentile"`  // of its objective
-	Wait        float64 `json:"waitSeconds"` // of its objective
+	Percentile  float64 `json:"percentile"`  // percentile of the candidate's objective
+	Wait        float64 `json:"waitSeconds"` // wait of the candidate's objective
 	Refused     string  `json:"refused,omitempty"`
 	OnTime      float64 `json:"onTime"`          // share of the requests that waited at most Wait
 	CostPerDay  float64 `json:"costPerDay"`      // scaled from the length of the traffic
@@ -84,8 +84,8 @@ const (
 // Reason says why an SLO is not attained.
 type Reason struct {
 	Kind    string     `json:"kind"`
-	Text    string     `json:"text"`              // what is missing
-	Next    string     `json:"next"`              // what to do
+	Text    string     `json:"text"`              // why the SLO is not attained
+	Next    string     `json:"next"`              // what the user can change
 	Nearest *Candidate `json:"nearest,omitempty"` // candidate with the most requests on time within the budget
 }
 

@@ -102,8 +102,8 @@ func (d *Demo) Run(ctx context.Context) error {
 type pace struct {
 	clock   func() time.Time
 	speed   float64
-	start   time.Time     // clock time
-	from    time.Duration // virtual time at start
+	start   time.Time     // time of the clock when the virtual time was from
+	from    time.Duration // virtual time when the clock was at start
 	unpaced bool
 }
 

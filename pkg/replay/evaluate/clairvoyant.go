@@ -83,7 +83,7 @@ func (t boundProgress) options(kind string) lowerbound.Options {
 	return lowerbound.Options{Context: t.ctx, Progress: func(p lowerbound.Progress) { t.report(kind, p) }}
 }
 
-// certify computes both bounds and the schedules.
+// certify computes the fluid bound, the request-level bound and the schedules of the clairvoyant runs.
 func (c *Case) certify(progress boundProgress) (out certificate, err error) {
 	requests, s := c.requests(), c.setup()
 	fluid, exact, err := fluidBound(requests, s, progress)

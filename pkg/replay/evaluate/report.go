@@ -39,13 +39,13 @@ type Subject struct {
 	Initial   int32      `json:"initialReplicas"` // replicas ready at the start, in every run and for the bound
 	Bounds    []Bound    `json:"bounds,omitempty"`
 	Admission *Admission `json:"admission,omitempty"`
-	Warnings  []string   `json:"warnings,omitempty"` // findings about scaling to zero
+	Warnings  []string   `json:"warnings,omitempty"` // warnings about the policy on this traffic
 }
 
 // Traffic describes the replayed traffic.
 type Traffic struct {
 	Name     string    `json:"name"`            // file, profile, or number of traces
-	Kind     string    `json:"kind,omitempty"`  // kind of the source
+	Kind     string    `json:"kind,omitempty"`  // kind of the traffic: request log, windowed rates or generated
 	Start    time.Time `json:"start,omitzero"`  // start time
 	Duration float64   `json:"durationSeconds"` // from the start to the end of the replay
 	Requests int64     `json:"requests"`        // total requests
@@ -76,10 +76,10 @@ const StaticFleet = "static fleet"
 type Run struct {
 	Name    string `json:"name"`    // gpuscaler, a baseline, static fleet or clairvoyant
 	Variant string `json:"variant"` // policy, default, tuned or clairvoyant
-	Words   string `json:"words"`   // how it decides
+	Words   string `json:"words"`   // how the run decides the number of replicas
 	Load           // for several workloads: counts are sums; onTime, waits and meetsSLO are those of the worst workload
 
-	Cost             float64            `json:"cost"`                                // $
+	Cost             float64            `json:"cost"`                                // cost in $
 	CostBy           map[string]float64 `json:"costByCapacityType"`                  // $ by capacity type: on-demand, spot, reserved
 	CostOverRequest  *float64           `json:"costOverRequestLevelBound,omitempty"` // absent if the SLO is missed, and without a bound
 	CostOverFluid    *float64           `json:"costOverFluidBound,omitempty"`        // absent if the SLO is missed, and without a bound
@@ -117,11 +117,11 @@ type Load struct {
 	ScaleDowns     int64    `json:"scaleDowns"`               // decreases of spec.replicas
 	AtZero         float64  `json:"atZeroSeconds"`            // time with a target of zero
 	ReplicasLost   int64    `json:"replicasLost"`             // replicas that ended with their node
-	Arrived        int64    `json:"arrived"`                  // requests
+	Arrived        int64    `json:"arrived"`                  // requests that arrived
 	Served         int64    `json:"served"`                   // requests that were served completely
 	Requeued       int64    `json:"requeued"`                 // requests that lost their replica and waited again
 	Reasons        []Reason `json:"reasons,omitempty"`        // changes of the target, in a report with charts
-	ReasonsLeftOut int      `json:"reasonsLeftOut,omitempty"` // changes that are not listed
+	ReasonsLeftOut int      `json:"reasonsLeftOut,omitempty"` // number of changes that are not listed
 }
 
 // Waits are quantiles of the time from arrival to the start of service.
@@ -141,10 +141,10 @@ type Setting struct {
 
 // Reason explains one change of the target.
 type Reason struct {
-	At    float64 `json:"atSeconds"` // since the start
-	From  int32   `json:"from"`      // replicas before
-	To    int32   `json:"to"`        // replicas after
-	Ready int32   `json:"ready"`     // replicas ready
+	At    float64 `json:"atSeconds"` // time of the change since the start
+	From  int32   `json:"from"`      // target before the change
+	To    int32   `json:"to"`        // target after the change
+	Ready int32   `json:"ready"`     // ready replicas at the time of the change
 	Rule  string  `json:"rule"`      // the rule that decided
 	Text  string  `json:"text"`      // reason in words
 }
@@ -160,7 +160,7 @@ type Bound struct {
 	Kind        string   `json:"kind"`              // fluid or requestLevel
 	Lower       float64  `json:"lower"`             // $; no schedule that meets the SLO costs less
 	Upper       float64  `json:"upper"`             // $; cost of the schedule found, in the fluid model
-	Gap         float64  `json:"gap"`               // upper / lower
+	Gap         float64  `json:"gap"`               // upper divided by lower
 	Exact       bool     `json:"exact"`             // lower equals upper
 	Late        int64    `json:"late"`              // requests late in the schedule behind upper
 	Allowed     int64    `json:"allowed"`           // requests that may be late

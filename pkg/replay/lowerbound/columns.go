@@ -10,7 +10,7 @@ package lowerbound
 //	backlog   0 1 2 ... fine-1 | fine + g j,  j = 0..coarse-1
 //	served    A_t ...          | g (top - j)
 type columns struct {
-	arrived int64 // A_t
+	arrived int64 // A_t: units of work that arrive until the end of the slot
 	top     int64 // served work of the first coarse column divided by g; -1: no coarse column
 	fine    int   // number of columns with one backlog each, >= 1
 	coarse  int
@@ -27,7 +27,8 @@ func (c *columns) served(column int, g int64) int64 {
 	return g * (c.top - int64(column-c.fine))
 }
 
-// column returns the index of the column for an amount of served work, or an index of at least width() if there is no such column.
+// column returns the index of the column for the backlog that is left after the given amount of work was served, or an index of at least
+// width() if there is no such column.
 func (c *columns) column(served, g int64) int {
 	if c.coarse == 0 || served > g*c.top {
 		return int(c.arrived - served)

@@ -7,7 +7,7 @@ const unreachable = int64(1) << 61
 type lattice struct {
 	tl      *timeline
 	serve   int64     // g: units of work that a ready replica serves in a slot
-	boot    int       // no start in slots 1..boot
+	boot    int       // no replica can be started in slots 1..boot
 	cost    int64     // c: price of a ready replica for a slot, in money
 	start   int64     // beta: price of a start, in money
 	lambda  int64     // price of a late job, in money
@@ -17,7 +17,7 @@ type lattice struct {
 	late    []int64   // price of lateness by column in the present slot
 	up      []int64   // best value after replicas are started, by (n, column before the slot)
 	down    []int64   // best value after replicas are stopped, for one n
-	kept    []layer   // layers that run stores
+	kept    []layer   // layers that the method run stores for the method back
 	stretch []layer
 	pair    [2]layer
 	last    *layer

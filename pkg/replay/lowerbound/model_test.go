@@ -112,7 +112,8 @@ func TestRelaxedProblemIsNotMoreExpensive(t *testing.T) {
 	}
 }
 
-// TestGapIsSmallOnAverage checks the interval for problems that are too large for brute force.
+// TestGapIsSmallOnAverage checks that the upper and the lower bound are close to each other on average. The problems are too large for
+// brute force.
 func TestGapIsSmallOnAverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	sum, count, worst := 0.0, 0, 1.0
@@ -286,7 +287,7 @@ func TestNoTrafficCostsNothing(t *testing.T) {
 	}
 }
 
-// TestProgressIsReported checks that the interval only becomes smaller.
+// TestProgressIsReported checks that the reported interval never becomes larger.
 func TestProgressIsReported(t *testing.T) {
 	p := longer(rand.New(rand.NewPCG(1, 1)), 300)
 	p.LateShare, p.InitialReplicas = 0.02, p.MaxReplicas

@@ -19,13 +19,13 @@ type Problem struct {
 	TimeSlot            time.Duration // length of a slot, for reports
 	Arrivals            []int64       // units of work in each slot, >= 0
 	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
-	MaxReplicas         int           // N >= 1
+	MaxReplicas         int           // N >= 1: maximum number of ready replicas
 	InitialReplicas     int           // n_0: ready at the beginning without start cost, 0..N; must be the same as in the compared runs
-	ReplicaSlotCost     float64       // c > 0, in any currency
-	StartCost           float64       // beta >= 0, in the same currency: cold start times c, plus a fee
+	ReplicaSlotCost     float64       // c > 0: price of a ready replica for a slot, in any currency
+	StartCost           float64       // beta >= 0: price of a start, in the same currency: c for each slot of the cold start, plus a fee
 	WaitSlots           int           // a unit of slot t is due in slot t + WaitSlots; with Jobs it only determines the size of the tables
 	BootSlots           int           // no replica can become ready in slots 1..BootSlots
-	LateShare           float64       // eps = 1 - SLO, 0..1: at most floor(eps * jobs) may be late
+	LateShare           float64       // eps = 1 - SLO, 0..1: share of the jobs that may be late, rounded down to whole jobs
 	Jobs                []Job         // in the order of service; nil: every unit is a job
 	OpenEnd             bool          // work due after the last slot is never late; otherwise all work that is not served at the end is late
 	ServeAll            bool          // all work must be served at the end; for runs that continue until the queue is empty
@@ -66,10 +66,10 @@ func (p *Problem) validate() error {
 // timeline has the cumulative sums of a problem. Index 0 is the time before slot 1.
 type timeline struct {
 	slots   int
-	arrived []int64 // A_t
+	arrived []int64 // A_t: units of work that arrive until the end of slot t
 	due     []int64 // jobs due by the end of slot t
-	jobs    int64   // M
-	allowed int64   // floor(eps M)
+	jobs    int64   // M: number of jobs
+	allowed int64   // floor(eps M): number of jobs that may be late
 	list    []Job   // nil: every unit is a job, and job i ends at unit i
 }
 

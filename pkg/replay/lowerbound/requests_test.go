@@ -170,7 +170,7 @@ func TestInvalidLogsAndSetupsAreRejected(t *testing.T) {
 	}
 }
 
-// TestExplainNamesTheRelaxations checks the text for reports.
+// TestExplainNamesTheRelaxations checks the text that Explain returns for reports.
 func TestExplainNamesTheRelaxations(t *testing.T) {
 	i := Interval{LB: 2, UB: 2.01, Jobs: 1000, Allowed: 10, Late: 9, Lambda: 0.5, Solves: 6, FullSolves: 1,
 		Relaxations: []string{"drains are free"}}

@@ -29,12 +29,12 @@ type search struct {
 	lines     []line // known valid schedules, with and without the SLO
 	best      line   // cheapest schedule that keeps the SLO; nil: none yet
 	lower     int64  // best lower bound so far, in money
-	lambda    int64  // lambda of lower
+	lambda    int64  // the lambda for which lower was found
 	low, high int64  // highest lambda for which too many jobs are late, and lowest lambda for which not too many are
 	streak    int    // number of consecutive programs with a lambda that was too low; negative: too high
 	solves    int
-	full      int  // number of programs over all n
-	every     bool // the window contains all n
+	full      int  // number of programs over every number of replicas
+	every     bool // the window contains every number of replicas
 	clamped   bool
 	bytes     int64
 }

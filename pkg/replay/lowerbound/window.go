@@ -80,7 +80,7 @@ func (s *search) clamp() (narrow bool) {
 	tl, g := s.tl, s.p.UnitsPerReplicaSlot
 	for t := range s.grid.columns {
 		arrived := tl.arrived[t]
-		must := tl.end(max(0, tl.due[t]-tl.allowed)) // minimum of the work that must be served
+		must := tl.end(max(0, tl.due[t]-tl.allowed)) // least work that must be served until the end of slot t
 		if s.p.ServeAll && t == tl.slots {
 			must = arrived
 		}

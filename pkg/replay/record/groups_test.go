@@ -159,8 +159,8 @@ func TestEverySegmentOfAMarketIsComplete(t *testing.T) {
 	}
 }
 
-// bench decides and records one capacity group from observations that a test provides. If fresh is set, the next tick is recorded as one
-// without earlier state.
+// bench runs and records the decisions of one capacity group. A test provides the observations. If fresh is set, the next tick is recorded
+// as a tick without earlier state.
 type bench struct {
 	recorder *Recorder
 	engine   *engine.Engine

@@ -79,7 +79,7 @@ func walk(path string, v any, visit func(string)) {
 
 type schema struct {
 	out   bytes.Buffer
-	words map[string]string // by Type.Field
+	words map[string]string // comments of the fields, by Type.Field
 	bare  []string
 }
 

@@ -69,7 +69,8 @@ func TestNegativeStartOfTheReportPartIsRejected(t *testing.T) {
 	}
 }
 
-// The totals of a run until the boundary and those of the report part equal those of the whole run, and the run itself does not change.
+// The totals of a run until the boundary and the totals of its report part add up to those of a run without a boundary. The boundary does
+// not change what happens in the run.
 func TestTrainPartAndReportPartSumToTheWholeRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anything(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/spotmarket"
 )
 
-// The table of spot markets in the replay guide shows the results of `make bench-spot`.
+// The table of spot markets in the replay guide must show the results of `make bench-spot`.
 func TestGuideShowsTheResultsOnRecordedMarkets(t *testing.T) {
 	guide, err := os.ReadFile("../../../config/guides/replay.md")
 	if err != nil {

@@ -200,7 +200,7 @@ func (s Summary) BinsSHA256() string {
 
 // tokenCounts stores every known token count, for the quantiles.
 type tokenCounts struct {
-	all []int32 // at most MaxTokens
+	all []int32 // the counts, each at most MaxTokens
 	sum int
 }
 

@@ -39,7 +39,7 @@ const (
 // Trace is traffic that can be streamed any number of times. It is immutable and safe for concurrent use.
 type Trace struct {
 	Header
-	Kind Kind // kind of the trace
+	Kind Kind
 
 	log     []Request
 	clients []Client

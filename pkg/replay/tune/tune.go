@@ -39,7 +39,7 @@ type Result struct {
 	Report  Part    `json:"report"`
 	SLO     float64 `json:"sloShare"`
 	Wait    float64 `json:"sloWaitSeconds"`
-	Checks  []Check `json:"checks"` // on the choice part, in order
+	Checks  []Check `json:"checks"` // results on the choice part, in the order of the checks
 	knobs   []evaluate.Knob
 	best    []float64
 }
@@ -53,11 +53,11 @@ type Knob struct {
 
 // Check is the result on the choice part of settings that meet the SLO on the search part.
 type Check struct {
-	SearchedCost   float64 `json:"searchedCost"`   // $
-	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests
+	SearchedCost   float64 `json:"searchedCost"`   // cost in $ on the search part
+	SearchedOnTime float64 `json:"searchedOnTime"` // share of requests on time on the search part
 	ChoiceCost     float64 `json:"choiceCost"`
 	ChoiceOnTime   float64 `json:"choiceOnTime"`
-	Meets          bool    `json:"meetsSLO"` // also on the choice part
+	Meets          bool    `json:"meetsSLO"` // the settings also meet the SLO on the choice part
 }
 
 // Parts are the three parts of the traffic, in the order of time, with the same policy.

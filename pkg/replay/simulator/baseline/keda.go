@@ -30,7 +30,7 @@ type KEDATrigger struct {
 	Activation float64 // the trigger is active while the value is above Activation
 }
 
-// NewActuator is an autoscaler.Factory.
+// NewActuator returns a new actuator. It replaces a Cooldown of 0 by KEDA's default. As a method value it is an autoscaler.Factory.
 func (k KEDA) NewActuator() autoscaler.Actuator {
 	r := &baselineKEDA{config: k, loop: autoscaler.KEDALoop{ScaleLoop: hpa.ScaleLoop{Cooldown: max(0, k.Cooldown)}, Polling: k.Polling}}
 	if k.Cooldown == 0 {

@@ -30,7 +30,7 @@ const (
 	knativePanicExceed = 2
 )
 
-// NewActuator is an autoscaler.Factory.
+// NewActuator returns a new actuator. It replaces settings of 0 by Knative's defaults. As a method value it is an autoscaler.Factory.
 func (k Knative) NewActuator() autoscaler.Actuator {
 	if k.StableWindow == 0 {
 		k.StableWindow = knativeStable

@@ -13,7 +13,7 @@ type SkyFallback struct {
 	Demanded int32
 }
 
-// NewActuator is an autoscaler.Factory.
+// NewActuator returns f, which has no state. As a method value it is an autoscaler.Factory.
 func (f SkyFallback) NewActuator() autoscaler.Actuator { return f }
 
 // Act implements Actuator.

@@ -23,7 +23,7 @@ const (
 	skyWindow   = 60 * time.Second // window in which requests are counted
 )
 
-// NewActuator is an autoscaler.Factory.
+// NewActuator returns a new actuator. It replaces delays of 0 by SkyServe's defaults. As a method value it is an autoscaler.Factory.
 func (k SkyServe) NewActuator() autoscaler.Actuator {
 	if k.Up == 0 {
 		k.Up = 300 * time.Second

@@ -23,7 +23,7 @@ type WVA struct {
 // wvaScrape is the scrape interval of Prometheus. The analyzer uses the maximum of the last minute.
 const wvaScrape = 15 * time.Second
 
-// NewActuator is an autoscaler.Factory.
+// NewActuator returns a new actuator. It replaces settings of 0 by WVA's defaults. As a method value it is an autoscaler.Factory.
 func (w WVA) NewActuator() autoscaler.Actuator {
 	for value, standard := range map[*float64]float64{&w.CacheFull: 0.8, &w.QueueFull: 5, &w.CacheSpare: 0.1, &w.QueueSpare: 3} {
 		if *value == 0 {
