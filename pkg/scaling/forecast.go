@@ -33,9 +33,10 @@ func (f *Forecast) averages() history.Averages {
 // updateForecast adds the proposal of a usable reading to the signal's forecast. If Forecast.Replaces is set, it then replaces the proposal
 // with the forecast.
 //
-// A forecast without history starts at the last target, so that a new policy or a new leader does not lower the target. A forecast with
-// Replaces also starts again after missing readings and while the last target is zero. Otherwise the mean would include the time at zero
-// and would be too small for the first demand. After an outage of the source, the mean would lack the demand during the outage.
+// A forecast without history starts at the last target, so that a new policy or a new leader does not lower the target. If Replaces is set,
+// the forecast also starts again in two cases. While the last target is zero, it starts again because otherwise its mean would include the
+// time at zero and would be too small for the first demand. After missing readings, it starts again because its mean does not include the
+// demand during that time.
 func (t *tick) updateForecast(i int8) {
 	f := &t.p.Signals[i].Forecast
 	if f.Window <= 0 || t.status[i] != SignalOK {

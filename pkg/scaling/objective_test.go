@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// evidence returns a signal without a target.
+// evidence returns a signal without a target, which is evidence for the given measure.
 func evidence(m Measure) Signal {
 	return Signal{Name: m.String(), Source: uint64(m) + 1, Measures: m, MaxAge: time.Minute}
 }

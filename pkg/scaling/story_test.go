@@ -115,7 +115,7 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 		t.Errorf("may fall at %v by %v, want %v", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.run(2 * time.Second)
-	w.expect(8, RuleRate) // the window no longer contains it, and the rate permits one pod a minute
+	w.expect(8, RuleRate) // the window no longer contains 9, and the rate permits one pod a minute
 	w.run(59 * time.Second)
 	w.expect(8, RuleRate)
 	w.tick(time.Second)

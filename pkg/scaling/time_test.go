@@ -144,10 +144,10 @@ func TestClockStepBackDoesNotStopChanges(t *testing.T) {
 	w.tick(-time.Hour)
 	w.load(60)
 	w.tick(time.Second)
-	w.expect(6, RuleCombine) // the decrease within the period permits the rates a greater increase
+	w.expect(6, RuleCombine) // a minute ago the target was 6, so the rate permits an increase from 2 to 6
 	w.load(90)
 	w.tick(-24 * time.Hour)
-	w.expect(7, RuleRate) // a minute ago the target was 6
+	w.expect(7, RuleRate) // a minute ago the target was 6, so the rate permits 7
 	w.run(59 * time.Second)
 	w.expect(7, RuleRate)
 	w.tick(time.Second)

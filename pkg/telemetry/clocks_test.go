@@ -73,7 +73,7 @@ func TestSampleAgesAreCorrectedByTheClockOfPrometheus(t *testing.T) {
 	} {
 		for _, ahead := range []time.Duration{2 * time.Minute, -40 * time.Second} {
 			t.Run(fmt.Sprintf("%s %v", how.name, ahead), func(t *testing.T) {
-				const age = 100 * time.Second // age of the newest sample, because its exporter has stopped
+				const age = 100 * time.Second // age of the newest sample: its exporter stopped at that time
 				began := time.Now()
 				server := skewed(t, ahead)
 				for _, s := range how.series {
@@ -179,7 +179,7 @@ func TestClockSkewIsLoggedWhenItStartsAndWhenItEnds(t *testing.T) {
 	})
 	second := querySource()
 	second.QueryName, second.Query = "r", `sum by (namespace, pool) (other)`
-	w := compiled("chat", "llama", querySource(), second) // two polls of the same server
+	w := compiled("chat", "llama", querySource(), second) // two signals, so that two polls read the same server
 	p := newPoller(t, Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	p.SetPolicies([]*policy.Compiled{w}, platformOf(promSource(server.URL)))
 	for _, phase := range []struct {

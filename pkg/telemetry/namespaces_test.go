@@ -75,8 +75,8 @@ func smallSource(url string) policy.DataSource {
 	return d
 }
 
-// checkVictim fails the test unless every signal of the victim has the value in victimValues, read from samples that are not older than a
-// minute at the time at.
+// checkVictim checks that every signal of the victim has the value in victimValues, and that its samples are not older than a minute at the
+// time at.
 func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, at time.Time, when string) {
 	t.Helper()
 	for i, r := range read(p, w) {
@@ -87,7 +87,7 @@ func checkVictim(t *testing.T, p *Poller, w *policy.Compiled, at time.Time, when
 	}
 }
 
-// checkOffender fails unless namespace evil, and no other namespace, is reported as exceeding this limit.
+// checkOffender checks that namespace evil is reported as exceeding this limit, and that no other namespace is reported.
 func checkOffender(t *testing.T, p *Poller, limit string) {
 	t.Helper()
 	var got []string

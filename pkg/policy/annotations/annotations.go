@@ -26,7 +26,7 @@ const (
 	Objective     = Prefix + "objective"               // objective: "wait=10s percentile=99"
 	GPUTarget     = Prefix + "gpu-utilization-target"  // target of a dcgm signal named gpu
 	QueueSource   = Prefix + "queue-source"            // source of a signal named queue
-	QueueTarget   = Prefix + "queue-depth-per-replica" // schedules, one in each line
+	QueueTarget   = Prefix + "queue-depth-per-replica" // target of the signal named queue
 	Schedule      = Prefix + "schedule"                // schedules, one per line
 	ManageKEDA    = Prefix + "manage-keda"             // the annotations of KEDA that gpuscaler may write: activation, hold
 )

@@ -108,7 +108,7 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 		signal.Measures = scaling.MeasureQueued
 	case isRate && c.existsAtZero(*source):
 		signal.Measures = scaling.MeasureArrivals
-	case isRate: // a rate that the pods of the workload export is the work that they have served
+	case isRate: // if pods of the workload export a rate, it is the work that they have served
 		signal.Measures = scaling.MeasureServed
 	}
 	if isRate && (signal.Measures == scaling.MeasureArrivals || signal.Measures == scaling.MeasureServed) {

@@ -59,7 +59,7 @@ func TestLatencyOverAWindowOfPolls(t *testing.T) {
 	if g, _, _ := w.Gain(15 * time.Second); g.Count != 2 || g.Sum != 3 {
 		t.Errorf("gained %+v after a restart, want the 2 requests since", g)
 	}
-	w.Observe(hist(8, 1, 2, 4, 7, inf, 7), at(60)) // a new version with other bounds
+	w.Observe(hist(8, 1, 2, 4, 7, inf, 7), at(60)) // a new version with different bucket bounds
 	if g, _, _ := w.Gain(15 * time.Second); g.Count != 7 {
 		t.Errorf("gained %+v with new bounds, want all 7", g)
 	}

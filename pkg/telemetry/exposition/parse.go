@@ -20,9 +20,9 @@ const Accept = "text/plain;version=0.0.4"
 
 // Limits limits the lines that Parse keeps. The caller must limit the size of the whole page.
 type Limits struct {
-	Line   int // bytes of one line
-	Series int // number of series that are kept
-	Kept   int // bytes of all lines that are kept
+	Line   int // maximum bytes of one line
+	Series int // maximum number of series that are kept
+	Kept   int // maximum bytes of all lines that are kept
 }
 
 // DefaultLimits permit more than any engine serves. Seven latencies with 25 buckets each, for a few models, are 1,000 series of 200 bytes.

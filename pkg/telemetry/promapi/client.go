@@ -16,9 +16,9 @@ import (
 // Limits contains the limits of one response. Query returns fetch.ErrTruncated for a response that exceeds a limit, because an incomplete
 // response must not be used.
 type Limits struct {
-	Bytes  int64 // size of the body after decompression
-	Series int   // number of elements of the result
-	Labels int   // size of the label names and values of one series
+	Bytes  int64 // maximum size of the body after decompression
+	Series int   // maximum number of elements of the result
+	Labels int   // maximum size of the label names and values of one series
 }
 
 // Client sends queries to one server.

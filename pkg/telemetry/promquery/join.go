@@ -25,7 +25,7 @@ type join struct {
 	key      []byte
 }
 
-// found is the result of a query that belongs to one request.
+// found is the part of a query's result that belongs to one request.
 type found struct {
 	value  float64
 	at     time.Time // evaluation time

@@ -92,7 +92,7 @@ func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.R
 	if trusted {
 		p.count(of.namespace)
 	} else {
-		p.count(from.Scraped.Namespace) // the namespace of the scraped pod, because the labels of its page could name any other
+		p.count(from.Scraped.Namespace) // namespace of the scraped pod, because the labels on its page could name any namespace
 	}
 	have, ok := pending[of]
 	switch {

@@ -28,9 +28,9 @@ var ErrProtocol = errors.New("reply is not RESP2")
 type Limits struct {
 	Bytes    int64 // received bytes, plus the announced bytes of an incomplete string that have not arrived yet
 	Elements int64 // elements that all arrays together announce; a client allocates 16 bytes for each before it arrives
-	String   int64 // bytes of one bulk string
-	Line     int   // bytes of one simple string or error
-	Depth    int   // depth of nested arrays
+	String   int64 // maximum bytes of one bulk string
+	Line     int   // maximum bytes of one simple string or error
+	Depth    int   // maximum depth of nested arrays
 }
 
 // maxNumber is the greatest number of bytes of a line that contains a length or an integer. An int64 needs at most 20 bytes: the sign and
