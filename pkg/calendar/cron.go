@@ -105,7 +105,7 @@ func (c *Cron) daysIn(m month) uint64 {
 	return (c.DayOfMonth | byWeekday) & m.days()
 }
 
-// moments is the set of wall-clock minutes that match the expression on and do not match the expression unless.
+// moments is the set of wall-clock minutes that match the field on and do not match the field unless.
 type moments struct{ on, unless Cron }
 
 // daysIn returns the days of the month that have at least one moment. A search skips all other days.

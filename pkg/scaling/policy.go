@@ -164,10 +164,10 @@ type FallbackBehavior uint8
 // Possible values of FallbackBehavior.
 const (
 	FallbackNone                    FallbackBehavior = iota // keep the current replicas
-	FallbackStatic                                          // Replicas
-	FallbackCurrentReplicas                                 // current
-	FallbackCurrentReplicasIfHigher                         // max(current, Replicas)
-	FallbackCurrentReplicasIfLower                          // min(current, Replicas)
+	FallbackStatic                                          // Replicas, but not fewer than the current replicas
+	FallbackCurrentReplicas                                 // the current replicas, like FallbackNone
+	FallbackCurrentReplicasIfHigher                         // the greater of the current replicas and Replicas
+	FallbackCurrentReplicasIfLower                          // in KEDA the lesser of both; here the current replicas
 )
 
 // Fallback configures the target for the time in which a required signal fails. See FallbackBehavior.

@@ -48,7 +48,7 @@ func (p *plan) dataSource(s *policy.Source, namespace string) (*policy.DataSourc
 	case policy.SourceExternal, policy.SourceKEDA:
 		return &policy.DataSource{Type: policy.DataExternal}, scaling.CauseNone
 	case policy.SourceKueue:
-		// The platform team runs Kueue, so a policy does not have to name a data source for its metrics.
+		// The platform team runs Kueue, so a policy does not have to name a data source for Kueue's metrics.
 		if d := p.defaultPrometheus(); d != nil {
 			return d, scaling.CauseNone
 		}

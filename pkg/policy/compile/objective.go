@@ -18,7 +18,7 @@ import (
 // defaultPercentile is the percentile that is used in most published SLOs of model servers.
 const defaultPercentile = 99
 
-// maxCapacity is far above the tokens per second of any replica.
+// maxCapacity is the greatest capacityPerReplica that is accepted. It is far above the tokens per second of any replica.
 const maxCapacity = 1e9
 
 // objectiveTime is one of the time fields of an objective, with its allowed range.

@@ -63,7 +63,7 @@ func (a applied) status(name string) store.ConfigMapStatus {
 	return store.ConfigMapStatus{}
 }
 
-// refused fails the test unless the ConfigMap has exactly one problem with these values.
+// refused checks that the ConfigMap has exactly one problem, and that the problem has these values.
 func (a applied) refused(name string, want policy.Problem) {
 	a.t.Helper()
 	all := a.status(name).Problems
@@ -233,7 +233,7 @@ func TestTheOldestConfigMapsOfANamespaceAreAccepted(t *testing.T) {
 	}
 }
 
-// If a file of the platform team and a ConfigMap have a policy with the same name or for the same target, the file takes precedence, also
+// If a file of the platform team and a ConfigMap have a policy with the same name or for the same target, the file takes precedence, even
 // if the ConfigMap existed first.
 func TestTheFileOfThePlatformTeamTakesPrecedence(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -70,7 +70,7 @@ type Store struct {
 	files             map[string]*loadedFile // key: name of the file
 	order             []string               // names of files, in the order of Load
 	policies          map[string]*entry      // key: ID of the document
-	config            entry                  // the PlatformConfig
+	config            entry                  // document of the PlatformConfig
 	lastValidPlatform *policy.Platform       // last valid version of the PlatformConfig
 	platform          *policy.Platform       // current PlatformConfig: lastValidPlatform, or a substitute if there is none; never nil
 	missing           *policy.Problem        // problem if no file contains the current PlatformConfig any more; otherwise nil
@@ -142,7 +142,7 @@ func (s *Store) Publish() {
 	s.publish()
 }
 
-// Current returns the workloads in force, sorted by namespace and name. The caller must not change the slice.
+// Current returns the workloads of the policies in force, sorted by namespace and name. The caller must not change the slice.
 func (s *Store) Current() []scaling.Workload { return s.current.Load().workloads }
 
 // Compiled returns the policies in force, in the order of Current. The caller must not change the slice.

@@ -23,7 +23,7 @@ var scrapeNames = []struct {
 	{"namespace", []string{"pod", "pod_name"}},
 	{"kubernetes_namespace", []string{"kubernetes_pod_name", "kubernetes_pod"}}, // set by scrape configurations that use pod annotations
 	{"k8s_namespace_name", []string{"k8s_pod_name"}},                            // OpenTelemetry resource attributes
-	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same names without escaped dots
+	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same names with dots instead of underscores
 }
 
 // reportLabels contains labels that no scrape configuration sets. If a series has one of them, it is from the page.

@@ -10,7 +10,7 @@ var ownerLabels = []struct{ namespace, pod string }{
 	{"kubernetes_namespace", "kubernetes_pod"},
 	{"namespace", "pod_name"},
 	{"k8s_namespace_name", "k8s_pod_name"}, // OpenTelemetry resource attributes
-	{"k8s.namespace.name", "k8s.pod.name"}, // the same names without escaped dots
+	{"k8s.namespace.name", "k8s.pod.name"}, // the same names with dots instead of underscores
 	{"exported_namespace", "exported_pod"},
 }
 

@@ -43,7 +43,7 @@ type Workload struct {
 	Requests []source.Request
 	Offset   int // index of Requests[0] in the requests of the poll
 
-	first, end int   // range of its rows
+	first, end int   // range of the rows of its pods in List.Rows
 	ready      int32 // number of ready pods
 	replicas   int32 // number of ready replicas; a replica may be a group of several pods
 }
