@@ -150,7 +150,7 @@ func patch(t *testing.T, o client.Object, change map[string]any) {
 	}
 }
 
-// scale sets the replicas manually.
+// scale sets the replicas of the Deployment, as a user would with kubectl scale.
 func (s *scaledWorkload) scale(t *testing.T, n int32) {
 	t.Helper()
 	patch(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}},

@@ -22,11 +22,11 @@ type overload struct {
 	namespace string
 	limit     string // part of the Event's message
 	policies  int
-	spec      func(i int) string // of policy i; only policy 0 of evil-series has a Deployment
+	spec      func(i int) string // returns the spec of policy i; only the first policy of the namespace evil-series has a Deployment
 }
 
-// overloads returns one namespace for each limit. Each exceeds the default limits of a data source, and not those of a test: 50,000 series
-// in an answer, 32 selectors and 256 KiB of label values for a namespace.
+// overloads returns one namespace for each limit. Each namespace exceeds a default limit of data sources: 50,000 series in an answer, and
+// 32 selectors and 256 KiB of label values for each namespace.
 func overloads() []overload {
 	selector := func(metric, queue, kind string) string {
 		return fmt.Sprintf("maxReplicas: 2\nsignals:\n- {name: q, type: prometheus, source: shared, metric: %s, matchLabels: {queue: %q, "+

@@ -123,7 +123,8 @@ func (c *cluster) gateway(ctx context.Context) error {
 	}))
 }
 
-// platform returns the PlatformConfig.
+// platform returns the PlatformConfig, with Prometheus as the only data source, and with one query for each metric waiting_0, waiting_1 and
+// so on.
 func (c *cluster) platform() string {
 	text := fmt.Sprintf("\ndataSources:\n- {name: prom, type: prometheus, default: true, address: %q, interval: %s}\nqueries:\n",
 		c.prometheus.url, scrape)

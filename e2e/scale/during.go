@@ -96,7 +96,7 @@ type faultRun struct {
 	targets int // the current target of all policies
 }
 
-// during measures the given conditions. All targets are 2 before.
+// during measures gpuscaler under each of the conditions that -during names. Before the call, the target of every policy must be 2.
 func (c *cluster) during(ctx context.Context, ours *controller.Controller, r *report, d time.Duration) error {
 	if len(r.during) == 0 {
 		return nil

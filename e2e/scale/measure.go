@@ -133,7 +133,7 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	})
 }
 
-// activity describes what the processes do while a function runs.
+// activity calls run, and returns a text with the queries, the requests to the API server, the Events and the CPU time of that time.
 func (c *cluster) activity(ctx context.Context, what string, run func() error) (string, error) {
 	queriesBefore := c.prometheus.queries.Load()
 	requestsBefore, err := c.requests.Requests()

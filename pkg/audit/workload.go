@@ -11,7 +11,7 @@ import (
 // requests are gone. The autoscaler removes it only one cooldown after that.
 const startAllowance = 10 * time.Minute
 
-// account is the sum over the steps of one workload.
+// account has the GPU time, the cost and the requests of one workload, summed over all steps of the audit.
 type account struct {
 	ledger   Ledger
 	cost     float64 // cost in $ of the measured steps
@@ -131,7 +131,7 @@ func (d *demand) split(w *Workload) (out Ledger) {
 	return out
 }
 
-// account adds the steps of one workload.
+// account adds up the GPU time, the cost and the requests of one workload over all steps.
 func (s *Snapshot) account(w *Workload) (out account) {
 	step := s.Step / 3600
 	times := s.timeline(w)

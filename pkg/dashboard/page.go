@@ -171,7 +171,7 @@ func (p *Page) status() status {
 	return s
 }
 
-// render writes a page.
+// render writes a page as HTML, with the template that has the given name.
 func (p *Page) render(w http.ResponseWriter, code int, name string, view any) {
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "layout", view); err != nil {

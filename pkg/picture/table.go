@@ -49,7 +49,7 @@ func (t Table) Columns() []Cell {
 	return out
 }
 
-// Cells returns the rows.
+// Cells returns the rows of the table. Each cell has the name of its column and the mark of its value.
 func (t Table) Cells() [][]Cell {
 	out := make([][]Cell, len(t.Rows))
 	for i, row := range t.Rows {

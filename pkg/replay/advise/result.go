@@ -182,7 +182,7 @@ func (a *Answer) Fewest() *Candidate {
 
 func (a *Answer) attains(c *Candidate) bool { return c.Refused == "" && c.OnTime >= a.SLO.Share }
 
-// warn returns what limits the validity of the result.
+// warn returns warnings about everything that makes the result less certain.
 func (r *Result) warn() (out []string) {
 	if r.Traffic.Duration < 0.99*(24*time.Hour).Seconds() {
 		out = append(out, fmt.Sprintf("the traffic covers %s: costs are scaled to a day, and the load of other hours is not known",

@@ -61,7 +61,8 @@ type variant struct {
 	tuning objective.Tuning
 }
 
-// variants returns the constants without each kind of rule, without each constant, and with half and twice each constant.
+// variants returns variants of base: without each kind of rule, and with each constant set to zero (except those in notZero), to half and
+// to twice its value.
 func variants(base objective.Tuning) (out []variant) {
 	for i, name := range []string{"trend rules", "season rules", "peak rules", "hour rules"} {
 		v := variant{"no " + name, base}

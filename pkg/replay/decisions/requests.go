@@ -34,10 +34,11 @@ var requestFamilies = []requestFamily{
 	{name: "diurnal", rate: [2]float64{1.5, 6}, swing: 0.8, days: 2},
 }
 
-// serviceSeconds is the mean time of a request, which is that of the Azure conversations on a small model.
+// serviceSeconds is the mean time that a replica needs for a request: the mean of the Azure conversations on a small model.
 const serviceSeconds = 6.6
 
-// draw returns the requests of a seed for replicas with a number of slots, and the seconds in which they arrive.
+// draw returns random requests of the family, and the length in seconds of the time in which they arrive. The rate of requests is
+// proportional to slots, the number of requests that a replica serves at once.
 func (f *requestFamily) draw(seed uint64, slots int) (out []request, length float64) {
 	d := reproducible.NewDraws(seed, fmt.Sprint("requests ", f.name, slots))
 	rate := spread(d, f.rate[0], f.rate[1]) * float64(slots) / serviceSeconds

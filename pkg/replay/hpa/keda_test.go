@@ -20,15 +20,15 @@ func TestKEDALoopActivatesAtOnceAndDeactivatesAfterCooldown(t *testing.T) {
 		{partly, 0, 4},  // at 20 s: does not restart the cooldown
 		{idle, 0, 4},    // 10 s after the last activity
 		{idle, 2, 2},    // 15 s after the last activity
-		{failing, 0, 2}, // 20 s after it; the activity is unknown
-		{idle, 0, 0},    // 25 s after it
+		{failing, 0, 2}, // 20 s after the last activity; it is not known whether a trigger is active
+		{idle, 0, 0},    // 25 s after the last activity
 		{idle, 0, 0},    // stays at zero
 		{active, 0, 1},  // active again
 		{active, 0, 1},  // at 55 s
-		{idle, 0, 1},    // 5 s after it
-		{idle, 0, 1},    // 10 s after it
-		{idle, 0, 1},    // 15 s after it
-		{idle, 0, 0},    // 20 s after it: the status has whole seconds, so the cooldown has passed
+		{idle, 0, 1},    // 5 s after the last activity
+		{idle, 0, 1},    // 10 s after the last activity
+		{idle, 0, 1},    // 15 s after the last activity
+		{idle, 0, 0},    // 20 s after the last activity: the status has whole seconds, so the cooldown has passed
 	} {
 		if step.hpa > 0 {
 			replicas = step.hpa

@@ -1,15 +1,17 @@
 package lowerbound
 
-// levels returns the optimum if every unit must be served in the slot in which it arrives. Then r_t = ceil(a_t/g) replicas are needed in
-// slot t, and the cost separates into levels. Level k is charged in every slot with r_t >= k. In each gap between two such slots the
-// replica is either kept (c per slot) or stopped and started again (beta), at the lower cost.
+// levels returns the cheapest schedule if all work must be served in the slot in which it arrives. Then need[t] replicas (r_t) are
+// necessary in slot t. The cost is the sum of the costs of the levels. Level k is the k-th replica: it is used in every slot with r_t >= k.
+// In a gap between two such slots, the replica is either kept, at the cost c of a slot for each slot of the gap, or stopped and started
+// again, at the cost beta of a start. levels chooses the cheaper one.
 //
 //	r   2 1 1 3 1 2      level 3: one start
 //	k=3 . . . # . .      level 2: a gap of 2 (kept if 2c <= beta), a gap of 1, one start unless warm
 //	k=2 # - - # - #
 //	k=1 # # # # # #
 //
-// need may exceed most; it is then limited, and the result is only an estimate of a good schedule.
+// If need is greater than the maximum number of replicas in a slot, it is limited to the maximum. The result is then only an estimate of a
+// good schedule.
 func levels(p *Problem, need []int64) []int32 {
 	slots := len(need)
 	schedule := make([]int32, slots)
@@ -42,7 +44,8 @@ func levels(p *Problem, need []int64) []int32 {
 	return schedule
 }
 
-// needPerSlot returns r_t = ceil(a_t/g).
+// needPerSlot returns, for each slot, the number of replicas that serve all its arrivals within the slot: r_t = ceil(a_t/g), where a_t is
+// the arrived work in units and g is the number of units that a replica serves in a slot.
 func needPerSlot(p *Problem) []int64 {
 	need := make([]int64, len(p.Arrivals))
 	for i, a := range p.Arrivals {

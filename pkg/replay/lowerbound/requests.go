@@ -9,7 +9,7 @@ import (
 
 // Request is one request of a log, as the bounds use it.
 type Request struct {
-	At      time.Duration // since the beginning of the trace, >= 0; requests are in the order of arrival
+	At      time.Duration // time of arrival since the beginning of the trace, >= 0; requests are in the order of arrival
 	Work    time.Duration // replica time at the highest throughput of a replica (a full batch), >= 0
 	Service time.Duration // longest time from its start to its end, >= Work; C * Work in a replica with C slots
 }

@@ -86,8 +86,8 @@ func (s *search) meet(schedule []int32) line {
 	return l
 }
 
-// trace adds the schedule of the last dynamic program, whose minimum is value, with meet. dropped is true if that program dropped work
-// without cost.
+// trace reads the schedule of the last dynamic program and adds it to the known schedules with meet. value is the minimum that the program
+// found. dropped is true if the program dropped work without cost.
 func (s *search) trace(value int64) (l line, dropped bool) {
 	schedule, dropped := s.grid.back()
 	l = s.meet(schedule)

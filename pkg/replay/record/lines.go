@@ -99,7 +99,7 @@ type entry struct {
 	View     *engine.View    `json:"view,omitempty"`
 	Readings *[]reading      `json:"readings,omitempty"`
 	Decision json.RawMessage `json:"d,omitempty"`
-	State    []int64         `json:"state,omitempty"` // state before this tick, at the start of a segment or if a model was restored
+	State    []int64         `json:"state,omitempty"` // state before this tick; only if a segment starts or a model was restored here
 	Begin    uint8           `json:"begin,omitempty"` // the StateOrigin of the decision, which determines how the state begins
 }
 

@@ -59,7 +59,7 @@ func weibullShape(cv float64) float64 {
 	return (lo + hi) / 2
 }
 
-// Next returns one interval.
+// Next draws the next interval with random numbers from s.
 func (iv Intervals) Next(s *Draws) float64 {
 	switch {
 	case math.IsInf(iv.shape, 1):

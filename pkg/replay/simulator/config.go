@@ -48,7 +48,7 @@ type Fleet struct {
 // Workload is a stream of requests with the replicas that serve it.
 type Workload struct {
 	Policy   *policy.Compiled   // the policy that decides; nil for a baseline
-	Key      scaling.Key        // used if Policy is nil
+	Key      scaling.Key        // name of the workload, if Policy is nil
 	Actuator autoscaler.Factory // creates the actuator that writes spec.replicas; nil: autoscaler.Follower of the policy
 
 	Traffic *trace.Trace // nil: no requests

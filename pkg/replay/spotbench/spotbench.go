@@ -56,7 +56,8 @@ type Ledger struct {
 	WithoutNode   float64 `json:"withoutNodeMinutes"`  // the part of this time in which the replica had no node, not even a starting one
 }
 
-// Report contains the runs of all autoscalers on one trace. Least is the result of lowestCost.
+// Report contains the runs of all autoscalers on one trace. Least is the lowest possible cost for an autoscaler that knows the future of
+// the spot market, computed by lowestCost.
 type Report struct {
 	Trace    string        `json:"trace"`
 	Duration time.Duration `json:"duration"`

@@ -99,16 +99,16 @@ func (s *Service) Record() engine.Record {
 	return r
 }
 
-// Clock returns Now.
+// Clock returns the current time of the simulation, which is the field Now.
 func (s *Service) Clock() time.Time { return s.Now }
 
-// Current returns the workload.
+// Current implements engine.Policies.
 func (s *Service) Current() []scaling.Workload { return []scaling.Workload{s.Workload} }
 
-// Read copies the readings.
+// Read implements engine.Telemetry.
 func (s *Service) Read(_ *scaling.Workload, out []scaling.Reading) { copy(out, s.Readings) }
 
-// View returns the replicas, or panics if Panics is set.
+// View implements engine.Cluster. It panics if Panics is set, and returns false if Unseen is set.
 func (s *Service) View(*scaling.Workload) (engine.View, bool) {
 	if s.Panics {
 		panic("a defect in one workload")
@@ -116,8 +116,8 @@ func (s *Service) View(*scaling.Workload) (engine.View, bool) {
 	return s.Replicas, !s.Unseen
 }
 
-// Refusal returns Reason.
+// Refusal implements engine.Refusals. It returns the field Reason.
 func (s *Service) Refusal(*scaling.Workload) string { return s.Reason }
 
-// Apply does nothing: the service has no NodePools.
+// Apply implements engine.Cluster. It does nothing, because tests change the replicas with the fields of the service.
 func (s *Service) Apply(context.Context, []engine.Change) error { return nil }
