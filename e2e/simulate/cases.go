@@ -23,7 +23,7 @@ var fixedCases = []struct {
 		{second: 900, kind: loadChanges, which: 0, value: 4},
 	}},
 	{what: "the leader stalls for longer than its Lease before it protects a loading pod", seed: 2, events: []event{
-		{second: 30, kind: leaderStalls, value: 0, lasting: 116 * time.Second},
+		{second: 30, kind: leaderStalls, value: 7, lasting: 116 * time.Second},
 	}},
 	{what: "a second release is installed before the first one overrides a NodePool", seed: 7, events: []event{
 		{second: 40, kind: loadChanges, which: 0, value: 0},

@@ -146,6 +146,7 @@ func (c *campaign) lead(ctx context.Context) {
 func (c *campaign) stopped() {
 	c.inTurn(func() {
 		c.replica.engine.Reset()
+		c.replica.stopServing()
 		c.replica.sim.trace("%s: leads no more", c.replica.name)
 	})
 }

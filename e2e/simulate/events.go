@@ -58,6 +58,8 @@ const (
 	rolledBack      // a newer version of gpuscaler wrote the records, and the present version replaces it
 	secondInstalled // a second release with the same capacity groups is installed
 	secondKilled
+	redisBreaks
+	pushBreaks // KEDA restarts, or loses its streams
 	numEventKinds
 )
 
@@ -69,7 +71,7 @@ var eventNames = [numEventKinds]string{
 	"disruption settings are edited", "kubectl scale", "a workload is paused", "a Deployment is replaced", "a pod is deleted",
 	"a NodePool is annotated", "signals are edited", "the consent is edited", "budgets are edited", "a limit is applied",
 	"a NodePool is replaced", "the owner edits before a write", "the leader stalls at a write", "writes are applied late",
-	"a newer version is rolled back", "a second release is installed", "the second release is killed",
+	"a newer version is rolled back", "a second release is installed", "the second release is killed", "Redis fails", "KEDA's streams break",
 }
 
 // eventWeights is how often each kind is drawn.
@@ -113,7 +115,7 @@ func drawEvents(seed uint64) []event {
 			lasting: time.Duration(5+random.IntN(115)) * time.Second,
 		})
 	}
-	events = append(events, drawReleases(seed)...)
+	events = append(append(events, drawReleases(seed)...), drawQueues(seed)...)
 	slices.SortStableFunc(events, func(a, b event) int { return a.second - b.second })
 	return events
 }
@@ -133,6 +135,18 @@ func drawReleases(seed uint64) (events []event) {
 		for range 2 {
 			at += random.IntN(300)
 			events = append(events, event{second: at, kind: []eventKind{secondInstalled, secondKilled}[random.IntN(2)], value: random.IntN(1000)})
+		}
+	}
+	return events
+}
+
+// drawQueues returns the failures of Redis and of KEDA's streams. They also have a generator of their own.
+func drawQueues(seed uint64) (events []event) {
+	random := rand.New(rand.NewPCG(seed, 16))
+	for _, kind := range []eventKind{redisBreaks, pushBreaks} {
+		for range 1 + random.IntN(4) {
+			events = append(events, event{second: 30 + random.IntN(faultsEnd-200), kind: kind, value: random.IntN(1000),
+				lasting: time.Duration(5+random.IntN(115)) * time.Second})
 		}
 	}
 	return events
@@ -166,6 +180,10 @@ func (s *simulation) happen(e event) {
 		s.processFails(e)
 	case e.kind <= filesBroken || e.kind == signalsEdited:
 		s.filesChange(e)
+	case e.kind == redisBreaks:
+		s.redisFails(e)
+	case e.kind == pushBreaks:
+		s.pushFails(e)
 	case e.kind >= rolledBack:
 		s.releaseChanges(e)
 	case e.kind >= writeRaced:
@@ -312,10 +330,14 @@ func (s *simulation) endFaults() {
 	s.uninstallSecond()
 	s.faults = faults{refused: map[*pool]time.Time{}}
 	s.lagUntil = [2]time.Time{}
+	s.redis.Repair()
 	for _, r := range s.replicas {
 		r.cut, r.paused, r.lag = time.Time{}, time.Time{}, 0
 	}
 	for _, w := range s.workloads {
+		if w.keda {
+			w.push.cut = time.Time{}
+		}
 		s.annotate(w, annotations.Paused, "")
 		w.load = []float64{0, 25, 15}[(int(s.seed)+len(w.name))%3]
 	}

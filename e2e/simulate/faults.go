@@ -21,9 +21,11 @@ type faults struct {
 	delays      []time.Duration // after which the API server applies the next writes
 }
 
-// stall is a pause of a process before it sends the request with the given number of its next write, counted from 0.
+// stall is a pause of a process before it sends the request with the given number of its next write, counted from 0. With pods, it is the
+// next write that annotates a pod.
 type stall struct {
 	request int
+	pods    bool
 	lasting time.Duration
 }
 
@@ -83,7 +85,11 @@ func (s *simulation) writeFails(e event) {
 		e.kind = []eventKind{limitEdited, consentEdited, weightEdited, limitEdited, disruptionEdited, poolReplaced}[e.which%6]
 		f.races = append(f.races, e)
 	case leaderStalls:
-		f.stalls = append(f.stalls, stall{request: e.value % 4, lasting: 10*time.Second + e.lasting/4})
+		next := stall{request: e.value % 4, lasting: 10*time.Second + e.lasting/4}
+		if e.value%8 == 7 {
+			next.request, next.pods = 0, true
+		}
+		f.stalls = append(f.stalls, next)
 	case writesDelayed:
 		f.delays = append(f.delays, time.Duration(1+e.value%12)*time.Second)
 	}

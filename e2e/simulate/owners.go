@@ -18,6 +18,7 @@ type pool struct {
 	weight, limit             int                  // the values of the manifest
 	owner                     map[string]string    // the owner's values, by field
 	edited                    map[string]time.Time // when the owner last edited a field during an override
+	touched                   time.Time            // when the owner last edited any field
 	consented                 time.Time            // when the owner last changed the consent
 	refused                   time.Time            // when the cloud last refused a launch
 }
@@ -123,7 +124,7 @@ func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	if before != p.owner[field] && grouped && len(s.faults.races) == 0 && s.check.canWrite() {
 		p.edited[field] = s.now
 	}
-	p.owner[field] = value
+	p.owner[field], p.touched = value, s.now
 }
 
 // forgetEdits forgets the edits of the NodePools of a group, as gpuscaler does when the group is removed.

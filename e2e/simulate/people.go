@@ -65,6 +65,7 @@ spec:
   mode: %s
   dataSources:
   - {name: prom, type: prometheus, default: true, address: "https://prometheus.monitoring.svc:9090"}
+  - {name: redis, type: redis, address: "redis.queues.svc:6379", timeout: 1700ms, namespaces: [team]}
   queries:
   - {name: queue, source: prom, query: "sum by (namespace, app) (queue_length)", workloadLabel: app}
   - {name: utilization, source: prom, query: "avg by (namespace, app) (utilization)", workloadLabel: app}
@@ -131,7 +132,7 @@ func (p *people) policy(w *workload, o *workloadSettings) string {
 		optional += fmt.Sprintf("  schedules: [{name: peak, timezone: UTC, start: \"%d 0 * * *\", end: \"%d 0 * * *\", minReplicas: %d}]\n",
 			opens, closes, o.floor)
 	}
-	signals := []string{fmt.Sprintf("  - {name: queue, type: prometheus, queryRef: queue, target: %d}\n", o.queueTarget)}
+	signals := []string{fmt.Sprintf("  - {name: queue, type: %s, target: %d}\n", p.sim.queueSource(w), o.queueTarget)}
 	if o.utilization {
 		signals = append(signals, fmt.Sprintf("  - {name: utilization, type: prometheus, queryRef: utilization, metricType: Value, target: %d}\n",
 			utilizationTarget))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,18 +36,33 @@ const (
 var sourceFaultNames = [...]string{"works", "times out", "fails", "is empty", "is partial", "is stale", "returns NaN", "is truncated",
 	"returns HTML", "has times ahead", "has times behind", "returns negative values", "returns a partial response with a warning"}
 
-// prometheusServer answers the queries of one replica.
-type prometheusServer struct{ replica *replica }
+// prometheusServer answers the queries of one process of a replica. life ends with that process.
+type prometheusServer struct {
+	replica *replica
+	life    context.Context
+}
 
 // RoundTrip implements http.RoundTripper. It answers the query of the policies: the values, and the times of their samples.
 func (p prometheusServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := request.ParseForm(); err != nil {
 		return nil, err
 	}
-	s, signal := p.replica.sim, queueSignal
+	signal := queueSignal
 	if strings.Contains(request.Form.Get("query"), "utilization") {
 		signal = utilizationSignal
 	}
+	response, err := (*http.Response)(nil), errTimeout
+	p.replica.sim.inPoll(func() {
+		if p.life.Err() == nil {
+			response, err = p.answer(request, signal)
+		}
+	})
+	return response, err
+}
+
+// answer returns the response to a query for a signal.
+func (p prometheusServer) answer(request *http.Request, signal string) (*http.Response, error) {
+	s := p.replica.sim
 	fault, since := s.faults.source(s.now, signal)
 	answer := func(code int, kind, body string) *http.Response {
 		header := http.Header{"Content-Type": {kind}, "Date": {s.now.UTC().Format(http.TimeFormat)}}
@@ -101,7 +117,7 @@ func (p prometheusServer) body(signal string, fault sourceFault, since time.Time
 		values = s.faults.frozen[signal]
 	}
 	for i, w := range s.workloads {
-		if fault == sourcePartial && i == 0 || values[i] < 0 {
+		if fault == sourcePartial && i == 0 || values[i] < 0 || w.redis && signal == queueSignal {
 			continue
 		}
 		value := fmt.Sprint(values[i])

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +54,10 @@ type replica struct {
 	editedAt time.Time // when a tick first used it
 	poller   *telemetry.Poller
 	polled   time.Time
+	polling  chan struct{}   // closed when the last poll has ended
+	life     context.Context // ends when the process is killed
+	end      context.CancelFunc
+	pushes   *pushServer
 	cache    *cache.Cache
 	nodes    *nodes.Cache
 	writer   *nodepoolwriter.Writer
@@ -78,6 +84,7 @@ func (r *replica) start() {
 	*r = replica{sim: r.sim, name: r.name, release: r.release, log: r.log, up: true, lag: r.lag, cut: r.cut, started: r.sim.now,
 		edition: -1, decided: -1,
 		seen: map[string]string{}, shown: map[string]any{}}
+	r.life, r.end = context.WithCancel(context.Background())
 	r.lease = newElection(r)
 	delete(r.sim.check.samples, r)
 	r.policies = store.New(store.Options{Clock: time.Now, Prepare: func(all []*policy.Compiled, platform *policy.Platform) {
@@ -85,7 +92,9 @@ func (r *replica) start() {
 	}})
 	var err error
 	r.cache = cache.New(36)
-	r.poller, err = telemetry.New(telemetry.Options{Pods: r.cache, Transport: prometheusServer{r}, Leading: r.lease.leading, Logger: r.log})
+	source := prometheusServer{r, r.life}
+	r.poller, err = telemetry.New(telemetry.Options{Pods: r.cache, Transport: source, DialRedis: r.redisClient().dial,
+		Leading: r.lease.leading, Logger: r.log})
 	if err != nil {
 		panic(err)
 	}
@@ -114,6 +123,7 @@ func (r *replica) start() {
 	})
 	r.metrics = externalmetrics.NewProvider(r.engine.Decisions(), time.Now)
 	r.scaler = externalmetrics.NewScaler(r.engine.Decisions(), time.Now)
+	r.pushes = newPushServer(r)
 	r.load()
 	for i := range r.sim.api.log {
 		if v := &r.sim.api.log[i]; !v.deleted && r.sim.api.latest[v.kind+" "+v.name] == i {
@@ -128,6 +138,7 @@ func (r *replica) kill() {
 	if r.up {
 		r.up, r.restart = false, r.sim.now.Add(8*time.Second)
 		r.sim.trace("%s: killed", r.name)
+		r.end()
 		r.lease.kill()
 		r.abandon()
 	}
@@ -180,7 +191,7 @@ func (r *replica) tick() {
 	}
 	if now.Sub(r.polled) >= pollInterval {
 		r.polled = now
-		r.poller.PollOnce(context.Background())
+		r.poll()
 	}
 	r.policies.Publish()
 	if r.decided != r.edition {
@@ -192,6 +203,27 @@ func (r *replica) tick() {
 		r.sim.check.fail("no part of a tick fails", "%s: %v", r.name, err)
 	}
 	r.sim.check.ticked(r)
+}
+
+// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended or waits for a server. While a poll
+// waits for a server, no other poll begins.
+func (r *replica) poll() {
+	if r.polling != nil {
+		select {
+		case <-r.polling:
+		default:
+			return
+		}
+	}
+	ended, poller, life := make(chan struct{}), r.poller, r.life
+	r.polling = ended
+	go func() {
+		defer close(ended)
+		poller.PollOnce(life)
+	}()
+	r.sim.polls = true
+	synctest.Wait()
+	r.sim.polls = false
 }
 
 // shutDown is one round of the shutdown of a leader that received SIGTERM. After the last one, the election releases the Lease and ends.
@@ -240,6 +272,7 @@ type nodeWrites struct {
 func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	r, done := n.replica, make(chan struct{})
 	var sends []func()
+	annotates := false
 	for _, action := range actions {
 		switch a := action.(type) {
 		case capacity.NodePoolPatch:
@@ -247,6 +280,7 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 				sends = append(sends, func() { r.writer.Write(a, base) })
 			}
 		case capacity.PodAnnotation:
+			annotates = true
 			sends = append(sends, func() { r.writer.WriteAnnotation(a) })
 		}
 	}
@@ -265,7 +299,7 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	w := delayedWrite{at: r.sim.now, job: newJob(send), done: done}
 	if len(sends) > 0 {
 		w.at = w.at.Add(r.sim.faults.slowWrites(r.sim.now))
-		r.willStall(&w)
+		r.willStall(&w, annotates)
 	}
 	if r.sim.now.Before(w.at) || r.sim.now.Before(r.paused) {
 		r.pending = append(r.pending, w)
@@ -275,14 +309,16 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	return done
 }
 
-// willStall takes the next stall. Before the first request it pauses the process at once: between the decision and the write.
-func (r *replica) willStall(w *delayedWrite) {
+// willStall takes the first stall that affects a write. If the stall is before the first request, it pauses the process at once: between
+// the decision and the write.
+func (r *replica) willStall(w *delayedWrite, annotates bool) {
 	f := &r.sim.faults
-	if len(f.stalls) == 0 {
+	i := slices.IndexFunc(f.stalls, func(s stall) bool { return annotates || !s.pods })
+	if i < 0 {
 		return
 	}
-	next := f.stalls[0]
-	f.stalls = f.stalls[1:]
+	next := f.stalls[i]
+	f.stalls = slices.Delete(f.stalls, i, i+1)
 	if next.request > 0 {
 		w.job.stall = &next
 		return

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
 )
 
 // testSeeds is the number of seeds of `go test`. A run takes about 0.1 s of CPU.
@@ -42,15 +44,23 @@ func TestASeedHasOneTrace(t *testing.T) {
 	}
 }
 
-// TestEveryKindOfEventIsDrawn checks that the fixed seeds contain each kind of event and each failure of Prometheus.
+// TestEveryKindOfEventIsDrawn checks that the fixed seeds contain each kind of event and each failure of Prometheus, Redis and
+// KEDA's streams.
 func TestEveryKindOfEventIsDrawn(t *testing.T) {
 	var kinds [numEventKinds]int
 	var sources [numSourceFaults]int
+	var queues [redis.NumFaults]int
+	var pushes [4]int
 	for seed := uint64(1); seed <= testSeeds; seed++ {
 		for _, e := range drawEvents(seed) {
 			kinds[e.kind]++
-			if e.kind == sourceBreaks {
+			switch e.kind {
+			case sourceBreaks:
 				sources[1+e.value%(int(numSourceFaults)-1)]++
+			case redisBreaks:
+				queues[e.value%redis.NumFaults]++
+			case pushBreaks:
+				pushes[e.value%4]++
 			}
 		}
 	}
@@ -59,6 +69,12 @@ func TestEveryKindOfEventIsDrawn(t *testing.T) {
 	}
 	if i := slices.Index(sources[1:], 0); i >= 0 {
 		t.Errorf("in no seed Prometheus %s", sourceFaultNames[1+i])
+	}
+	if i := slices.Index(queues[:], 0); i >= 0 {
+		t.Errorf("in no seed Redis %s", redis.Fault(1+i))
+	}
+	if i := slices.Index(pushes[:], 0); i >= 0 {
+		t.Errorf("in no seed the streams of KEDA break in way %d", i)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -38,6 +39,8 @@ type simulation struct {
 	late        []lateRequest
 	scraped     []map[string][]float64 // the values of the last seconds by signal, oldest first
 	check       *checker
+	redis       *redis.Server
+	polls       bool // the simulation waits for a poll, which then uses the simulation without taking the turn
 
 	lines []string // the lines of the trace
 	hash  uint64
@@ -66,13 +69,13 @@ func run(seed uint64, events []event) result {
 	s.lease.labeled = map[string]bool{}
 	s.began = s.now
 	s.faults.refused = map[*pool]time.Time{}
-	s.api, s.check = newAPIServer(s), newChecker(s)
+	s.api, s.check, s.redis = newAPIServer(s), newChecker(s), redis.New()
 	for i, group := range groupNames {
 		s.addPool(group, "spot", 20, 6+i)
 		s.addPool(group, "on-demand", 10, 6+i)
 	}
 	s.addWorkload(&workload{name: "chat", group: "llm", keda: true, load: 15})
-	s.addWorkload(&workload{name: "batch", group: "llm", keda: true})
+	s.addWorkload(&workload{name: "batch", group: "llm", keda: true, redis: true})
 	s.addWorkload(&workload{name: "embed", group: "rank", min: 1, load: 25})
 	s.people = &people{sim: s, settings: settings{groups: [2]bool{true, true}}}
 	s.people.edit(func(o *settings) {
@@ -84,6 +87,7 @@ func run(seed uint64, events []event) result {
 		}
 	})
 	s.replicas = [2]*replica{newReplica(s, replicaNames[0]), newReplica(s, replicaNames[1])}
+	s.startPushes()
 	next := 0
 	for second := 0; second < runEnd && s.check.violation == nil; second++ {
 		for ; next < len(events) && events[next].second <= second; next++ {
@@ -101,6 +105,13 @@ func run(seed uint64, events []event) result {
 		r.kill()
 		r.abandon()
 	}
+	if s.fresh != nil {
+		s.fresh.end()
+	}
+	s.stopPushes()
+	s.endTurn()
+	time.Sleep(5 * time.Second) // connections that are being opened fail
+	s.takeTurn()
 	return r
 }
 
@@ -115,6 +126,7 @@ func (s *simulation) phase(second int) {
 		s.fresh = newReplica(s, freshName)
 	case settled:
 		s.check.converged()
+		s.fresh.end()
 		s.fresh = nil
 		s.people.edit(func(o *settings) { o.groups = [2]bool{} })
 	case runEnd - 1:
@@ -142,6 +154,7 @@ func (s *simulation) runSecond() {
 		s.fresh.load()
 		s.fresh.tick()
 	}
+	s.closePushes()
 	s.syncAutoscalers()
 	s.check.second()
 }

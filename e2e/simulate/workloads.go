@@ -28,10 +28,12 @@ const (
 type workload struct {
 	name, group string
 	keda        bool // KEDA scales the workload, also from zero; false: an HPA scales it
+	redis       bool // its queue is in Redis; false: Prometheus has the length of the queue
 	min         int32
 	load        float64 // length of its queue
 	serial      int
 
+	push     *push // nil if KEDA does not scale the workload
 	hpa      hpa.Controller
 	loop     hpa.ScaleLoop
 	bounds   hpa.Spec

@@ -49,7 +49,7 @@ func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {
 	if word := path[1]; !slices.Contains(consent, word) {
 		c.fail(consentedFields, "%s changed %s of %s; its owner lets gpuscaler override %q", w.replica.name, field, w.name, consent)
 	}
-	if since := c.sim.now.Sub(p.edited[field]); since < 10*time.Minute {
+	if since := c.sim.now.Sub(p.edited[field]); since < editWait {
 		c.fail(editsStay, "%s changed %s of %s to %s, %s after its owner set it to %s", w.replica.name, field, w.name, value, since, owners)
 	}
 	if value == owners {
@@ -63,6 +63,9 @@ func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {
 		c.fail(overridesRecorded, "%s: %s is %s, its owner's value is %s, and the record contains %s", w.name, field, value, owners, original)
 	}
 }
+
+// editWait is the time in which gpuscaler does not override a field that its owner edited during an override.
+const editWait = 10 * time.Minute
 
 // recordedOriginal returns the owner's value of a field in the record of a NodePool.
 func recordedOriginal(u *unstructured.Unstructured, path []string) (value string, recorded bool) {

@@ -1,0 +1,226 @@
+// Package keda is a model of the part of KEDA's operator that receives pushes. For a ScaledObject with a trigger of type external-push, the
+// operator keeps one stream of StreamIsActive open, and connects again after each end (KEDA v2.21, pkg/scalers/external_scaler.go). The
+// model works in a bubble of testing/synctest.
+package keda
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
+	"google.golang.org/grpc"
+)
+
+const (
+	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. KEDA returns to firstPause
+	// only after a stream that the server ended without an error, and a server that stops ends its streams with an error.
+	firstPause = 2 * time.Second
+	// longestPause is the longest pause between two streams.
+	longestPause = time.Minute
+	// connectionAge is the age at which gpuscaler's server closes a connection: 5 minutes, and 10 seconds of grace for open streams.
+	connectionAge = 5*time.Minute + 10*time.Second
+)
+
+// Reconnects is the longest time from the end of a failure to the next stream: the longest pause, and up to a second until the offset.
+const Reconnects = longestPause + time.Second
+
+// Stream is the server's side of a stream.
+type Stream = grpc.ServerStreamingServer[externalscaler.IsActiveResponse]
+
+// Server is the process of gpuscaler to which a new connection is forwarded.
+type Server interface {
+	// StreamIsActive sends messages to a stream until the stream's context ends.
+	StreamIsActive(*externalscaler.ScaledObjectRef, Stream) error
+}
+
+// Surroundings are what an Operator needs from the simulation.
+type Surroundings interface {
+	// Exclusively calls f while no other goroutine uses the simulation.
+	Exclusively(f func())
+	// Connect returns the server of a new connection; nil: the connection fails. It is called exclusively.
+	Connect() Server
+	// Received handles a message that a server sent. It is called exclusively.
+	Received(from Server, active bool)
+}
+
+// Operator receives the messages for one ScaledObject. Its methods, except Run, are called exclusively.
+type Operator struct {
+	around Surroundings
+	ref    *externalscaler.ScaledObjectRef
+	offset time.Duration // from a full second to a connection
+
+	open   *stream   // nil: no stream is open
+	closed []*stream // closed streams whose handlers have not returned
+	pause  time.Duration
+	wake   chan struct{} // ends the present pause
+	left   chan struct{} // closed by Stop
+}
+
+// NewOperator returns an operator that connects at the given offset after full seconds. If each operator has another offset, no two of them
+// do something at the same instant, and a run has one order of events.
+func NewOperator(around Surroundings, ref *externalscaler.ScaledObjectRef, offset time.Duration) *Operator {
+	return &Operator{around: around, ref: ref, offset: offset, pause: firstPause, wake: make(chan struct{}, 1), left: make(chan struct{})}
+}
+
+// Run keeps a stream open until Stop is called.
+func (o *Operator) Run() {
+	for pause := time.Duration(0); o.waits(pause); {
+		var s *stream
+		o.around.Exclusively(func() { s = o.connect() })
+		if s != nil {
+			select {
+			case <-s.ctx.Done():
+			case <-time.After(connectionAge):
+				o.around.Exclusively(s.close)
+			}
+		}
+		o.around.Exclusively(func() { pause, o.pause = o.pause, min(2*o.pause, longestPause) })
+	}
+}
+
+// waits waits for a pause, and then until the next offset. It returns false if the operator was stopped.
+func (o *Operator) waits(pause time.Duration) bool {
+	now := time.Now()
+	select {
+	case <-time.After(now.Add(pause).Truncate(time.Second).Add(time.Second + o.offset).Sub(now)):
+	case <-o.wake:
+		return o.waits(0)
+	case <-o.left:
+		return false
+	}
+	select {
+	case <-o.left:
+		return false
+	default:
+		return true
+	}
+}
+
+// connect opens a stream, and returns nil if it cannot be opened.
+func (o *Operator) connect() *stream {
+	server := o.around.Connect()
+	if server == nil {
+		return nil
+	}
+	s := &stream{operator: o, server: server, opened: time.Now()}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	o.open = s
+	go s.serve()
+	return s
+}
+
+// Open returns the server of the open stream and when the stream was opened; nil: no stream is open.
+func (o *Operator) Open() (Server, time.Time) {
+	if o.open == nil {
+		return nil, time.Time{}
+	}
+	return o.open.server, o.open.opened
+}
+
+// Break closes the open stream, as a failing network does.
+func (o *Operator) Break() {
+	if o.open != nil {
+		o.open.close()
+	}
+}
+
+// Silence loses every later message of the open stream. Neither end of the connection detects it.
+func (o *Operator) Silence() {
+	if o.open != nil {
+		o.open.silent = true
+	}
+}
+
+// Silent reports whether the messages of the open stream are lost.
+func (o *Operator) Silent() bool { return o.open != nil && o.open.silent }
+
+// Restart replaces the process of the operator. Its first connection follows at once.
+func (o *Operator) Restart() {
+	o.Break()
+	o.pause = firstPause
+	select {
+	case o.wake <- struct{}{}:
+	default: // the new process has not connected yet
+	}
+}
+
+// Stop closes the open stream and ends Run.
+func (o *Operator) Stop() {
+	o.Break()
+	close(o.left)
+}
+
+// Unreturned returns the servers that still run the handler of a stream that was closed before the given time.
+func (o *Operator) Unreturned(before time.Time) (servers []Server) {
+	for _, s := range o.closed {
+		if s.ended.Before(before) {
+			servers = append(servers, s.server)
+		}
+	}
+	return servers
+}
+
+// stream is one stream. It implements Stream.
+type stream struct {
+	grpc.ServerStream
+	operator *Operator
+	server   Server
+	ctx      context.Context
+	cancel   context.CancelFunc
+	opened   time.Time
+	ended    time.Time // when it was closed
+	returned bool      // the server's handler has returned
+	silent   bool
+}
+
+// serve runs the server's handler. The handler can also end by runtime.Goexit, if its process is killed.
+func (s *stream) serve() {
+	defer s.operator.around.Exclusively(func() {
+		s.returned = true
+		s.close()
+		o := s.operator
+		for i, other := range o.closed {
+			if other == s {
+				o.closed = append(o.closed[:i:i], o.closed[i+1:]...)
+				return
+			}
+		}
+	})
+	_ = s.server.StreamIsActive(s.operator.ref, s) // KEDA logs the error and connects again
+}
+
+// close closes the stream. A second call has no effect.
+func (s *stream) close() {
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.cancel()
+	s.ended = time.Now()
+	o := s.operator
+	if o.open == s {
+		o.open = nil
+	}
+	if !s.returned {
+		o.closed = append(o.closed, s)
+	}
+}
+
+// Context implements grpc.ServerStream.
+func (s *stream) Context() context.Context { return s.ctx }
+
+// errClosed is the error of a message on a closed stream.
+var errClosed = errors.New("transport is closing")
+
+// Send implements grpc.ServerStreamingServer.
+func (s *stream) Send(r *externalscaler.IsActiveResponse) (err error) {
+	s.operator.around.Exclusively(func() {
+		switch {
+		case s.ctx.Err() != nil:
+			err = errClosed
+		case !s.silent:
+			s.operator.around.Received(s.server, r.Result)
+		}
+	})
+	return err
+}

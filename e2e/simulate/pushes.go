@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/keda"
+	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// push is KEDA's stream for one workload, and what the checker knows about it. It implements keda.Surroundings.
+type push struct {
+	sim      *simulation
+	workload *workload
+	operator *keda.Operator
+	cut      time.Time // KEDA reaches no replica before this time
+
+	received bool        // the last message; false before the first
+	active   time.Time   // when KEDA last received that the workload is active
+	server   *pushServer // to which a new connection was last forwarded, or would have been
+	since    time.Time   // since when that server serves a target of at least 1; zero: it serves 0
+	known    time.Time   // when that server last did not run or had no target to serve
+	alone    time.Time   // since when that server has no stream, although KEDA can reach it; zero: it has one
+}
+
+// startPushes starts KEDA's operator.
+func (s *simulation) startPushes() {
+	for i, w := range s.workloads {
+		if w.keda {
+			w.push = &push{sim: s, workload: w}
+			w.push.operator = keda.NewOperator(w.push, w.scaledObjectRef(), time.Duration(130+40*i)*time.Millisecond)
+			go w.push.operator.Run()
+		}
+	}
+}
+
+func (s *simulation) stopPushes() {
+	for _, w := range s.workloads {
+		if w.keda {
+			w.push.operator.Stop()
+		}
+	}
+}
+
+// closePushes closes the streams to processes that do not run or do not lead, because the product's server of the external scaler runs only
+// while its process leads.
+func (s *simulation) closePushes() {
+	s.closeStreams(func(server *pushServer) bool { return !server.serves() })
+}
+
+// stopServing closes the streams to a process whose leadership ends. The process can lead again in the same second.
+func (r *replica) stopServing() {
+	r.sim.closeStreams(func(server *pushServer) bool { return server == r.pushes })
+}
+
+func (s *simulation) closeStreams(closes func(*pushServer) bool) {
+	for _, w := range s.workloads {
+		if w.push == nil {
+			continue
+		}
+		if server, _ := w.push.operator.Open(); server != nil && closes(server.(*pushServer)) {
+			w.push.operator.Break()
+		}
+	}
+}
+
+// pushFails applies a failure of KEDA or of the connection from KEDA.
+func (s *simulation) pushFails(e event) {
+	for _, w := range s.workloads {
+		if !w.keda {
+			continue
+		}
+		switch o := w.push.operator; e.value % 4 {
+		case 0:
+			o.Break()
+		case 1:
+			o.Restart()
+		case 2:
+			w.push.cut = s.now.Add(e.lasting)
+			o.Break()
+		case 3:
+			o.Silence()
+		}
+	}
+}
+
+// inTurn calls f while no other goroutine uses the simulation.
+func (s *simulation) inTurn(f func()) {
+	s.takeTurn()
+	defer s.endTurn()
+	s.now = time.Now()
+	f()
+}
+
+// Exclusively implements keda.Surroundings.
+func (p *push) Exclusively(f func()) { p.sim.inTurn(f) }
+
+// Connect implements keda.Surroundings. The Service forwards a connection to the leader, which does not answer while it is paused.
+func (p *push) Connect() keda.Server {
+	if p.sim.now.Before(p.cut) {
+		return nil
+	}
+	for _, r := range p.sim.replicas {
+		if r.pushes.serves() && !p.sim.now.Before(r.paused) {
+			return r.pushes
+		}
+	}
+	return nil
+}
+
+// Received implements keda.Surroundings. As KEDA does, it ignores that a workload is not active.
+func (p *push) Received(from keda.Server, active bool) {
+	s, w := p.sim, p.workload
+	if active != p.received {
+		s.trace("%s pushes that %s is active: %t", from.(*pushServer).replica.name, w.name, active)
+	}
+	p.received = active
+	s.check.pushed(p, from.(*pushServer), active)
+	if !active {
+		return
+	}
+	p.active = s.now
+	if _, exists := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); exists && w.replicas == 0 {
+		s.scale(w, w.loop.Poll(s.now, w.replicas, true, true), "KEDA")
+	}
+}
+
+// pushServer is the external scaler of one process of a replica.
+type pushServer struct {
+	*externalmetrics.Scaler
+	replica *replica
+	life    context.Context
+}
+
+func newPushServer(r *replica) *pushServer {
+	p := &pushServer{replica: r, life: r.life}
+	p.Scaler = externalmetrics.NewScaler(runningDecisions{p, r.engine.Decisions()}, time.Now)
+	return p
+}
+
+// serves reports whether the server of the process runs: from the beginning of its leadership to SIGTERM or the end of its leadership. A
+// paused process does not notice that end.
+func (p *pushServer) serves() bool {
+	r := p.replica
+	return p.life.Err() == nil && r.stopping.IsZero() && (r.lease.leading() || r.sim.now.Before(r.paused))
+}
+
+// runningDecisions are the decisions of a process, which reads them only while it runs.
+type runningDecisions struct {
+	server *pushServer
+	store  *engine.DecisionStore
+}
+
+// Lookup implements engine.Decisions. It waits while the process is paused, and ends the goroutine if the process was killed.
+func (d runningDecisions) Lookup(k scaling.Key, _ time.Time) (served engine.Served, err error) {
+	for {
+		var paused time.Duration
+		d.server.replica.sim.inTurn(func() {
+			if paused = time.Until(d.server.replica.paused); paused <= 0 && d.server.life.Err() == nil {
+				served, err = d.store.Lookup(k, time.Now())
+			}
+		})
+		switch {
+		case d.server.life.Err() != nil:
+			runtime.Goexit()
+		case paused <= 0:
+			return served, err
+		}
+		select {
+		case <-d.server.life.Done():
+		case <-time.After(paused + pauseOffset*time.Duration(len(k.Name))):
+		}
+	}
+}
+
+// pauseOffset is the time from the end of a pause to the first action of a stream, for each letter in the name of its workload. No two
+// streams of a paused process therefore act at the same instant.
+const pauseOffset = 25 * time.Millisecond
+
+// pushed checks a message for KEDA.
+func (c *checker) pushed(p *push, from *pushServer, active bool) {
+	if active {
+		return
+	}
+	key := scaling.Key{Namespace: namespace, Name: p.workload.name}
+	if served, err := from.replica.engine.Decisions().Lookup(key, c.sim.now); err != nil || served.Replicas != 0 {
+		c.fail(pushedInactive, "%s pushed that %s is not active; it serves %d, error %v", from.replica.name, key.Name, served.Replicas, err)
+	}
+}
+
+// pushes checks the streams of KEDA: each is open while it can be, transfers within a second that its workload is active, and its handler
+// returns when it is closed.
+func (c *checker) pushes() {
+	for _, w := range c.sim.workloads {
+		if w.keda {
+			c.arrives(w.push)
+			c.handlersReturn(w.push)
+		}
+	}
+}
+
+// arrives checks the stream for one workload.
+func (c *checker) arrives(p *push) {
+	s := c.sim
+	server, _ := p.Connect().(*pushServer)
+	if server == nil { // a paused process continues later with the same streams
+		p.known, p.alone = s.now, time.Time{}
+		return
+	}
+	if server != p.server {
+		p.server, p.since, p.alone = server, time.Time{}, time.Time{}
+	}
+	switch active, known := server.replica.active(p.workload); {
+	case !known:
+		p.known = s.now
+	case !active:
+		p.since = time.Time{}
+	case p.since.IsZero():
+		p.since = s.now
+	}
+	to, opened := p.operator.Open()
+	if to != nil {
+		p.alone = time.Time{}
+	} else if p.alone.IsZero() {
+		p.alone = s.now
+	}
+	switch {
+	case to == nil && s.now.Sub(p.alone) > keda.Reconnects+pushTime:
+		c.fail(pushArrives, "KEDA has no stream for %s, although it can reach %s for %s", p.workload.name, server.replica.name,
+			s.now.Sub(p.alone))
+	case to != keda.Server(server), p.operator.Silent(), p.since.IsZero():
+	case s.now.Sub(later(p.known, later(opened, p.since))) > pushTime && p.active.Before(later(opened, p.since.Add(-pushTime))):
+		c.fail(pushArrives, "%s serves for %s that %s is active, and KEDA received that last %s ago", server.replica.name,
+			s.now.Sub(p.since), p.workload.name, s.now.Sub(p.active))
+	}
+}
+
+// pushTime is the time in which an open stream transfers a change.
+const pushTime = time.Second
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// handlersReturn checks that the handlers of closed streams have returned in the processes that were not paused.
+func (c *checker) handlersReturn(p *push) {
+	for _, left := range p.operator.Unreturned(c.sim.now.Add(-pushTime)) {
+		server := left.(*pushServer)
+		ran := c.healthy[server.replica]
+		if server.life.Err() == nil && !ran.IsZero() && c.sim.now.Sub(ran) > 2*pushTime {
+			c.fail(streamsReturn, "%s still handles a stream for %s that was closed", server.replica.name, p.workload.name)
+		}
+	}
+}

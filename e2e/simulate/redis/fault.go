@@ -1,0 +1,61 @@
+package redis
+
+// Fault is a failure of the server.
+type Fault uint8
+
+const (
+	Works        Fault = iota
+	Slow               // it replies after most of the client's time limit
+	Hangs              // it accepts commands and never replies
+	Cuts               // it closes the connection in the middle of a reply
+	Loading            // it replies that it loads its data
+	WrongType          // it replies that the key has another type
+	Unauthorized       // it replies that the client is not authenticated
+	Moved              // it replies that another server of a cluster has the key
+	Huge               // it announces an array of 10^11 elements
+	Unusual            // it replies with a string instead of a number
+	Negative           // it replies with a negative number
+	NoLag              // it does not know the lag of a consumer group
+	Deleted            // the keys are deleted
+	FailedOver         // the connections are closed, and the new server has no data
+	Detached           // it is a replica that lost its master: its lengths do not change
+	Restarted          // the connections are closed; then it refuses connections, and then it loads its data
+	numFaults
+)
+
+// NumFaults is the number of failures, counted from 1.
+const NumFaults = int(numFaults) - 1
+
+var faultNames = [numFaults]string{
+	"works", "is slow", "hangs", "closes connections in the middle of replies", "loads its data", "has keys of another type",
+	"requires authentication", "redirects to another server", "announces huge replies", "replies with strings",
+	"replies with negative numbers",
+	"does not know the lag of its consumer groups", "lost its keys", "failed over to a server without data", "is a replica without a master",
+	"restarts",
+}
+
+func (f Fault) String() string { return faultNames[f] }
+
+// errorReply returns the error with which the server replies to every command that reads a key, empty if it replies with a value.
+func (f Fault) errorReply() string {
+	switch f {
+	case Loading:
+		return "-LOADING Redis is loading the dataset in memory\r\n"
+	case WrongType:
+		return "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+	case Unauthorized:
+		return "-NOAUTH Authentication required.\r\n"
+	case Moved:
+		return "-MOVED 3999 10.0.0.2:6379\r\n"
+	case Huge:
+		return "*100000000000\r\n"
+	case Unusual:
+		return "$4\r\nnone\r\n"
+	case Negative:
+		return ":-1\r\n"
+	}
+	return ""
+}
+
+// hasKeys reports whether the server has the keys.
+func (f Fault) hasKeys() bool { return f != Deleted && f != FailedOver }
