@@ -20,23 +20,11 @@ const (
 	noticeCost = "-100"
 	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"
-	// shutdownRepeatInterval replaces RepeatInterval during Shutdown. Shutdown has only seconds to restore the limits, and an unnecessary
-	// patch does less harm than a limit that is not removed.
-	shutdownRepeatInterval = 500 * time.Millisecond
 )
 
 // differs reports whether the annotation must be written so that it has the needed value. If needed is "", it must be absent.
 func (a Annotation) differs(needed string) bool {
 	return statemachine.CompareAnnotation(a.Value, a.Ours, needed).NeedsWrite(needed)
-}
-
-// repeatDue reports whether a write that no observation shows must be repeated. at is the time of the write.
-func (t *tick) repeatDue(at int64) bool {
-	interval := statemachine.RepeatInterval
-	if t.leaving {
-		interval = shutdownRepeatInterval
-	}
-	return t.at-at >= interval.Milliseconds()
 }
 
 // annotatePods writes and clears the two annotations of the workloads' pods: do-not-disrupt for pods that load, and the deletion cost,

@@ -1,10 +1,12 @@
 package capacity
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
 // observe returns the Observation that package cluster would build from the simulated cluster.
@@ -12,10 +14,9 @@ func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
 	for i, p := range c.pools {
-		v := PoolView{Exists: !p.gone, Ready: p.ready, Record: p.record, Consent: p.consent, Failures: p.failures, Losses: p.losses,
-			Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
-			ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"],
-			LaunchesOnDemand: p.kind() == OnDemand}
+		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses, LaunchesOnDemand: p.kind() == OnDemand, View: nodepool.View{
+			Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
+			ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}}
 		v.Weight.Unsupported = p.unsupported
 		if c.nodeGPUs {
 			v.NodeGPUs = p.gpus
@@ -95,6 +96,25 @@ func (c *cluster) apply() {
 	c.most = max(c.most, patches)
 }
 
+// recordText is the content of a record.
+type recordText struct {
+	V               int
+	Group, Resource string
+	Revision        uint32
+	Spot, Freeze    json.RawMessage
+	Fields          []struct {
+		Path string
+		override.Override
+	}
+}
+
+// recordOf parses a record. ok is false if the text is no record of this version.
+func recordOf(text string) (r recordText, ok bool) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	return r, d.Decode(&r) == nil && r.V == override.Version
+}
+
 func (c *cluster) patch(a NodePoolPatch) {
 	i := slices.IndexFunc(c.pools, func(p *simPool) bool { return p.Name == a.Pool })
 	if i < 0 {
@@ -120,7 +140,7 @@ func (c *cluster) patch(a NodePoolPatch) {
 	for _, change := range a.Changes {
 		name := change.Name()
 		if !change.Restore {
-			if !slices.ContainsFunc(a.Overrides, func(h Change) bool { return h.Name() == name && h.To == change.To }) {
+			if !slices.ContainsFunc(a.Overrides, func(h override.Change) bool { return h.Name() == name && h.To == change.To }) {
 				c.t.Errorf("%s: %s is written and is no override", c.clock(), name)
 			}
 			continue
@@ -151,8 +171,8 @@ func (c *cluster) admit(pool *simPool, a NodePoolPatch) {
 // restoring it, because the API server would remove the field.
 func (p *simPool) apply(c *cluster, a NodePoolPatch) {
 	for name, f := range p.fields {
-		restored := slices.ContainsFunc(a.Changes, func(r Change) bool { return r.Restore && r.Name() == name })
-		if f.Ours && !restored && !slices.ContainsFunc(a.Overrides, func(h Change) bool { return h.Name() == name }) {
+		restored := slices.ContainsFunc(a.Changes, func(r override.Change) bool { return r.Restore && r.Name() == name })
+		if f.Ours && !restored && !slices.ContainsFunc(a.Overrides, func(h override.Change) bool { return h.Name() == name }) {
 			c.t.Errorf("%s: an apply gives up %s of %s without a restore", c.clock(), name, p.Name)
 		}
 	}

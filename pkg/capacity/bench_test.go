@@ -19,10 +19,11 @@ func benchGroup(t testing.TB, name string) (*Group, Observation) {
 	field := func(v nodepool.Value) nodepool.FieldView { return nodepool.FieldView{Value: v, Owner: "kubectl"} }
 	var o Observation
 	for i := range g.Pools {
-		v := PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption,
-			Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: field("640")}},
-			Weight: field("80"), ConsolidateAfter: field(`"10m"`), ConsolidationPolicy: field(`"WhenEmptyOrUnderutilized"`),
-			Budgets: field(`[{"nodes":"10%"}]`)}
+		v := PoolView{Exists: true, Ready: true, View: nodepool.View{
+			Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption,
+			Limits:  []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: field("640")}},
+			Weight:  field("80"), ConsolidateAfter: field(`"10m"`), ConsolidationPolicy: field(`"WhenEmptyOrUnderutilized"`),
+			Budgets: field(`[{"nodes":"10%"}]`)}}
 		for j := range 60 - 20*i {
 			v.Nodes = append(v.Nodes, Node{Name: fmt.Sprint(g.Pools[i].Name, j), UID: fmt.Sprint(j), Type: g.Pools[i].Type, Stage: Usable,
 				Ready: true, GPUs: 8, Used: 8, Created: midnight})

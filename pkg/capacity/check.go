@@ -25,8 +25,8 @@ func (t *tick) check() {
 
 // checkEmpty adds one finding for each cause that keeps empty nodes of a NodePool, with the number of these nodes and their price.
 func (t *tick) checkEmpty(pool int, v *PoolView) {
-	never := t.original(pool, nodepool.FieldConsolidateAfter) == `"Never"`
-	zero := statemachine.BlocksDisruption(t.original(pool, nodepool.FieldBudgets), statemachine.ReasonEmpty)
+	never := t.fields.Original(pool, nodepool.FieldConsolidateAfter) == `"Never"`
+	zero := statemachine.BlocksDisruption(t.fields.Original(pool, nodepool.FieldBudgets), statemachine.ReasonEmpty)
 	var all [explain.NumFindings]explain.Finding
 	for j := range v.Nodes {
 		n := &v.Nodes[j]

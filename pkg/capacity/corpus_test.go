@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 	"pgregory.net/rapid"
 )
@@ -234,8 +235,8 @@ func (h digest) decision(g *Group, d *Decision) {
 	}
 }
 
-func (h digest) changes(all []Change) {
-	sorted := slices.SortedFunc(slices.Values(all), func(a, b Change) int { return int(a.Field) - int(b.Field) })
+func (h digest) changes(all []override.Change) {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b override.Change) int { return int(a.Field) - int(b.Field) })
 	for _, c := range sorted {
 		fmt.Fprintf(h, "%d %q %q %q %q %q %v %d\n", c.Field, c.Resource, c.From, c.To, c.Original, c.Owner, c.Restore, c.Rule)
 	}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
-	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -49,13 +49,19 @@ type tick struct {
 
 	releasing, leaving bool
 	freezeForSpot      bool // the phase needs a consolidation freeze of the on-demand NodePools
-	requests           [nodepool.MaxPools][nodepool.NumFields]request
+	fields             override.Fields
 }
 
 func (t *tick) begin(g *Group, o *Observation, s *State, now time.Time, d *Decision) {
 	s.begin(g, now)
 	d.reset(len(o.Workloads))
 	t.g, t.o, t.s, t.d, t.now, t.at, t.returning = g, o, s, d, now, s.At, d.returning
+	t.fields.Group = override.Group{Name: g.Name, Resource: g.Resource, Advisory: g.Advisory, CountsDevices: g.countsDevices()}
+	t.fields.At, t.fields.Releasing, t.fields.Leaving = t.at, t.releasing, t.leaving
+	t.fields.State, t.fields.Report = &s.State, &d.Report
+	for i := range t.views() {
+		t.fields.Views[i] = &o.Pools[i].View
+	}
 }
 
 // reset empties a decision for the next tick and reuses the memory of its slices. Each workload gets NoAdvice.
@@ -82,7 +88,7 @@ func (t *tick) run() {
 	}
 	t.annotatePods()
 	if t.leaving {
-		t.dropLimits()
+		t.fields.DropLimits()
 	}
 	t.write()
 	if t.g.Advisory || t.releasing {
@@ -110,11 +116,47 @@ func (t *tick) applyRules() {
 	t.check()
 }
 
+// adoptRecords reads the overrides of a previous leader from the records of the NodePools.
+func (t *tick) adoptRecords() {
+	for i := range t.views() {
+		if t.o.Pools[i].Exists {
+			t.fields.Adopt(i)
+		}
+	}
+}
+
+// settleOverrides compares every override with the observed value of its field.
+func (t *tick) settleOverrides() {
+	for i := range t.views() {
+		if t.o.Pools[i].Exists {
+			t.fields.Settle(i)
+		} else {
+			t.s.Pools[i] = override.Pool{} // the overrides were deleted with the NodePool
+		}
+	}
+}
+
+// write turns the requests into patches, one for each NodePool that changes.
+func (t *tick) write() {
+	for i := range t.views() {
+		if !t.o.Pools[i].Exists {
+			continue
+		}
+		patch, plan, due := t.fields.Write(i)
+		if due {
+			t.d.Actions = append(t.d.Actions, NodePoolPatch{t.g.Pools[i].Name, patch})
+		}
+		if len(plan.Changes) > 0 {
+			t.d.Plan = append(t.d.Plan, NodePoolPatch{t.g.Pools[i].Name, plan})
+		}
+	}
+}
+
 // because adds a reason.
-func (t *tick) because(r explain.Reason) { t.d.Reasons = append(t.d.Reasons, r) }
+func (t *tick) because(r explain.Reason) { t.d.Because(r) }
 
 // find adds a finding.
-func (t *tick) find(f explain.Finding) { t.d.Findings = append(t.d.Findings, f) }
+func (t *tick) find(f explain.Finding) { t.d.Find(f) }
 
 // release resets the state of the rules and requests no override. As a result, write restores every field, and annotatePods clears every
 // annotation.
@@ -124,16 +166,9 @@ func (t *tick) release() {
 		statemachine.Pace{}, statemachine.Reserve{}
 	if s.Spot != (statemachine.SpotState{}) {
 		s.Spot = statemachine.SpotState{}
-		s.encodeRecords()
+		s.EncodeRecords()
 	}
-	for i := range s.Pools {
-		p := &s.Pools[i]
-		for f := range p.Overrides {
-			if o := &p.Overrides[f]; !o.On && o.remembered() {
-				*o, p.Stale = override{}, true
-			}
-		}
-	}
+	s.ForgetEdits()
 	for i := range t.o.Workloads {
 		t.setBuffer(&t.o.Workloads[i], 0)
 	}

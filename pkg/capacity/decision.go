@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
-	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -15,12 +15,11 @@ type Decision struct {
 	// In an advisory group, actions only restore fields.
 	Actions []Action
 	// Plan has the changes that an advisory group would make; empty for every other group.
-	Plan     []Action
-	Advice   []Advice // in the order of Observation.Workloads
-	Findings []explain.Finding
-	Reasons  []explain.Reason
-	Demand   Demand
-	Phase    statemachine.Phase
+	Plan   []Action
+	Advice []Advice // in the order of Observation.Workloads
+	explain.Report
+	Demand Demand
+	Phase  statemachine.Phase
 
 	returning []onDemandNode // memory of analysis.returning, reused between ticks
 }
@@ -53,30 +52,10 @@ type Action interface {
 	action()
 }
 
-// NodePoolPatch changes fields of one NodePool's spec, and the annotation with the record. The caller writes Overrides and Record together
-// in one server-side apply with force. Overrides contains every override, because an apply gives up the ownership of each field that it
-// does not contain. A Change with Restore is not part of Overrides: the caller writes it first, and makes the previous field manager the
-// owner of the field again.
+// NodePoolPatch changes fields of one NodePool's spec, and the annotation with the record. The caller writes it as Patch describes.
 type NodePoolPatch struct {
-	Pool      string
-	Changes   []Change // the changed fields; empty if only the record changes
-	Overrides []Change // every override after the patch, including those that do not change
-	Record    string   // the annotation after the patch; "": remove it
-	Loosens   bool     // the patch allows more nodes, so it is applied before the targets are served
-	// KeepsRecord reports that the patch only restores fields: the caller does not apply Overrides and Record. The NodePool has a record of a
-	// newer version of gpuscaler, and an apply would remove the fields that this version does not know.
-	KeepsRecord bool
-}
-
-// Change is the change of one field in a NodePoolPatch. The field's path and name come from fieldTable.
-type Change struct {
-	Field    nodepool.Field
-	Resource string // resource of a FieldLimit
-	From, To nodepool.Value
-	Original nodepool.Value // the owner's value, which is restored later
-	Owner    string         // field manager that owned the field before the override; "": none
-	Restore  bool           // To is the owner's value: the override ends
-	Rule     explain.Rule   // the rule that requests the value
+	Pool string
+	override.Patch
 }
 
 // AnnotationKind is the annotation that a PodAnnotation sets.
@@ -117,20 +96,6 @@ func (p NodePoolPatch) Text() string {
 		fmt.Fprintf(&b, "%s: no field changes, only the annotation with the owner's values\n", p.Pool)
 	}
 	return b.String()
-}
-
-// Name returns the field for messages: its path below spec.
-func (c Change) Name() string { return c.Field.Name(c.Resource) }
-
-// Path returns the path of the field in the NodePool.
-func (c Change) Path() nodepool.Path { return c.Field.Path(c.Resource) }
-
-// Why returns the rule that sets the field, or that the owner's value is restored.
-func (c Change) Why() string {
-	if c.Restore {
-		return "owner's value restored"
-	}
-	return c.Rule.String()
 }
 
 // String returns the key of the annotation.

@@ -31,6 +31,7 @@
 // Imports go down this list. No package of the list imports one above it, and none imports this package.
 //
 //	capacity      the group, the observation, the decision, and the rules, which read an analysis of the observation
+//	override      the overrides of NodePools: their state, their records, the patches
 //	statemachine  one state machine for each concern: its state, events and transitions, without an observation
 //	explain       reasons and findings, and their texts
 //	nodepool      the fields of a NodePool that may be overridden: paths, values, consent
@@ -39,18 +40,16 @@
 //
 // # Where the rules are
 //
-//	adoptRecords, settleOverrides            override.go, with the record in record.go
+//	adoptRecords, settleOverrides, write     package override, for each NodePool; the loops are in decide.go
 //	countDemand                              demand.go
-//	schedule, limits, base, capOnDemand      schedule.go, limits.go
-//	updatePhase                              spot.go
-//	fallback, probe                          fallback.go, with the weights in weights.go
+//	schedule, base, capOnDemand              limits.go
+//	limitToZero                              limits.go
+//	updatePhase, fallback, probe             spot.go, with the weights in weights.go
 //	returnToSpot                             returntospot.go, with one batch in batch.go
-//	limitToZero                              lift.go
 //	freezeConsolidation, buffer              knowndemand.go
 //	addAtRisk, capTargets                    advice.go
 //	check                                    check.go
 //	annotatePods                             annotations.go
-//	write                                    write.go
 //
 // # Overrides
 //

@@ -49,7 +49,7 @@ func TestIncompleteRestoreLeavesNoRecord(t *testing.T) {
 	c.silent, c.s = false, State{}
 	c.run(time.Minute)
 	for i, p := range c.pools {
-		if r, ok := parseRecord(p.record); !ok || len(r.Fields) != 1 || r.Fields[0].On || r.Fields[0].Overwrites != 0 {
+		if r, ok := recordOf(p.record); !ok || len(r.Fields) != 1 || r.Fields[0].On || r.Fields[0].Overwrites != 0 {
 			t.Errorf("NodePool %s has the record %s, want one that contains only the wait", p.Name, p.record)
 		}
 		before[i] = strings.ReplaceAll(before[i], "limits[nvidia.com/gpu]=16 by kubectl", "limits[nvidia.com/gpu]=16 by kubectl-edit")

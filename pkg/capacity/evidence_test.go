@@ -20,7 +20,8 @@ func pairOf(t *testing.T, change func(g *Group)) (*Group, Observation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}
+	pool := PoolView{Exists: true, Ready: true, View: nodepool.View{
+		Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}}
 	o := Observation{Pools: []PoolView{pool, pool}}
 	o.Pools[0].Weight.Value, o.Pools[1].Weight.Value = "80", "20"
 	return group, o

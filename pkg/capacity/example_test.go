@@ -19,7 +19,8 @@ func ExampleDecide() {
 		return
 	}
 	limit := nodepool.LimitView{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "16", Owner: "kubectl"}}
-	pool := capacity.PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits, Limits: []nodepool.LimitView{limit}}
+	pool := capacity.PoolView{Exists: true, Ready: true,
+		View: nodepool.View{Consent: nodepool.ConsentLimits, Limits: []nodepool.LimitView{limit}}}
 	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 
 	var state capacity.State
@@ -49,8 +50,8 @@ func ExampleDecide_fallback() {
 		fmt.Println(err)
 		return
 	}
-	spot := capacity.PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight,
-		Weight: nodepool.FieldView{Value: "80"}}
+	spot := capacity.PoolView{Exists: true, Ready: true, View: nodepool.View{Consent: nodepool.ConsentLimits | nodepool.ConsentWeight,
+		Weight: nodepool.FieldView{Value: "80"}}}
 	onDemand := spot
 	onDemand.Weight.Value = "20"
 	observation := capacity.Observation{

@@ -1,13 +1,13 @@
 package capacity
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
 // fieldCases lists every field with its path in Karpenter's API.
@@ -41,19 +41,19 @@ func TestEveryFieldHasOnePathForPatchTextAndRecord(t *testing.T) {
 	}
 	var s State
 	for _, c := range fieldCases {
-		change := Change{Field: c.field, Resource: c.resource, From: "1", To: c.value, Rule: explain.RuleSchedule}
-		shown := Override{Field: c.field, Resource: c.resource}
+		change := override.Change{Field: c.field, Resource: c.resource, From: "1", To: c.value, Rule: explain.RuleSchedule}
+		shown := override.Current{Field: c.field, Resource: c.resource}
 		if !slices.Equal(change.Path(), c.path) || !slices.Equal(shown.Path(), c.path) || change.Path().Pointer() != c.pointer {
 			t.Errorf("%s: path %q, pointer %s", c.text, change.Path(), change.Path().Pointer())
 		}
-		text := NodePoolPatch{Pool: "spot", Changes: []Change{change}}.Text()
+		text := NodePoolPatch{"spot", override.Patch{Changes: []override.Change{change}}}.Text()
 		if want := "spot spec." + c.text + ": 1 -> " + string(c.value) + "  (schedule)\n"; text != want {
 			t.Errorf("text %q, want %q", text, want)
 		}
 		if change.Name() != c.text || shown.Name() != c.text || "spec."+c.text != change.Path().String() {
 			t.Errorf("%s is named %s, %s and %s", c.text, change.Name(), shown.Name(), change.Path())
 		}
-		if f, ok := s.fieldAt(c.pointer); !ok || f != c.field {
+		if f, ok := s.Limits.FieldAt(c.pointer); !ok || f != c.field {
 			t.Errorf("%s is field %d, %v, want %d", c.pointer, f, ok, c.field)
 		}
 		if c.field == nodepool.FieldWeight || c.field >= nodepool.FieldLimit {
@@ -70,44 +70,8 @@ func TestOtherPathsAreNoField(t *testing.T) {
 	for _, pointer := range []string{"", "/", "weight", "/spec", "/spec/limits", "/spec/limits/", "/spec/limits/a/b", "/spec/template",
 		"limits[cpu]"} {
 		var s State
-		if f, ok := s.fieldAt(pointer); ok {
+		if f, ok := s.Limits.FieldAt(pointer); ok {
 			t.Errorf("%q is field %d", pointer, f)
 		}
-	}
-}
-
-// The record identifies each field by the JSON pointer that Path.Pointer returns.
-func TestRecordNamesFieldsByJSONPointer(t *testing.T) {
-	g, err := NewGroup(Group{Name: "chat", Resource: "nvidia.com/gpu", Pools: []Pool{{"spot", Spot}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s State
-	s.begin(g, midnight)
-	want := map[string]bool{}
-	for _, c := range fieldCases {
-		f := c.field
-		if f >= nodepool.FieldLimit {
-			if f, _ = s.limit(c.resource); f >= nodepool.NumFields {
-				t.Fatal(c.resource)
-			}
-		}
-		s.Pools[0].Overrides[f] = override{On: true, To: c.value}
-		want[c.pointer] = true
-	}
-	var record struct {
-		Fields []struct{ Path string } `json:"fields"`
-	}
-	if err := json.Unmarshal([]byte(s.encode(0)), &record); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range record.Fields {
-		if !want[f.Path] {
-			t.Errorf("the record has %q", f.Path)
-		}
-		delete(want, f.Path)
-	}
-	if len(want) > 0 {
-		t.Errorf("the record does not have %v", want)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 )
 
 // MaxSchedules is the maximum number of schedules of a group.
@@ -118,6 +119,18 @@ func NewGroup(g Group) (*Group, error) {
 		return nil, fmt.Errorf("a capacity group limits at most %d resources, including its own", nodepool.MaxLimits)
 	}
 	return &g, nil
+}
+
+// Orphan returns a group that consists of one NodePool, for a NodePool with a record that is not part of any group any more. text is the
+// record. Release with this group and a zero State restores the values in the record. ok is false if the record cannot be read. The only
+// known overrides are then the fields that gpuscaler's field manager owns.
+func Orphan(pool, text string) (g *Group, ok bool) {
+	name, resource := override.GroupOf(text)
+	if resource == "" {
+		return nil, false
+	}
+	g, err := NewGroup(Group{Name: name, Resource: resource, Pools: []Pool{{Name: pool}}})
+	return g, err == nil
 }
 
 // DeviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass, which pods claim by dynamic resource

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -166,7 +167,7 @@ type moved struct {
 }
 
 // sound fails the test for a change of a NodePool without consent or with a limit that could stop required pods.
-func (c *cluster) sound(o *Observation, pool string, change Change) {
+func (c *cluster) sound(o *Observation, pool string, change override.Change) {
 	c.t.Helper()
 	i := slices.IndexFunc(c.g.Pools, func(p Pool) bool { return p.Name == pool })
 	v := &o.Pools[i]

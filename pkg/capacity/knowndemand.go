@@ -133,13 +133,13 @@ func (t *tick) freezePool(pool int, in statemachine.FreezeInput, knownDemand boo
 	if h.Step(in) == statemachine.Thawed {
 		return
 	}
-	list, ok := t.frozenBudgets(pool)
+	list, ok := t.s.Pools[pool].WithFreeze(t.fields.Original(pool, nodepool.FieldBudgets))
 	if !ok {
 		t.find(explain.Finding{Kind: explain.FindUnreadable, Pool: int8(pool), Field: nodepool.FieldBudgets,
 			Rule: explain.RuleConsolidationFreeze})
 		return
 	}
-	t.request(pool, nodepool.FieldBudgets, list, explain.RuleConsolidationFreeze)
+	t.fields.Request(pool, nodepool.FieldBudgets, list, explain.RuleConsolidationFreeze)
 	r := explain.Reason{Rule: explain.RuleConsolidationFreeze, Pool: int8(pool), Until: statemachine.Instant(max(h.Empty, h.InUse))}
 	if h.Empty > t.at {
 		r.A = float64(h.Empty / 1000)
@@ -151,17 +151,6 @@ func (t *tick) freezePool(pool int, in statemachine.FreezeInput, knownDemand boo
 		r.B = 1
 	}
 	t.because(r)
-}
-
-// frozenBudgets returns the owner's budgets with the entries of the freeze. ok is false if the owner's list cannot be parsed or is full.
-func (t *tick) frozenBudgets(pool int) (list nodepool.Value, ok bool) {
-	p, list := &t.s.Pools[pool], t.original(pool, nodepool.FieldBudgets)
-	if p.frozen.of == p.Freeze.Persistent() && p.frozen.list == list && p.frozen.with != "" {
-		return p.frozen.with, true
-	}
-	with, ok := p.Freeze.With(list)
-	p.frozen.of, p.frozen.list, p.frozen.with = p.Freeze.Persistent(), list, with
-	return with, ok
 }
 
 const (

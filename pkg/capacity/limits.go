@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// This file contains the rules that set limit caps. The table lists all rules that request the limit of a NodePool for the group's
+// This file contains the rules that set limits. The table lists all rules that request the limit of a NodePool for the group's
 // resource. If several rules request it, the last one in the table applies, but a limit cap never exceeds the limit that applies without
 // it.
 //
@@ -24,6 +24,48 @@ import (
 //
 // Units are those of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
 // without a controller to remove a limit, pods could not get nodes.
+
+// schedule requests the values of the group's open schedules. A limit is used as configured even if it is below what runs, because
+// Karpenter does not remove nodes to meet a limit.
+func (t *tick) schedule() {
+	for i := range t.g.Schedules {
+		w := &t.g.Schedules[i]
+		open, until := w.Window.At(t.now)
+		if !open {
+			continue
+		}
+		t.because(explain.Reason{Rule: explain.RuleSchedule, Pool: -1, Name: w.Window.Name, Until: until})
+		if len(w.Pools) == 0 {
+			for pool := range t.views() {
+				t.applySchedule(w, pool)
+			}
+		}
+		for _, pool := range w.Pools {
+			if pool < t.views() {
+				t.applySchedule(w, pool)
+			}
+		}
+	}
+	t.measureRoom()
+}
+
+func (t *tick) applySchedule(w *Schedule, pool int) {
+	for _, l := range w.Limits {
+		if f, ok := t.s.Limits.Field(l.Resource); ok {
+			t.fields.RequestNumber(pool, f, l.Value, explain.RuleSchedule)
+		}
+	}
+	if w.Weight > 0 {
+		t.fields.RequestNumber(pool, nodepool.FieldWeight, int64(w.Weight), explain.RuleSchedule)
+	}
+	if w.ConsolidateAfter != "" {
+		t.fields.Request(pool, nodepool.FieldConsolidateAfter, nodepool.FieldConsolidateAfter.Text(w.ConsolidateAfter), explain.RuleSchedule)
+	}
+	if w.ConsolidationPolicy != "" {
+		policy := nodepool.FieldConsolidationPolicy.Text(w.ConsolidationPolicy)
+		t.fields.Request(pool, nodepool.FieldConsolidationPolicy, policy, explain.RuleSchedule)
+	}
+}
 
 // spotWaitOver reports whether the on-demand NodePool has a limit cap and pods have waited for at least the spot wait timeout.
 func (t *tick) spotWaitOver() bool { return t.capsOnDemand() && t.short >= t.spotWait() }
@@ -41,7 +83,7 @@ func (t *tick) needsOnDemandCap() bool {
 func (t *tick) onDemandCapInForce() bool {
 	return slices.ContainsFunc(t.onDemand.all(), func(i int8) bool {
 		o := &t.s.Pools[i].Overrides[nodepool.FieldLimit]
-		return o.On && !o.Releasing && (o.Rule == explain.RuleSpotWaitTimeout || o.Rule == explain.RuleBase)
+		return o.InForce() && (o.Rule == explain.RuleSpotWaitTimeout || o.Rule == explain.RuleBase)
 	})
 }
 
@@ -54,7 +96,7 @@ func (t *tick) capsOnDemand() bool {
 // mayOverrideAll reports whether an override of the field would be written for every NodePool of the side s, which contains all spot or all
 // on-demand NodePools.
 func (t *tick) mayOverrideAll(s *side, f nodepool.Field) bool {
-	return !slices.ContainsFunc(s.all(), func(i int8) bool { return !t.mayOverride(int(i), f) })
+	return !slices.ContainsFunc(s.all(), func(i int8) bool { return !t.fields.MayOverride(int(i), f) })
 }
 
 // base runs the first GPUs of the group on on-demand nodes. It gives the on-demand NodePools the higher weight, so that Karpenter uses them
@@ -84,7 +126,7 @@ func (t *tick) capOnDemand() {
 			limit += max(t.baseUnits()-t.onDemand.units, 0)
 		}
 		if !caps {
-			if !t.mayOverride(int(i), nodepool.FieldLimit) {
+			if !t.fields.MayOverride(int(i), nodepool.FieldLimit) {
 				t.capLimit(int(i), limit, rule) // the method write reports why the field is not overridden
 			}
 			continue
@@ -101,34 +143,80 @@ func (t *tick) capOnDemand() {
 // capLimit requests a limit of n units of the group's resource for a NodePool. If the NodePool already has a lower limit, the lower limit
 // stays.
 func (t *tick) capLimit(pool int, n int64, rule explain.Rule) {
-	current := t.effective(pool, nodepool.FieldLimit)
+	current := t.fields.Effective(pool, nodepool.FieldLimit)
 	limit, ok := current.Number()
 	switch {
 	case current != "" && !ok:
 		t.find(explain.Finding{Kind: explain.FindUnreadable, Pool: int8(pool), Field: nodepool.FieldLimit, Resource: t.g.Resource, Rule: rule})
 	case current == "" || n < limit:
-		t.requestNumber(pool, nodepool.FieldLimit, n, rule)
+		t.fields.RequestNumber(pool, nodepool.FieldLimit, n, rule)
 	}
 }
 
-// LimitsPending reports whether a limit of a NodePool is still overridden, or was restored and no observation shows it yet.
-func (s *State) LimitsPending() bool {
-	for i := range s.Pools {
-		for f := nodepool.FieldLimit; f < nodepool.NumFields; f++ {
-			if s.Pools[i].Overrides[f].On {
-				return true
-			}
+// limitToZero requests a limit of 0 for every NodePool of the group while there is no demand. As soon as demand exists or may exist, it no
+// longer requests the limit, and the owner's limit is restored.
+func (t *tick) limitToZero() {
+	in := statemachine.ZeroLimitInput{At: t.at, Lift: t.liftReason(), InForce: t.zeroLimitInForce()}
+	state := t.s.ZeroLimit.Step(in)
+	switch {
+	case !t.g.ZeroLimit || t.leaving:
+	case state == statemachine.ZeroLimitOn:
+		for i := range t.views() {
+			t.fields.RequestNumber(i, nodepool.FieldLimit, 0, explain.RuleZeroLimit)
+		}
+		t.because(explain.Reason{Rule: explain.RuleZeroLimit, Pool: -1})
+	default:
+		r := explain.Reason{Rule: explain.RuleNoZeroLimit, Pool: -1, A: float64(in.Lift)}
+		if state == statemachine.ZeroLimitPending {
+			r.Until = statemachine.Instant(t.s.ZeroLimit.Since + statemachine.ZeroLimitDelay.Milliseconds())
+		}
+		t.because(r)
+	}
+}
+
+// zeroLimitInForce reports whether this rule has set the limit of any NodePool of the group to 0.
+func (t *tick) zeroLimitInForce() bool {
+	for i := range t.views() {
+		if o := &t.s.Pools[i].Overrides[nodepool.FieldLimit]; o.InForce() && o.Rule == explain.RuleZeroLimit {
+			return true
 		}
 	}
 	return false
 }
 
-// dropLimits removes all requests of the rules for limits, so that every limit is restored. Shutdown uses it, because no controller would
-// remove the limits later.
-func (t *tick) dropLimits() {
-	for i := range t.requests {
-		for f := nodepool.FieldLimit; f < nodepool.NumFields; f++ {
-			t.requests[i][f] = request{}
+// liftReason returns why the limit must not be 0. It returns NotLifted if there is no demand and no known demand starts soon.
+func (a *analysis) liftReason() explain.LiftReason {
+	switch {
+	case !a.known:
+		return explain.LiftedByUnknownDemand
+	case a.pods > 0:
+		if a.anyPending() {
+			return explain.LiftedByPendingPod
+		}
+		return explain.LiftedByPods
+	case a.demand.Total() > 0:
+		return explain.LiftedByDemand
+	case a.unknownPodWaits():
+		return explain.LiftedByPendingPod
+	case a.knownDemandWithin(a.g.LeadTime + liftAhead):
+		return explain.LiftedByKnownDemand
+	}
+	return explain.NotLifted
+}
+
+func (a *analysis) anyPending() bool {
+	found := false
+	a.eachPod(func(_ *Workload, p *Pod) { found = found || p.Pending && !p.UnknownPlacement })
+	return found
+}
+
+// unknownPodWaits reports whether a pod has been pending for unknownPendingTime, and it is unknown whether the pod can be scheduled to the
+// group's NodePools.
+func (a *analysis) unknownPodWaits() bool {
+	for i := range a.o.UnmanagedPods {
+		if p := &a.o.UnmanagedPods[i]; p.UnknownPlacement && p.Pending && a.now.Sub(p.Since) >= unknownPendingTime {
+			return true
 		}
 	}
+	return false
 }

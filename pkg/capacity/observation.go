@@ -22,20 +22,13 @@ type Observation struct {
 
 // PoolView is the observed state of one NodePool.
 type PoolView struct {
-	Exists  bool
-	Ready   bool   // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
-	Mixed   bool   // its requirements allow spot and another capacity type; a NodePool of only reserved and on-demand is not Mixed
-	Record  string // the annotation with the record; "": none
-	Consent nodepool.Consent
+	Exists bool
+	Ready  bool // the condition Ready is not False; Karpenter launches nothing in a NodePool that is not ready
+	Mixed  bool // its requirements allow spot and another capacity type; a NodePool of only reserved and on-demand is not Mixed
+	nodepool.View
 	// LaunchesOnDemand reports that its requirements allow on-demand nodes. A NodePool that the group lists as reserved is then an on-demand
 	// NodePool, whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
-
-	Limits              []nodepool.LimitView // every entry of spec.limits
-	Weight              nodepool.FieldView
-	ConsolidateAfter    nodepool.FieldView
-	ConsolidationPolicy nodepool.FieldView
-	Budgets             nodepool.FieldView
 
 	Template string // karpenter.sh/nodepool-hash; only shown to users
 	Usage    int64  // how much of the group's resource status.resources contains

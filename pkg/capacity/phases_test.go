@@ -156,7 +156,7 @@ func TestOverrideNamesItsCurrentRule(t *testing.T) {
 	var tick tick
 	tick.begin(w.g, &w.o, &w.s, midnight.Add(time.Second), &d)
 	tick.settleOverrides()
-	tick.requestNumber(1, nodepool.FieldLimit, 4, explain.RuleBase)
+	tick.fields.RequestNumber(1, nodepool.FieldLimit, 4, explain.RuleBase)
 	tick.write()
 	overrides := w.s.Overrides(nil)
 	if len(overrides) != 1 || overrides[0].Rule != explain.RuleBase {
@@ -166,7 +166,7 @@ func TestOverrideNamesItsCurrentRule(t *testing.T) {
 		t.Fatalf("actions %v", d.Actions)
 	}
 	patch := d.Actions[0].(NodePoolPatch)
-	r, ok := parseRecord(patch.Record)
+	r, ok := recordOf(patch.Record)
 	if !ok || len(r.Fields) != 1 || r.Fields[0].Rule != explain.RuleBase || len(patch.Changes) != 0 {
 		t.Errorf("record %s, changes %+v", patch.Record, patch.Changes)
 	}

@@ -19,8 +19,8 @@ func newGrouped(t *testing.T, kind CapacityType) *grouped {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := PoolView{Exists: true, Ready: true, Consent: nodepool.ConsentLimits,
-		Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: `"8"`, Owner: "kubectl"}}}}
+	v := PoolView{Exists: true, Ready: true, View: nodepool.View{Consent: nodepool.ConsentLimits,
+		Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: `"8"`, Owner: "kubectl"}}}}}
 	w := Workload{Key: "team-chat/big", GPUs: 2, Size: 2, PodGPUs: 1, Known: true}
 	return &grouped{g, Observation{Pools: []PoolView{v}, Workloads: []Workload{w}}}
 }

@@ -144,7 +144,7 @@ func (t *tick) startMove() {
 		if n.Name != m.Node {
 			allowed--
 			t.s.Spot.Moved = t.at
-			t.s.encodeRecords()
+			t.s.EncodeRecords()
 		}
 		batch.Node, spare = n.Name, spare-nodepool.Units(n.GPUs)
 	}

@@ -101,7 +101,7 @@ func (a *analysis) nodesBelow(pool int, l *nodepool.LimitView, limit float64) in
 // of the owner.
 func (t *tick) limitOf(pool int, l *nodepool.LimitView) nodepool.Value {
 	if i := slices.Index(t.s.Limits[:], l.Resource); i >= 0 && l.Resource != "" {
-		return t.effective(pool, nodepool.FieldLimit+nodepool.Field(i))
+		return t.fields.Effective(pool, nodepool.FieldLimit+nodepool.Field(i))
 	}
 	return l.Value
 }

@@ -123,8 +123,8 @@ func (a *analysis) mayLaunch(pool int) bool { return a.o.Pools[pool].Ready && a.
 // precedes reports whether Karpenter uses NodePool i before NodePool j without an override of their weights. If the weights are equal,
 // Karpenter uses the NodePool whose name is later in the alphabet.
 func (t *tick) precedes(i, j int) bool {
-	a, _ := t.original(i, nodepool.FieldWeight).Number()
-	b, _ := t.original(j, nodepool.FieldWeight).Number()
+	a, _ := t.fields.Original(i, nodepool.FieldWeight).Number()
+	b, _ := t.fields.Original(j, nodepool.FieldWeight).Number()
 	return a > b || a == b && t.g.Pools[i].Name > t.g.Pools[j].Name
 }
 

@@ -354,8 +354,8 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 			explain.CauseNone},
 		"one refuses":                         {PoolView{Ready: true, Failures: refused(9)}, PoolView{Ready: true}, explain.CauseNone},
 		"one refuses, the other is not ready": {PoolView{Ready: true, Failures: refused(3)}, PoolView{}, explain.CauseRefused},
-		"one refuses, the other is full": {PoolView{Ready: true, Failures: refused(3)}, PoolView{Ready: true,
-			Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "0"}}}}, explain.CauseRefused},
+		"one refuses, the other is full": {PoolView{Ready: true, Failures: refused(3)}, PoolView{Ready: true, View: nodepool.View{
+			Limits: []nodepool.LimitView{{Resource: "nvidia.com/gpu", FieldView: nodepool.FieldView{Value: "0"}}}}}, explain.CauseRefused},
 		"both lose nodes": {PoolView{Ready: true, Losses: lost(2)}, PoolView{Ready: true, Losses: lost(2)}, explain.CauseLost},
 		"one loses nodes": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true}, explain.CauseNone},
 		"one loses nodes, the other refuses": {PoolView{Ready: true, Losses: lost(4)}, PoolView{Ready: true, Failures: refused(3)},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
@@ -84,12 +85,12 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	}
 	b.WriteString("\n")
 	for _, a := range []Action{
-		NodePoolPatch{Pool: "l40s-spot", Changes: []Change{
+		NodePoolPatch{"l40s-spot", override.Patch{Changes: []override.Change{
 			{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: `"4"`, Rule: explain.RuleProbe},
 			{Field: nodepool.FieldConsolidateAfter, From: `"10m"`, To: `"Never"`, Rule: explain.RuleSchedule},
 			{Field: nodepool.FieldWeight, From: "81", To: "", Restore: true},
-		}},
-		NodePoolPatch{Pool: "l40s-spot", Record: "{}"},
+		}}},
+		NodePoolPatch{"l40s-spot", override.Patch{Record: "{}"}},
 		PodAnnotation{Namespace: "team-chat", Name: "llama-1", Kind: DeletionCost, Value: lowestCost, Rule: explain.RuleMove},
 		PodAnnotation{Namespace: "team-chat", Name: "llama-1", Kind: DoNotDisrupt, Rule: explain.RuleShield},
 		Buffer{Workload: "team-chat/llama", Replicas: 1},

@@ -20,7 +20,7 @@ type poolWeight struct {
 // weights returns the NodePools of a side (all spot or all on-demand NodePools) with their weights, the lowest weight first.
 func (t *tick) weights(s *side, into *[nodepool.MaxPools]poolWeight) []poolWeight {
 	for n, i := range s.all() {
-		weight, _ := t.effective(int(i), nodepool.FieldWeight).Number()
+		weight, _ := t.fields.Effective(int(i), nodepool.FieldWeight).Number()
 		into[n] = poolWeight{i, weight}
 	}
 	all := into[:s.count]
@@ -46,7 +46,8 @@ func (t *tick) reservedAhead(onDemand []poolWeight, into *[nodepool.MaxPools]poo
 // fixed reports whether the weight of any of the NodePools may not be overridden. In an advisory group it returns false, so that the plan
 // shows what gpuscaler would write in mode auto.
 func (t *tick) fixed(all []poolWeight) bool {
-	return !t.g.Advisory && slices.ContainsFunc(all, func(w poolWeight) bool { return !t.mayOverride(int(w.pool), nodepool.FieldWeight) })
+	fixed := func(w poolWeight) bool { return !t.fields.MayOverride(int(w.pool), nodepool.FieldWeight) }
+	return !t.g.Advisory && slices.ContainsFunc(all, fixed)
 }
 
 // preferOnDemand requests weights so that every on-demand NodePool has a higher weight than every spot NodePool. It raises the weights of
@@ -103,7 +104,7 @@ func spread(all []poolWeight, to int64) {
 func (t *tick) requestWeights(all []poolWeight, rule explain.Rule) {
 	for _, w := range all {
 		if w.weight > 0 { // an absent weight is 0
-			t.requestNumber(int(w.pool), nodepool.FieldWeight, w.weight, rule)
+			t.fields.RequestNumber(int(w.pool), nodepool.FieldWeight, w.weight, rule)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -35,7 +36,7 @@ func newWriter(t *testing.T) *writer {
 
 // want runs a tick at the given time after midnight in which the field is requested to have the value n, or in which no value is requested
 // if n < 0. It returns the patch and its last change. ok is false if nothing changes.
-func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c Change, patch NodePoolPatch, ok bool) {
+func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c override.Change, patch NodePoolPatch, ok bool) {
 	w.t.Helper()
 	var d Decision
 	var t tick
@@ -43,7 +44,7 @@ func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c Change, pa
 	t.adoptRecords()
 	t.settleOverrides()
 	if n >= 0 {
-		t.requestNumber(1, f, n, explain.RuleSpotWaitTimeout)
+		t.fields.RequestNumber(1, f, n, explain.RuleSpotWaitTimeout)
 	}
 	t.write()
 	for _, a := range d.Actions {
@@ -74,11 +75,11 @@ func TestFieldIsTightenedEveryTwoMinutesAndLoosenedAtOnce(t *testing.T) {
 		written bool
 		loosens bool
 	}{
-		{"a lower limit just before two minutes", nodepool.FieldLimit, 4, 2, tightenInterval - time.Millisecond, false, false},
-		{"a lower limit after two minutes", nodepool.FieldLimit, 4, 2, tightenInterval, true, false},
+		{"a lower limit just before two minutes", nodepool.FieldLimit, 4, 2, 2*time.Minute - time.Millisecond, false, false},
+		{"a lower limit after two minutes", nodepool.FieldLimit, 4, 2, 2 * time.Minute, true, false},
 		{"a higher limit", nodepool.FieldLimit, 4, 6, time.Second, true, true},
-		{"another weight just before two minutes", nodepool.FieldWeight, 81, 85, tightenInterval - time.Millisecond, false, false},
-		{"another weight after two minutes", nodepool.FieldWeight, 81, 85, tightenInterval, true, false},
+		{"another weight just before two minutes", nodepool.FieldWeight, 81, 85, 2*time.Minute - time.Millisecond, false, false},
+		{"another weight after two minutes", nodepool.FieldWeight, 81, 85, 2 * time.Minute, true, false},
 	} {
 		w := newWriter(t)
 		if _, _, ok := w.want(0, c.field, c.first); !ok {
@@ -124,7 +125,7 @@ func TestLimitOfAnotherGroupVersionIsRestored(t *testing.T) {
 		if f := slices.IndexFunc(d.Findings, func(f explain.Finding) bool { return f.Kind == explain.FindRecord }); f >= 0 {
 			t.Errorf("%s: the record is not read: %+v", name, d.Findings[f])
 		}
-		var restored []Change
+		var restored []override.Change
 		for _, a := range d.Actions {
 			restored = append(restored, a.(NodePoolPatch).Changes...)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
@@ -94,9 +95,10 @@ func TestReleaseDoesNotWriteANodePoolThatAnotherLeadingReleaseOverrides(t *testi
 			if sent := notes(c); (len(sent) > 0) != (w.want != "") {
 				t.Errorf("Events %v", sent)
 			}
-			raised := []capacity.Change{
+			raised := []override.Change{
 				{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
-			patch := capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: true, Record: `{"v":1}`, Changes: raised, Overrides: raised}
+			patch := capacity.NodePoolPatch{Pool: "l40s-spot",
+				Patch: override.Patch{Loosens: true, Record: `{"v":1}`, Changes: raised, Overrides: raised}}
 			<-c.nodes.Act(g, []capacity.Action{patch})
 			if (len(*applied) > 0) != (w.want == "") {
 				t.Errorf("patches %v", *applied)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -116,7 +117,7 @@ func poolOf(u *engine.PoolUse) NodePool {
 	return p
 }
 
-func overrideOf(n *capacity.Override) Override {
+func overrideOf(n *override.Current) Override {
 	out := Override{Field: n.Name(), From: n.Original.String(), To: n.Value.String(), Reason: n.Rule.String(), Until: n.Until}
 	if n.Releasing {
 		out.Reason = "being restored"

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
@@ -23,7 +24,7 @@ func fallbackRecord() *engine.GroupRecord {
 	return &engine.GroupRecord{
 		Group: &capacity.Group{Name: "chat"}, At: nine, Phase: statemachine.Fallback,
 		Pools: []engine.PoolUse{spot, demand, {Name: "typo"}},
-		Overrides: []capacity.Override{
+		Overrides: []override.Current{
 			{Pool: "l40s-ondemand", Field: nodepool.FieldWeight, Value: "60", Original: "10", Rule: explain.RuleFallback},
 			{Pool: "l40s-spot", Field: nodepool.FieldBudgets, Value: `[{"nodes":"0"}]`, Rule: explain.RuleConsolidationFreeze,
 				Until: nine.Add(19 * time.Minute)},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
@@ -18,10 +19,10 @@ type GroupRecord struct {
 	Demand    capacity.Demand
 	Reasons   []explain.Reason
 	Findings  []explain.Finding
-	Overrides []capacity.Override // the overrides on its NodePools
-	Actions   []capacity.Action   // the actions of the tick of the change; set only in records of the history
-	Plan      []capacity.Action   // the actions that would be applied if the group were not advisory
-	Pools     []PoolUse           // in the order of Group.Pools
+	Overrides []override.Current // the overrides on its NodePools
+	Actions   []capacity.Action  // the actions of the tick of the change; set only in records of the history
+	Plan      []capacity.Action  // the actions that would be applied if the group were not advisory
+	Pools     []PoolUse          // in the order of Group.Pools
 	Workloads []GroupWorkload
 	Err       string // why the last tick made no decision; empty if it made one
 }
@@ -153,7 +154,7 @@ func (s *groupEntry) update(g *groupTick, now time.Time) (change GroupRecord, is
 func (s *groupEntry) copied() GroupRecord {
 	r := s.record
 	r.Reasons, r.Findings = append([]explain.Reason(nil), r.Reasons...), append([]explain.Finding(nil), r.Findings...)
-	r.Plan, r.Overrides = append([]capacity.Action(nil), r.Plan...), append([]capacity.Override(nil), r.Overrides...)
+	r.Plan, r.Overrides = append([]capacity.Action(nil), r.Plan...), append([]override.Current(nil), r.Overrides...)
 	r.Pools, r.Workloads = append([]PoolUse(nil), r.Pools...), append([]GroupWorkload(nil), r.Workloads...)
 	return r
 }

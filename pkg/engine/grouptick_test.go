@@ -39,7 +39,7 @@ func newFakeNodes(groups ...capacity.Group) *fakeNodes {
 		g.groups = append(g.groups, compiled)
 		for _, p := range group.Pools {
 			g.pools[p.Name] = &capacity.PoolView{Exists: true, Ready: true,
-				Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}
+				View: nodepool.View{Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}}
 		}
 	}
 	return g

@@ -81,7 +81,7 @@ func buffers(t *testing.T, d docSet) (out []string) {
 		Ahead: []capacity.Span{{From: now.Add(30 * time.Minute), Until: now.Add(time.Hour), GPUs: 6, Workload: "team-chat/llama", Replicas: 6}}}
 	for range g.Pools {
 		o.Pools = append(o.Pools, capacity.PoolView{Exists: true, Ready: true,
-			Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption})
+			View: nodepool.View{Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption}})
 	}
 	var s capacity.State
 	var decision capacity.Decision

@@ -1,5 +1,19 @@
 package nodepool
 
+import "slices"
+
+// View is the observed state of the fields of one NodePool that may be overridden.
+type View struct {
+	Record  string // the annotation with the record; "": none
+	Consent Consent
+
+	Limits              []LimitView // every entry of spec.limits
+	Weight              FieldView
+	ConsolidateAfter    FieldView
+	ConsolidationPolicy FieldView
+	Budgets             FieldView
+}
+
 // FieldView is the observed state of one field of a NodePool's spec.
 type FieldView struct {
 	Value       Value
@@ -17,3 +31,33 @@ type LimitView struct {
 	Used float64 // sum of the resource over the nodes of the NodePool, as Karpenter counts it: cpu in cores, memory in bytes
 	Node float64 // amount of the resource in the smallest of these nodes; 0: unknown
 }
+
+// Field returns the observed state of a field. For a limit, resource is its resource. A limit field without a resource is not in use; the
+// result is then Unsupported.
+func (v *View) Field(f Field, resource string) FieldView {
+	switch f {
+	case FieldWeight:
+		return v.Weight
+	case FieldConsolidateAfter:
+		return v.ConsolidateAfter
+	case FieldConsolidationPolicy:
+		return v.ConsolidationPolicy
+	case FieldBudgets:
+		return v.Budgets
+	}
+	if resource == "" {
+		return FieldView{Unsupported: true}
+	}
+	i := slices.IndexFunc(v.Limits, func(l LimitView) bool { return l.Resource == resource })
+	if i < 0 {
+		return FieldView{}
+	}
+	return v.Limits[i].FieldView
+}
+
+// Writable reports whether gpuscaler.io/nudge lists the field. Otherwise the chart's admission policy rejects a write of it.
+func (v *View) Writable(f Field) bool { return v.Consent&f.Consent() != 0 }
+
+// Consented reports whether the owner allows an override of the field: the field is writable, and gpuscaler.io/nudge does not contain
+// restore.
+func (v *View) Consented(f Field) bool { return v.Writable(f) && v.Consent&ConsentRestore == 0 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
@@ -46,10 +47,10 @@ func ExampleWriter_Write() {
 		},
 		Writes: nodepoolwriter.NewWritesMetric(), Log: slog.New(slog.DiscardHandler),
 	})
-	zero := capacity.Change{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: `"0"`, Original: "16"}
-	writer.Write(capacity.NodePoolPatch{
-		Pool: "l40s-spot", Record: `{"v":1}`, Overrides: []capacity.Change{zero}, Changes: []capacity.Change{zero},
-	}, base)
+	zero := override.Change{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: `"0"`, Original: "16"}
+	writer.Write(capacity.NodePoolPatch{Pool: "l40s-spot", Patch: override.Patch{
+		Record: `{"v":1}`, Overrides: []override.Change{zero}, Changes: []override.Change{zero},
+	}}, base)
 	// Output:
 	// application/apply-patch+yaml
 	// map[gpuscaler.io/record:{"v":1}] map[limits:map[nvidia.com/gpu:0]]

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
@@ -126,7 +127,7 @@ func (w *Writer) mayWrite(pool string) error {
 // Overrides, so the original value of any other field could not be restored.
 func checkRecorded(p capacity.NodePoolPatch) error {
 	for _, c := range p.Changes {
-		same := func(o capacity.Change) bool { return o.Field == c.Field && o.Resource == c.Resource && o.To == c.To }
+		same := func(o override.Change) bool { return o.Field == c.Field && o.Resource == c.Resource && o.To == c.To }
 		if !c.Restore && !slices.ContainsFunc(p.Overrides, same) {
 			return fmt.Errorf("NodePool %s: %s is not part of the overrides of the patch, so its original value is not recorded", p.Pool, c.Name())
 		}

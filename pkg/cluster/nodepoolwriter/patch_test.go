@@ -23,6 +23,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
@@ -96,14 +97,14 @@ func newPatchServer(t *testing.T) (*Writer, *patchServer, *unstructured.Unstruct
 
 // restoredAndFrozen restores the limit and the weight, and keeps the override of consolidateAfter.
 func restoredAndFrozen() capacity.NodePoolPatch {
-	frozen := capacity.Change{Field: nodepool.FieldConsolidateAfter, To: `"Never"`, Original: `"1m"`}
-	return capacity.NodePoolPatch{
-		Pool: "l40s-spot", Record: `{"v":1}`, Overrides: []capacity.Change{frozen},
-		Changes: []capacity.Change{
+	frozen := override.Change{Field: nodepool.FieldConsolidateAfter, To: `"Never"`, Original: `"1m"`}
+	return capacity.NodePoolPatch{Pool: "l40s-spot", Patch: override.Patch{
+		Record: `{"v":1}`, Overrides: []override.Change{frozen},
+		Changes: []override.Change{
 			{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "0", To: "16", Original: "16", Owner: "kubectl/Update", Restore: true},
 			{Field: nodepool.FieldWeight, From: "90", To: "", Restore: true},
 		},
-	}
+	}}
 }
 
 // A process that is paused for longer than its Lease between two requests of a patch must not send the next one.
@@ -187,8 +188,9 @@ func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 			OverriddenByOther: func(context.Context, *karpenter.NodePool) string { return "" },
 			Current:           func(string) *karpenter.NodePool { return nil },
 			Writes:            NewWritesMetric(), Log: slog.New(slog.NewTextHandler(&log, nil))})
-		removed := capacity.Change{Field: nodepool.FieldWeight, From: "81", Restore: true}
-		w.Write(capacity.NodePoolPatch{Pool: "spot", Changes: []capacity.Change{removed}}, karpenter.DecodeNodePool(newNodePool("7")))
+		removed := override.Change{Field: nodepool.FieldWeight, From: "81", Restore: true}
+		patch := override.Patch{Changes: []override.Change{removed}}
+		w.Write(capacity.NodePoolPatch{Pool: "spot", Patch: patch}, karpenter.DecodeNodePool(newNodePool("7")))
 		if n := testutil.ToFloat64(w.options.Writes.WithLabelValues("nodepool", c.result)); n != 1 {
 			t.Errorf("%s: %v writes counted as %s", name, n, c.result)
 		}
@@ -208,17 +210,18 @@ func newNodePool(version string) *unstructured.Unstructured {
 }
 
 func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
-	weight := capacity.Change{Field: nodepool.FieldWeight, From: "20", To: "81", Original: "20"}
+	weight := override.Change{Field: nodepool.FieldWeight, From: "20", To: "81", Original: "20"}
 	lower := weight
 	lower.To = "79"
-	for name, overrides := range map[string][]capacity.Change{"not listed": nil, "listed with another value": {lower}} {
+	for name, overrides := range map[string][]override.Change{"not listed": nil, "listed with another value": {lower}} {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
 			"metadata": map[string]any{"name": "l40s-spot", "resourceVersion": "1"}, "spec": map[string]any{"weight": int64(20)}}}
 		s := &patchServer{t: t, current: u}
 		client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 		client.PrependReactor("patch", "nodepools", s.patch)
 		w := New(Options{Client: client, Writes: NewWritesMetric(), Log: slog.New(slog.DiscardHandler), Leading: func() bool { return true }})
-		p := capacity.NodePoolPatch{Pool: "l40s-spot", Record: `{"v":1}`, Changes: []capacity.Change{weight}, Overrides: overrides}
+		p := capacity.NodePoolPatch{Pool: "l40s-spot",
+			Patch: override.Patch{Record: `{"v":1}`, Changes: []override.Change{weight}, Overrides: overrides}}
 		err := w.Patch(context.Background(), p, karpenter.DecodeNodePool(u))
 		if err == nil || !strings.Contains(err.Error(), "NodePool l40s-spot: weight") || len(s.kinds) > 0 {
 			t.Errorf("%s: %v after the requests %v", name, err, s.kinds)

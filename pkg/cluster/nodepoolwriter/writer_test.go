@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
@@ -67,9 +68,9 @@ func newServer(answer func(s *server, version string) error) *server {
 }
 
 func raisedLimit(loosens bool) capacity.NodePoolPatch {
-	raised := []capacity.Change{
+	raised := []override.Change{
 		{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "32", Original: "16", Owner: "kubectl"}}
-	return capacity.NodePoolPatch{Pool: "l40s-spot", Loosens: loosens, Changes: raised, Overrides: raised}
+	return capacity.NodePoolPatch{Pool: "l40s-spot", Patch: override.Patch{Loosens: loosens, Changes: raised, Overrides: raised}}
 }
 
 func conflict(s *server) error {
@@ -155,7 +156,7 @@ func TestAnnotationIsNotWrittenAfterTheLeaseWasLost(t *testing.T) {
 func TestWrittenPatchIsReportedOnItsNodePool(t *testing.T) {
 	s := newServer(func(*server, string) error { return nil })
 	s.writer.Write(raisedLimit(true), s.base)
-	s.writer.Write(capacity.NodePoolPatch{Pool: "l40s-spot", Record: "{}"}, s.base) // only the record changes
+	s.writer.Write(capacity.NodePoolPatch{Pool: "l40s-spot", Patch: override.Patch{Record: "{}"}}, s.base) // only the record changes
 	if len(s.events) != 1 || !strings.HasPrefix(s.events[0], ReasonOverridden+": l40s-spot") {
 		t.Errorf("Events %q", s.events)
 	}
@@ -163,13 +164,13 @@ func TestWrittenPatchIsReportedOnItsNodePool(t *testing.T) {
 
 func TestRestoreRemovesLimitsThatDidNotExistBefore(t *testing.T) {
 	base := nodePool("1", 7).Object
-	removed := capacity.Change{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "", Restore: true}
-	operations, err := restoredValues(capacity.NodePoolPatch{Changes: []capacity.Change{removed}}, base)
+	removed := override.Change{Field: nodepool.FieldLimit, Resource: "nvidia.com/gpu", From: "16", To: "", Restore: true}
+	operations, err := restoredValues(capacity.NodePoolPatch{Patch: override.Patch{Changes: []override.Change{removed}}}, base)
 	if err != nil || fmt.Sprint(operations) != "[{remove /spec/limits/nvidia.com~1gpu <nil>} {remove /spec/limits <nil>}]" {
 		t.Errorf("%v, %v", operations, err)
 	}
-	weight := capacity.Change{Field: nodepool.FieldConsolidateAfter, From: `"Never"`, To: `"1m"`, Restore: true}
-	operations, err = restoredValues(capacity.NodePoolPatch{Changes: []capacity.Change{weight}}, base)
+	weight := override.Change{Field: nodepool.FieldConsolidateAfter, From: `"Never"`, To: `"1m"`, Restore: true}
+	operations, err = restoredValues(capacity.NodePoolPatch{Patch: override.Patch{Changes: []override.Change{weight}}}, base)
 	if err != nil || fmt.Sprint(operations) != "[{add /spec/disruption map[]} {add /spec/disruption/consolidateAfter 1m}]" {
 		t.Errorf("%v, %v", operations, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/override"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
@@ -44,7 +45,7 @@ func TestGroupMetrics(t *testing.T) {
 			{Kind: explain.FindContested, Pool: 1}, {Kind: explain.FindForeignAnnotation, Pool: -1},
 			{Kind: explain.FindForeignAnnotation, Pool: -1},
 		},
-		Overrides: []capacity.Override{{Pool: "l40s-od", Field: nodepool.FieldWeight, Rule: explain.RuleFallback}},
+		Overrides: []override.Current{{Pool: "l40s-od", Field: nodepool.FieldWeight, Rule: explain.RuleFallback}},
 		Pools:     []engine.PoolUse{{Name: "l40s-spot"}, {Name: "l40s-od"}},
 	}
 	chat.Pools[0].Use[capacity.Spot] = engine.Use{Nodes: 2, Coming: 1, GPUs: 8, Used: 6, Hourly: 4, Unused: 1}

@@ -201,7 +201,8 @@ func TestAGroupThatChangesChokesAndLeavesIsDecidedAgain(t *testing.T) {
 	}
 	old, young := group(true), group(true)
 	see := func(workloads int, record string) capacity.Observation {
-		o := capacity.Observation{Pools: []capacity.PoolView{{Exists: true, Ready: true, Consent: nodepool.ConsentLimits, Record: record,
+		o := capacity.Observation{Pools: []capacity.PoolView{{Exists: true, Ready: true,
+			View:  nodepool.View{Consent: nodepool.ConsentLimits, Record: record},
 			Nodes: []capacity.Node{{Name: "n", UID: "1", Stage: capacity.Usable, GPUs: 8, Hourly: math.NaN()}}}}}
 		for i := range workloads {
 			o.Workloads = append(o.Workloads, capacity.Workload{Key: string(rune('a' + i)), Known: true, GPUs: 1})

@@ -131,9 +131,11 @@ func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capaci
 func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity.PoolView {
 	u, start := p.overridable, p.w.config.Start
 	v := capacity.PoolView{
-		Exists: true, Ready: true, Record: u.record, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption,
-		Weight: u.fields[weightField], ConsolidateAfter: u.fields[afterField],
-		ConsolidationPolicy: u.fields[policyField], Budgets: u.fields[budgetsField], NodeGPUs: int64(p.config.GPUs),
+		Exists: true, Ready: true, NodeGPUs: int64(p.config.GPUs), View: nodepool.View{
+			Record: u.record, Consent: nodepool.ConsentLimits | nodepool.ConsentWeight | nodepool.ConsentDisruption,
+			Weight: u.fields[weightField], ConsolidateAfter: u.fields[afterField],
+			ConsolidationPolicy: u.fields[policyField], Budgets: u.fields[budgetsField],
+		},
 	}
 	if limit := u.fields[limitOf(u.resource)]; limit.Value != "" {
 		v.Limits = []nodepool.LimitView{{Resource: u.resource, FieldView: limit}}

@@ -1,9 +1,9 @@
-package capacity
+package override
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
@@ -14,17 +14,16 @@ const everyField = nodepool.FieldSet(1<<nodepool.NumFields - 1)
 // If gpuscaler crashes between the writes of two NodePools, their records differ. The phase of the group is that of the newest record, in
 // every order of the NodePools. A record of another group is ignored.
 func TestNewestRecordSetsThePhase(t *testing.T) {
-	g, _ := pairOf(t, nil)
 	older := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":3,"spot":{"phase":2,"level":1,"since":1795392000000,"limit":4},` +
 		`"fields":[{"path":"/spec/weight","on":true,"original":"80","value":"19"}]}`
 	newer := `{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":1,"level":2,"since":1795392001000},` +
 		`"fields":[{"path":"/spec/weight","on":true,"original":"20","value":"81"}]}`
 	other := strings.Replace(newer, `"chat","resource":"nvidia.com/gpu","revision":5`, `"batch","resource":"nvidia.com/gpu","revision":9`, 1)
 	for _, order := range [][]string{{older, newer}, {newer, older}, {newer, strings.Replace(other, `"phase":1`, `"phase":3`, 1)}} {
-		s := State{memory: memory{At: statemachine.Stamp(midnight)}}
-		s.adapt(g)
+		fs := newFields()
+		s := fs.State
 		for i, text := range order {
-			if !s.load(i, text, everyField) {
+			if !fs.load(i, text, everyField) {
 				t.Errorf("%s was not read", text)
 			}
 		}
@@ -36,7 +35,6 @@ func TestNewestRecordSetsThePhase(t *testing.T) {
 }
 
 func TestForeignRecordIsNotRead(t *testing.T) {
-	g, _ := pairOf(t, nil)
 	for name, text := range map[string]string{
 		"no JSON":                     `weight=20`,
 		"another version":             `{"v":2,"fields":[]}`,
@@ -49,9 +47,9 @@ func TestForeignRecordIsNotRead(t *testing.T) {
 			maxOriginal+1) + `"}]}`,
 		"too long": `{"v":1,"group":"` + strings.Repeat("x", maxRecord) + `","fields":[]}`,
 	} {
-		s := State{memory: memory{At: statemachine.Stamp(midnight)}}
-		s.adapt(g)
-		if s.load(0, text, everyField) {
+		fs := newFields()
+		s := fs.State
+		if fs.load(0, text, everyField) {
 			t.Errorf("%s was read", name)
 		}
 		for f := range nodepool.NumFields {
@@ -63,46 +61,70 @@ func TestForeignRecordIsNotRead(t *testing.T) {
 }
 
 func TestStampsOfAnotherClockAreClipped(t *testing.T) {
-	s := State{memory: memory{At: statemachine.Stamp(midnight)}}
+	fs := newFields()
 	for at, want := range map[int64]int64{
-		0:    0,
-		s.At: s.At,
-		statemachine.Stamp(midnight.AddDate(40, 0, 0)): statemachine.Stamp(midnight.Add(longYield)),
-		1: statemachine.Stamp(midnight.Add(-maxStampAge)),
+		0:            0,
+		midnight:     midnight,
+		2 * midnight: midnight + longYield.Milliseconds(),
+		1:            midnight - maxStampAge.Milliseconds(),
 	} {
-		if got := s.clip(at); got != want {
+		if got := fs.clip(at); got != want {
 			t.Errorf("%d became %d, want %d", at, got, want)
 		}
 	}
 }
 
-func TestShutdownRestoresEveryLimit(t *testing.T) {
-	c := newCluster(t, func(g *Group) {
-		g.Fallback = Hard
-		g.Schedules = []Schedule{{Window: windowOf(midnight, 10*time.Hour), Pools: []int{1}, Limits: []Limit{{"cpu", 64}}, Weight: 30}}
+// The record identifies each field by a JSON pointer.
+func TestRecordNamesFieldsByJSONPointer(t *testing.T) {
+	fs, want := newFields(), map[string]bool{"/spec/weight": true, "/spec/disruption/consolidateAfter": true,
+		"/spec/disruption/consolidationPolicy": true, "/spec/disruption/budgets": true, "/spec/limits/nvidia.com~1gpu": true,
+		"/spec/limits/a~0b~1c.d": true, "/spec/limits/limits": true, "/spec/limits/cpu": true}
+	fs.State.Limits = Limits{"nvidia.com/gpu", "a~b/c.d", "limits", "cpu"}
+	for f := range nodepool.NumFields {
+		fs.State.Pools[0].Overrides[f] = Override{On: true, To: "4"}
+	}
+	var record struct {
+		Fields []struct{ Path string } `json:"fields"`
+	}
+	if err := json.Unmarshal([]byte(fs.encode(0)), &record); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range record.Fields {
+		if !want[f.Path] {
+			t.Errorf("the record has %q", f.Path)
+		}
+		delete(want, f.Path)
+	}
+	if len(want) > 0 {
+		t.Errorf("the record does not have %v", want)
+	}
+}
+
+// FuzzRecord reads arbitrary text as the record of a NodePool. The encoded state must have a bounded size, and reading and encoding it
+// again must not change it.
+func FuzzRecord(f *testing.F) {
+	f.Add("")
+	f.Add(`{"v":1,"group":"chat","resource":"nvidia.com/gpu","revision":5,"spot":{"phase":3,"level":2,"since":1795392000000},` +
+		`"freeze":{"start":1,"empty":2,"inUse":3},"fields":[{"path":"/spec/weight","on":true,"original":"20","owner":"kubectl","value":"81",` +
+		`"rule":5,"since":1795392000000}]}`)
+	f.Add(`{"v":1,"fields":[{"path":"/spec/limits/"},{"path":"/spec/limits/a","overwrites":255},{"path":"/spec/template"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		fs := newFields()
+		fs.load(0, text, everyField)
+		first := fs.encode(0)
+		if len(text) < 4<<10 && len(first) > 64<<10 {
+			t.Errorf("%d bytes became %d", len(text), len(first))
+		}
+		if first == "" {
+			return
+		}
+		again := newFields()
+		if !again.load(0, first, everyField) {
+			t.Fatalf("%s cannot be read back", first)
+		}
+		if second := again.encode(0); second != first {
+			t.Errorf("read back it is another:\n%s\n%s", first, second)
+		}
+		GroupOf(text)
 	})
-	chat := c.add("team-chat/llama", 1)
-	chat.want = 3
-	c.until(10*time.Minute, "three are ready", c.whole(chat))
-	for range 2 {
-		c.lose(c.pools[0].nodes[0])
-	}
-	c.run(3 * time.Second)
-	if c.limit(0) != 1 || c.pools[1].fields["limits[cpu]"].Value != `"64"` {
-		t.Fatalf("limits %d and %s", c.limit(0), c.pools[1].fields["limits[cpu]"].Value)
-	}
-	for range 3 {
-		o := c.observe()
-		c.now = c.now.Add(time.Second)
-		c.s.Shutdown(c.g, &o, c.now, &c.d)
-		c.apply()
-	}
-	if c.limit(0) != 16 || c.pools[1].fields["limits[cpu]"].Value != `"400"` || c.pools[1].fields["weight"].Value != "81" {
-		t.Errorf("after a shutdown:\n%s\n%s", c.spec(0), c.spec(1))
-	}
-	c.s = State{} // the next leader continues
-	c.run(3 * time.Second)
-	if c.d.Phase != statemachine.Fallback || c.limit(0) != 1 {
-		t.Errorf("%v, limit %d", c.d.Phase, c.limit(0))
-	}
 }

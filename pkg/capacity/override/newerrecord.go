@@ -1,4 +1,4 @@
-package capacity
+package override
 
 import (
 	"encoding/json"
@@ -46,8 +46,17 @@ func parseStable(text string) (r stableRecord, ok bool) {
 	return r, r.Version > 0
 }
 
+// GroupOf returns the name of the group that wrote a record of any version, and its resource. It returns "" if the text is no record.
+func GroupOf(text string) (name, resource string) {
+	r, ok := parseStable(text)
+	if !ok {
+		return "", ""
+	}
+	return r.Group, r.Resource
+}
+
 // newNewerRecord returns nil if this version understands the record, or if the text is not a record of any version.
-func (s *State) newNewerRecord(text string) *newerRecord {
+func newNewerRecord(text string, limits *Limits) *newerRecord {
 	r, ok := parseStable(text)
 	if !ok {
 		return nil
@@ -57,7 +66,7 @@ func (s *State) newNewerRecord(text string) *newerRecord {
 		n.unknown = "fields"
 	}
 	for _, saved := range r.Fields {
-		f, known := s.fieldAt(saved.Path)
+		f, known := limits.FieldAt(saved.Path)
 		switch {
 		case !saved.On:
 		case known && n.fields[f] == stableField{} && len(saved.Original) <= maxOriginal:
@@ -74,60 +83,61 @@ func (s *State) newNewerRecord(text string) *newerRecord {
 
 // examineRecord looks for a newer record on a NodePool. It parses the record only if the record has changed and this process has not
 // written it. When a newer record appears or ends, the state of the NodePool starts again.
-func (s *State) examineRecord(pool int, text string) {
-	p := &s.Pools[pool]
+func (fs *Fields) examineRecord(pool int) {
+	p, text := &fs.State.Pools[pool], fs.Views[pool].Record
 	if p.examined == text || p.newer == nil && p.Written == text {
 		return
 	}
-	newer := s.newNewerRecord(text)
+	newer := newNewerRecord(text, &fs.State.Limits)
 	switch {
 	case newer == nil && p.newer != nil:
-		*p = poolState{}
+		*p = Pool{}
 	case newer != nil && p.Record != text: // if they are equal, the state was restored from a snapshot and continues
-		*p = poolState{Record: text}
+		*p = Pool{Record: text}
 	}
 	p.examined, p.newer = text, newer
 }
 
 // adoptNewer reads those overrides of a newer record that the NodePool still has, so that they are restored. A field that gpuscaler does
 // not own has its owner's value already. A field with a value that is not in the record stays as it is.
-func (t *tick) adoptNewer(pool int) {
-	p := &t.s.Pools[pool]
+func (fs *Fields) adoptNewer(pool int) {
+	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {
-		saved, o, view := &p.newer.fields[f], &p.Overrides[f], t.view(pool, f)
+		saved, o, view := &p.newer.fields[f], &p.Overrides[f], fs.view(pool, f)
 		restored := view.Value.Same(saved.Original) // the value is restored, but gpuscaler still owns the field
 		if saved.On && !o.On && view.Ours && (restored || view.Value.Same(saved.To)) {
-			*o = override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
-				Rule: explain.RuleRelease, Since: t.at}
+			*o = Override{On: true, Seen: true, Releasing: restored, To: saved.To, Before: view.Value, Original: saved.Original, Owner: saved.Owner,
+				Rule: explain.RuleRelease, Since: fs.At}
 		}
 	}
-	t.find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
+	fs.Report.Find(explain.Finding{Kind: explain.FindNewerRecord, Pool: int8(pool), Count: p.newer.version, Name: p.newer.unknown})
 }
 
-// writeNewer adds the restores of a NodePool with a newer record to the actions. When no override is left, it removes the record.
-func (t *tick) writeNewer(pool int, patch *NodePoolPatch) {
-	p := &t.s.Pools[pool]
-	if t.o.Pools[pool].Consent&nodepool.ConsentAny == 0 {
-		return
+// writeNewer completes a patch that restores fields of a NodePool with a newer record, and reports whether it must be written. When no
+// override is left, the patch removes the record.
+func (fs *Fields) writeNewer(pool int, patch *Patch) (due bool) {
+	p := &fs.State.Pools[pool]
+	if fs.Views[pool].Consent&nodepool.ConsentAny == 0 {
+		return false
 	}
 	patch.Record, patch.KeepsRecord = p.examined, true
 	if len(patch.Changes) == 0 {
-		if t.hasOverride(pool) || !t.repeatDue(p.WrittenAt) {
-			return
+		if fs.hasOverride(pool) || !fs.repeatDue(p.WrittenAt) {
+			return false
 		}
-		patch.Record, patch.KeepsRecord, p.WrittenAt = "", false, t.at
+		patch.Record, patch.KeepsRecord, p.WrittenAt = "", false, fs.At
 	}
-	t.d.Actions = append(t.d.Actions, *patch)
+	return true
 }
 
 // hasOverride reports whether a NodePool with a newer record has a field that gpuscaler owns or an override that this version cannot
 // restore.
-func (t *tick) hasOverride(pool int) bool {
-	p := &t.s.Pools[pool]
+func (fs *Fields) hasOverride(pool int) bool {
+	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {
-		if p.Overrides[f].On || t.view(pool, f).Ours {
+		if p.Overrides[f].On || fs.view(pool, f).Ours {
 			return true
 		}
 	}
-	return p.newer.unknown != "" || slices.ContainsFunc(t.o.Pools[pool].Limits, func(l nodepool.LimitView) bool { return l.Ours })
+	return p.newer.unknown != "" || slices.ContainsFunc(fs.Views[pool].Limits, func(l nodepool.LimitView) bool { return l.Ours })
 }

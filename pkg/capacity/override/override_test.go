@@ -1,4 +1,4 @@
-package capacity
+package override
 
 import (
 	"testing"
@@ -6,6 +6,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
+
+// midnight is the time of the ticks of the tests, as a stamp.
+const midnight = 1795392000000
 
 // settled is the expected effect of an observation on an override.
 type settled uint8
@@ -23,12 +26,12 @@ const (
 // observed value in three cases: gpuscaler owns the field, another manager owns it, or consent is withdrawn.
 func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	values := []nodepool.Value{"81", "30", "20", "44"} // To, Before, Original, another
-	written := override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: explain.RuleFallback, At: 5, Since: 5,
+	written := Override{On: true, To: "81", Before: "30", Original: "20", Owner: "kubectl", Rule: explain.RuleFallback, At: 5, Since: 5,
 		Overwrites: 1, Yielded: 3}
 	seen, releasing := written, written
 	seen.Seen, releasing.Releasing = true, true
 	for name, c := range map[string]struct {
-		state          override
+		state          Override
 		ours, theirs   [4]settled // the expected effect for each of values, if gpuscaler or another manager owns the field
 		withoutConsent [4]settled
 	}{
@@ -48,26 +51,31 @@ func TestEveryStateOfAnOverrideAndEveryObservation(t *testing.T) {
 	}
 }
 
-// weightView returns a NodePool with a value of weight and the fields that gpuscaler may change.
-func weightView(weight nodepool.FieldView, consent nodepool.Consent) PoolView {
-	return PoolView{Exists: true, Consent: consent, Weight: weight}
+// newFields returns the fields of the NodePools of a group, with a new state.
+func newFields(views ...*nodepool.View) *Fields {
+	fs := &Fields{Group: Group{Name: "chat", Resource: "nvidia.com/gpu"}, At: midnight, State: &State{Limits: Limits{"nvidia.com/gpu"}},
+		Report: &explain.Report{}}
+	copy(fs.Views[:], views)
+	return fs
 }
 
-func checkSettled(t *testing.T, name string, was override, pool PoolView, want settled) {
+// weightView returns a NodePool with a value of weight and the fields that gpuscaler may change.
+func weightView(weight nodepool.FieldView, consent nodepool.Consent) nodepool.View {
+	return nodepool.View{Consent: consent, Weight: weight}
+}
+
+func checkSettled(t *testing.T, name string, was Override, view nodepool.View, want settled) {
 	t.Helper()
-	c := newCluster(t, nil)
-	o, d := Observation{Pools: []PoolView{pool, {Exists: true}}}, Decision{}
-	var tick tick
-	tick.begin(c.g, &o, &c.s, midnight, &d)
-	got := &c.s.Pools[0].Overrides[nodepool.FieldWeight]
+	fs := newFields(&view)
+	got := &fs.State.Pools[0].Overrides[nodepool.FieldWeight]
 	*got = was
-	tick.settle(0, nodepool.FieldWeight)
-	after := map[settled]override{stays: was, confirmed: was, kept: was, freed: {Overwrites: 1, Yielded: 3},
-		yields: {Overwrites: 2, Yielded: tick.at, Retry: tick.at + shortYield.Milliseconds()}}[want]
+	fs.settle(0, nodepool.FieldWeight)
+	after := map[settled]Override{stays: was, confirmed: was, kept: was, freed: {Overwrites: 1, Yielded: 3},
+		yields: {Overwrites: 2, Yielded: fs.At, Retry: fs.At + shortYield.Milliseconds()}}[want]
 	if want == confirmed || want == kept {
 		after.Seen, after.Releasing = true, was.Releasing && want == confirmed
 	}
 	if *got != after {
-		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, pool.Weight.Value, pool.Weight.Ours, pool.Consent, *got, after)
+		t.Errorf("%s shows %s, ours %v, consent %q: %+v, want %+v", name, view.Weight.Value, view.Weight.Ours, view.Consent, *got, after)
 	}
 }

@@ -1,0 +1,134 @@
+package override
+
+import (
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/explain"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
+	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
+)
+
+// Adopt reads the overrides of a previous leader from the record of a NodePool that is observed for the first time. It reads the record
+// again for a field that gpuscaler owns without an override in the state. This happens if the first observation was older than the previous
+// leader's last write.
+func (fs *Fields) Adopt(pool int) {
+	p, v := &fs.State.Pools[pool], fs.Views[pool]
+	for i := range v.Limits {
+		if l := &v.Limits[i]; l.Ours {
+			fs.State.Limits.Field(l.Resource) // a limit that another version of the group has set
+		}
+	}
+	fs.examineRecord(pool)
+	if p.newer != nil {
+		fs.adoptNewer(pool)
+		return
+	}
+	var unknown nodepool.FieldSet
+	for f := range nodepool.NumFields {
+		if !p.Overrides[f].On && (!p.Adopted || fs.view(pool, f).Ours) {
+			unknown |= 1 << f
+		}
+	}
+	if unknown == 0 {
+		return
+	}
+	p.Adopted, p.Stale = true, true
+	if !fs.load(pool, v.Record, unknown) {
+		fs.Report.Find(explain.Finding{Kind: explain.FindRecord, Pool: int8(pool)})
+	}
+	for f := range nodepool.NumFields {
+		if unknown&(1<<f) != 0 {
+			fs.adopt(pool, f)
+		}
+	}
+}
+
+// adopt checks an override that was read from a record. Record and value are written in one request. If gpuscaler does not own the field,
+// another manager therefore edited it while no leader ran.
+func (fs *Fields) adopt(pool int, f nodepool.Field) {
+	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
+	switch {
+	case !o.On || view.Ours:
+	case view.Value.Same(o.Original):
+		// The field has the owner's original value again, set by a user or by a restore that did not remove the record. The field is not
+		// overridden for shortYield, but this is not counted as one of the three edits. The record contains the wait, so that the next leader
+		// waits too.
+		retry := fs.At + shortYield.Milliseconds()
+		*o = o.yield()
+		o.Retry = retry
+	default:
+		o.Seen = true
+	}
+}
+
+// Settle compares every override of a NodePool with the observed value of its field, and detects edits of other managers and restores that
+// are complete.
+func (fs *Fields) Settle(pool int) {
+	for f := range nodepool.NumFields {
+		o := &fs.State.Pools[pool].Overrides[f]
+		if o.On {
+			fs.settle(pool, f)
+		} else if o.forgotten(fs.At) {
+			*o = Override{}
+			fs.State.Pools[pool].Stale = true
+		}
+	}
+}
+
+func (fs *Fields) settle(pool int, f nodepool.Field) {
+	p, view := &fs.State.Pools[pool], fs.view(pool, f)
+	o, value := &p.Overrides[f], view.Value
+	if !fs.Views[pool].Writable(f) {
+		p.settleWithoutConsent(f, value)
+		return
+	}
+	switch {
+	case o.Releasing && value.Same(o.Original) && !view.Ours:
+		*o, p.Stale = o.yield(), true
+	case o.Releasing && value.Same(o.Original):
+		// The owner's value is restored, but gpuscaler still owns the field.
+	case value.Same(o.To):
+		o.Seen = true // also if another manager owns it too: Argo CD applies the values of fields that it ignores as they are
+	case fs.isBehind(pool, f):
+	case f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(value):
+		o.Original, _ = statemachine.WithoutFreeze(value)
+		o.To, o.Seen, p.Stale = value, true, true
+	case view.Ours:
+		// A previous leader wrote this value after this leader's first observation. Read the override from the record.
+		*o = Override{}
+		fs.load(pool, fs.Views[pool].Record, 1<<f)
+	default:
+		*o, p.Stale = o.overwritten(fs.At), true
+	}
+}
+
+// settleWithoutConsent is settle for a field that the owner does not list any more. gpuscaler cannot have written another value since then.
+func (p *Pool) settleWithoutConsent(f nodepool.Field, value nodepool.Value) {
+	o := &p.Overrides[f]
+	if value.Same(o.To) {
+		o.Seen, o.Releasing = true, false // the override stays until the owner lists the field again
+		return
+	}
+	*o, p.Stale = Override{}, true // the owner changed the value
+}
+
+// isBehind reports whether the observation still shows the value from before the last write. Either the write is not complete, or the cache
+// is not up to date.
+func (fs *Fields) isBehind(pool int, f nodepool.Field) bool {
+	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
+	return view.Value.Same(o.Before) && (o.Releasing || !o.Seen && !fs.wasReverted(pool, f))
+}
+
+// wasReverted reports whether gpuscaler's write was applied and another manager reverted it before the cache showed it. In this case the
+// record of the write exists, but gpuscaler does not own the field. For example, Argo CD can revert a write before the cache is updated.
+func (fs *Fields) wasReverted(pool int, f nodepool.Field) bool {
+	o, view := &fs.State.Pools[pool].Overrides[f], fs.view(pool, f)
+	if view.Ours {
+		return false
+	}
+	r, _ := parseRecord(fs.Views[pool].Record)
+	for i := range r.Fields {
+		if at, known := fs.State.Limits.FieldAt(r.Fields[i].Path); known && at == f {
+			return r.Fields[i].On && r.Fields[i].Since == o.Since && r.Fields[i].To.Same(o.To)
+		}
+	}
+	return false
+}
