@@ -14,9 +14,10 @@ func (c *cluster) observe() Observation {
 	o := Observation{Ahead: c.ahead, Lost: !c.known, Shields: true, Buffers: c.servesBuffers}
 	index := map[*simNode][2]int{}
 	for i, p := range c.pools {
-		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses, LaunchesOnDemand: p.kind() == OnDemand, View: nodepool.View{
-			Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
-			ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}}
+		v := PoolView{Exists: !p.gone, Ready: p.ready, Failures: p.failures, Losses: p.losses,
+			LaunchesOnDemand: p.kind() == OnDemand, View: nodepool.View{
+				Record: p.record, Consent: p.consent, Weight: p.fields["weight"], ConsolidateAfter: p.fields["disruption.consolidateAfter"],
+				ConsolidationPolicy: p.fields["disruption.consolidationPolicy"], Budgets: p.fields["disruption.budgets"]}}
 		v.Weight.Unsupported = p.unsupported
 		if c.nodeGPUs {
 			v.NodeGPUs = p.gpus

@@ -4,14 +4,14 @@
 // report of the tick. For each NodePool it calls Adopt and Settle, then its rules request values, and then Write returns the patch. A
 // Write without a request for an overridden field restores the owner's value.
 //
-//	the state of one field, and what ends it             Override      override.go
-//	the state of a NodePool, and of all that a group has  Pool, State   state.go
-//	requested, observed and original values of a tick    Fields        fields.go
-//	the effect of an observation on the state            Fields        settle.go
-//	the changes of a tick                                Fields        write.go
-//	what is written, and what is in force                Patch, Change, Current  patch.go
-//	the annotation with the state and the owner's values record        record.go
-//	such an annotation of a newer version                newerRecord   newerrecord.go
+//	override.go     Override: the state of one field of one NodePool
+//	state.go        State, Pool, Limits: the state of all NodePools of a group
+//	fields.go       Fields: observed, original and requested values
+//	settle.go       the effect of an observation on the state
+//	write.go        the changes of a tick
+//	patch.go        Patch, Change, Current: what is written, and what is overridden at present
+//	record.go       the annotation on a NodePool with the owner's values
+//	newerrecord.go  such an annotation of a newer version of gpuscaler
 //
 // The package knows no rule: it does not decide which value a field gets.
 package override

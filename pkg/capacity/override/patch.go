@@ -10,8 +10,8 @@ import (
 
 // Patch changes fields of one NodePool's spec, and the annotation with the record. The caller writes Overrides and Record together in one
 // server-side apply with force. Overrides contains every override, because an apply gives up the ownership of each field that it does not
-// contain. A Change with Restore is not part of Overrides: the caller writes it first, and makes the previous field manager the owner of the
-// field again.
+// contain. A Change with Restore is not part of Overrides: the caller writes it first, and makes the previous field manager the owner of
+// the field again.
 type Patch struct {
 	Changes   []Change // the changed fields; empty if only the record changes
 	Overrides []Change // every override after the patch, including those that do not change
