@@ -209,7 +209,7 @@ func stepFor(since time.Duration) time.Duration {
 	return time.Hour
 }
 
-// resolution returns the step of charts: at most about 340 points.
+// resolution returns the time between two points of a chart. A chart of the period then has at most about 340 points.
 func resolution(p cost.Period) time.Duration {
 	for _, r := range []time.Duration{p.Step, 5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour} {
 		if r >= p.Step && p.To.Sub(p.From) <= 340*r {

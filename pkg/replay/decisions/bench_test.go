@@ -123,7 +123,7 @@ func parsed[T any](t *testing.T, list string, parse func(string) (T, error)) (ou
 	return out
 }
 
-// tuned returns the constants with some changed.
+// tuned returns the default constants with the changes of the flag -tuning, which has the form Name=number,Name=number.
 func tuned(t *testing.T, changes string) objective.Tuning {
 	out := objective.DefaultTuning()
 	for _, change := range strings.FieldsFunc(changes, func(r rune) bool { return r == ',' }) {

@@ -176,7 +176,7 @@ func newServers(slots, replicas int, cold, wait time.Duration) *servers {
 	return s
 }
 
-// smallestFleet returns the score of the smallest fixed number of replicas that meets the SLO.
+// smallestFleet returns the score of the smallest constant number of replicas that meets the SLO.
 func smallestFleet(requests []request, length float64, slots int, wait time.Duration, allowed float64) score {
 	for n := 1; ; n++ {
 		if got := newServers(slots, n, 0, wait).serve(requests, length, nil); got.lateShare() <= allowed {

@@ -17,7 +17,7 @@ type Report struct {
 	Words     string    `json:"words,omitempty"` // description in the scenario file
 	Subject             // for several workloads: their names, and sums of requests, replicas and bounds
 	Workloads []Subject `json:"workloads,omitempty"` // each workload, if there are several
-	ColdStart float64   `json:"coldStartSeconds"`    // 0: sum of phases, see assumptions
+	ColdStart float64   `json:"coldStartSeconds"`    // duration of each cold start; 0: each phase is drawn as the assumptions specify
 	Seed      uint64    `json:"seed"`                // seed of all random numbers
 
 	Cheapest string   `json:"cheapest"`                       // cheapest run that meets the SLO, except the clairvoyant; empty: none does

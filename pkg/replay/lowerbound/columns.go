@@ -1,6 +1,7 @@
 package lowerbound
 
-// columns defines the columns of a layer. A column represents one backlog, or several, at the end of a slot.
+// columns defines the columns of a layer. A column represents one backlog, or several, at the end of a slot. g is the number of units that
+// a replica serves in a slot.
 //
 // Each small backlog has its own column. Of the larger backlogs, g share a column and are rounded down to the smallest of them. These
 // columns are at multiples of g of the served work. The rounding error is small: while the queue is not empty, the served work grows by

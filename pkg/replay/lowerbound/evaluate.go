@@ -2,8 +2,8 @@ package lowerbound
 
 import "fmt"
 
-// Cost is the result of Evaluate: what a number of ready replicas in each time slot costs, and how much work is late or not done at the
-// end. The package documentation describes the fluid slot model.
+// Cost is the result of Evaluate: the cost of a schedule, and the work that is late or not served at the end. The package documentation
+// describes the fluid slot model.
 type Cost struct {
 	Total        float64 // cost in the currency of the problem, without the rebate
 	ReplicaSlots int64
@@ -13,7 +13,7 @@ type Cost struct {
 	MostBacklog  int64
 }
 
-// Evaluate simulates a schedule (ready replicas in each slot) in the model.
+// Evaluate simulates a schedule, which contains the number of ready replicas in each slot, and returns its cost.
 func Evaluate(p Problem, schedule []int32) (Cost, error) {
 	tl, err := newTimeline(&p)
 	if err != nil {
@@ -35,7 +35,8 @@ func Evaluate(p Problem, schedule []int32) (Cost, error) {
 	return play(&p, tl, schedule, nil), nil
 }
 
-// play computes the same as Evaluate, for a schedule that is known to be valid. If backlog is not nil, it receives q_t at index t-1.
+// play computes the same as Evaluate, for a schedule that is known to be valid. If backlog is not nil, it receives the backlog at the end
+// of each slot t (q_t) at index t-1.
 func play(p *Problem, tl *timeline, schedule []int32, backlog []int64) Cost {
 	var c Cost
 	before, q := int32(p.InitialReplicas), int64(0)

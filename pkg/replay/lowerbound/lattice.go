@@ -3,7 +3,8 @@ package lowerbound
 // unreachable is larger than the value of any reachable state (see setMoney). Costs can be added to it without an overflow.
 const unreachable = int64(1) << 61
 
-// lattice is the dynamic program for one lambda. Its layers are the slots, its states are (replicas, backlog).
+// lattice is the dynamic program for one lambda (the price of a late job). It has a layer for each slot. A layer has a state for each
+// number of replicas (n) with each backlog (q).
 type lattice struct {
 	tl      *timeline
 	serve   int64     // g: units of work that a ready replica serves in a slot
@@ -13,7 +14,7 @@ type lattice struct {
 	lambda  int64     // price of a late job, in money
 	drop    bool      // a backlog beyond the last column of an open slot is reduced to it without cost; otherwise it is not allowed
 	columns []columns // columns of each slot
-	lo, hi  []int32   // limits of n in slot t; at index 0 both are n_0
+	lo, hi  []int32   // lowest and highest number of replicas in slot t; at index 0 both are n_0, the number at the beginning
 	late    []int64   // price of lateness by column in the present slot
 	up      []int64   // best value after replicas are started, by (n, column before the slot)
 	down    []int64   // best value after replicas are stopped, for one n
@@ -48,7 +49,7 @@ func (g *lattice) first(l *layer) {
 	l.v[0] = 0
 }
 
-// priceLate sets g.late for slot t.
+// priceLate sets g.late, the price of the late jobs for each backlog, for slot t.
 func (g *lattice) priceLate(t int) {
 	c := &g.columns[t]
 	g.late = g.late[:c.width()]
@@ -61,8 +62,10 @@ func (g *lattice) priceLate(t int) {
 	}
 }
 
-// step computes the layer of slot t from the previous one. First starts (n-1 -> n at beta, upwards), then stops (free, downwards), then the
-// arrivals and the service of the slot move each row: q = max(0, q' + a_t - g n).
+// step computes the layer of slot t from the previous one. It adds started replicas first (from n-1 to n at the cost beta, upwards), then
+// stopped replicas (without cost, downwards). Then the arrivals and the service of the slot change the backlog of each state:
+//
+//	q = max(0, q' + a_t - g n)
 func (g *lattice) step(t int, from, to *layer) {
 	g.shape(to, t)
 	g.priceLate(t)
@@ -93,7 +96,8 @@ func (g *lattice) step(t int, from, to *layer) {
 	}
 }
 
-// sweepUp sets g.up, the best values after starts, for n = from.lo..top.
+// sweepUp sets g.up: for each number of replicas n = from.lo..top, the best values that are reached from at most n replicas by starting
+// replicas.
 func (g *lattice) sweepUp(from *layer, top int, start int64) {
 	width := from.width
 	below := g.up[:width]

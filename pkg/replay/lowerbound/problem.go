@@ -20,7 +20,7 @@ type Problem struct {
 	Arrivals            []int64       // units of work in each slot, >= 0
 	UnitsPerReplicaSlot int64         // g: units that one ready replica serves in a slot, >= 1
 	MaxReplicas         int           // N >= 1: maximum number of ready replicas
-	InitialReplicas     int           // n_0: ready at the beginning without start cost, 0..N; must be the same as in the compared runs
+	InitialReplicas     int           // n_0, 0..N: replicas ready at the beginning, without a start cost; the same as in the compared runs
 	ReplicaSlotCost     float64       // c > 0: price of a ready replica for a slot, in any currency
 	StartCost           float64       // beta >= 0: price of a start, in the same currency: c for each slot of the cold start, plus a fee
 	WaitSlots           int           // a unit of slot t is due in slot t + WaitSlots; with Jobs it only determines the size of the tables

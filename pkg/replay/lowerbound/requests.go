@@ -22,8 +22,8 @@ type Setup struct {
 	Wait            time.Duration // W: a request is on time if it starts within W after its arrival
 	LateShare       float64       // eps: share of the requests that may be late
 	MaxReplicas     int           // maximum number of replicas, including booting and draining ones
-	InitialReplicas int           // ready at time 0; no other replica is booting
-	HourlyPrice     float64       // of a replica, from launch to the end of draining
+	InitialReplicas int           // replicas that are ready at time 0; no other replica is booting then
+	HourlyPrice     float64       // price of a replica per hour, which is paid from its launch to the end of draining
 	StartFee        float64       // additional price of each launch
 	ServeAll        bool          // the runs serve every request before Horizon
 	Units           int64         // units of work per replica slot; 0: a slot at MaxReplicas has about 512
@@ -174,7 +174,8 @@ func (s Setup) price(d time.Duration) float64 { return s.HourlyPrice * d.Hours()
 
 func slotsUp(d, slot time.Duration) int { return int((d + slot - 1) / slot) }
 
-// share returns floor(work * cut / service), or all of the work if the service ends before the cut.
+// share returns the work that a request has received when its service reaches the cut: floor(work * cut / service), or all of the work if
+// the service ends before the cut.
 func share(work, cut, service time.Duration) time.Duration {
 	if service <= cut {
 		return work

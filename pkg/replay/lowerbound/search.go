@@ -2,7 +2,7 @@ package lowerbound
 
 import "fmt"
 
-// line is a schedule with its Lagrangian, which is a linear function of lambda: cost + lambda late.
+// line is a schedule with its Lagrangian: its cost plus lambda for each late job, which is a linear function of lambda.
 type line struct {
 	schedule []int32
 	cost     int64 // cost of the schedule, in money
@@ -147,8 +147,9 @@ func (s *search) price() {
 	}
 }
 
-// settle improves lambda with dynamic programs over a window of n, and returns the last lambda. It ends when a program finds no better
-// value than the known schedules have. The values of these programs are not lower bounds, but their schedules are valid.
+// settle improves lambda with dynamic programs that use only the numbers of replicas in a window, and returns the last lambda. It ends when
+// a program finds no better value than the known schedules have. The values of these programs are not lower bounds, but their schedules are
+// valid.
 func (s *search) settle(lambda int64) int64 {
 	for s.solves < s.o.MaxSolves-1 {
 		model := s.model(lambda)
@@ -171,7 +172,7 @@ func (s *search) closed() bool {
 	return s.best.schedule != nil && float64(s.best.cost-s.lower) <= s.o.Tolerance*float64(s.lower)
 }
 
-// run computes one dynamic program over the present window of n, and returns the minimum of its Lagrangian.
+// run computes one dynamic program for the numbers of replicas in the present window, and returns the minimum of its Lagrangian.
 func (s *search) run(lambda int64) int64 {
 	s.solves++
 	if s.every {

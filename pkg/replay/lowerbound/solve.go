@@ -23,7 +23,7 @@ type Progress struct {
 	Solve               int // number of the present program, counted from 1
 	TimeSlot, TimeSlots int
 	LB, UB              float64 // the interval so far
-	EveryN              bool    // the present program is over all n, not a window
+	EveryN              bool    // the present program uses every number of replicas, not only those in a window
 }
 
 // Interval is the result: no schedule that keeps the SLO costs less than LB, and Schedule keeps it at the cost UB.
@@ -36,8 +36,8 @@ type Interval struct {
 	Late        int64   // jobs that are late under Schedule
 	Lambda      float64 // price of a late job at LB, in the currency of the problem
 	Solves      int     // number of dynamic programs
-	FullSolves  int     // number of programs over all n, which determine LB
-	Clamped     bool    // MemoryBytes was too small, so LB drops backlog without cost; it remains a lower bound
+	FullSolves  int     // number of programs that used every number of replicas; they determine LB
+	Clamped     bool    // MemoryBytes was too small, so the program for LB drops work without cost; LB remains a lower bound
 	Bytes       int64   // memory of the tables
 	Relaxations []string
 }

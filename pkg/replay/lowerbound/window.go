@@ -16,9 +16,9 @@ func (s *search) ceiling(t int) int {
 	return s.p.MaxReplicas
 }
 
-// window limits n in each slot to values near those of the given schedules. The range has a margin of some replicas. It includes the values
-// of the adjacent slots, so that a start can also move in time. In the last slots, if all their work may be unserved, the range begins at
-// 0, because an early stop can be cheaper.
+// window limits the number of replicas in each slot to values near those of the given schedules. The range has a margin of some replicas.
+// It includes the values of the adjacent slots, so that a start can also move in time. In the last slots, if all their work may be
+// unserved, the range begins at 0, because an early stop can be cheaper.
 func (s *search) window(around []line) {
 	const reach = 6
 	margin := int32(max(2, s.p.MaxReplicas/16))
@@ -100,7 +100,7 @@ func (s *search) clamp() (narrow bool) {
 	return narrow
 }
 
-// size sets the length of the temporary rows to the columns and windows.
+// size sets the lengths of the temporary rows, which depend on the columns and on the windows.
 func (g *lattice) size() {
 	width, rows := 0, 0
 	for t := range g.columns {
