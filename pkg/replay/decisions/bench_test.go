@@ -18,15 +18,16 @@ import (
 )
 
 var (
-	benchFamilies = flag.String("families", "", "families separated by commas, or developed, held-out, requests, all; empty: no benchmark")
-	benchSeeds    = flag.String("seeds", "1,2", "seeds, separated by commas")
-	benchColds    = flag.String("colds", "60s,180s,300s,600s", "cold starts")
-	benchWaits    = flag.String("waits", "10s,60s", "allowed waits")
-	benchPct      = flag.String("percentiles", "95,99,99.9", "percentiles")
-	benchAnchors  = flag.String("anchors", "", "file that keeps the scores of the anchors, to save time when only the policy changes")
-	benchTuning   = flag.String("tuning", "", "changed constants, for example Event=1,Caution=0.5")
-	benchQuiet    = flag.Bool("quiet", false, "print the summaries only")
-	benchVary     = flag.Bool("vary", false, "also print the summary without each part, and with half and twice each constant")
+	benchFamilies = flag.String("families", "", "families separated by commas (of whole requests: requests-NAME), or developed, held-out, "+
+		"requests, all; empty: no benchmark")
+	benchSeeds   = flag.String("seeds", "1,2", "seeds, separated by commas")
+	benchColds   = flag.String("colds", "60s,180s,300s,600s", "cold starts")
+	benchWaits   = flag.String("waits", "10s,60s", "allowed waits")
+	benchPct     = flag.String("percentiles", "95,99,99.9", "percentiles")
+	benchAnchors = flag.String("anchors", "", "file that keeps the scores of the anchors, to save time when only the policy changes")
+	benchTuning  = flag.String("tuning", "", "changed constants, for example Event=1,Caution=0.5")
+	benchQuiet   = flag.Bool("quiet", false, "print the summaries only")
+	benchVary    = flag.Bool("vary", false, "also print the summary without each part, and with half and twice each constant")
 )
 
 // TestBenchDecisions prints the table of `make bench-decisions`.
@@ -38,10 +39,8 @@ func TestBenchDecisions(t *testing.T) {
 	g.seeds = parsed(t, *benchSeeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	g.colds, g.waits = parsed(t, *benchColds, time.ParseDuration), parsed(t, *benchWaits, time.ParseDuration)
 	g.percentiles = parsed(t, *benchPct, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
-	if *benchFamilies == "requests" || *benchFamilies == "all" {
-		g.writeRequests(os.Stdout)
-	}
-	if *benchFamilies == "requests" {
+	of, only := chosenRequests()
+	if g.writeRequests(os.Stdout, of); only {
 		return
 	}
 	g.families = chosenFamilies(t)
@@ -85,6 +84,25 @@ func variants(base objective.Tuning) (out []variant) {
 // notZero lists the constants that must not be 0, because they are factors or durations.
 var notZero = []string{"Stay", "Drain", "Memory", "SafeMargin"}
 
+// chosenRequests returns the families of whole requests that are chosen, and whether only such families are chosen.
+func chosenRequests() (out []requestFamily, only bool) {
+	switch *benchFamilies {
+	case "requests":
+		return requestFamilies, true
+	case "all":
+		return requestFamilies, false
+	}
+	for _, name := range strings.Split(*benchFamilies, ",") {
+		name, isRequests := strings.CutPrefix(name, "requests-")
+		for _, f := range requestFamilies {
+			if isRequests && f.name == name {
+				out = append(out, f)
+			}
+		}
+	}
+	return out, len(out) == strings.Count(*benchFamilies, ",")+1
+}
+
 func chosenFamilies(t *testing.T) (out []family) {
 	early, late := developed, heldOut
 	dir := filepath.Join("..", "..", "..", "..", "shared", "data")
@@ -102,6 +120,9 @@ func chosenFamilies(t *testing.T) (out []family) {
 		return late
 	}
 	for _, name := range strings.Split(*benchFamilies, ",") {
+		if strings.HasPrefix(name, "requests-") {
+			continue
+		}
 		i := slices.IndexFunc(slices.Concat(early, late), func(f family) bool { return f.name == name })
 		if i < 0 {
 			t.Fatalf("-families %s: no such family", name)

@@ -69,6 +69,7 @@ type servers struct {
 	wait  float64   // seconds that a request may wait
 	ready []float64 // time at which each replica is ready, the oldest replica first
 	free  []float64 // time at which each slot is free, the slots of the oldest replica first
+	first []float64 // time at which the first slot of each replica is free
 	queue []request
 	ends  []float64 // ends of the requests in progress
 	at    float64   // the present time
@@ -81,8 +82,8 @@ type servers struct {
 func (s *servers) advance(t float64) {
 	for len(s.queue) > 0 {
 		first, best, start := s.queue[0], -1, t
-		for i, free := range s.free {
-			if at := max(free, s.ready[i/s.slots], first.at); at < start {
+		for i, free := range s.first {
+			if at := max(free, s.ready[i], first.at); at < start {
 				best, start = i, at
 			}
 			if start <= first.at {
@@ -100,20 +101,28 @@ func (s *servers) advance(t float64) {
 		if start-first.at > s.wait {
 			count.Late++
 		}
-		s.free[best] = start + first.takes
-		s.ends = append(s.ends, s.free[best])
+		s.ends = append(s.ends, start+first.takes)
+		s.occupy(best, start+first.takes)
 		s.queue = s.queue[1:]
 	}
 	s.Cost += float64(len(s.ready)) * max(t-max(s.at, s.from), 0)
 	s.at = t
 }
 
+// occupy fills the slot of a replica that is free first.
+func (s *servers) occupy(replica int, until float64) {
+	slots := s.free[replica*s.slots : (replica+1)*s.slots]
+	slots[slices.Index(slots, s.first[replica])] = until
+	s.first[replica] = slices.Min(slots)
+}
+
 func (s *servers) scale(replicas int) {
 	for len(s.ready) < replicas {
 		s.ready = append(s.ready, s.at+s.cold)
+		s.first = append(s.first, 0)
 		s.free = append(s.free, make([]float64, s.slots)...)
 	}
-	s.ready, s.free = s.ready[:replicas], s.free[:replicas*s.slots]
+	s.ready, s.first, s.free = s.ready[:replicas], s.first[:replicas], s.free[:replicas*s.slots]
 }
 
 // evidence sets e to what a usual installation measures: every 15 s, a rate of the arrivals over a minute, the queue, and the requests in
@@ -217,13 +226,13 @@ func (g grid) requestResults(f *requestFamily, percentile float64) (out requestR
 }
 
 // writeRequests prints a summary of the runs with whole requests for each family and percentile.
-func (g grid) writeRequests(w io.Writer) {
-	for i := range requestFamilies {
+func (g grid) writeRequests(w io.Writer, families []requestFamily) {
+	for i := range families {
 		for _, percentile := range g.percentiles {
-			r := g.requestResults(&requestFamilies[i], percentile)
+			r := g.requestResults(&families[i], percentile)
 			n := len(r.costs)
 			fmt.Fprintf(w, "requests, %-8s %5v%%: SLO attained in %d of %d cells, before the scored part in %d; cost/smallest fixed fleet "+
-				"mean %.2f median %.2f p90 %.2f worst %.2f\n", requestFamilies[i].name, percentile, r.met, n, r.before,
+				"mean %.2f median %.2f p90 %.2f worst %.2f\n", families[i].name, percentile, r.met, n, r.before,
 				r.total/float64(n), quantile(r.costs, 0.5), quantile(r.costs, 0.9), r.costs[n-1])
 		}
 	}
