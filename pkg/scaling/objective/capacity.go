@@ -30,16 +30,19 @@ type capacity struct {
 	QuietAt    signedInt // time since which no work has waited and the number of replicas has not changed
 }
 
-// newVersion deletes the measurements of the previous version of the server. Plans use the old capacity until the new version is measured.
-func (c *capacity) newVersion(version uint64) {
-	if version != 0 && version != c.Version {
-		*c = capacity{Value: c.Value, Tried: c.Value, Version: version, Through: c.Through}
+// newVersion deletes the measurements of the previous version of the server, and reports whether the version is new. Plans use the old
+// capacity until the new version is measured.
+func (c *capacity) newVersion(version uint64) bool {
+	if version == 0 || version == c.Version {
+		return false
 	}
+	*c = capacity{Value: c.Value, Tried: c.Value, Version: version, Through: c.Through}
+	return true
 }
 
 // measure adds a measured throughput of one replica. If the replicas were saturated, the throughput is the capacity; otherwise it is a
-// lower bound.
-func (c *capacity) measure(throughput float64, saturated bool) {
+// lower bound. rate is the throughput per unit of work in flight.
+func (c *capacity) measure(throughput float64, saturated bool, rate float64) {
 	switch {
 	case throughput <= 0:
 		return
@@ -48,7 +51,7 @@ func (c *capacity) measure(throughput float64, saturated bool) {
 	default:
 		c.prove(throughput)
 	}
-	c.update()
+	c.update(rate)
 }
 
 // prove raises the lower bound, at most by a factor of two for each sample.
@@ -59,20 +62,65 @@ func (c *capacity) prove(throughput float64) {
 	c.Proven = max(c.Proven, throughput)
 }
 
-// perInFlight returns the throughput per unit of work in flight, which is 1 / the mean service time; 0: not known.
-func (c *capacity) perInFlight() float64 {
+// perInFlight returns the throughput per unit of work in flight, which is 1 / the mean service time; 0: not known. The means of the type
+// active raise it while at least half of the late budget is left. If the work of a replica that processes few requests at once is late by
+// chance, the lower value of the type capacity keeps more replicas.
+func (m *Model) perInFlight() float64 {
+	c, active := &m.saved.Capacity, &m.saved.Active
 	if c.Weight < minWeight || c.InFlight <= 0 {
 		return 0
 	}
-	return c.Served / c.InFlight
+	rate := c.Served / c.InFlight
+	if active.Time >= minActive && active.InFlight > 0 && m.budgetLeft() {
+		rate = max(rate, active.Served/active.InFlight/activeMargin)
+	}
+	return rate
 }
 
-// bound returns the greatest load that a replica is known to serve.
-func (c *capacity) bound() float64 { return max(c.Proven, c.Peak*c.perInFlight()) }
+// active contains the mean work in flight and the mean throughput of a replica, each with the same weight for all samples in which there
+// was work.
+//
+// In the means of the type capacity, the samples with much work in flight have most of the weight. If a replica has few requests, these are
+// the samples in which a request happens to be in flight, while the throughput is a rate over a minute: with one request a minute, the
+// service time seems to be a minute, even if it is a second. The means of the type active do not have this error. But they are also means
+// over times with little load, in which servers that batch requests are faster.
+type active struct {
+	InFlight float64
+	Served   float64
+	Time     float64 // seconds with work, at most maxActive
+}
+
+// Limits for the type active.
+const (
+	minActive = 600  // seconds with work from which the means are used
+	maxActive = 7200 // seconds with work over which they are means
+	// a sample counts for at most these seconds: the throughput is usually a rate over a minute, and says nothing about the time before
+	maxSample = 60
+	// the throughput of a sample counts as at most this multiple of the mean, so that a wrong metric has a limited effect
+	maxRise = 100
+	// activeMargin is the factor by which the service time may be longer than these means show: servers that batch requests are faster under
+	// little load, and requests do not arrive evenly
+	activeMargin = 2
+)
+
+func (a *active) add(inFlight, served, elapsed float64) {
+	if inFlight <= 0 && served <= 0 {
+		return
+	}
+	if elapsed = min(elapsed, maxSample); a.Served > 0 {
+		served = min(served, maxRise*a.Served)
+	}
+	if a.Time = min(a.Time+elapsed, maxActive); a.Time > 0 {
+		a.InFlight += float64(elapsed / a.Time * (inFlight - a.InFlight))
+		a.Served += float64(elapsed / a.Time * (served - a.Served))
+	}
+}
+
+// bound returns the greatest load that a replica is known to serve. rate is the throughput per unit of work in flight.
+func (c *capacity) bound(rate float64) float64 { return max(c.Proven, c.Peak*rate) }
 
 // update sets Value from the measurements.
-func (c *capacity) update() {
-	rate := c.perInFlight()
+func (c *capacity) update(rate float64) {
 	switch {
 	case c.Full.Count > 0 && rate > 0:
 		slots := c.Full.summary().P50
@@ -80,21 +128,21 @@ func (c *capacity) update() {
 	case c.Saturated.Count > 0:
 		c.Value = c.Saturated.summary().P50
 	default:
-		c.Value = max(c.bound(), c.Tried)
+		c.Value = max(c.bound(rate), c.Tried)
 	}
 }
 
 // summary returns the known distribution of the capacity. Before any work has waited, P10 is the greatest load that a replica has served,
 // P50 is the capacity that is tried, and P90 and P95 are 0.
-func (c *capacity) summary() Distribution {
-	if rate := c.perInFlight(); c.Full.Count > 0 && rate > 0 {
+func (c *capacity) summary(rate float64) Distribution {
+	if c.Full.Count > 0 && rate > 0 {
 		d := c.Full.summary()
 		return Distribution{P10: d.P10 * rate, P50: d.P50 * rate, P90: d.P90 * rate, P95: d.P95 * rate, Count: d.Count}
 	}
 	if c.Saturated.Count > 0 {
 		return c.Saturated.summary()
 	}
-	return Distribution{P10: min(c.bound(), c.Value), P50: c.Value}
+	return Distribution{P10: min(c.bound(rate), c.Value), P50: c.Value}
 }
 
 // headroom is the number of concurrent requests that plans leave free in each replica, as a multiple of the square root of its
@@ -123,7 +171,8 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	if !usable(e.Served) {
 		onlyQueue := !usable(e.Arrivals) && !usable(e.InFlight)
 		if waited && s.Growth < 0 && onlyQueue && s.Capacity.Saturated.Count == 0 {
-			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false) // the queue shrinks, so the replicas serve at least this
+			// the queue shrinks, so the replicas serve at least this
+			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false, m.perInFlight())
 		}
 		return
 	}
@@ -140,7 +189,7 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 		throughput, saturated = throughput*max(limit/e.Latency.V, 0.5), true
 	}
 	if steady || !saturated {
-		s.Capacity.measure(throughput, saturated)
+		s.Capacity.measure(throughput, saturated, m.perInFlight())
 	}
 }
 
@@ -176,7 +225,7 @@ func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 		c.prove(load)
 	}
 	m.explore(now, e)
-	c.update()
+	c.update(m.perInFlight())
 }
 
 // measureInFlight adds a sample of the work in flight. In the mean service time, samples near the greatest work in flight have the most
@@ -202,7 +251,7 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 	if s.Before > 0 && usable(e.Queued) && e.Queued.V > 0 && !idle(e) && n >= c.Peak/2 && n > 0 {
 		c.Full.add(n)
 	}
-	c.Recent = max(c.Recent, twice*c.perInFlight())
+	c.Recent = max(c.Recent, twice*m.perInFlight())
 	part := min(n/max(c.Peak, n, 1e-9), 1)
 	w := elapsed * float64(part*part)
 	c.Weight = min(c.Weight+w, maxWeight)
@@ -210,6 +259,13 @@ func (m *Model) measureInFlight(now time.Time, e *Evidence, throughput float64) 
 		c.InFlight += float64(w / c.Weight * (n - c.InFlight))
 		c.Served += float64(w / c.Weight * (throughput/float64(e.Ready) - c.Served))
 	}
+	s.Active.add(n, throughput/float64(e.Ready), elapsed)
+}
+
+// budgetLeft reports whether at least half of the late budget is left.
+func (m *Model) budgetLeft() bool {
+	b := &m.saved.B
+	return b.Actual.late() <= m.saved.O.allowed()*(b.Work+b.NewWork)/2
 }
 
 // exploreSeconds is the minimum time in seconds without a wait before a greater capacity is tried.
@@ -236,10 +292,10 @@ func (m *Model) explore(now time.Time, e *Evidence) {
 	if window <= 0 {
 		window = DefaultWindow
 	}
-	if lead > x.allowed*window.Seconds()/2 || s.B.Actual.late() > x.allowed*(s.B.Work+s.B.NewWork)/2 {
+	if lead > x.allowed*window.Seconds()/2 || !m.budgetLeft() {
 		return
 	}
-	if bound := c.bound(); bound > 0 {
+	if bound := c.bound(m.perInFlight()); bound > 0 {
 		n := float64(e.Ready)
 		c.Tried = min(max(c.Tried, c.Recent*n/(n-1)), math.Max(2*bound, c.Tried))
 	}

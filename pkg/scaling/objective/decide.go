@@ -118,7 +118,8 @@ func (p *Plan) limit(l Limits) { p.add(TermLimits, max(min(p.Replicas, l.Max), l
 // Learned returns a summary of what the model has learned.
 func (m *Model) Learned() Learned {
 	s := &m.saved
-	out := Learned{Capacity: s.Capacity.summary(), ColdStart: s.Cold.Total.summary(), Load: s.F.Level[2], Attained: 1, Budget: 1,
+	out := Learned{Capacity: s.Capacity.summary(m.perInFlight()), ColdStart: s.Cold.Total.summary(),
+		Load: s.F.Level[2], Attained: 1, Budget: 1,
 		IdleGap: time.Duration(s.F.Gap * float64(time.Second)), Observed: time.Duration(s.Observed * float64(time.Second))}
 	for i := range s.Cold.Phase {
 		out.Phase[i] = s.Cold.Phase[i].summary()
@@ -130,7 +131,7 @@ func (m *Model) Learned() Learned {
 		share := s.B.Actual.late() / work
 		out.Attained = max(1-share, 0)
 		if s.O.Percentile > 0 {
-			out.Budget = max(1-share/max(1-s.O.Percentile/100, 1e-6), 0)
+			out.Budget = max(1-share/s.O.allowed(), 0)
 		}
 	}
 	return out

@@ -13,8 +13,9 @@ var ErrEncoding = errors.New("saved objective model cannot be read")
 
 // encodingVersion is the first byte of the encoding. It must be changed with the layout and with the rules. Then UnmarshalBinary must also
 // read the previous version, of which testdata has a file, because an upgrade must not lose what was learned. Bytes of a later version or
-// of version 1 return an error, and the model starts to learn again: version 1 was never released.
-const encodingVersion = 2
+// of version 1 return an error, and the model starts to learn again: version 1 was never released. Version 2 has fewer numbers: those at
+// the end of the type saved are missing.
+const encodingVersion = 3
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.
 const MaxEncoded = 5 << 10
@@ -34,10 +35,16 @@ func (m *Model) AppendBinary(dst []byte) ([]byte, error) {
 func (m *Model) UnmarshalBinary(data []byte) error {
 	var s saved
 	size := binary.Size(&s)
-	if len(data) != size+5 || data[0] != encodingVersion || crc32.ChecksumIEEE(data[:size+1]) != binary.LittleEndian.Uint32(data[size+1:]) {
+	if len(data) > 0 && data[0] == 2 {
+		size -= binary.Size(&s.Active)
+	}
+	if len(data) != size+5 || data[0] < 2 || data[0] > encodingVersion ||
+		crc32.ChecksumIEEE(data[:size+1]) != binary.LittleEndian.Uint32(data[size+1:]) {
 		return ErrEncoding
 	}
-	if _, err := binary.Decode(data[1:], binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
+	numbers := make([]byte, binary.Size(&s)) // the numbers that version 2 does not have are 0
+	copy(numbers, data[1:size+1])
+	if _, err := binary.Decode(numbers, binary.LittleEndian, &s); err != nil || !plausible(reflect.ValueOf(&s).Elem()) || !s.valid() {
 		return ErrEncoding
 	}
 	m.saved = s

@@ -50,6 +50,9 @@ type saved struct {
 	Known    bool  // the last Observe had evidence of the load
 	Slow     bool  // in the last Observe, the time between two tokens exceeded the limit of the objective
 	Back     backlog
+
+	// Fields that encodingVersion 2 does not have follow. They are 0 in a model of that version.
+	Active active
 }
 
 // New returns a Model that knows nothing.
@@ -79,7 +82,9 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	elapsed := float64(now.UnixNano()-int64(s.Last)) / 1e9
 	continuous := s.Last != 0 && elapsed > 0 && elapsed <= maxGap
 	s.Last = signedInt(now.UnixNano())
-	s.Capacity.newVersion(e.Version)
+	if s.Capacity.newVersion(e.Version) {
+		s.Active = active{}
+	}
 	for i := range e.ColdStarts {
 		s.Cold.measure(&e.ColdStarts[i])
 	}
@@ -244,5 +249,5 @@ func (m *Model) plant() plant {
 	}
 	slot := max(slotSeconds, math.Ceil(wait/12))
 	return plant{slot: slot, wait: int(wait / slot), cold: max(int(math.Ceil(lead/slot)), 1), capacity: perReplica,
-		least: s.L.Min, most: s.L.Max, allowed: max(1-o.Percentile/100, 1e-6), t: m.t}
+		least: s.L.Min, most: s.L.Max, allowed: o.allowed(), t: m.t}
 }

@@ -30,6 +30,9 @@ type Objective struct {
 	ColdStart time.Duration
 }
 
+// allowed returns the share of the work that may be late.
+func (o *Objective) allowed() float64 { return max(1-o.Percentile/100, 1e-6) }
+
 // DefaultWindow is one day, because the load of most workloads repeats daily. The late budget of a day can be spent in the hours in which
 // that saves most.
 const DefaultWindow = 24 * time.Hour

@@ -2,6 +2,7 @@ package objective
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -95,5 +96,44 @@ func TestKeepsTheReplicasThatItFound(t *testing.T) {
 		if w.plan.Safe != TooLittleData || w.plan.Replicas < 5 {
 			t.Fatalf("%v after the start: %s, want at least the 5 replicas that were found", w.now.Sub(start), w.plan.Text())
 		}
+	}
+}
+
+// TestFewRequestsNeedOneReplica runs a day with a request of about 2 s every minute. One replica with 8 slots serves them. The model once
+// kept five. A request is seldom in flight when the metrics are read, and its service time was then computed from the rate of arrivals in
+// a minute, as if it took a minute. The second half of the day is measured.
+func TestFewRequestsNeedOneReplica(t *testing.T) {
+	const every, service, tick = 60, 2, 5 * time.Second
+	d := rand.New(rand.NewPCG(1, 2))
+	m, o, now := New(), Objective{Limit: 10 * time.Second, Percentile: 99}, start
+	var arrived, ends []float64 // seconds
+	var e Evidence
+	next, replicas, paid := 0.0, int32(1), 0.0
+	for s := 0.0; s < 86400; s += tick.Seconds() {
+		for ; next < s; next += every * d.ExpFloat64() {
+			arrived, ends = append(arrived, next), append(ends, next+service*d.ExpFloat64())
+		}
+		now = start.Add(time.Duration(s) * time.Second)
+		if int(s)%15 == 0 {
+			since := func(list []float64, at float64) (n float64) {
+				for i := len(list) - 1; i >= max(0, len(list)-100); i-- {
+					if list[i] > at {
+						n++
+					}
+				}
+				return n
+			}
+			e = Evidence{Arrivals: known(since(arrived, s-60)/60, now), Queued: known(0, now), InFlight: known(since(ends, s), now)}
+		}
+		e.Ready = replicas // the replicas start at once
+		m.Observe(now, &e)
+		replicas = m.Plan(now, o, Limits{Min: 1, Max: 20}).Replicas
+		if s >= 43200 {
+			paid += float64(replicas) / 43200 * tick.Seconds()
+		}
+	}
+	if got := m.Learned().Capacity.P50; paid > 1.1 || got < 0.25 || got > 8/service {
+		t.Errorf("%.2f replicas on average, learned a capacity of %.3f/s; want at most 1.1 replicas, and 0.25 to 4/s, which is between half "+
+			"a request at once and 8", paid, got)
 	}
 }
