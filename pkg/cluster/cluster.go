@@ -2,6 +2,7 @@
 // the engine's interfaces. Neither this package nor a sub-package decides targets or overrides.
 //
 //	configmaps   ConfigMaps with policies of teams
+//	policystatus acceptance and refusal of policies, written into an annotation
 //	cache        scale targets, their pods, HPAs and ScaledObjects in memory
 //	informer     informers, also of kinds whose CRD is installed or removed later
 //	rejections   why the StatefulSet controller cannot create pods
@@ -56,6 +57,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/rejections"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/scale"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/transitions"
@@ -87,6 +89,10 @@ type Options struct {
 	// ConfigMaps receives the ConfigMaps with policies in the namespaces ConfigMapsIn. nil: no ConfigMap is read.
 	ConfigMaps   configmaps.Policies
 	ConfigMapsIn []string
+	// PolicyStatuses returns the statuses that are written into the annotation gpuscaler.io/policy-status of objects in the namespaces
+	// PolicyStatusIn. nil: the annotation is not written.
+	PolicyStatuses policystatus.Policies
+	PolicyStatusIn []string
 	// ActivateIn are the namespaces in which /scale may be written between zero and one replica. Empty: none.
 	ActivateIn []string
 	// Groups are the capacity groups, whose NodePools are read and overridden. nil: no node is read.
@@ -133,8 +139,9 @@ type Cluster struct {
 	reporter    *findings.Reporter
 	served      activation.Served
 	releases    *leader.Releases
-	nodes       *nodeAdapter       // nil if Options.Groups is nil
-	configMaps  *configmaps.Reader // nil if no ConfigMap is read
+	nodes       *nodeAdapter         // nil if Options.Groups is nil
+	configMaps  *configmaps.Reader   // nil if no ConfigMap is read
+	statuses    *policystatus.Writer // nil if the annotation is not written
 }
 
 var (
@@ -182,13 +189,28 @@ func newCluster(typed kubernetes.Interface, objects dynamic.Interface, o Options
 	if o.Groups != nil {
 		c.nodes = newNodeAdapter(c)
 	}
-	if o.ConfigMaps != nil && len(o.ConfigMapsIn) > 0 {
-		c.configMaps = configmaps.New(configmaps.Options{
-			Client: typed, Namespaces: o.ConfigMapsIn, Policies: o.ConfigMaps, Events: c.events, Leading: c.leading, Log: c.log,
-		})
-	}
+	c.readPolicies()
 	c.addKinds()
 	return c
+}
+
+// readPolicies creates the reader of ConfigMaps with policies, and the writer of the annotations with the status of policies.
+func (c *Cluster) readPolicies() {
+	o := &c.options
+	if o.PolicyStatuses != nil && len(o.PolicyStatusIn) > 0 {
+		c.statuses = policystatus.New(policystatus.Options{
+			Namespaces: o.PolicyStatusIn, Policies: o.PolicyStatuses, Events: c.events, Leading: c.leading, Log: c.log, Metrics: o.Metrics,
+			Apply: func(ctx context.Context, about corev1.ObjectReference, text string) error {
+				return policystatus.Apply(ctx, c.dynamic, about, text)
+			},
+		})
+	}
+	if o.ConfigMaps != nil && len(o.ConfigMapsIn) > 0 {
+		c.configMaps = configmaps.New(configmaps.Options{
+			Client: c.typed, Namespaces: o.ConfigMapsIn, Policies: o.ConfigMaps, Events: c.events, Leading: c.leading, Status: c.statuses,
+			Log: c.log,
+		})
+	}
 }
 
 func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Options {
@@ -246,6 +268,9 @@ func (c *Cluster) Run(ctx context.Context) error {
 		c.reporter = c.newReporter()
 	}
 	running.Go(func() { c.reporter.Run(ctx) })
+	if c.statuses != nil {
+		running.Go(func() { c.statuses.Run(ctx) })
+	}
 	running.Go(func() { rejections.New(c.typed.CoreV1(), c.cache, c.policies, c.log).Run(ctx) })
 	if c.activator.Enabled() {
 		running.Go(func() { c.activator.Run(ctx) })

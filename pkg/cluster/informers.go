@@ -98,9 +98,13 @@ func (c *Cluster) hpaHandler() toolscache.ResourceEventHandler {
 			if o, ok := h.PolicyObject(); ok && c.options.Annotated != nil {
 				c.options.Annotated.SetObject(o)
 			}
+			if c.statuses != nil && h.ScaledObject == "" {
+				c.statuses.Put(h.Reference(), h.PolicyStatus)
+			}
 		},
 		func(h *cache.HPA) {
 			c.cache.DropHPA(h)
+			c.dropPolicyStatus(h.Reference())
 			c.dropPolicyObject(cache.HPAKind, h.Namespace, h.Name)
 		},
 	)
@@ -113,12 +117,22 @@ func (c *Cluster) scaledObjectHandler() toolscache.ResourceEventHandler {
 			if c.options.Annotated != nil {
 				c.options.Annotated.SetObject(s.PolicyObject())
 			}
+			if c.statuses != nil {
+				c.statuses.Put(s.Reference(), s.PolicyStatus)
+			}
 		},
 		func(s *cache.ScaledObject) {
 			c.cache.DropScaledObject(s)
+			c.dropPolicyStatus(s.Reference())
 			c.dropPolicyObject(cache.ScaledObjectKind, s.Namespace, s.Name)
 		},
 	)
+}
+
+func (c *Cluster) dropPolicyStatus(about corev1.ObjectReference) {
+	if c.statuses != nil {
+		c.statuses.Delete(about)
+	}
 }
 
 func (c *Cluster) dropPolicyObject(kind, namespace, name string) {

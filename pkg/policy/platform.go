@@ -47,6 +47,7 @@ type Team struct {
 	CapacityGroups []string
 	ClusterQueues  []string
 	ConfigMaps     bool             // policies in ConfigMaps of the team's namespaces are accepted
+	PolicyStatus   bool             // acceptance and refusal of its policies are written into an annotation
 	Limits         map[string]int64 // maximum of each resource, summed over all workloads of the team
 	Bounds         Bounds
 

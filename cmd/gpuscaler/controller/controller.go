@@ -84,7 +84,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	read := cluster.Options{
 		Release: o.namespace + "/" + o.lease,
 		Kinds:   kinds, ActivateIn: o.activateIn, Policies: c.policies, Annotated: c.policies,
-		ConfigMaps: c.policies, ConfigMapsIn: o.configMapsIn,
+		ConfigMaps: c.policies, ConfigMapsIn: o.configMapsIn, PolicyStatuses: c.policies, PolicyStatusIn: o.policyStatusIn,
 		Leading: c.leading, Instance: o.pod, Log: log, Metrics: c.registry,
 		ClusterName: c.clusterName,
 	}
@@ -303,18 +303,27 @@ func (c *controller) report(r store.Report) {
 	}
 	if r.Changed {
 		c.log.Info("policies in force", "generation", r.Generation, "policies", len(c.policies.Current()))
-		for _, namespace := range unreadNamespaces(c.policies.Platform(), c.options.configMapsIn) {
-			c.log.Warn("the PlatformConfig accepts ConfigMaps of a namespace whose ConfigMaps are not read: add it to the chart value "+
-				"teamConfigMaps.namespaces (--configmap-namespaces)", "namespace", namespace)
-		}
+		c.reportUnlistedNamespaces(c.policies.Platform())
 	}
 }
 
-// unreadNamespaces returns the namespaces of teams with configMaps: true that are not in read.
-func unreadNamespaces(p *policy.Platform, read []string) (namespaces []string) {
-	for _, t := range p.Teams {
-		for _, namespace := range t.Namespaces {
-			if t.ConfigMaps && !slices.Contains(read, namespace) {
+// reportUnlistedNamespaces logs the namespaces of teams for which the PlatformConfig has a setting that a flag does not allow.
+func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
+	for _, namespace := range unlisted(p, c.options.configMapsIn, func(t *policy.Team) bool { return t.ConfigMaps }) {
+		c.log.Warn("the PlatformConfig accepts ConfigMaps of a namespace whose ConfigMaps are not read: add it to the chart value "+
+			"teamConfigMaps.namespaces (--configmap-namespaces)", "namespace", namespace)
+	}
+	for _, namespace := range unlisted(p, c.options.policyStatusIn, func(t *policy.Team) bool { return t.PolicyStatus }) {
+		c.log.Warn("the PlatformConfig has policyStatus: true for a namespace in which the annotation is not written: add it to the chart "+
+			"value policyStatus.namespaces (--policy-status-namespaces)", "namespace", namespace)
+	}
+}
+
+// unlisted returns the namespaces that are not in listed, of the teams that have a setting.
+func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) (namespaces []string) {
+	for i := range p.Teams {
+		for _, namespace := range p.Teams[i].Namespaces {
+			if has(&p.Teams[i]) && !slices.Contains(listed, namespace) {
 				namespaces = append(namespaces, namespace)
 			}
 		}

@@ -24,7 +24,7 @@ type runOptions struct {
 	kinds      []string
 	activateIn []string
 
-	configMapsIn []string
+	configMapsIn, policyStatusIn []string
 
 	namespace, pod, service string
 	lease                   string
@@ -102,6 +102,9 @@ func (o *runOptions) register(c *cobra.Command) {
 	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil,
 		"namespaces whose ConfigMaps with the label gpuscaler.io/policy=true are read as policies, if the PlatformConfig has configMaps: true "+
 			"for their team; each needs RBAC rules; empty: none")
+	f.StringSliceVar(&o.policyStatusIn, "policy-status-namespaces", nil,
+		"namespaces in which acceptance and refusal of policies are written into the annotation gpuscaler.io/policy-status, if the "+
+			"PlatformConfig has policyStatus: true for their team; each needs RBAC rules; empty: none")
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "gpuscaler-system"), "namespace of this pod, its Lease and its Service")
 	f.StringVar(&o.pod, "pod-name", env("POD_NAME", hostname()), "name of this pod, which has a label while it leads")
 	f.StringVar(&o.service, "service", "gpuscaler", "name of the Service in front of the external metrics API")
@@ -184,13 +187,22 @@ func (o *runOptions) check() error {
 	if _, err := o.policies.With(o.platform); err != nil {
 		return err
 	}
-	for _, namespace := range o.configMapsIn {
-		if len(validation.IsDNS1123Label(namespace)) > 0 { // an empty name would request the ConfigMaps of all namespaces
-			return fmt.Errorf("--configmap-namespaces: %q is not a namespace", namespace)
-		}
+	if err := errors.Join(checkNamespaces("--configmap-namespaces", o.configMapsIn),
+		checkNamespaces("--policy-status-namespaces", o.policyStatusIn)); err != nil {
+		return err
 	}
 	_, err := o.scaleKinds()
 	return err
+}
+
+// checkNamespaces checks the value of a flag. An empty name would request the objects of all namespaces.
+func checkNamespaces(flag string, namespaces []string) error {
+	for _, namespace := range namespaces {
+		if len(validation.IsDNS1123Label(namespace)) > 0 {
+			return fmt.Errorf("%s: %q is not a namespace", flag, namespace)
+		}
+	}
+	return nil
 }
 
 func (o *runOptions) scaleKinds() (kinds []cache.ScaleKind, err error) {

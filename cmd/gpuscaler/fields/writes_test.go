@@ -11,12 +11,15 @@ import (
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -82,14 +85,14 @@ func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {
 
 // apiWrites runs package cluster with stubAPI while the demand rises from zero, and returns the recorded writes.
 func apiWrites(t *testing.T, d docSet) []string {
-	store, j := good(t, d), &journal{}
-	c, err := cluster.New(stubAPI(t, j), cluster.Options{Policies: store, ActivateIn: []string{"team-chat"},
+	policies, j := good(t, d), &journal{}
+	c, err := cluster.New(stubAPI(t, j), cluster.Options{Policies: policies, ActivateIn: []string{"team-chat"},
 		Log:         slog.New(slog.DiscardHandler),
-		ClusterName: func() string { return store.Platform().Cluster }})
+		ClusterName: func() string { return policies.Platform().Cluster }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine.New(store, busy{}, c, engine.Options{})
+	e := engine.New(policies, busy{}, c, engine.Options{})
 	c.Activate(e.Decisions())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -109,9 +112,29 @@ func apiWrites(t *testing.T, d docSet) []string {
 	return j.all()
 }
 
+// statusWrites gives a ScaledObject a policy in its annotations, and returns the values of its annotation gpuscaler.io/policy-status that
+// are written.
+func statusWrites(t *testing.T, d docSet) []string {
+	policies, j := good(t, d), &journal{}
+	about := corev1.ObjectReference{Kind: "ScaledObject", Namespace: "team-chat", Name: "embed"}
+	w := policystatus.New(policystatus.Options{Namespaces: []string{"team-chat"}, Policies: policies, Leading: func() bool { return true },
+		Apply: func(_ context.Context, _ corev1.ObjectReference, text string) error {
+			j.write("status %s", text)
+			return nil
+		}})
+	policies.SetObject(store.Object{Kind: about.Kind, Namespace: about.Namespace, Name: about.Name, MaxReplicas: 3,
+		Target:      scaling.Target{APIVersion: "apps/v1", Kind: "Deployment", Name: about.Name},
+		Annotations: map[string]string{"gpuscaler.io/spec": "signals: none"}})
+	policies.Publish()
+	w.Put(about, policystatus.Written{})
+	w.Round(t.Context(), time.Now())
+	return j.all()
+}
+
 // writeProbes are probes of fields that change the writes to the API server.
 func writeProbes() []fieldProbe {
 	return []fieldProbe{
+		{field: "platform spec.teams[0].policyStatus", was: false, is: true, with: oneTeam(), see: statusWrites},
 		{field: "policy spec.activate", is: true, with: idle, see: apiWrites},
 		{field: "platform spec.cluster", was: "prod-use1", is: "prod-euw1", with: idle, see: apiWrites},
 		{field: "platform metadata.name", was: "prod-use1", is: "prod-euw1", with: idle, see: apiWrites},

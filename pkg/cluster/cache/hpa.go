@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
@@ -26,6 +27,7 @@ type HPA struct {
 	metav1.ObjectMeta
 	Target       Ref
 	ScaledObject string // name of the ScaledObject for which KEDA created the HPA; empty: none
+	PolicyStatus policystatus.Written
 
 	scaleTargetRef scaling.Target
 	min, max       int32
@@ -71,6 +73,7 @@ func TrimHPA(obj any) (any, error) {
 	if h.ScaledObject == "" {
 		h.operator = readOperator(object.Annotations, object.ManagedFields)
 		h.annotations = ownAnnotations(object.Annotations)
+		h.PolicyStatus = policystatus.Read(object)
 	}
 	return h, nil
 }
@@ -105,11 +108,12 @@ func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	return ""
 }
 
-// ownAnnotations returns the annotations with gpuscaler's prefix, nil if there are none.
+// ownAnnotations returns the annotations with gpuscaler's prefix, nil if there are none. It excludes the one that gpuscaler writes: a write
+// must not look like an edit of a policy.
 func ownAnnotations(all map[string]string) map[string]string {
 	var own map[string]string
 	for k, v := range all {
-		if strings.HasPrefix(k, annotations.Prefix) {
+		if strings.HasPrefix(k, annotations.Prefix) && k != annotations.PolicyStatus {
 			if own == nil {
 				own = map[string]string{}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -37,6 +38,8 @@ type ScaledObject struct {
 	Target Ref
 	Manage ManageKEDA
 	Checks objects.ScaledObjectFacts
+
+	PolicyStatus policystatus.Written
 
 	scaleTargetRef scaling.Target
 	min, max       int32
@@ -69,6 +72,8 @@ func TrimScaledObject(obj any) (any, error) {
 		operator:    readOperator(set, managed),
 		annotations: ownAnnotations(set),
 		metrics:     triggerMetrics(o),
+
+		PolicyStatus: policystatus.Read(u),
 	}
 	if err != nil {
 		s.invalid = err.Error()

@@ -24,6 +24,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
@@ -50,7 +51,9 @@ type Options struct {
 	Events     events.Sender
 	// Leading reports whether this process leads. A standby sends no Events.
 	Leading func() bool
-	Log     *slog.Logger
+	// Status writes the annotation of each ConfigMap with the status of its policies. nil: it is not written.
+	Status *policystatus.Writer
+	Log    *slog.Logger
 }
 
 // Reader reads ConfigMaps and reports what the policy store accepts of them.
@@ -78,10 +81,7 @@ func (r *Reader) Run(ctx context.Context) {
 			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err) // it fails only if the informer already runs
 			continue
 		}
-		handler, err := all.AddEventHandler(informer.Handler(
-			func(_, c *ConfigMap) { r.options.Policies.SetConfigMap(c.content) },
-			func(c *ConfigMap) { r.options.Policies.DeleteConfigMap(c.Namespace, c.Name) },
-		))
+		handler, err := all.AddEventHandler(informer.Handler(r.put, r.drop))
 		if err != nil {
 			r.options.Log.Error("cannot read ConfigMaps", "namespace", namespace, "error", err)
 			continue
@@ -99,6 +99,24 @@ func (r *Reader) Run(ctx context.Context) {
 		case <-ticker.C:
 			r.report()
 		}
+	}
+}
+
+// put passes a ConfigMap to the policy store if its content changed. A change of an annotation or a label is not an edit of its policies.
+func (r *Reader) put(old, c *ConfigMap) {
+	if old == nil || !old.content.Equal(&c.content) {
+		r.options.Policies.SetConfigMap(c.content)
+	}
+	if r.options.Status != nil {
+		r.options.Status.Put(c.reference(), c.status)
+	}
+}
+
+// drop removes a ConfigMap that was deleted or has no longer the label.
+func (r *Reader) drop(c *ConfigMap) {
+	r.options.Policies.DeleteConfigMap(c.Namespace, c.Name)
+	if r.options.Status != nil {
+		r.options.Status.Unlabeled(c.reference())
 	}
 }
 
@@ -160,6 +178,11 @@ func reference(st *store.ConfigMapStatus) corev1.ObjectReference {
 type ConfigMap struct {
 	metav1.ObjectMeta
 	content store.ConfigMap
+	status  policystatus.Written
+}
+
+func (c *ConfigMap) reference() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 }
 
 // Trim is the transform of the informers. It returns a *ConfigMap without labels, annotations and managed fields. The content of a
@@ -171,7 +194,7 @@ func Trim(obj any) (any, error) {
 	}
 	out := &ConfigMap{ObjectMeta: informer.Identity(object), content: store.ConfigMap{
 		Namespace: object.Namespace, Name: object.Name, UID: string(object.UID), Created: object.CreationTimestamp.Time,
-	}}
+	}, status: policystatus.Read(object)}
 	for key, text := range object.Data {
 		out.content.Bytes += len(key) + len(text)
 	}

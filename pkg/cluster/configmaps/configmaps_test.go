@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/events"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
@@ -26,6 +27,7 @@ import (
 type received struct {
 	mu        sync.Mutex
 	all       map[string]store.ConfigMap
+	reads     int // number of calls of SetConfigMap
 	published int
 	statuses  []store.ConfigMapStatus
 }
@@ -34,6 +36,7 @@ func (r *received) SetConfigMap(c store.ConfigMap) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all[c.Namespace+"/"+c.Name] = c
+	r.reads++
 }
 
 func (r *received) DeleteConfigMap(namespace, name string) {
@@ -137,6 +140,75 @@ func TestANamespaceThatCannotBeListedDelaysTheStartOnlyForALimitedTime(t *testin
 	policies := run(t, client, 2*time.Second, "team-a", "team-b")
 	eventually(t, "the other namespace is read", func() bool { return slices.Equal(policies.names(), []string{"team-b/policies"}) })
 }
+
+// A change of the annotation that gpuscaler writes is not an edit of a policy.
+func TestAChangedAnnotationIsNotPassedToThePolicies(t *testing.T) {
+	client := fake.NewClientset(configMap("team-a", "policies", map[string]string{"a.yaml": "kind: ScalingPolicy"}))
+	policies := run(t, client, time.Minute, "team-a")
+	reads := func() (n int, text string) {
+		policies.mu.Lock()
+		defer policies.mu.Unlock()
+		return policies.reads, policies.all["team-a/policies"].Data["a.yaml"]
+	}
+	update := func(annotation, text string) {
+		t.Helper()
+		changed := configMap("team-a", "policies", map[string]string{"a.yaml": text})
+		changed.Annotations["gpuscaler.io/policy-status"] = annotation
+		if _, err := client.CoreV1().ConfigMaps("team-a").Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update("refused: line 1", "kind: ScalingPolicy")
+	update("refused: line 1", "kind: PlatformConfig")
+	eventually(t, "the edit is read", func() bool { _, text := reads(); return text == "kind: PlatformConfig" })
+	if n, _ := reads(); n != 2 {
+		t.Errorf("the ConfigMap was passed on %d times, want once at first and once after the edit", n)
+	}
+}
+
+// The annotation is written to a ConfigMap, and removed when the ConfigMap has no longer the label.
+func TestTheStatusIsWrittenToAConfigMapWhileItHasTheLabel(t *testing.T) {
+	statuses := &carriers{all: []store.CarrierStatus{{Kind: "ConfigMap", Namespace: "team-a", Name: "policies", State: store.InForce,
+		InForce: []string{"chat@3f1c"}}}}
+	var written []string
+	writer := policystatus.New(policystatus.Options{Namespaces: []string{"team-a"}, Policies: statuses, Leading: func() bool { return true },
+		Apply: func(_ context.Context, about corev1.ObjectReference, text string) error {
+			written = append(written, fmt.Sprintf("%s %s %s: %s", about.APIVersion, about.Name, about.UID, text))
+			return nil
+		}})
+	r := New(Options{Policies: &received{all: map[string]store.ConfigMap{}}, Status: writer})
+	trimmed := func(annotation string) *ConfigMap {
+		c := configMap("team-a", "policies", nil)
+		if annotation != "" {
+			c.Annotations["gpuscaler.io/policy-status"] = annotation
+			c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "gpuscaler-policy-status", Operation: metav1.ManagedFieldsOperationApply}}
+		}
+		got, err := Trim(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.(*ConfigMap)
+	}
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	round := func() { now = now.Add(2 * time.Minute); writer.Round(t.Context(), now) }
+	first, second := trimmed(""), trimmed("accepted: chat@3f1c")
+	r.put(nil, first)
+	round()
+	r.put(first, second)
+	round()
+	r.drop(second)
+	round()
+	if want := []string{"v1 policies uid: accepted: chat@3f1c", "v1 policies uid: "}; !slices.Equal(written, want) {
+		t.Errorf("written %q, want %q", written, want)
+	}
+}
+
+// carriers are the statuses of a policy store that does not change.
+type carriers struct{ all []store.CarrierStatus }
+
+func (c *carriers) StatusRevision() uint64 { return 1 }
+
+func (c *carriers) CarrierStatuses() ([]store.CarrierStatus, bool) { return c.all, true }
 
 func TestTrimKeepsOnlyNeededFields(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC))

@@ -44,6 +44,7 @@ const (
 	AnnotationInvalid         = "AnnotationInvalid"         // a gpuscaler.io annotation is not valid
 	PolicyInvalid             = "PolicyInvalid"             // a policy in annotations or in a ConfigMap is not valid and not used
 	PolicyAccepted            = "PolicyAccepted"            // the policies of a ConfigMap are accepted and used
+	PolicyStatusConflict      = "PolicyStatusConflict"      // another field manager owns the annotation gpuscaler.io/policy-status
 	SourceLimit               = "SourceLimitExceeded"       // a namespace exceeds a limit at a data source: its own signals are missing
 	Activated                 = "ActivatedFromZero"         // the Activator scaled a workload from 0 to 1
 	Deactivated               = "DeactivatedToZero"         // the Activator scaled a workload from 1 to 0

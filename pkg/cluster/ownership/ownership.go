@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Field managers of gpuscaler. Each annotation of a pod has its own manager, because an apply removes every field of its manager that it
-// does not contain.
+// Field managers of gpuscaler. Each annotation that is applied alone has its own manager, because an apply removes every field of its
+// manager that it does not contain.
 const (
 	Manager             = "gpuscaler"
+	PolicyStatusManager = "gpuscaler-policy-status"
 	DoNotDisruptManager = "gpuscaler-shield"
 	DeletionCostManager = "gpuscaler-cost"
 )

@@ -31,6 +31,10 @@ const (
 	ManageKEDA    = Prefix + "manage-keda"             // the annotations of KEDA that gpuscaler may write: activation, hold
 )
 
+// PolicyStatus is the annotation in which gpuscaler writes whether it accepted or refused the policies of an HPA, a ScaledObject or a
+// ConfigMap. gpuscaler never reads a policy from it.
+const PolicyStatus = Prefix + "policy-status"
+
 // policyKeys lists the annotations that define a policy, in the order in which they are applied. metadata is the key with the same meaning
 // in the metadata of a KEDA trigger.
 var policyKeys = []struct{ annotation, metadata string }{
@@ -40,7 +44,7 @@ var policyKeys = []struct{ annotation, metadata string }{
 }
 
 // otherKeys lists the annotations with the prefix gpuscaler.io/ that do not define a policy.
-var otherKeys = []string{Paused, Override, Prefix + "last-decision", Prefix + "nudge", ManageKEDA}
+var otherKeys = []string{Paused, Override, Prefix + "last-decision", Prefix + "nudge", ManageKEDA, PolicyStatus}
 
 // CarriesPolicy reports whether the annotations of an object define a policy.
 func CarriesPolicy(values map[string]string) bool { return FromAnnotations(values).Len() > 0 }

@@ -203,7 +203,7 @@ func (c *platformCompiler) teams() {
 		c.checkCounted(s.Limits, p.Key("limits"))
 		c.out.Teams = append(c.out.Teams, policy.Team{
 			Name: s.Name, Namespaces: s.Namespaces, CapacityGroups: s.CapacityGroups, ClusterQueues: s.ClusterQueues, ConfigMaps: s.ConfigMaps,
-			Limits:  s.Limits,
+			PolicyStatus: s.PolicyStatus, Limits: s.Limits,
 			Bounds:  c.bounds(s.Bounds, p.Key("bounds")),
 			Scaling: sharedTeam(&s),
 		})

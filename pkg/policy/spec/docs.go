@@ -155,6 +155,9 @@ var docs = map[string]string{
 	"Team.clusterQueues":  "Kueue ClusterQueues whose backlog its policies may read; if there are teams, no other policy may read them",
 	"Team.configMaps": "accept policies in ConfigMaps of its namespaces with the label gpuscaler.io/policy: \"true\"; gpuscaler must also " +
 		"read the namespaces (chart value teamConfigMaps.namespaces)",
+	"Team.policyStatus": "write into the annotation gpuscaler.io/policy-status of each HPA, ScaledObject and ConfigMap with a policy of the " +
+		"team whether the policy is accepted, or the line and field of its first error; gpuscaler must also be allowed to patch these " +
+		"objects (chart value policyStatus.namespaces)",
 	"Team.limits": "maximum of each extended resource (nvidia.com/gpu: 32) for all workloads of the team together: the sum of target " +
 		"x request per replica never exceeds it. A lowered limit takes effect at once, below minReplicas if necessary. minReplicas have " +
 		"priority over running replicas, and these over increases, by dominant share. Pods without a policy and terminating pods only " +

@@ -39,6 +39,7 @@ type Team struct {
 	CapacityGroups []string         `yaml:"capacityGroups,omitempty"`
 	ClusterQueues  []string         `yaml:"clusterQueues,omitempty"`
 	ConfigMaps     bool             `yaml:"configMaps,omitempty" default:"false"`
+	PolicyStatus   bool             `yaml:"policyStatus,omitempty" default:"false"`
 	Limits         map[string]int64 `yaml:"limits,omitempty"`
 	Bounds         *Bounds          `yaml:"bounds,omitempty"`
 }

@@ -36,6 +36,12 @@ type ConfigMap struct {
 	Binary               []string          // keys of binaryData, sorted
 }
 
+// Equal reports whether two versions of a ConfigMap have the same content.
+func (o *ConfigMap) Equal(other *ConfigMap) bool {
+	return o.Namespace == other.Namespace && o.Name == other.Name && o.UID == other.UID && o.Created.Equal(other.Created) &&
+		o.Bytes == other.Bytes && maps.Equal(o.Data, other.Data) && slices.Equal(o.Binary, other.Binary)
+}
+
 // ConfigMapStatus contains the policies of a ConfigMap that the store accepted, and the problems of the others. It is sent as an Event.
 type ConfigMapStatus struct {
 	Namespace, Name, UID string
@@ -199,24 +205,28 @@ func (s *Store) ConfigMapStatuses() (out []ConfigMapStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.sortedConfigMaps() {
-		st := ConfigMapStatus{Namespace: c.namespace, Name: c.name, UID: c.uid, Problems: slices.Clone(c.problems)}
-		found := false
-		for _, f := range c.files {
-			loaded := s.files[f.name]
-			if found = found || loaded == nil || len(loaded.docs) > 0; loaded == nil {
-				continue // the ConfigMap is not accepted, or the file is not decoded yet
-			}
-			for _, d := range loaded.docs {
-				if s.statusOf(d).State == InForce {
-					st.InForce = append(st.InForce, d.key.Name+"@"+d.version())
-				}
-			}
-		}
-		if !found && len(st.Problems) == 0 {
-			st.Problems = append(st.Problems, policy.Problem{File: c.key().String(), Warning: true, Message: "contains no documents",
-				Allowed: "a " + spec.KindScalingPolicy + " in each key of data"})
-		}
-		out = append(out, st)
+		out = append(out, s.configMapStatus(c))
 	}
 	return out
+}
+
+func (s *Store) configMapStatus(c *configMap) ConfigMapStatus {
+	st := ConfigMapStatus{Namespace: c.namespace, Name: c.name, UID: c.uid, Problems: slices.Clone(c.problems)}
+	found := false
+	for _, f := range c.files {
+		loaded := s.files[f.name]
+		if found = found || loaded == nil || len(loaded.docs) > 0; loaded == nil {
+			continue // the ConfigMap is not accepted, or the file is not decoded yet
+		}
+		for _, d := range loaded.docs {
+			if s.statusOf(d).State == InForce {
+				st.InForce = append(st.InForce, d.key.Name+"@"+d.version())
+			}
+		}
+	}
+	if !found && len(st.Problems) == 0 {
+		st.Problems = append(st.Problems, policy.Problem{File: c.key().String(), Warning: true, Message: "contains no documents",
+			Allowed: "a " + spec.KindScalingPolicy + " in each key of data"})
+	}
+	return st
 }

@@ -89,6 +89,7 @@ type Store struct {
 	configMapsChanged atomic.Bool // SetConfigMap or DeleteConfigMap was called since the last load
 	reloaded          atomic.Bool // unreported is not empty
 	current           atomic.Pointer[snapshot]
+	statusRevision    atomic.Uint64 // see StatusRevision
 }
 
 // snapshot contains the policies in force. It is immutable. A new snapshot is published by replacing one pointer.
@@ -212,6 +213,7 @@ func (st *Status) reason() string {
 // publish replaces the snapshot if the policies in force changed. The caller holds the mutex.
 func (s *Store) publish() bool {
 	s.dirty.Store(false)
+	defer s.statusRevision.Add(1)
 	all := s.resolve()
 	old := s.current.Load()
 	if s.platform == old.platform && slices.Equal(all, old.compiled) {

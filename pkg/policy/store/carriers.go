@@ -1,0 +1,78 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/scaling"
+)
+
+// CarrierStatus describes what the store accepted and refused of the policies that one HPA, ScaledObject or ConfigMap carries, for an
+// annotation of that object.
+type CarrierStatus struct {
+	Kind, Namespace, Name string
+	// State is InForce if the policies are in force as written. It is empty if that is not known yet.
+	State    State
+	Workload *scaling.Workload // the policy of an HPA or a ScaledObject that is in force; nil: none
+	InForce  []string          // the policies of a ConfigMap that are in force as written, as in ConfigMapStatus
+	Problems []policy.Problem
+}
+
+// StatusRevision returns a number that increases whenever the result of CarrierStatuses may have changed.
+func (s *Store) StatusRevision() uint64 { return s.statusRevision.Load() }
+
+// CarrierStatuses returns the status of each object that carries a policy of a team with policyStatus: true, sorted by kind, namespace and
+// name. known is false while a change waits for Publish, and while the PlatformConfig cannot be read: which teams have policyStatus is
+// then unknown.
+func (s *Store) CarrierStatuses() (all []CarrierStatus, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.loaded || s.dirty.Load() || s.configMapsChanged.Load() || s.platform.Unreadable {
+		return nil, false
+	}
+	reported := map[string]bool{}
+	for i := range s.platform.Teams {
+		for _, namespace := range s.platform.Teams[i].Namespaces {
+			reported[namespace] = s.platform.Teams[i].PolicyStatus
+		}
+	}
+	for _, o := range s.objects {
+		if reported[o.Namespace] {
+			all = append(all, o.carrierStatus())
+		}
+	}
+	for _, c := range s.configMaps {
+		if reported[c.namespace] {
+			all = append(all, s.carrierStatus(c))
+		}
+	}
+	slices.SortFunc(all, func(a, b CarrierStatus) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all, true
+}
+
+func (o *object) carrierStatus() CarrierStatus {
+	st := o.status()
+	out := CarrierStatus{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, State: st.State, Problems: st.Problems}
+	if o.compiled != nil && st.State != Refused {
+		out.Workload = &o.compiled.Workload
+	}
+	if out.State != InForce && policy.Errors(out.Problems) == 0 {
+		out.State = ""
+	}
+	return out
+}
+
+func (s *Store) carrierStatus(c *configMap) CarrierStatus {
+	st := s.configMapStatus(c)
+	out := CarrierStatus{Kind: "ConfigMap", Namespace: c.namespace, Name: c.name, InForce: st.InForce, Problems: st.Problems}
+	switch {
+	case policy.Errors(st.Problems) > 0:
+		out.State = Refused
+	case len(st.InForce) > 0 || len(st.Problems) > 0:
+		out.State = InForce
+	}
+	return out
+}
