@@ -22,6 +22,8 @@ import (
 type restoreOptions struct {
 	kubeconfig, namespace, lease, output string
 	dryRun, keepLease                    bool
+	capacity, policyStatus               bool
+	policyStatusIn, configMapsIn         []string
 	timeout                              time.Duration
 }
 
@@ -32,11 +34,13 @@ func restoreCommand() *cobra.Command {
 		Short: "Restore every NodePool to its owner's values, also without a running controller",
 		Long: `Find every NodePool that has gpuscaler's record annotation, or a field that gpuscaler owns, and restore it: each
 value exactly as it was, and each field owned by its previous field manager. The command also removes annotations
-on pods and CapacityBuffers that gpuscaler created. With names it restores only these NodePools.
+on pods, CapacityBuffers that gpuscaler created, and the annotation gpuscaler.io/policy-status on HPAs,
+ScaledObjects and ConfigMaps. With names it restores only these NodePools.
 
 The command holds the controller's Lease while it works. A running controller stops leading first, after up to its
 --lease-duration, and leads again when the command ends. It then overrides NodePools again if its policies require
-it. To prevent that, set mode: advisory on the capacity group or in the PlatformConfig.
+it. To prevent that, set mode: advisory on the capacity group or in the PlatformConfig. It also writes the annotation
+again for teams with policyStatus: true in the PlatformConfig.
 
 A value that another writer has changed since stays, as it does while the controller runs. The exit code is 1 if
 an object was not restored. You can run the command again.`,
@@ -54,6 +58,12 @@ an object was not restored. You can run the command again.`,
 	f.BoolVar(&o.dryRun, "dry-run", false, "print what the command restores; write nothing, not even the Lease")
 	f.BoolVar(&o.keepLease, "keep-lease", false, "let the Lease expire 30 s after the end instead of releasing it: before an "+
 		"uninstallation, so that no controller leads until then")
+	f.BoolVar(&o.capacity, "capacity", true, "restore NodePools, and remove annotations on pods and CapacityBuffers")
+	f.BoolVar(&o.policyStatus, "policy-status", true, "remove the annotation gpuscaler.io/policy-status")
+	f.StringSliceVar(&o.policyStatusIn, "policy-status-namespaces", nil, "namespaces in which that annotation is removed from HPAs and "+
+		"ScaledObjects")
+	f.StringSliceVar(&o.configMapsIn, "configmap-namespaces", nil, "namespaces in which it is removed from ConfigMaps; if both lists are "+
+		"empty, it is removed in all namespaces")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "maximum duration")
 	return c
 }
@@ -71,6 +81,7 @@ func (o *restoreOptions) run(ctx context.Context, names []string, out io.Writer)
 	done, err := cluster.Restore(ctx, kube, restore.Options{
 		Lease: types.NamespacedName{Namespace: o.namespace, Name: o.lease}, Identity: "restore-" + env("POD_NAME",
 			hostname()), KeepLease: o.keepLease,
+		SkipCapacity: !o.capacity, SkipPolicyStatus: !o.policyStatus, PolicyStatusIn: o.policyStatusIn, ConfigMapsIn: o.configMapsIn,
 		Names: names, DryRun: o.dryRun, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil && len(done) == 0 {
@@ -103,7 +114,7 @@ func (o *restoreOptions) print(out io.Writer, done []restore.Result) error {
 
 func printRestored(out io.Writer, done []restore.Result, dryRun bool) {
 	if len(done) == 0 {
-		fmt.Fprintln(out, "nothing to restore: no NodePool or pod has changes by gpuscaler, and no CapacityBuffer is its own")
+		fmt.Fprintln(out, "nothing to restore: no object has changes by gpuscaler, and no CapacityBuffer is its own")
 		return
 	}
 	verb := "restored"

@@ -1,5 +1,5 @@
-// Package restore restores the fields of NodePools that gpuscaler overrides, removes its annotations from pods and deletes its
-// CapacityBuffers. `gpuscaler restore` uses it, which the chart runs before gpuscaler is uninstalled.
+// Package restore restores the fields of NodePools that gpuscaler overrides, removes its annotations from pods and from the objects that
+// carry policies, and deletes its CapacityBuffers. `gpuscaler restore` uses it, which the chart runs before gpuscaler is uninstalled.
 //
 // Run does all of this and returns a Result for each object.
 package restore
@@ -27,6 +27,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodepoolwriter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
+	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
 // Options configure Run.
@@ -37,10 +39,16 @@ type Options struct {
 	DryRun   bool     // only returns what would be restored and writes nothing, not even the Lease
 	// KeepLease keeps the Lease for half a minute after the command ends, so that no controller leads again before an uninstall.
 	KeepLease bool
-	Log       *slog.Logger
+	// SkipCapacity leaves NodePools, annotations of pods and CapacityBuffers as they are, and SkipPolicyStatus the annotation
+	// gpuscaler.io/policy-status.
+	SkipCapacity, SkipPolicyStatus bool
+	// PolicyStatusIn and ConfigMapsIn are the namespaces in which the annotation gpuscaler.io/policy-status is removed, from HPAs and
+	// ScaledObjects, and from ConfigMaps. If both are empty, it is removed in all namespaces.
+	PolicyStatusIn, ConfigMapsIn []string
+	Log                          *slog.Logger
 }
 
-// Result is the result for one NodePool, one annotation of a pod or one CapacityBuffer.
+// Result is the result for one NodePool, one annotation of an object or one CapacityBuffer.
 type Result struct {
 	Object  string   `json:"object"`
 	Changes []string `json:"changes"`
@@ -72,16 +80,39 @@ func Run(ctx context.Context, client kubernetes.Interface, objects dynamic.Inter
 		ctx = held
 	}
 	r := newRestorer(client, objects, o)
+	if o.SkipCapacity {
+		return r.policyStatuses(ctx)
+	}
 	done, err := r.nodePools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	annotations, err := r.annotations(ctx)
-	if done = append(done, annotations...); err != nil {
-		return done, err
+	for _, restore := range []func(context.Context) ([]Result, error){r.annotations, r.buffers, r.policyStatuses} {
+		more, err := restore(ctx)
+		if done = append(done, more...); err != nil {
+			return done, err
+		}
 	}
-	removed, err := r.buffers(ctx)
-	return append(done, removed...), err
+	return done, nil
+}
+
+// policyStatuses removes the annotation gpuscaler.io/policy-status and returns a result for each object. If Options.Names is set, it does
+// nothing.
+func (r *restorer) policyStatuses(ctx context.Context) (done []Result, err error) {
+	if len(r.options.Names) > 0 || r.options.SkipPolicyStatus {
+		return nil, nil
+	}
+	remover := policystatus.Remover{Client: r.client, Objects: r.objects, Namespaces: r.options.PolicyStatusIn,
+		ConfigMapsIn: r.options.ConfigMapsIn, DryRun: r.options.DryRun}
+	removed, err := remover.RemoveAll(ctx)
+	for _, o := range removed {
+		out := Result{Object: o.Object, Changes: []string{annotations.PolicyStatus + " removed"}}
+		if o.Err != nil {
+			out = Result{Object: o.Object}.failed(o.Err)
+		}
+		done = append(done, out)
+	}
+	return done, err
 }
 
 type restorer struct {
