@@ -252,6 +252,17 @@ var admissionRemovals = []removal{
 		edits: []edit{{admissionRows, "\"request.operation == 'UPDATE' && request.?subResource.orValue('') == ''\"\n    message: " +
 			"gpuscaler may not create or delete ScaledObjects",
 			"\"true\"\n    message: gpuscaler may not create or delete ScaledObjects"}}},
+	{what: "the namespaces of the status of policies", rows: of(inAdmission,
+		"the status of a policy in a namespace that the chart does not list"),
+		edits: []edit{{admissionRows, "\"variables.listed.exists(", "\"true || variables.listed.exists("}}},
+	{what: "the content of objects with policies", rows: of(inAdmission, "an HPA's maxReplicas", "a policy in a team's ConfigMap"),
+		edits: []edit{{admissionRows, "['spec', 'status', 'data', 'binaryData', 'immutable'].all(f, ", "['immutable'].all(f, "}}},
+	{what: "the annotations of objects with policies", rows: of(inAdmission, "a policy in the annotations of an HPA"),
+		edits: []edit{{admissionRows, "variables.after.all(k, k == 'gpuscaler.io/policy-status' ||", "variables.after.all(k, true ||"}}},
+	{what: "the operations on objects with policies", rows: of(inAdmission, "the deletion of a team's ConfigMap"),
+		edits: []edit{{admissionRows, "\"request.operation == 'UPDATE' && request.?subResource.orValue('') == ''\"\n    message: " +
+			"gpuscaler may not create or delete HPAs",
+			"\"true\"\n    message: gpuscaler may not create or delete HPAs"}}},
 	{what: "the spec of a pod", rows: of(inAdmission, "another image for a pod"),
 		edits: []edit{{admissionRows, "object.spec == oldObject.spec && object.metadata.?finalizers", "object.metadata.?finalizers"}}},
 	{what: "the labels of a pod", rows: of(inAdmission, "a label of a pod, so that a Service selects it"),

@@ -68,7 +68,8 @@ func newAdmissionRules(t *testing.T) admissionRules {
 	t.Helper()
 	funcs := template.FuncMap{
 		"include": func(name string, _ any) string {
-			return map[string]string{"gpuscaler.serviceAccount": "gpuscaler", "gpuscaler.karpenter": "true", "gpuscaler.labels": "a: b"}[name]
+			return map[string]string{"gpuscaler.serviceAccount": "gpuscaler", "gpuscaler.karpenter": "true",
+				"gpuscaler.labels": "a: b", "gpuscaler.fullname": "gpuscaler"}[name]
 		},
 		"nindent": func(n int, text string) string { return "\n" + strings.Repeat(" ", n) + text },
 		"list":    func(all ...any) []any { return all },
@@ -86,7 +87,7 @@ func newAdmissionRules(t *testing.T) admissionRules {
 	err = parsed.Execute(&text, map[string]any{
 		"Release": map[string]any{"Name": "gpuscaler", "Namespace": releaseNamespace},
 		"Values": map[string]any{"keda": map[string]any{"manage": true}, "scaleKinds": []any{},
-			"activator": map[string]any{"namespaces": []string{activated}}},
+			"activator": map[string]any{"namespaces": []string{activated}}, "policyStatus": map[string]any{"namespaces": []string{activated}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -240,6 +241,9 @@ func admissionEntrance(t *testing.T) entrance {
 		pod = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: team-chat, labels: {app: x}}, spec: {containers: [{name: a, ` +
 			`image: "good"}]}}`
 		scale = `{apiVersion: autoscaling/v1, kind: Scale, metadata: {name: chat}, spec: {replicas: 1}}`
+		hpa   = `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: chat}, spec: {maxReplicas: 4}}`
+		team  = `{apiVersion: v1, kind: ConfigMap, metadata: {name: policies}, data: {a.yaml: "kind: ScalingPolicy"}}`
+		state = `{metadata: {annotations: {gpuscaler.io/policy-status: "refused: line 4"}}}`
 		limit = `{spec: {limits: {nvidia.com/gpu: 0}}}`
 	)
 	consent := func(words string) string { return `{metadata: {annotations: {gpuscaler.io/nudge: "` + words + `"}}}` }
@@ -258,6 +262,10 @@ func admissionEntrance(t *testing.T) entrance {
 	pools := apiWrite{group: "karpenter.sh", resource: "nodepools"}
 	objects := apiWrite{group: "keda.sh", resource: "scaledobjects", namespace: activated}
 	pods := apiWrite{resource: "pods", namespace: activated}
+	configMaps := apiWrite{resource: "configmaps", namespace: activated}
+	hpas := func(namespace string) apiWrite {
+		return apiWrite{group: "autoscaling", resource: "horizontalpodautoscalers", namespace: namespace}
+	}
 	scales := func(namespace string) apiWrite {
 		return apiWrite{group: "apps", resource: "deployments", subresource: "scale", namespace: namespace}
 	}
@@ -294,6 +302,14 @@ func admissionEntrance(t *testing.T) entrance {
 			{"KEDA's annotation paused-replicas", "", "force-activation and paused-scale-in", try(objects, so,
 				`{metadata: {annotations: {autoscaling.keda.sh/paused-replicas: "0"}}}`, manage)},
 			{"the deletion of a ScaledObject", "", "may not create or delete", try(objects, so, "", manage)},
+			{"the status of a policy on its HPA, as a control", "", "accepted", try(hpas(activated), hpa, state)},
+			{"the status of a policy in a namespace that the chart does not list", "", "only in the namespaces", try(hpas("kube-system"), hpa,
+				state)},
+			{"an HPA's maxReplicas", "", "the spec, the status or the data", try(hpas(activated), hpa, `{spec: {maxReplicas: 1000}}`)},
+			{"a policy in the annotations of an HPA", "", "only gpuscaler.io/policy-status", try(hpas(activated), hpa,
+				`{metadata: {annotations: {gpuscaler.io/spec: "mode: hold"}}}`)},
+			{"a policy in a team's ConfigMap", "", "the spec, the status or the data", try(configMaps, team, `{data: {a.yaml: ""}}`)},
+			{"the deletion of a team's ConfigMap", "", "may not create or delete", try(configMaps, team, "")},
 			{"another image for a pod", "", "may not change a pod's spec", try(pods, pod, `{spec: {containers: [{name: a, image: "evil"}]}}`)},
 			{"a label of a pod, so that a Service selects it", "", "of a pod's labels", try(pods, pod, `{metadata: {labels: {app: bank}}}`)},
 			{"the leader label on a tenant's pod, so that gpuscaler's Service selects it", "", "of a pod's labels", try(pods, pod,

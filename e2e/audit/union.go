@@ -20,6 +20,7 @@ const SharedVariable = "GPUSCALER_E2E_RIGHTS"
 var greatest = chart.Release{Name: "gpuscaler", Namespace: "gpuscaler-system", Values: map[string]any{
 	"mode": "all", "keda": map[string]any{"manage": true}, "karpenter": map[string]any{"capacityBuffers": true},
 	"activator": map[string]any{"namespaces": []any{"team"}}, "teamConfigMaps": map[string]any{"namespaces": []any{"team"}},
+	"policyStatus": map[string]any{"namespaces": []any{"team"}},
 }}
 
 // Excused contains the permissions that no end-to-end test can use. The values are the reasons why no test uses them.

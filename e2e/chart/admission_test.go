@@ -268,6 +268,66 @@ func TestScaledObjectUpdatesAreLimitedToTwoAllowedAnnotations(t *testing.T) {
 	}
 }
 
+func TestPolicyStatusUpdatesAreLimitedToTheAnnotation(t *testing.T) {
+	const (
+		status   = `{metadata: {annotations: {gpuscaler.io/policy-status: "refused: line 4"}}}`
+		onlyThis = "write only gpuscaler.io/policy-status"
+		listed   = "only in the namespaces of the chart's policyStatus.namespaces"
+		content  = "the spec, the status or the data"
+		hpa      = `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: chat, annotations: {owner: ml}}, ` +
+			`spec: {maxReplicas: 4}}`
+		configMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: policies, labels: {gpuscaler.io/policy: "true"}}, data: {a.yaml: b}}`
+		scaled    = `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: so}, spec: {maxReplicaCount: 4}}`
+	)
+	where := map[string]any{"namespaces": []any{"team", "team-b"}}
+	without := newJudge(t, map[string]any{"policyStatus": where})
+	with := newJudge(t, map[string]any{"policyStatus": where, "keda": map[string]any{"manage": true}})
+	for name, c := range map[string]struct{ object, patch, namespace, want string }{
+		"an HPA":                         {hpa, status, "team", ""},
+		"a ConfigMap":                    {configMap, status, "team-b", ""},
+		"a ScaledObject":                 {scaled, status, "team", ""},
+		"an HPA elsewhere":               {hpa, status, "team-c", listed},
+		"a ScaledObject elsewhere":       {scaled, status, "team-c", ""}, // the message differs, see below
+		"the bounds of an HPA":           {hpa, `{spec: {maxReplicas: 1000}}`, "team", content},
+		"the status of an HPA":           {hpa, `{status: {desiredReplicas: 1000}}`, "team", content},
+		"a ConfigMap's data":             {configMap, `{data: {a.yaml: c}}`, "team", content},
+		"a ConfigMap's binaryData":       {configMap, `{binaryData: {b: Yg==}}`, "team", content},
+		"a ConfigMap that becomes fixed": {configMap, `{immutable: true}`, "team", content},
+		"a ConfigMap's label": {configMap, `{metadata: {labels: {gpuscaler.io/policy: null}}}`, "team",
+			"labels, finalizers or ownerReferences"},
+		"the owner of an HPA":          {hpa, `{metadata: {ownerReferences: [{name: x}]}}`, "team", "labels, finalizers or ownerReferences"},
+		"the policy of an HPA":         {hpa, `{metadata: {annotations: {gpuscaler.io/spec: "mode: hold"}}}`, "team", onlyThis},
+		"another annotation of an HPA": {hpa, `{metadata: {annotations: {owner: null}}}`, "team", onlyThis},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := merge(t, map[string]any{}, c.object)
+			u := request{policy: "policystatus", namespace: c.namespace, before: before, after: merge(t, before, c.patch)}
+			if c.object != scaled {
+				judged(t, judge{t, with.policies}.refusals(u), c.want)
+			}
+			if name == "a ScaledObject elsewhere" {
+				judged(t, judge{t, without.policies}.refusals(u), listed)
+				u.policy = "scaledobjects"
+				judged(t, judge{t, with.policies}.refusals(u), "allows gpuscaler no annotation")
+				return
+			}
+			judged(t, judge{t, without.policies}.refusals(u), c.want)
+			if u.policy = "scaledobjects"; c.object == scaled {
+				judged(t, judge{t, with.policies}.refusals(u), c.want)
+			}
+		})
+	}
+	for _, j := range []judge{with, without} {
+		checks := false
+		for _, rule := range j.policies["policystatus"].Spec.MatchConstraints.ResourceRules {
+			checks = checks || slices.Contains(rule.Resources, "scaledobjects")
+		}
+		if (j.policies["scaledobjects"] == nil) != checks {
+			t.Error("ScaledObjects must be checked by exactly one of the two policies")
+		}
+	}
+}
+
 func TestScaleUpdatesAreLimitedToZeroAndOneInListedNamespaces(t *testing.T) {
 	scale := func(n int) map[string]any {
 		spec := map[string]any{}

@@ -96,6 +96,9 @@ func everything() map[string]any {
 		"teamConfigMaps": map[string]any{
 			"namespaces": []any{"team-chat", "team-search"},
 		},
+		"policyStatus": map[string]any{
+			"namespaces": []any{"team-chat", "team-embed"},
+		},
 		"files": map[string]any{"chat.yaml": "kind: ScalingPolicy\nmetadata: {name: chat}\n"},
 		"platform": map[string]any{"cluster": "prod", "dataSources": []any{
 			map[string]any{"name": "prom", "type": "prometheus", "address": "https://prometheus.monitoring.svc:9090"},
@@ -170,6 +173,7 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"an expression as a namespace": {"alerts": map[string]any{"dcgmNamespaces": `".*`}},
 		"no streams":                   {"keda": map[string]any{"maxStreams": 0}},
 		"ConfigMaps of any namespace":  {"teamConfigMaps": map[string]any{"namespaces": []any{"*"}}},
+		"the status of any namespace":  {"policyStatus": map[string]any{"namespaces": []any{"*"}}},
 		"ConfigMaps of all namespaces": {"teamConfigMaps": map[string]any{"namespaces": []any{""}}},
 	} {
 		r := release("hpa")

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +130,37 @@ func TestConfigMapsMayBeReadInTheListedNamespacesOnly(t *testing.T) {
 	}
 	if !slices.Equal(bound, []string{"team-a", "team-b"}) {
 		t.Errorf("bound in %v", bound)
+	}
+}
+
+// The annotation with the status of policies: a Role in each listed namespace allows to patch the objects that carry policies there. It
+// includes ScaledObjects only with KEDA, and ConfigMaps only where gpuscaler reads them.
+func TestCarriersOfPoliciesMayBePatchedInTheListedNamespacesOnly(t *testing.T) {
+	for mode, scaledObjects := range map[string]string{"hpa": "", "keda": " scaledobjects"} {
+		r := release(mode)
+		r.Values["policyStatus"] = map[string]any{"namespaces": []any{"team-a", "team-b"}}
+		r.Values["teamConfigMaps"] = map[string]any{"namespaces": []any{"team-b", "team-c"}}
+		objects, err := Render(r, "rbac.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := map[string]string{}
+		for _, o := range objects {
+			var role rbacv1.ClusterRole
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Verbs, "patch") && o.GetNamespace() != "gpuscaler-system" && !slices.Contains(rule.Resources, "apiservices") {
+					allowed[o.GetKind()+" "+o.GetNamespace()] += " " + strings.Join(rule.Resources, " ")
+				}
+			}
+		}
+		want := map[string]string{"Role team-a": " horizontalpodautoscalers" + scaledObjects,
+			"Role team-b": " horizontalpodautoscalers" + scaledObjects + " configmaps"}
+		if !maps.Equal(allowed, want) {
+			t.Errorf("mode %s: may be patched by %v, want %v", mode, allowed, want)
+		}
 	}
 }
 

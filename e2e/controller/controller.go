@@ -48,6 +48,8 @@ type Options struct {
 	ActivateIn []string
 	// ConfigMapsIn are the namespaces in the chart's teamConfigMaps.namespaces. Up creates them.
 	ConfigMapsIn []string
+	// PolicyStatusIn are the namespaces in the chart's policyStatus.namespaces. Up creates them.
+	PolicyStatusIn []string
 }
 
 func (o Options) release() chart.Release {
@@ -61,6 +63,7 @@ func (o Options) release() chart.Release {
 		return map[string]any{"namespaces": namespaces}
 	}
 	values["activator"], values["teamConfigMaps"] = list(o.ActivateIn), list(o.ConfigMapsIn)
+	values["policyStatus"] = list(o.PolicyStatusIn)
 	return chart.Release{Name: Name, Namespace: Namespace, Values: values}
 }
 
@@ -90,7 +93,7 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	if c.Binary, err = Build(ctx, os.Stderr, s.Dir); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Concat([]string{Namespace}, o.ActivateIn, o.ConfigMapsIn) {
+	for _, name := range slices.Concat([]string{Namespace}, o.ActivateIn, o.ConfigMapsIn, o.PolicyStatusIn) {
 		if err := s.Namespace(ctx, name); err != nil {
 			return nil, err
 		}

@@ -40,6 +40,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 		"--page-address=" + at(pagePort),
 		"--allow-loopback-pods", "--activate-namespaces=" + strings.Join(o.ActivateIn, ","),
 		"--configmap-namespaces=" + strings.Join(o.ConfigMapsIn, ","),
+		"--policy-status-namespaces=" + strings.Join(o.PolicyStatusIn, ","),
 		"--capacity=" + strconv.FormatBool(capacity),
 	}, o.Args...)
 	pod := map[string]string{stack.HostProcess: "true"}

@@ -33,7 +33,7 @@ func run(m *testing.M) int {
 		Stack: stack.Options{HPASync: hpaSync, ControllerManager: []string{record.LogsSyncs}},
 		Nodes: 16,
 		Controller: controller.Options{Args: []string{"--record", recording.File()}, ActivateIn: []string{"jobs", "sharded"},
-			ConfigMapsIn: []string{teamNamespace}},
+			ConfigMapsIn: []string{teamNamespace, statusNamespace}, PolicyStatusIn: []string{statusNamespace}},
 		Prepare: func(ctx context.Context, s *stack.Stack) (err error) {
 			redis, err = s.Redis(ctx)
 			return err
@@ -63,7 +63,8 @@ queries:
   namespaceLabel: exported_namespace
 teams:
 - {name: selfservice, namespaces: [%s], configMaps: true, bounds: {maxReplicas: 5}}
-`, s.Prometheus.URL, redis, enginePort, teamNamespace)
+- {name: answered, namespaces: [%s], configMaps: true, policyStatus: true}
+`, s.Prometheus.URL, redis, enginePort, teamNamespace, statusNamespace)
 }
 
 // enginePort is the port of the replicas' own /metrics.
