@@ -77,7 +77,7 @@ func TestForecastNeverLowers(t *testing.T) {
 }
 
 // Demand is 4 replicas on average. Because of noise, single readings vary between 3 and 5. A forecast that replaces the readings must start
-// only few replicas.
+// only a few replicas.
 func TestReplacingForecastIgnoresNoiseOfSingleReadings(t *testing.T) {
 	starts := func(f Forecast) (n int32) {
 		sig := queue(10)

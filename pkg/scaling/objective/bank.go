@@ -2,51 +2,52 @@ package objective
 
 import "math"
 
-// expert simulates a fleet that follows one rule from the beginning, with the observed work, the learned capacity and the learned cold
-// start. Its exported fields are saved.
+// expert simulates a fleet that has followed one rule from the beginning. The simulation uses the observed work, the learned capacity and
+// the learned cold start. The exported fields are saved.
 type expert struct {
 	Queue float32
-	// smallest target in each part of the last cold start; the smallest of these is the number of ready replicas
+	// smallest target in each part of the last cold start; the smallest of all is the number of ready replicas
 	Target  [buckets]uint16
 	Back    backlog
-	Cost    float32 // sum of the replicas in each slot; the past is discounted
-	Late    float32 // work that was served late; the past is discounted
-	Square  float32 // sum of the squares of the late work of each block; the past is discounted
-	NewCost float32 // Cost of the present block
-	NewLate float32 // Late of the present block
+	Cost    float32 // sum of the replicas over the slots; older slots have less weight
+	Late    float32 // work that was served late; older work has less weight
+	Square  float32 // sum over the blocks of the square of their late work; older blocks have less weight
+	NewCost float32 // Cost of the current block
+	NewLate float32 // Late of the current block
 }
 
-// bank has an expert for each rule, and the workload itself for comparison.
+// bank contains an expert for each rule, and Actual for the workload itself, with which the experts are compared.
 type bank struct {
 	Experts [numRules]expert
 	Actual  expert
-	// index in Target of the part of the cold start to which the present slot belongs
+	// index in Target of the part of the cold start to which the current slot belongs
 	At      uint8
-	Filled  uint32 // number of slots that belong to this part so far
+	Filled  uint32 // number of slots that this part contains so far
 	Work    float64
-	NewWork float64 // work in the present block
-	Block   int32   // slots in the present block
+	NewWork float64 // work in the current block
+	Block   int32   // number of slots in the current block
 	Best    int32
 	Started bool
-	Met     bool    // the best rule meets the objective
-	_       float64 // eight bytes that encodingVersion 2 has here
+	Met     bool    // whether the best rule meets the objective
+	_       float64 // eight unused bytes, which remain because they are part of the encoding
 }
 
 // plant contains what is known about the replicas of the workload. The simulation of the experts uses it.
 type plant struct {
 	slot        float64 // length of a slot in seconds
-	wait, cold  int     // the allowed wait and the cold start, in slots
-	capacity    float64 // work per second of a replica
+	wait, cold  int     // allowed wait and cold start, in slots
+	capacity    float64 // work per second that a replica serves
 	least, most int32
 	allowed     float64 // share of the work that the objective allows to be late
 	t           Tuning
 }
 
-// blockSeconds is the length of a block. The late work of two blocks counts as independent, because a block lasts for several cold starts.
+// blockSeconds is the length of a block in seconds. It is several times as long as a cold start, so the late work of two blocks is treated
+// as independent.
 const blockSeconds = 1800
 
 // step advances all experts by one slot and chooses the rule. queued is the work that waits at the workload. late is the measured share of
-// its late work, or negative if that is not measured.
+// late work. It is negative if the share is not measured.
 func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	length, count := division(x.cold + 1)
 	b.Filled++
@@ -60,7 +61,8 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		level, margin, hold := s.want(&rules[i])
 		n := x.replicas(max(level+margin, hold))
 		if !b.Started {
-			// An expert begins with the fleet of its first target, so that a rule is not blamed for the cold start at the beginning.
+			// An expert begins with its first target as the number of ready replicas, so that a rule is not charged for the cold start at the
+			// beginning.
 			for k := range e.Target {
 				e.Target[k] = uint16(x.bounded(n))
 			}
@@ -92,8 +94,8 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	b.choose(f, x)
 }
 
-// closeBlock adds the present block to the history and reduces the weight of the past. While the history is short, only about its second
-// half counts, because the first plans are worse.
+// closeBlock adds the current block to the history and reduces the weight of older blocks. While the history is short, only about its
+// second half has weight, because the first plans were worse.
 func (b *bank) closeBlock(f *features, x *plant) {
 	elapsed := float64(f.Slots) * x.slot
 	keep := max(1-float64(b.Block)*x.slot/min(x.t.Memory, max(elapsed/2, 2*blockSeconds)), 0)
@@ -123,7 +125,7 @@ func (e *expert) ready(count int) uint16 {
 	return least
 }
 
-// allowed returns the late work that a rule may have. If the workload itself had more late work than the objective allows, the result is
+// allowed returns the late work that a rule may have. If the workload itself had more late work than the objective permits, the result is
 // reduced (Tuning.Feedback).
 func (b *bank) allowed(x *plant) float64 {
 	allowed := x.allowed * (b.Work + b.NewWork)
@@ -133,9 +135,9 @@ func (b *bank) allowed(x *plant) float64 {
 	return allowed
 }
 
-// choose sets Best to the cheapest rule whose late work is allowed. The late work includes what is assumed for the future (Tuning.Event).
-// If no rule is within the allowed late work, it chooses the cheapest after the cost of each rule is increased in proportion to its late
-// work.
+// choose sets Best to the cheapest rule whose late work is allowed. The late work of a rule includes an assumed part for the future
+// (Tuning.Event). If no rule has so little late work, choose increases the cost of each rule in proportion to its late work, and then
+// chooses the cheapest.
 func (b *bank) choose(f *features, x *plant) {
 	allowed := max(b.allowed(x), 1e-9)
 	event := x.t.Event * float64(x.cold) * x.slot * f.Level[levels-1]
@@ -170,8 +172,8 @@ func (b *bank) choose(f *features, x *plant) {
 	b.Best, b.Met = int32(max(best, 0)), met
 }
 
-// price returns the cost in replica-seconds that the best rule pays to avoid one unit of late work, in comparison with each cheaper rule.
-// It returns the greatest of these costs.
+// price compares the best rule with each cheaper rule: how many replica-seconds the best rule costs more for each unit of late work that it
+// avoids. It returns the greatest of these values.
 func (b *bank) price(x *plant) (price float64) {
 	best := &b.Experts[b.Best]
 	for i := range b.Experts {
@@ -183,7 +185,7 @@ func (b *bank) price(x *plant) (price float64) {
 	return price
 }
 
-// replicas returns the number of replicas that serve a load.
+// replicas returns the number of replicas that are necessary to serve a load.
 func (x *plant) replicas(load float64) int32 {
 	return int32(min(math.Ceil(load/x.capacity-1e-6), maxReplicas))
 }
@@ -193,8 +195,8 @@ const maxReplicas = 30000
 
 func (x *plant) bounded(n int32) int32 { return min(max(min(n, x.most), x.least, 0), maxReplicas) }
 
-// forBacklog returns the replicas for the load and for the work that still waits when a replica that is started now is ready. It returns 0
-// if the ready replicas serve the queue within the allowed wait.
+// forBacklog returns the number of replicas for the load and for the waiting work that is left when a replica that starts now becomes
+// ready. It returns 0 if the ready replicas serve the queue within the allowed wait.
 func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	if queue <= float64(ready*x.capacity)*float64(x.wait)*x.slot {
 		return 0
@@ -207,8 +209,8 @@ func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	return x.replicas(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
 }
 
-// backlog is the number of replicas for work that waits. They are kept for a cold start and a tenth of it (Left, in slots), although the
-// queue becomes shorter in that time. Otherwise they would be removed before they are ready.
+// backlog is a number of replicas for waiting work. They are kept for Left slots, which is a cold start and a tenth of it, although the
+// queue becomes shorter in this time. Otherwise they would be removed before they are ready.
 type backlog struct{ Replicas, Left uint16 }
 
 func (b *backlog) age() {

@@ -1,21 +1,21 @@
 // Package objective computes how many replicas a workload needs to meet a service level objective (SLO), for example "99% of requests start
-// within 10s". The user states the objective and the bounds. Everything else is learned from what telemetry already reads: the capacity of
-// a replica, the cold start, and the pattern of arrivals.
+// within 10s". The user sets the objective and the bounds. The model learns everything else from the data that telemetry already reads: the
+// capacity of a replica, the cold start, and the pattern of arrivals.
 //
-// A [Model] holds what was learned about one workload. [Model.Observe] adds the evidence of a tick. [Model.Plan] computes the replicas
-// and the terms that add up to them. Both are deterministic, read no clock and do no I/O.
+// A [Model] contains what was learned about one workload. [Model.Observe] adds the evidence of a tick. [Model.Plan] computes the replicas
+// and the terms that add up to them. Both methods are deterministic, read no clock and do no I/O.
 //
 // # Method
 //
-// A fixed set of rules proposes replicas: the expected load (means of half a minute to an hour, a rising trend, the time of the day) plus
-// a number of deviations, and at least a share of the greatest need of a past span of time. For each rule, the model simulates the fleet
-// that would have followed it, with the observed work, the learned capacity and the learned cold start: which work would have been late,
-// and how many replicas would have been paid. It uses the cheapest rule whose late work, with a margin for the uncertainty of what was
-// observed, is within the SLO. If the workload itself had more late work than allowed, the margin increases. So the late budget is spent
-// by the rule that saves most for it, and a rule that fits the workload is found without a setting.
+// A fixed set of rules proposes replicas: the expected load (means of half a minute to an hour, a rising trend, the time of the day) plus a
+// number of deviations, and at least a share of the greatest need of a past span of time. For each rule, the model simulates the fleet that
+// would have followed it, with the observed work, the learned capacity and the learned cold start: which work would have been late, and how
+// many replicas would have been paid. It uses the cheapest rule whose late work, with a margin for the uncertainty of what was observed, is
+// within the SLO. If the workload itself had more late work than allowed, the margin increases. The late budget, which is the late work
+// that the SLO permits, is therefore used where it saves most replicas, and the user does not have to select a rule.
 //
-// Replicas for work that waits are added to each rule: as many as serve the rest that the ready replicas leave within a cold start. They
-// are kept until they were ready.
+// For work that waits, replicas are added to each rule. They serve the part of this work that the ready replicas cannot serve within a cold
+// start, and they are kept until they have become ready.
 //
 // # Rules
 //

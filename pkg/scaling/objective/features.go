@@ -2,25 +2,25 @@ package objective
 
 import "math"
 
-// buckets is the number of parts into which a span of time is divided. A value is removed only with its whole part, which is up to an
-// eighth of the span late.
+// buckets is the number of parts into which a span of time is divided. Old values are removed one whole part at a time, so a value can be
+// removed up to an eighth of the span too late.
 const buckets = 8
 
-// division returns the number of slots in a bucket and the number of buckets for a span of slots, so that their product is as near to the
-// span as possible.
+// division divides a span of slots into buckets. It returns the number of slots in a bucket and the number of buckets. Their product is as
+// near to the span as possible.
 func division(span int) (length, count int) {
 	length = max((span+buckets-1)/buckets, 1)
 	return length, max((span+length/2)/length, 1)
 }
 
-// peak contains the values of a span of time in buckets, each with its greatest value. The method value returns the greatest of all.
+// peak contains the greatest value of each bucket of a span of time. The method value returns the greatest value of the whole span.
 type peak struct {
 	Bucket [buckets]float32
-	At     uint8  // the bucket to which the present slot belongs
-	Filled uint32 // slots in that bucket so far
+	At     uint8  // index of the bucket to which the current slot belongs
+	Filled uint32 // number of slots in that bucket so far
 }
 
-// add adds the value of a slot and removes the values that are older than span slots.
+// add adds the value of one slot and removes values that are older than span slots.
 func (p *peak) add(v float64, span int) {
 	length, count := division(span)
 	if p.Filled++; int(p.Filled) > length {
@@ -41,7 +41,7 @@ func (p *peak) value() float64 {
 	return float64(best)
 }
 
-// slotsLeft returns the number of slots until the greatest value leaves a span of the given number of slots.
+// slotsLeft returns the number of slots after which the greatest value is no longer within a span of the given number of slots.
 func (p *peak) slotsLeft(span int) int {
 	length, count := division(span)
 	best := 0
@@ -54,17 +54,17 @@ func (p *peak) slotsLeft(span int) int {
 	return max((count-age)*length-int(p.Filled), 0)
 }
 
-// ringSlots is the number of past slots whose work is kept.
+// ringSlots is the number of slots whose work is stored.
 const ringSlots = 64
 
-// seasonBins is the number of parts of a day whose mean load is kept.
+// seasonBins is the number of parts of a day. For each part, the mean load is stored.
 const seasonBins = 96
 
 const binSeconds = 86400 / seasonBins
 
-// features is what is known about the load, in work per second. Its exported fields are saved.
+// features contains what is known about the load, in work per second. The exported fields are saved.
 type features struct {
-	Ring   [ringSlots]float32 // work of each of the last slots; Head is the newest
+	Ring   [ringSlots]float32 // work of each of the last slots; Head is the index of the newest
 	Head   uint8
 	Slots  int64
 	Need   float64
@@ -72,18 +72,18 @@ type features struct {
 	Square [levels]float64 // mean square of Need above Level, relative to Level
 	Recent [levels]peak    // greatest Level in a time span as long as a cold start
 	Trend  peak
-	Hold   [holds]peak // greatest Need in the time spans of holdSeconds
+	Hold   [holds]peak // greatest Need within the spans of holdSeconds
 
 	Season [seasonBins]float32 // mean load of each time of the day
-	Days   [seasonBins]uint8   // number of days in each mean of Season
+	Days   [seasonBins]uint8   // number of days that each mean in Season contains
 	BinSum float64
 	BinN   int32
 	Bin    int32
-	Gap    float64 // mean length, in seconds, of the past times without work
-	Idle   float64 // seconds without work until now
+	Gap    float64 // mean length of past times without work, in seconds
+	Idle   float64 // seconds since the last work
 }
 
-// signals are the values of the features in one slot, from which the rules compute replicas.
+// signals contains the values of the features in one slot. The rules compute replicas from them.
 type signals struct {
 	level, noise [allLevels]float64
 	hold         [holds]float64
@@ -99,7 +99,7 @@ func (f *features) add(work float64, x *plant, second int64) {
 	for j := range f.Level {
 		w := x.slot / (x.slot + levelSeconds[j])
 		if n := float64(f.Slots); n*x.slot < levelSeconds[j] {
-			w = 1 / n // a plain mean while the history is short
+			w = 1 / n // as long as the history is short, all slots have the same weight
 		}
 		f.Level[j] += float64(w * (rate - f.Level[j]))
 		above := max(f.Need-f.Level[j], 0)
@@ -127,11 +127,11 @@ func (f *features) add(work float64, x *plant, second int64) {
 	}
 }
 
-// squareSeconds is the time, in seconds, over which Square is a mean. It is so long that a single burst changes the mean little.
+// squareSeconds is the time over which Square is a mean, in seconds. It is so long that a single burst hardly changes the mean.
 const squareSeconds = 6 * 3600
 
-// needed returns the least capacity that would have served the work of the last slots within the allowed wait. It is the maximum, over all
-// spans that end now, of work / (length of the span + wait).
+// needed returns the smallest capacity that would have served the work of the last slots within the allowed wait. It computes work /
+// (length + wait) for all spans of time that end now, and returns the maximum.
 func (f *features) needed(x *plant) float64 {
 	sum, best := 0.0, 0.0
 	for n := range ringSlots {
@@ -149,7 +149,7 @@ func (f *features) work(n int) (sum float64) {
 	return sum
 }
 
-// season adds a rate to the mean of the present time of the day.
+// season adds a rate to the mean load of the current time of the day.
 func (f *features) season(rate float64, second int64) {
 	bin := int32(second / binSeconds % seasonBins)
 	if bin != f.Bin && f.BinN > 0 {
@@ -163,8 +163,8 @@ func (f *features) season(rate float64, second int64) {
 	f.BinN++
 }
 
-// rise returns how much the load rises within two cold starts from now, according to the days before: the greatest load in that time
-// divided by the load now, limited to 1..3.
+// rise returns the factor by which the load usually rises within the next two cold starts, according to previous days. It is the greatest
+// usual load in this time divided by the usual load now, and is limited to 1..3.
 func (f *features) rise(x *plant, second int64) float64 {
 	now, best := f.usual(second), 1.0
 	if now <= 0 {
@@ -177,7 +177,7 @@ func (f *features) rise(x *plant, second int64) float64 {
 	return min(best, 3)
 }
 
-// usual returns the mean load at a time of the day, or 0 if it is not known. It interpolates between two bins.
+// usual returns the mean load at a time of the day, interpolated between two bins. It returns 0 if the load at this time is not known.
 func (f *features) usual(second int64) float64 {
 	at := float64(second%86400)/binSeconds - 0.5 + seasonBins
 	i := int(at)
@@ -189,7 +189,7 @@ func (f *features) usual(second int64) float64 {
 	return float64(float64(f.Season[a])*(1-w)) + float64(float64(f.Season[b])*w)
 }
 
-// signals returns the values that the rules use in the present slot.
+// signals returns the values from which the rules compute replicas in the current slot.
 func (f *features) signals(x *plant, second int64) (s signals) {
 	for j := range levels {
 		s.level[j] = f.Recent[j].value()
@@ -205,7 +205,7 @@ func (f *features) signals(x *plant, second int64) (s signals) {
 	return s
 }
 
-// want returns three loads that a rule proposes to serve: the expected load, its margin, and a share of a past peak.
+// want returns three loads that a rule proposes to serve: the expected load, the margin above it, and a share of a past peak.
 func (s *signals) want(r *rule) (level, margin, hold float64) {
 	return s.level[r.level], r.margin * s.noise[r.level], r.share * s.hold[r.hold]
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Term is a part of a plan. The replicas of all terms add up to Plan.Replicas.
+// Term is one part of the replicas of a plan. The terms add up to Plan.Replicas.
 type Term uint8
 
-// Values of Term, in the order in which they are added.
+// Values of Term, in the order in which they are added up.
 const (
-	TermLevel   Term = iota // the expected load when a replica that is started now is ready
-	TermMargin              // variation of the load around the expected load
-	TermRecent              // load of the recent past that may return before a new replica could be ready
-	TermBacklog             // work that will still wait when a replica that is started now is ready
-	TermWarm                // the replicas that are always kept ready
+	TermLevel   Term = iota // for the expected load at the time when a replica that starts now is ready
+	TermMargin              // for variations of the load around the expected load
+	TermRecent              // for a recent load that may return before a new replica could be ready
+	TermBacklog             // for work that will still wait when a replica that starts now is ready
+	TermWarm                // for replicas that are always kept ready
 	TermSafe                // added by the safe policy
-	TermLimits              // added (Min) or removed (Max, negative) by the limits
+	TermLimits              // added (Min) or removed (Max, negative number) by the limits
 	Terms                   // the number of terms
 )
 
@@ -24,16 +24,16 @@ func (t Term) String() string {
 	return [...]string{"expected load", "variation", "recent load", "backlog", "warm", "safe policy", "limits", "unknown"}[min(t, Terms)]
 }
 
-// SafeReason is the reason why the safe policy decides instead of the learned one.
+// SafeReason is the reason why the safe policy determines the plan instead of the learned rule.
 type SafeReason uint8
 
-// Values of SafeReason.
+// Possible values of SafeReason.
 const (
-	NotSafe         SafeReason = iota // the learned policy decides
-	TooLittleData                     // too little load was observed
+	NotSafe         SafeReason = iota // the learned rule determines the plan
+	TooLittleData                     // too little load was observed so far
 	CapacityUnknown                   // the capacity of a replica is not known
-	EvidenceMissing                   // arrivals and queue are unknown in this tick
-	FeedbackFails                     // no rule meets the objective, and the workload misses it by far
+	EvidenceMissing                   // neither arrivals nor queue are known in this tick
+	FeedbackFails                     // no rule meets the objective, and the workload clearly misses it
 )
 
 func (r SafeReason) String() string {
@@ -42,27 +42,29 @@ func (r SafeReason) String() string {
 		"the SLO is missed with the greatest margin", "unknown"}[min(r, FeedbackFails+1)]
 }
 
-// Plan is the number of replicas that an objective needs, with its terms and the values from which they were computed.
+// Plan contains the number of replicas that an objective needs, its terms, and the values from which they were computed.
 type Plan struct {
 	Replicas int32
 	Added    [Terms]int32 // the replicas that each term adds; their sum is Replicas
 
-	Load     float64 // work per second that is expected when a replica that is started now is ready
+	Load     float64 // expected work per second when a replica that starts now is ready
 	Queued   float64 // work that waits now
-	Capacity float64 // work per second that one replica serves, as the plan assumes; 0: not known
-	// ColdStart is the lead time that the plan uses.
+	Capacity float64 // assumed work per second that one replica serves; 0: not known
+	// ColdStart is the time until a new replica is ready that the plan assumes.
 	ColdStart time.Duration
-	// Quantile is the share of the work, 0..1, that the rule of this plan would have served on time in the observed past.
+	// Quantile is the share of the work, 0..1, that would have been served on time in the observed past with the rule of this plan.
 	Quantile float64
-	// Price is the cost, in replica-seconds, that the plan pays to avoid one unit of late work, compared with cheaper rules.
+	// Price is the cost that the plan accepts to avoid one unit of late work, in replica-seconds. Cheaper rules would have this late work.
 	Price float64
-	Rule  uint8 // index of the rule that the plan uses; RuleText returns it in words
+	Rule  uint8 // index of the rule that the plan uses; RuleText describes it
 	Safe  SafeReason
-	// EarliestScaleDown is the first time at which the number of replicas can decrease if the load ends now; zero: at any time.
+	// EarliestScaleDown is the earliest time at which the number of replicas can decrease if the load ends now. If it is zero, they can
+	// decrease at any time.
 	EarliestScaleDown time.Time
 }
 
-// AppendText appends one sentence to dst: the cause first, then the number of replicas of each term.
+// AppendText appends one sentence to dst. It contains the reason for the safe policy, if there is one, and then the number of replicas of
+// each term.
 func (p Plan) AppendText(dst []byte) []byte {
 	if p.Safe != NotSafe {
 		dst = append(append(append(dst, "safe policy, because "...), p.Safe.String()...), ": "...)
@@ -86,5 +88,5 @@ func (p Plan) AppendText(dst []byte) []byte {
 // Text returns the sentence of AppendText as a string.
 func (p Plan) Text() string { return string(p.AppendText(nil)) }
 
-// RuleText returns the rule that the plan uses, in words.
+// RuleText describes the rule that the plan uses.
 func (p Plan) RuleText() string { return string(rules[p.Rule%numRules].appendText(nil)) }

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawnValue is a measured value: usual, absent or absurd.
+// drawnValue draws a measured value, which can be usual, missing or implausible.
 func drawnValue(t *rapid.T, name string, at time.Time, most float64) Value {
 	switch rapid.IntRange(0, 9).Draw(t, name+" kind") {
 	case 0:
@@ -38,7 +38,8 @@ func drawnObjective(t *rapid.T) Objective {
 		Limit: time.Duration(rapid.Int64Range(1e6, 4e12).Draw(t, "limit"))}
 }
 
-// TestPlansAreDeterministicAndBounded runs two models with the same evidence, of which one is saved and restored on the way.
+// TestPlansAreDeterministicAndBounded runs two models with the same evidence. One of them is saved and restored between the ticks. Both
+// must give the same plans within the limits.
 func TestPlansAreDeterministicAndBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, n, o, now := New(), New(), drawnObjective(t), start
@@ -85,7 +86,8 @@ func restored(t *rapid.T, m *Model) *Model {
 	return out
 }
 
-// TestMoreLoadNeedsNoFewerReplicas scales the work of a workload whose safe policy decides.
+// TestMoreLoadNeedsNoFewerReplicas compares a workload with another one that has several times as much work. Both are in the safe policy.
+// The second must not get fewer replicas.
 func TestMoreLoadNeedsNoFewerReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		less, more := New(), New()
@@ -104,7 +106,7 @@ func TestMoreLoadNeedsNoFewerReplicas(t *testing.T) {
 	})
 }
 
-// TestHostileBytes checks that bytes that AppendBinary did not write are an error and change nothing.
+// TestHostileBytes checks bytes that AppendBinary did not write. UnmarshalBinary must return an error and must not change the model.
 func TestHostileBytes(t *testing.T) {
 	good, err := New().AppendBinary(nil)
 	if err != nil {
@@ -126,7 +128,7 @@ func TestHostileBytes(t *testing.T) {
 	})
 }
 
-// TestImplausibleNumbersAreRefused checks bytes with a correct checksum whose numbers would break the arithmetic.
+// TestImplausibleNumbersAreRefused checks bytes with a correct checksum that contain numbers with which the model could not calculate.
 func TestImplausibleNumbersAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*saved){
 		"not a number": func(s *saved) { s.F.Level[0] = math.NaN() },
@@ -148,7 +150,7 @@ func TestImplausibleNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// TestTicksDoNotAllocate covers a quiet tick and a tick that completes a slot.
+// TestTicksDoNotAllocate checks two kinds of ticks: one that does not complete a slot, and one that completes a slot.
 func TestTicksDoNotAllocate(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Hour, 3)
@@ -165,8 +167,8 @@ func TestTicksDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestRoundingKeepsTheStateReadable adds ticks of several slots. The rest of the work once was below 0 by a rounding
-// error, and the saved model could then not be read.
+// TestRoundingKeepsTheStateReadable adds ticks that are longer than a slot. A rounding error once made the remaining work negative, so that
+// the saved model could not be read.
 func TestRoundingKeepsTheStateReadable(t *testing.T) {
 	m, now := New(), start
 	for i := range 3000 {

@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// levels is the number of exponential means of the load; each has its own time scale (levelSeconds).
+// levels is the number of exponential moving averages of the load. Each has a different time constant (levelSeconds).
 const levels = 4
 
 var levelSeconds = [levels]float64{30, 120, 600, 3600}
 
-// Levels that are not a mean.
+// Levels that are not moving averages.
 const (
-	seasonal = levels // the mean of ten minutes, multiplied by the rise that the time of the day predicts
-	// the mean of half a minute, if the load continues to rise for a cold start as it did in the last two minutes
+	seasonal = levels // the mean of ten minutes, multiplied by the rise that is usual at this time of the day
+	// the mean of half a minute, if the load rises for another cold start as it did in the last two minutes
 	trend     = levels + 1
 	allLevels = levels + 2
 )
 
-// holds is the number of past time spans whose greatest need the rules use.
+// holds is the number of past spans of time for which the rules use the greatest need.
 const holds = 5
 
-// holdSeconds are the lengths of these time spans in seconds. The first, 0, means four cold starts.
+// holdSeconds contains the lengths of these spans in seconds. The first value, 0, means four cold starts.
 var holdSeconds = [holds]float64{0, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
 
-// rule computes a load from the features: the level plus a margin, and at least a share of a past peak. Consecutive rules with the same
-// level and hold and increasing margins or shares are a ladder.
+// rule computes a load from the features: the level plus a margin, and at least a share of a past peak. A ladder is a sequence of rules
+// with the same level and hold, and with increasing margins or shares.
 type rule struct {
 	level  int     // index of levelSeconds, seasonal or trend
-	margin float64 // standard deviations above the level
+	margin float64 // number of standard deviations above the level
 	hold   int     // index of holdSeconds
-	share  float64 // share of the greatest need in that span; 0: none
+	share  float64 // share of the greatest need in that span; 0: not used
 	first  bool    // the rule is the first of its ladder
 }
 
-// numRules is the number of rules. The encoding of a model depends on it.
+// numRules is the number of rules. The encoding of a model depends on it, so a change needs a new encodingVersion.
 const numRules = 64
 
 var rules = makeRules()
@@ -61,13 +61,13 @@ func makeRules() (out [numRules]rule) {
 	return out
 }
 
-// isIn reports whether the rule belongs to a kind.
+// isIn reports whether the rule belongs to one of the kinds.
 func (r *rule) isIn(kinds Rules) bool {
 	return kinds&TrendRules != 0 && r.level == trend || kinds&SeasonRules != 0 && r.level == seasonal ||
 		kinds&PeakRules != 0 && r.share > 0 || kinds&HourRules != 0 && r.level == levels-1
 }
 
-// appendText appends a description of the rule in words.
+// appendText appends a description of the rule.
 func (r *rule) appendText(dst []byte) []byte {
 	switch r.level {
 	case seasonal:

@@ -2,7 +2,7 @@ package objective
 
 import "time"
 
-// samples contains the last measurements of one quantity.
+// samples contains the last 32 measurements of one quantity, and the number of all measurements.
 type samples struct {
 	Value [32]float32
 	Count int64
@@ -29,14 +29,14 @@ func (s *samples) summary() Distribution {
 	return Distribution{P10: at(10), P50: at(50), P90: at(90), P95: at(95), Count: s.Count}
 }
 
-// coldStarts is what is known about the time from the decision to a ready replica, in seconds.
+// coldStarts contains what is known about cold starts, in seconds. A cold start is the time from the decision until the replica is ready.
 type coldStarts struct {
 	Total samples
 	Phase [Phases]phaseSamples
-	Lead  float64 // the 90th percentile; 0: not known
+	Lead  float64 // 90th percentile of Total; 0: not known
 }
 
-// phaseSamples are the measurements of one phase of the cold start. They are few, because they are only displayed.
+// phaseSamples contains the last measurements of one phase of the cold start. Eight are sufficient, because they are only displayed.
 type phaseSamples struct {
 	Value [8]float32
 	Count int64
@@ -55,7 +55,8 @@ func (s *phaseSamples) summary() Distribution {
 	return d
 }
 
-// maxColdStart limits a cold start, so that a replica that was pending for days does not change the plans for long.
+// maxColdStart is the longest cold start that is accepted. It prevents a replica that was pending for days from affecting the plans for
+// a long time.
 const maxColdStart = time.Hour
 
 func (c *coldStarts) measure(s *ColdStart) {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestLyingMetrics runs a workload whose arrivals are reported 10 times too high, 10 times too low or stuck. Queue and throughput show it:
-// the fleet stays within a factor of two of the fleet with a correct metric, and the work is served.
+// TestLyingMetrics runs a workload whose arrivals are reported 10 times too high, 10 times too low, or always with the same value. Queue
+// and throughput show the true load. The replicas must stay within a factor of two of those with a correct metric, and the work must be
+// served.
 func TestLyingMetrics(t *testing.T) {
 	honest := newWorkload()
 	honest.run(t, 2*time.Hour, 4.2)
@@ -31,7 +32,7 @@ func TestLyingMetrics(t *testing.T) {
 	}
 }
 
-// TestQueueOnly runs a workload of which only the queue is measured.
+// TestQueueOnly runs a workload for which only the queue is measured.
 func TestQueueOnly(t *testing.T) {
 	w := newWorkload()
 	w.change = func(e *Evidence) { e.Arrivals, e.Served = Value{}, Value{} }
@@ -112,8 +113,8 @@ func meanOfLast(values []float64, n int) (mean float64) {
 	return mean
 }
 
-// TestSlowTokensAddReplicas uses an objective for the time between two tokens and no known capacity. The replicas are doubled while tokens
-// take longer than the limit, and stay when the measurement is missing.
+// TestSlowTokensAddReplicas uses an objective for the time between two tokens, and the capacity is not known. While tokens take longer than
+// the limit, the replicas must be doubled. When the measurement is missing, they must not change.
 func TestSlowTokensAddReplicas(t *testing.T) {
 	m, now, o := New(), time.Unix(1_700_000_000, 0), Objective{Kind: InterTokenLatency, Limit: 50 * time.Millisecond, Percentile: 95}
 	plan := func(ready int32, latency Value) int32 {
@@ -122,7 +123,7 @@ func TestSlowTokensAddReplicas(t *testing.T) {
 		m.Observe(now, &e)
 		return m.Plan(now, o, Limits{Max: 20}).Replicas
 	}
-	plan(2, known(0.02, now)) // the model learns the objective
+	plan(2, known(0.02, now)) // the first plan sets the objective in the model
 	for _, step := range []struct {
 		ready   int32
 		latency Value
@@ -134,8 +135,8 @@ func TestSlowTokensAddReplicas(t *testing.T) {
 	}
 }
 
-// The clock is set back by an hour, and then the load triples. The samples are older than the last one for an hour, but the queue must
-// raise the replicas within the limit of a gap, as it does without the step.
+// The clock is set back by an hour, and then the load triples. For an hour, the times of new samples are before the last sample. The queue
+// must still raise the replicas after at most maxGap seconds, as it does without the step of the clock.
 func TestQueueIsReadAfterAClockWasSetBack(t *testing.T) {
 	grown := func(back time.Duration) int32 {
 		w := newWorkload()
@@ -153,7 +154,7 @@ func TestQueueIsReadAfterAClockWasSetBack(t *testing.T) {
 	}
 }
 
-// After the clock was set back, the replicas are steady again a minute later, so the capacity is measured.
+// One minute after the clock was set back, the replicas must be regarded as steady again, so that the capacity can be measured.
 func TestReplicasAreSteadyAfterAClockWasSetBack(t *testing.T) {
 	m := New()
 	e := Evidence{Version: 1, Ready: 3}

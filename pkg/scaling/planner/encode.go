@@ -8,7 +8,7 @@ import (
 )
 
 // Append appends the encoded planner to words: the time of the last observation, the replicas that are kept, the starts, and the bytes of
-// the model, eight in a word. It omits the plan, which the next tick computes.
+// the model, eight bytes in a word. It omits the plan, because the next tick computes it.
 func (p *Planner) Append(words []int64) []int64 {
 	b := &p.starts
 	words = append(words, p.at, int64(p.keep.replicas), p.keep.until)
@@ -16,7 +16,7 @@ func (p *Planner) Append(words []int64) []int64 {
 	for _, e := range b.list[:b.n] {
 		words = append(words, e.at, e.placed, int64(e.count), truth(e.whole))
 	}
-	data, _ := p.model.AppendBinary(nil) // never fails
+	data, _ := p.model.AppendBinary(nil) // the error is always nil
 	words = append(words, int64(len(data)))
 	for len(data) > 0 {
 		var eight [8]byte
@@ -33,7 +33,7 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// maxModel limits the bytes of an encoded model.
+// maxModel is the greatest number of bytes of an encoded model.
 const maxModel = 1 << 16
 
 // Read decodes the result of Append.

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// The state of a new policy with an objective.
+// New returns the planner of a new policy with an objective.
 func ExampleNew() {
 	fmt.Println(planner.New() != nil)
 	// Output: true

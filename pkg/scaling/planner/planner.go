@@ -1,7 +1,7 @@
-// Package planner connects the model of package objective to the ticks of one workload. It measures cold starts, by following replicas from
-// their request until they are ready, gives the model its evidence, and keeps the running replicas for a while after a time without
-// observation. It knows no policy and no signal: a Tick has plain numbers, and package scaling computes the evidence.
-// All times are Unix milliseconds, as in package history.
+// Package planner connects the model of package objective to the ticks of one workload. It measures cold starts, from the request of a
+// replica until the replica is ready. It passes the evidence to the model, and keeps the running replicas for some time after a time
+// without observation. It does not depend on policies and signals: a Tick contains only numbers, and package scaling computes the evidence.
+// All times are in Unix milliseconds, as in package history.
 package planner
 
 import (
@@ -11,19 +11,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Planner is what was learned about a workload, and the plan of the newest tick. It keeps the plan so that a second decision for the same
-// tick, for example with a team limit, uses the same plan. The methods Clone, Model, Plan and Observed accept a nil Planner.
+// Planner contains what was learned about a workload, and the plan of the newest tick. It keeps the plan, so that a second decision in the
+// same tick, for example with a team limit, uses the same plan. The methods Clone, Model, Plan and Observed can be called on a nil Planner.
 type Planner struct {
 	model  *objective.Model
 	at     int64           // time of the newest tick that the model observed
-	plan   *objective.Plan // not changed after it is set
+	plan   *objective.Plan // never changed after it is set, because decisions refer to it
 	starts starts
 	keep   keep
-	ages   []time.Duration // reused for objective.Evidence, to save allocations
+	ages   []time.Duration // reused for objective.Evidence in each tick, to avoid allocations
 	cold   []objective.ColdStart
 }
 
-// New returns a planner that learned nothing.
+// New returns a planner that has not learned anything yet.
 func New() *Planner { return &Planner{model: objective.New(), at: -history.MaxStamp} }
 
 // Restore returns a planner with a model that was saved, for example by the previous leader. at is the time of its last observation.
@@ -47,7 +47,8 @@ func (p *Planner) Model() *objective.Model {
 	return p.model
 }
 
-// Plan returns the plan of the newest tick, or nil before the first one. The caller must not change it; later ticks do not change it.
+// Plan returns the plan of the newest tick, or nil before the first tick. The caller must not change it. Later ticks do not change it
+// either.
 func (p *Planner) Plan() *objective.Plan {
 	if p == nil {
 		return nil
@@ -55,7 +56,7 @@ func (p *Planner) Plan() *objective.Plan {
 	return p.plan
 }
 
-// Observed reports whether the newest tick is that of the time at.
+// Observed reports whether the newest tick was at the time at.
 func (p *Planner) Observed(at int64) bool { return p != nil && p.at == at }
 
 // Tick is the observed state of the workload in one tick. No number is negative.
@@ -63,15 +64,15 @@ type Tick struct {
 	At      int64
 	Current int32 // spec.replicas of the scale target
 	Ready   int32
-	Loading int32 // replicas that have a node and are not ready yet, except those that crash in a loop
+	Loading int32 // replicas that have a node but are not ready yet, except those in a crash loop
 	Pending int32 // replicas without a node
-	// LastTarget is the target before this tick, without replicas that rules about nodes added.
+	// LastTarget is the target before this tick, without the replicas that the rules about nodes added.
 	LastTarget int32
-	// Evidence has the readings and the version. Observe sets the numbers of replicas and the cold starts.
+	// Evidence contains the readings and the version. Observe sets its numbers of replicas and its cold starts.
 	Evidence objective.Evidence
 }
 
-// Observe adds a tick to the model and computes the plan, within the limits.
+// Observe passes a tick to the model and computes the plan within the limits.
 func (p *Planner) Observe(t *Tick, o *objective.Objective, limits objective.Limits) {
 	p.follow(t)
 	t.Evidence.Ready, t.Evidence.Starting, t.Evidence.ColdStarts = t.Ready, p.ages, p.cold
@@ -81,7 +82,7 @@ func (p *Planner) Observe(t *Tick, o *objective.Objective, limits objective.Limi
 	p.keep.observe(t, p.at)
 	p.keep.apply(&plan, t.At, limits)
 	if p.plan == nil || *p.plan != plan {
-		// a copy, because the decisions of earlier ticks still refer to the old plan
+		// A copy is necessary, because the decisions of earlier ticks still refer to the previous plan.
 		changed := plan
 		p.plan = &changed
 	}

@@ -12,7 +12,7 @@ import (
 
 var nine = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// workload is a workload with an objective of 99% within 10s, at 2 requests/s per replica.
+// workload simulates a workload with the objective 99% within 10s and a capacity of 2 requests/s per replica.
 type workload struct {
 	p    *Planner
 	tick Tick
@@ -23,7 +23,7 @@ func newWorkload(p *Planner, replicas int32) *workload {
 	return &workload{p: p, tick: Tick{At: history.Stamp(nine), Current: replicas, Ready: replicas, LastTarget: replicas}, load: 3}
 }
 
-// run observes the same numbers of replicas each second.
+// run observes the same numbers of replicas each second for the duration d.
 func (w *workload) run(d time.Duration) *objective.Plan {
 	slo := objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2}
 	for range d / time.Second {
@@ -36,8 +36,8 @@ func (w *workload) run(d time.Duration) *objective.Plan {
 	return w.p.Plan()
 }
 
-// Two replicas are requested, wait 20 seconds for a node, and load for 40 seconds. The cold start took a minute. Then a replica fails
-// and is ready again after 5 seconds, which is no cold start.
+// Two replicas are requested, wait 20 seconds for a node, and load for 40 seconds, so their cold start is a minute. Then a replica fails
+// and is ready again after 5 seconds, which must not be regarded as a cold start.
 func TestColdStartsAreMeasuredFromTheRequest(t *testing.T) {
 	w := newWorkload(New(), 1)
 	w.run(time.Minute)
@@ -65,8 +65,8 @@ func TestColdStartsAreMeasuredFromTheRequest(t *testing.T) {
 	}
 }
 
-// The load needs 2 replicas and 9 are running. A planner that has just started keeps the 9 for a minute, because they may be necessary. One
-// that observed nothing for 20 minutes keeps them for 20 minutes.
+// The load needs 2 replicas, and 9 are running. A planner that has just started must keep the 9 for a minute, because they may be
+// necessary. A planner that had no observation for 20 minutes must keep them for 20 minutes.
 func TestRunningReplicasAreKeptAfterATimeWithoutObservation(t *testing.T) {
 	w := newWorkload(New(), 9)
 	if n := w.run(50 * time.Second).Replicas; n != 9 {
@@ -84,7 +84,7 @@ func TestRunningReplicasAreKeptAfterATimeWithoutObservation(t *testing.T) {
 	}
 }
 
-// A planner that was encoded and decoded plans the same.
+// After encoding and decoding, a planner must compute the same plan.
 func TestDecodedPlannerPlansTheSame(t *testing.T) {
 	w := newWorkload(New(), 4)
 	w.run(10 * time.Minute)
@@ -103,7 +103,7 @@ func TestDecodedPlannerPlansTheSame(t *testing.T) {
 	}
 }
 
-// The test sets every field of the starts and of the replicas that are kept, so that it fails for a field that is not encoded.
+// The test sets every field of the starts and of the replicas that are kept, so that it fails if a field is not encoded.
 func TestEncodingKeepsEveryField(t *testing.T) {
 	p := New()
 	p.at, p.keep = 1, keep{2, 3}

@@ -7,41 +7,41 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// starts are the replicas that were requested and are not ready yet. Each replica that becomes ready is matched with the oldest request,
-// and the time between the two is a cold start. Only the numbers of replicas of each tick are used, which are the same live and in the
-// simulator.
+// starts contains the replicas that were requested and are not ready yet. When a replica becomes ready, it is matched with the oldest
+// request, and the time since that request is a cold start. Only the number of replicas in each tick is used, so the result is the same in
+// a cluster and in the simulator.
 type starts struct {
 	known    bool
 	ready    int32 // ready replicas in the last tick
 	pending  int32
-	target   int32 // the last target; targetAt: the time at which it was set
+	target   int32 // the last target; targetAt is the time at which it was set
 	targetAt int64
 	n        int8
-	list     [maxStarts]start // the oldest first; n are in use
+	list     [maxStarts]start // the first n entries are used, with the oldest first
 }
 
-// maxStarts is the maximum number of entries. If there are more requests, the newest is added to the last entry and counts from the
-// earlier time of that entry, so its start seems to take longer than it does.
+// maxStarts is the maximum number of entries. If there are more requests, the newest is added to the last entry and gets the earlier time
+// of that entry. Its cold start is then measured too long.
 const maxStarts = 16
 
-// decisionLag is the longest time, in milliseconds, between a decision and the change of the scale target that it causes. An HPA reads the
+// decisionLag is the longest time between a decision and the change of the scale target that it causes, in milliseconds. An HPA reads the
 // target every 15 seconds.
 const decisionLag = 60_000
 
 // start is a number of replicas that were requested at the same time.
 type start struct {
 	at     int64
-	placed int64 // when the last of them had a node; 0: not yet
+	placed int64 // time at which all of them had a node; 0: not yet
 	count  int32
-	whole  bool // the time of the request was observed, so the time until it is ready is a cold start
+	whole  bool // whether the time of the request was observed; only then is a cold start measured
 }
 
-// follow updates the starts with the observation of a tick. It sets cold to the cold starts that ended in this tick, and ages to the times
-// since the requests of the replicas that are starting.
+// follow updates the starts with the numbers of a tick. It sets p.cold to the cold starts that ended in this tick, and p.ages to the times
+// since the requests of the replicas that are still starting.
 func (p *Planner) follow(t *Tick) {
 	s := &p.starts
 	p.cold = p.cold[:0]
-	// A replica whose pod crashes or is rejected by the API server is requested, but does not count as starting.
+	// A replica whose pod crashes or is rejected by the API server was requested, but is not included in the starting replicas.
 	starting := min(max(t.Current-t.Ready, 0), t.Loading+t.Pending)
 	if s.target != t.LastTarget {
 		s.target, s.targetAt = t.LastTarget, t.At
@@ -57,8 +57,8 @@ func (p *Planner) follow(t *Tick) {
 	}
 	switch more := starting - s.total(); {
 	case more > 0:
-		// If a ready replica fails and is replaced or restarts, the time until it is ready again is not a cold start. begin does not count it as
-		// one.
+		// If a ready replica fails and is replaced or restarted, the time until it is ready again is not a cold start. begin recognizes this
+		// case.
 		s.push(s.begin(t, more))
 	case more < 0:
 		s.drop(-more)
@@ -67,8 +67,8 @@ func (p *Planner) follow(t *Tick) {
 	p.ages = s.ages(p.ages[:0], t.At)
 }
 
-// begin returns the entry for replicas that this tick observes for the first time. Their start began with the decision that requested
-// them.
+// begin returns the entry for replicas that are observed for the first time in this tick. Their start began with the decision that
+// requested them.
 func (s *starts) begin(t *Tick, count int32) start {
 	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
 	if t.Pending == 0 {
@@ -80,7 +80,7 @@ func (s *starts) begin(t *Tick, count int32) start {
 	return out
 }
 
-// finish removes the oldest replicas, as many as became ready, and appends their cold starts to cold.
+// finish removes as many of the oldest replicas as have become ready, and appends their cold starts to cold.
 func (s *starts) finish(cold []objective.ColdStart, ready int32, at int64) []objective.ColdStart {
 	for ready > 0 && s.n > 0 {
 		first := &s.list[0]
@@ -102,7 +102,7 @@ func (s *starts) finish(cold []objective.ColdStart, ready int32, at int64) []obj
 	return cold
 }
 
-// place records that no replica waits for a node any more.
+// place records that all replicas now have a node.
 func (s *starts) place(at int64) {
 	for i := range s.n {
 		if s.list[i].placed == 0 {
@@ -120,7 +120,7 @@ func (s *starts) push(b start) {
 	s.n++
 }
 
-// drop removes the newest replicas, which Kubernetes deletes first because they are not ready.
+// drop removes the newest replicas. Kubernetes deletes these first, because they are not ready.
 func (s *starts) drop(count int32) {
 	for count > 0 && s.n > 0 {
 		last := &s.list[s.n-1]
@@ -146,7 +146,7 @@ func (s *starts) newest() int64 {
 	return s.list[s.n-1].at
 }
 
-// maxAges limits the number of replicas whose ages the model reads, which limits the duration of a tick.
+// maxAges is the greatest number of replicas whose ages the model receives. It limits the duration of a tick.
 const maxAges = 4096
 
 func (s *starts) ages(out []time.Duration, at int64) []time.Duration {
