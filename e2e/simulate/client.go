@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
 // client is the dynamic client of one replica. It implements the requests that nodepoolwriter sends; any other request panics.
@@ -22,9 +24,9 @@ type client struct {
 
 // Resource implements dynamic.Interface.
 func (c client) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	kind := kindNodePool
+	kind := apiserver.KindNodePool
 	if r.Resource == "pods" {
-		kind = kindPod
+		kind = apiserver.KindPod
 	}
 	return resourceClient{replica: c.replica, kind: kind}
 }
@@ -49,7 +51,7 @@ func (c resourceClient) Apply(_ context.Context, name string, desired *unstructu
 		if uid := desired.GetUID(); uid != "" && uid != live.GetUID() {
 			return nil, apierrors.NewConflict(resources[c.kind], name, errTimeout)
 		}
-		return c.replica.sim.api.managed.apply(live, desired, o.FieldManager, o.Force)
+		return c.replica.sim.api.Managed.Apply(live, desired, o.FieldManager, o.Force)
 	})
 }
 
@@ -59,14 +61,14 @@ func (c resourceClient) Apply(_ context.Context, name string, desired *unstructu
 func (c resourceClient) Patch(_ context.Context, name string, _ types.PatchType, body []byte, o metav1.PatchOptions,
 	_ ...string) (*unstructured.Unstructured, error) {
 	return c.write(name, "patch", "", func(live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		next, err := patch(live, body)
+		next, err := apiserver.Patch(live, body)
 		if err != nil {
 			return nil, err
 		}
 		if next.GetResourceVersion() != live.GetResourceVersion() {
 			return nil, apierrors.NewConflict(resources[c.kind], name, errTimeout)
 		}
-		return c.replica.sim.api.managed.update(live, next, o.FieldManager), nil
+		return c.replica.sim.api.Managed.Update(live, next, o.FieldManager), nil
 	})
 }
 
@@ -164,7 +166,7 @@ func (s *simulation) applyLate() {
 
 // read returns an object in the form that the library of the field manager accepts.
 func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
-	switch o := c.replica.sim.api.get(c.kind, name).(type) {
+	switch o := c.replica.sim.api.Get(c.kind, name).(type) {
 	case *unstructured.Unstructured:
 		return o, nil
 	case *corev1.Pod:
@@ -173,7 +175,7 @@ func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		u := &unstructured.Unstructured{Object: content}
-		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: kindPod})
+		u.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: apiserver.KindPod})
 		return u, nil
 	}
 	return nil, apierrors.NewNotFound(resources[c.kind], name)
@@ -181,16 +183,106 @@ func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
 
 func (c resourceClient) store(live, next *unstructured.Unstructured) *unstructured.Unstructured {
 	api := c.replica.sim.api
-	if c.kind != kindPod {
-		return api.store(c.kind, live, next)
+	if c.kind != apiserver.KindPod {
+		return api.Store(c.kind, live, next)
 	}
-	if sameWithoutTimes(live, next) {
+	if apiserver.SameWithoutTimes(live, next) {
 		return live
 	}
 	pod := &corev1.Pod{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(next.Object, pod); err != nil {
 		panic(err)
 	}
-	api.put(kindPod, pod)
+	api.Put(apiserver.KindPod, pod)
 	return next
+}
+
+// job is the writes that a tick starts. It runs in its own goroutine, as in the product, but only while the simulation waits for it, so
+// that a run has one order. A stalled job continues later.
+type job struct {
+	resume, yielded chan struct{}
+	started, ended  bool
+	requests        int
+	stall           *stall // nil if the job does not stall
+}
+
+func newJob(send func()) *job {
+	j := &job{resume: make(chan struct{}), yielded: make(chan struct{})}
+	go func() {
+		<-j.resume
+		send()
+		j.ended = true
+		j.yielded <- struct{}{}
+	}()
+	return j
+}
+
+// delayedWrite is a job that continues later, because the API server is slow or the process is paused.
+type delayedWrite struct {
+	at   time.Time
+	job  *job
+	done chan struct{}
+}
+
+// proceed runs a job until it ends or stalls. A job that stalls pauses the process.
+func (r *replica) proceed(w delayedWrite) {
+	before := r.job
+	r.job, w.job.started = w.job, true
+	w.job.resume <- struct{}{}
+	<-w.job.yielded
+	r.job = before
+	if w.job.ended {
+		close(w.done)
+		return
+	}
+	w.at = r.paused
+	r.pending = append(r.pending, w)
+}
+
+// pause stops the process for a time.
+func (r *replica) pause(d time.Duration) {
+	r.paused = r.sim.now.Add(d)
+	r.sim.trace("%s: paused for %s", r.name, d)
+}
+
+// stallAfterRequest stalls the job that runs if it has sent the number of requests after which it stalls.
+func (r *replica) stallAfterRequest() {
+	j := r.job
+	if j == nil {
+		return
+	}
+	j.requests++
+	if j.stall == nil || j.requests != j.stall.request || !r.up {
+		return
+	}
+	r.pause(j.stall.lasting)
+	j.yielded <- struct{}{}
+	<-j.resume
+}
+
+// sendDelayed continues the jobs that are due. A stalled job is first, because the writer sends the patches of a NodePool one after the
+// other.
+func (r *replica) sendDelayed() {
+	all := r.pending
+	r.pending = nil
+	for _, started := range []bool{true, false} {
+		for _, w := range all {
+			switch now := r.sim.now; {
+			case w.job.started != started:
+			case r.up && (now.Before(w.at) || now.Before(r.paused)):
+				r.pending = append(r.pending, w)
+			default:
+				r.proceed(w)
+			}
+		}
+	}
+}
+
+// abandon ends the jobs of a process that was killed. Their requests do not reach the API server.
+func (r *replica) abandon() {
+	all := r.pending
+	r.pending = nil
+	for _, w := range all {
+		r.proceed(w)
+	}
 }

@@ -1,280 +1,133 @@
 package main
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/prometheus"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// event is one thing that happens in a run. Its fields are plain numbers, so that a failing run can be repeated without some of its events.
-type event struct {
-	second  int // since the start of the run
-	kind    eventKind
-	which   int           // the index of the workload, replica or NodePool, as the kind requires
-	value   int           // its meaning depends on the kind
-	lasting time.Duration // how long a fault lasts
-}
-
-type eventKind uint8
-
-const (
-	loadChanges eventKind = iota
-	sourceBreaks
-	launchesRefused
-	nodeTaken
-	replicaKilled
-	replicaPaused
-	replicaStopped // the replica receives SIGTERM
-	replicaCut     // the replica does not reach the API server
-	watchLags
-	writesFail // the value determines the verdict of the API server
-	writesSlow
-	boundsEdited
-	groupRemoved
-	groupAdded
-	modeHold
-	filesBroken
-	limitEdited
-	weightEdited
-	disruptionEdited
-	scaledByHand
-	workloadPaused
-	deploymentReplaced
-	podDeleted
-	poolAnnotated
-	signalsEdited
-	consentEdited
-	budgetsEdited
-	limitApplied // the owner applies the value in force or another one by server-side apply
-	poolReplaced
-	writeRaced      // the owner edits a NodePool after gpuscaler read it and before its next write arrives
-	leaderStalls    // the next leader that writes is paused between its decision and the write, or between two requests
-	writesDelayed   // the next writes time out and are applied later
-	rolledBack      // a newer version of gpuscaler wrote the records, and the present version replaces it
-	secondInstalled // a second release with the same capacity groups is installed
-	secondKilled
-	redisBreaks
-	pushBreaks // KEDA restarts, or loses its streams
-	numEventKinds
-)
-
-var eventNames = [numEventKinds]string{
-	"load changes", "Prometheus fails", "the cloud refuses launches", "the cloud takes a node", "a replica is killed", "a replica is paused",
-	"a replica receives SIGTERM", "a replica does not reach the API server", "watches lag", "writes fail", "writes are slow",
-	"bounds are edited",
-	"a group is removed", "a group is added", "mode hold", "the policy files are broken", "a limit is edited", "a weight is edited",
-	"disruption settings are edited", "kubectl scale", "a workload is paused", "a Deployment is replaced", "a pod is deleted",
-	"a NodePool is annotated", "signals are edited", "the consent is edited", "budgets are edited", "a limit is applied",
-	"a NodePool is replaced", "the owner edits before a write", "the leader stalls at a write", "writes are applied late",
-	"a newer version is rolled back", "a second release is installed", "the second release is killed", "Redis fails", "KEDA's streams break",
-}
-
-// eventWeights is how often each kind is drawn.
-var eventWeights = [numEventKinds]int{
-	loadChanges: 14, sourceBreaks: 8, launchesRefused: 3, nodeTaken: 4, replicaKilled: 4, replicaPaused: 3, replicaStopped: 2, replicaCut: 3,
-	watchLags: 4, writesFail: 8, writesSlow: 3, boundsEdited: 4, groupRemoved: 3, groupAdded: 4, modeHold: 1, filesBroken: 1,
-	limitEdited: 3, weightEdited: 2, disruptionEdited: 2, scaledByHand: 3, workloadPaused: 2, deploymentReplaced: 2, podDeleted: 2,
-	poolAnnotated: 1, signalsEdited: 4, consentEdited: 4, budgetsEdited: 2, limitApplied: 2, poolReplaced: 1, writeRaced: 4, leaderStalls: 3,
-	writesDelayed: 2,
-}
-
-func (e event) String() string {
-	return fmt.Sprintf("%4ds %s (which %d, value %d, for %s)", e.second, eventNames[e.kind], e.which, e.value, e.lasting)
-}
-
-// Parts of a run, in seconds. Events happen before faultsEnd. Then the run continues without faults and with constant load until settled,
-// and then the groups are removed from the PlatformConfig until the end.
-const (
-	faultsEnd = 1500
-	settled   = faultsEnd + 540
-	runEnd    = settled + 60
-)
-
-// drawEvents returns the events of a seed, in the order of their times.
-func drawEvents(seed uint64) []event {
-	random := rand.New(rand.NewPCG(seed, 14))
-	total := 0
-	for _, weight := range eventWeights {
-		total += weight
-	}
-	events := make([]event, 0, 64)
-	for range 14 + random.IntN(42) {
-		n := random.IntN(total)
-		kind := eventKind(0)
-		for n >= eventWeights[kind] {
-			n -= eventWeights[kind]
-			kind++
-		}
-		events = append(events, event{
-			second: 30 + random.IntN(faultsEnd-200), kind: kind, which: random.IntN(12), value: random.IntN(1000),
-			lasting: time.Duration(5+random.IntN(115)) * time.Second,
-		})
-	}
-	events = append(append(events, drawReleases(seed)...), drawQueues(seed)...)
-	slices.SortStableFunc(events, func(a, b event) int { return a.second - b.second })
-	return events
-}
-
-// drawReleases returns the events of the share of seeds in which gpuscaler is installed in another version. They have a generator of their
-// own, so that the other events of a seed stay the same.
-func drawReleases(seed uint64) (events []event) {
-	random := rand.New(rand.NewPCG(seed, 15))
-	if seed%rollbacks == 3 {
-		for range 1 + random.IntN(2) {
-			events = append(events, event{second: 200 + random.IntN(faultsEnd-300), kind: rolledBack, value: random.IntN(1000)})
-		}
-	}
-	if seed%secondReleases == 0 && seed%realElections != 1 {
-		at := 30 + random.IntN(faultsEnd/2)
-		events = append(events, event{second: at, kind: secondInstalled, value: random.IntN(1000)})
-		for range 2 {
-			at += random.IntN(300)
-			events = append(events, event{second: at, kind: []eventKind{secondInstalled, secondKilled}[random.IntN(2)], value: random.IntN(1000)})
-		}
-	}
-	return events
-}
-
-// drawQueues returns the failures of Redis and of KEDA's streams. They also have a generator of their own.
-func drawQueues(seed uint64) (events []event) {
-	random := rand.New(rand.NewPCG(seed, 16))
-	for _, kind := range []eventKind{redisBreaks, pushBreaks} {
-		for range 1 + random.IntN(4) {
-			events = append(events, event{second: 30 + random.IntN(faultsEnd-200), kind: kind, value: random.IntN(1000),
-				lasting: time.Duration(5+random.IntN(115)) * time.Second})
-		}
-	}
-	return events
-}
-
-// rollbacks is the share of seeds with rollbacks: one of eight. secondReleases is the share of seeds with two releases: one of seven of
-// those with a modeled election.
-const (
-	rollbacks      = 8
-	secondReleases = 7
-)
-
-func (s *simulation) releaseChanges(e event) {
+func (s *simulation) releaseChanges(e schedule.Event) {
 	switch {
-	case e.kind == rolledBack:
-		s.rollBack(e.value%2 == 0)
-	case e.kind == secondInstalled:
-		s.installSecond(e.value%3 == 0)
+	case e.Kind == schedule.RolledBack:
+		s.rollBack(e.Value%2 == 0)
+	case e.Kind == schedule.SecondInstalled:
+		s.installSecond(e.Value%3 == 0)
 	case s.second != nil:
 		s.second.kill()
 	}
 }
 
 // happen applies an event.
-func (s *simulation) happen(e event) {
-	s.trace("event: %s (which %d, value %d, for %s)", eventNames[e.kind], e.which, e.value, e.lasting)
+func (s *simulation) happen(e schedule.Event) {
+	s.trace("event: %s (which %d, value %d, for %s)", e.Kind.Name(), e.Which, e.Value, e.Lasting)
 	switch {
-	case e.kind <= nodeTaken || e.kind == podDeleted:
+	case e.Kind <= schedule.NodeTaken || e.Kind == schedule.PodDeleted:
 		s.environmentChanges(e)
-	case e.kind <= writesSlow:
+	case e.Kind <= schedule.WritesSlow:
 		s.processFails(e)
-	case e.kind <= filesBroken || e.kind == signalsEdited:
+	case e.Kind <= schedule.FilesBroken || e.Kind == schedule.SignalsEdited:
 		s.filesChange(e)
-	case e.kind == redisBreaks:
+	case e.Kind == schedule.RedisBreaks:
 		s.redisFails(e)
-	case e.kind == pushBreaks:
+	case e.Kind == schedule.PushBreaks:
 		s.pushFails(e)
-	case e.kind >= rolledBack:
+	case e.Kind >= schedule.RolledBack:
 		s.releaseChanges(e)
-	case e.kind >= writeRaced:
+	case e.Kind >= schedule.WriteRaced:
 		s.writeFails(e)
-	case e.kind >= consentEdited || e.kind >= limitEdited && e.kind <= disruptionEdited || e.kind == poolAnnotated:
-		s.ownerActs(s.pools[e.which%4], e)
+	case e.Kind >= schedule.ConsentEdited || e.Kind >= schedule.LimitEdited && e.Kind <= schedule.DisruptionEdited,
+		e.Kind == schedule.PoolAnnotated:
+		s.ownerActs(s.pools[e.Which%4], e)
 	default:
 		s.objectChanges(e)
 	}
 }
 
-func (s *simulation) environmentChanges(e event) {
-	until := s.now.Add(e.lasting)
-	switch e.kind {
-	case loadChanges:
-		s.workloads[e.which%3].load = []float64{0, 0, 0, 5, 15, 25, 40, 70}[e.value%8]
-	case sourceBreaks:
+func (s *simulation) environmentChanges(e schedule.Event) {
+	until := s.now.Add(e.Lasting)
+	switch e.Kind {
+	case schedule.LoadChanges:
+		s.workloads[e.Which%3].load = []float64{0, 0, 0, 5, 15, 25, 40, 70}[e.Value%8]
+	case schedule.SourceBreaks:
 		f := &s.faults
-		f.kind, f.sourceSince, f.sourceUntil = sourceFault(1+e.value%(int(numSourceFaults)-1)), s.now, until.Add(2*e.lasting)
-		f.signal = []string{"", queueSignal, utilizationSignal}[e.which%3]
+		f.kind, f.sourceSince, f.sourceUntil = prometheus.Fault(1+e.Value%prometheus.NumFaults), s.now, until.Add(2*e.Lasting)
+		f.signal = []string{"", queueSignal, utilizationSignal}[e.Which%3]
 		f.frozen = map[string][]float64{}
 		for _, signal := range []string{queueSignal, utilizationSignal} {
 			f.frozen[signal] = s.signalValues(signal)
 		}
-		s.trace("Prometheus %s for %q", sourceFaultNames[f.kind], f.signal)
-	case launchesRefused:
-		s.faults.refused[s.pools[e.which%4]] = until
-	case nodeTaken:
-		s.interrupt(e.value)
-	case podDeleted:
+		s.trace("Prometheus %s for %q", f.kind, f.signal)
+	case schedule.LaunchesRefused:
+		s.faults.refused[s.pools[e.Which%4]] = until
+	case schedule.NodeTaken:
+		s.interrupt(e.Value)
+	case schedule.PodDeleted:
 		if pods := s.pods(); len(pods) > 0 {
-			s.api.remove(kindPod, namespace+"/"+pods[e.value%len(pods)].Name)
+			s.api.Remove(apiserver.KindPod, namespace+"/"+pods[e.Value%len(pods)].Name)
 		}
 	}
 }
 
-func (s *simulation) processFails(e event) {
-	r, until := s.replicas[e.which%2], s.now.Add(e.lasting)
-	switch e.kind {
-	case replicaKilled:
+func (s *simulation) processFails(e schedule.Event) {
+	r, until := s.replicas[e.Which%2], s.now.Add(e.Lasting)
+	switch e.Kind {
+	case schedule.ReplicaKilled:
 		r.kill()
-	case replicaPaused:
-		r.paused = s.now.Add(e.lasting / 2)
-	case replicaStopped:
+	case schedule.ReplicaPaused:
+		r.paused = s.now.Add(e.Lasting / 2)
+	case schedule.ReplicaStopped:
 		if r.up && r.lease.leading() {
 			r.stopping = s.now.Add(5 * time.Second)
 			r.lease.stop()
 		} else {
 			r.kill()
 		}
-	case replicaCut:
+	case schedule.ReplicaCut:
 		r.cut = until
-	case watchLags:
-		r.lag = time.Duration(e.value%8) * time.Second
-		s.lagUntil[e.which%2] = until
-	case writesFail:
-		v := verdict(1 + (e.value/3)%int(killAfter))
-		for i := 0; i <= e.value%3 && (i == 0 || v < killBefore); i++ {
+	case schedule.WatchLags:
+		r.lag = time.Duration(e.Value%8) * time.Second
+		s.lagUntil[e.Which%2] = until
+	case schedule.WritesFail:
+		v := verdict(1 + (e.Value/3)%int(killAfter))
+		for i := 0; i <= e.Value%3 && (i == 0 || v < killBefore); i++ {
 			s.faults.writes = append(s.faults.writes, v)
 		}
-	case writesSlow:
-		s.faults.slow, s.faults.slowUntil = time.Duration(1+e.value%9)*time.Second, until
+	case schedule.WritesSlow:
+		s.faults.slow, s.faults.slowUntil = time.Duration(1+e.Value%9)*time.Second, until
 	}
 }
 
-func (s *simulation) filesChange(e event) {
+func (s *simulation) filesChange(e schedule.Event) {
 	s.people.edit(func(o *settings) {
-		w := &o.workloads[e.which%3]
-		switch e.kind {
-		case boundsEdited:
-			s.boundsChange(o, e.which%3, e.value)
-		case groupRemoved, groupAdded:
-			o.groups[e.which%2] = e.kind == groupAdded
-			s.forgetEdits(groupNames[e.which%2])
-			if e.value%2 == 0 { // in the same edition
-				s.boundsChange(o, e.value%3, e.value)
+		w := &o.workloads[e.Which%3]
+		switch e.Kind {
+		case schedule.BoundsEdited:
+			s.boundsChange(o, e.Which%3, e.Value)
+		case schedule.GroupRemoved, schedule.GroupAdded:
+			o.groups[e.Which%2] = e.Kind == schedule.GroupAdded
+			s.forgetEdits(groupNames[e.Which%2])
+			if e.Value%2 == 0 { // in the same edition
+				s.boundsChange(o, e.Value%3, e.Value)
 			}
-		case modeHold:
+		case schedule.ModeHold:
 			o.hold = !o.hold
-		case filesBroken:
+		case schedule.FilesBroken:
 			o.broken = !o.broken
-		case signalsEdited:
-			switch e.value % 4 {
+		case schedule.SignalsEdited:
+			switch e.Value % 4 {
 			case 0:
-				w.queueTarget = []int{5, 10, 20}[e.value/4%3]
+				w.queueTarget = []int{5, 10, 20}[e.Value/4%3]
 			case 1:
 				w.utilization = !w.utilization
 			case 2:
 				w.swapped = !w.swapped
 			case 3:
-				w.floor = int32(e.value / 4 % 4)
+				w.floor = int32(e.Value / 4 % 4)
 			}
 		}
 	})
@@ -288,19 +141,19 @@ func (s *simulation) boundsChange(o *settings, i, value int) {
 	}
 }
 
-func (s *simulation) objectChanges(e event) {
-	w := s.workloads[e.which%3]
-	switch e.kind {
-	case scaledByHand:
-		if s.api.get(kindDeployment, namespace+"/"+w.name) != nil {
-			s.scale(w, max(int32(e.value%6), w.min), "kubectl")
+func (s *simulation) objectChanges(e schedule.Event) {
+	w := s.workloads[e.Which%3]
+	switch e.Kind {
+	case schedule.ScaledByHand:
+		if s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name) != nil {
+			s.scale(w, max(int32(e.Value%6), w.min), "kubectl")
 		}
-	case workloadPaused:
-		s.annotate(w, annotations.Paused, map[bool]string{true: "true"}[e.value%2 == 0])
-	case deploymentReplaced:
-		s.api.remove(kindDeployment, namespace+"/"+w.name)
+	case schedule.WorkloadPaused:
+		s.annotate(w, annotations.Paused, map[bool]string{true: "true"}[e.Value%2 == 0])
+	case schedule.DeploymentReplaced:
+		s.api.Remove(apiserver.KindDeployment, namespace+"/"+w.name)
 		for _, pod := range s.podsOf(w) {
-			s.api.remove(kindPod, namespace+"/"+pod.Name)
+			s.api.Remove(apiserver.KindPod, namespace+"/"+pod.Name)
 		}
 		s.createDeployment(w)
 	}
@@ -308,7 +161,7 @@ func (s *simulation) objectChanges(e event) {
 
 // annotate sets or removes an annotation of a Deployment.
 func (s *simulation) annotate(w *workload, key, value string) {
-	live, ok := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment)
+	live, ok := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment)
 	if !ok {
 		return
 	}
@@ -321,7 +174,7 @@ func (s *simulation) annotate(w *workload, key, value string) {
 	} else {
 		next.Annotations[key] = value
 	}
-	s.api.put(kindDeployment, next)
+	s.api.Put(apiserver.KindDeployment, next)
 }
 
 // endFaults ends every fault and undoes what would prevent the workloads from being scaled.

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/prometheus"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
 // faults are the failures in force.
 type faults struct {
-	kind        sourceFault
+	kind        prometheus.Fault
 	sourceSince time.Time
 	sourceUntil time.Time
 	signal      string               // the only signal that the fault of Prometheus affects; empty: each
@@ -15,10 +23,10 @@ type faults struct {
 	refused     map[*pool]time.Time
 	slow        time.Duration
 	slowUntil   time.Time
-	writes      []verdict       // what happens to the next writes
-	races       []event         // what the owner does before the next writes of NodePools arrive
-	stalls      []stall         // the pauses of the next writers
-	delays      []time.Duration // after which the API server applies the next writes
+	writes      []verdict        // what happens to the next writes
+	races       []schedule.Event // what the owner does before the next writes of NodePools arrive
+	stalls      []stall          // the pauses of the next writers
+	delays      []time.Duration  // after which the API server applies the next writes
 }
 
 // stall is a pause of a process before it sends the request with the given number of its next write, counted from 0. With pods, it is the
@@ -30,11 +38,11 @@ type stall struct {
 }
 
 // source returns the fault of Prometheus that affects a signal, and when it began.
-func (f *faults) source(now time.Time, signal string) (sourceFault, time.Time) {
+func (f *faults) source(now time.Time, signal string) (prometheus.Fault, time.Time) {
 	if now.Before(f.sourceUntil) && (f.signal == "" || f.signal == signal) {
 		return f.kind, f.sourceSince
 	}
-	return sourceWorks, time.Time{}
+	return prometheus.Works, time.Time{}
 }
 
 func (f *faults) refusesLaunch(p *pool, now time.Time) bool { return now.Before(f.refused[p]) }
@@ -52,7 +60,7 @@ func (s *simulation) judge(r *replica, kind string) verdict {
 	switch {
 	case s.now.Before(r.cut) || !r.up:
 		return lostRequest
-	case kind == kindPod:
+	case kind == apiserver.KindPod:
 		return accept
 	case len(f.delays) > 0:
 		return delayed
@@ -66,7 +74,7 @@ func (s *simulation) judge(r *replica, kind string) verdict {
 
 // race lets the owner act on the NodePool of a request before the request arrives.
 func (s *simulation) race(kind, name string) {
-	if kind != kindNodePool || len(s.faults.races) == 0 {
+	if kind != apiserver.KindNodePool || len(s.faults.races) == 0 {
 		return
 	}
 	e := s.faults.races[0]
@@ -79,18 +87,58 @@ func (s *simulation) poolNamed(name string) *pool {
 }
 
 // writeFails arms a fault of the next writes of NodePools.
-func (s *simulation) writeFails(e event) {
-	switch f := &s.faults; e.kind {
-	case writeRaced:
-		e.kind = []eventKind{limitEdited, consentEdited, weightEdited, limitEdited, disruptionEdited, poolReplaced}[e.which%6]
+func (s *simulation) writeFails(e schedule.Event) {
+	switch f := &s.faults; e.Kind {
+	case schedule.WriteRaced:
+		e.Kind = []schedule.Kind{schedule.LimitEdited, schedule.ConsentEdited, schedule.WeightEdited, schedule.LimitEdited,
+			schedule.DisruptionEdited, schedule.PoolReplaced}[e.Which%6]
 		f.races = append(f.races, e)
-	case leaderStalls:
-		next := stall{request: e.value % 4, lasting: 10*time.Second + e.lasting/4}
-		if e.value%8 == 7 {
+	case schedule.LeaderStalls:
+		next := stall{request: e.Value % 4, lasting: 10*time.Second + e.Lasting/4}
+		if e.Value%8 == 7 {
 			next.request, next.pods = 0, true
 		}
 		f.stalls = append(f.stalls, next)
-	case writesDelayed:
-		f.delays = append(f.delays, time.Duration(1+e.value%12)*time.Second)
+	case schedule.WritesDelayed:
+		f.delays = append(f.delays, time.Duration(1+e.Value%12)*time.Second)
 	}
+}
+
+// verdict is what the API server does with one request.
+type verdict uint8
+
+const (
+	accept verdict = iota
+	conflict
+	tooMany
+	internalError
+	lostRequest  // the request times out and had no effect
+	lostResponse // the request times out although it was applied
+	killBefore   // the process that sent the request is killed before the API server receives it
+	killAfter    // the process is killed after the request was applied and before it receives the response
+	delayed      // the request times out and is applied later
+)
+
+var verdictNames = [...]string{"accepted", "409", "429", "500", "lost request", "lost response", "killed before", "killed after", "delayed"}
+
+var (
+	errTimeout = errors.New("context deadline exceeded (Client.Timeout exceeded while awaiting headers)")
+	resources  = map[string]schema.GroupResource{
+		apiserver.KindNodePool: {Group: "karpenter.sh", Resource: "nodepools"}, apiserver.KindPod: {Resource: "pods"},
+	}
+)
+
+// failure returns the error of a request that was not applied, nil if it is applied.
+func failure(v verdict, kind, name string) error {
+	switch v {
+	case conflict:
+		return apierrors.NewConflict(resources[kind], name, errors.New("the object has been modified"))
+	case tooMany:
+		return apierrors.NewTooManyRequests("too many requests", 1)
+	case internalError:
+		return apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	case lostRequest, killBefore, delayed:
+		return errTimeout
+	}
+	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 )
 
 // Durations of the model of Karpenter and of the model servers.
@@ -47,7 +49,7 @@ func whole(m map[string]any) {
 func sortedMachines(m map[string]*machine) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (s *simulation) nodePool(p *pool) *unstructured.Unstructured {
-	u, _ := s.api.get(kindNodePool, p.name).(*unstructured.Unstructured)
+	u, _ := s.api.Get(apiserver.KindNodePool, p.name).(*unstructured.Unstructured)
 	return u
 }
 
@@ -61,7 +63,7 @@ var overridable = [][]string{
 func ownedFields(u *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, path := range overridable {
-		out[strings.Join(path, ".")] = fieldText(u, path...)
+		out[strings.Join(path, ".")] = apiserver.FieldText(u, path...)
 	}
 	return out
 }
@@ -105,14 +107,14 @@ func (s *simulation) bind(running map[string]string) {
 				next := p.DeepCopy()
 				next.Spec.NodeName, next.Status.PodIP, next.Status.StartTime = name, "10.0.0.1", new(metav1.NewTime(s.now))
 				next.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
-				s.api.put(kindPod, next)
+				s.api.Put(apiserver.KindPod, next)
 				running[name] = p.Name
 				break
 			}
 		case !podReady(p) && s.now.Sub(p.Status.StartTime.Time) >= loadTime:
 			next := p.DeepCopy()
 			next.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-			s.api.put(kindPod, next)
+			s.api.Put(apiserver.KindPod, next)
 		}
 	}
 }
@@ -178,7 +180,7 @@ func (s *simulation) request(p *pool) {
 	if refused {
 		p.refused = s.now
 		s.trace("the cloud refuses a node of %s", p.name)
-		s.api.remove(kindNodeClaim, name)
+		s.api.Remove(apiserver.KindNodeClaim, name)
 		return
 	}
 	s.machines[name] = m
@@ -187,7 +189,7 @@ func (s *simulation) request(p *pool) {
 // putClaim writes the NodeClaim of a machine.
 func (s *simulation) putClaim(m *machine) {
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "karpenter.sh/v1", "kind": kindNodeClaim,
+		"apiVersion": "karpenter.sh/v1", "kind": apiserver.KindNodeClaim,
 		"metadata": map[string]any{"name": m.claim, "labels": map[string]any{
 			"karpenter.sh/nodepool": m.pool.name, "karpenter.sh/capacity-type": m.pool.capacityType, poolLabel: m.pool.group,
 			"node.kubernetes.io/instance-type": "g6e.xlarge"}},
@@ -215,14 +217,14 @@ func (s *simulation) putClaim(m *machine) {
 		status["conditions"] = conditions
 	}
 	u.Object["status"] = status
-	if live := s.api.get(kindNodeClaim, m.claim); live != nil {
+	if live := s.api.Get(apiserver.KindNodeClaim, m.claim); live != nil {
 		u.SetUID(live.GetUID())
 		u.SetCreationTimestamp(live.GetCreationTimestamp())
 	}
 	if !m.deleted.IsZero() {
 		u.SetDeletionTimestamp(new(metav1.NewTime(m.deleted)))
 	}
-	s.api.put(kindNodeClaim, u)
+	s.api.Put(apiserver.KindNodeClaim, u)
 }
 
 // advance continues a launch or a termination: it moves the machine to its next stage, or removes it, when the time for this has passed.
@@ -241,7 +243,7 @@ func (s *simulation) advance(m *machine) {
 		node.Status.Allocatable = corev1.ResourceList{gpuResource: resource.MustParse("1")}
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 			LastTransitionTime: metav1.NewTime(s.now)}}
-		s.api.put(kindNode, node)
+		s.api.Put(apiserver.KindNode, node)
 	}
 }
 
@@ -249,11 +251,11 @@ func (s *simulation) advance(m *machine) {
 func (s *simulation) removeMachine(m *machine) {
 	for _, p := range s.pods() {
 		if p.Spec.NodeName == m.claim {
-			s.api.remove(kindPod, namespace+"/"+p.Name)
+			s.api.Remove(apiserver.KindPod, namespace+"/"+p.Name)
 		}
 	}
-	s.api.remove(kindNode, m.claim)
-	s.api.remove(kindNodeClaim, m.claim)
+	s.api.Remove(apiserver.KindNode, m.claim)
+	s.api.Remove(apiserver.KindNodeClaim, m.claim)
 	delete(s.machines, m.claim)
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
 func main() {
@@ -33,14 +35,14 @@ func main() {
 }
 
 // inBubble runs a simulation in virtual time.
-func inBubble(t *testing.T, seed uint64, events []event) (r result) {
+func inBubble(t *testing.T, seed uint64, events []schedule.Event) (r result) {
 	synctest.Test(t, func(*testing.T) { r = run(seed, events) })
 	return r
 }
 
 // runOne runs one seed with its trace. If it fails, it also prints the fewest events that fail.
 func runOne(t *testing.T, seed uint64) bool {
-	events := drawEvents(seed)
+	events := schedule.Draw(seed)
 	r := inBubble(t, seed, events)
 	for _, line := range r.lines {
 		fmt.Println(line)
@@ -56,10 +58,10 @@ func runOne(t *testing.T, seed uint64) bool {
 
 // runMany runs the fixed cases, and then consecutive seeds until one fails, the number of seeds is reached or the time has passed.
 func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool {
-	for _, c := range fixedCases {
-		if r := inBubble(t, c.seed, c.events); r.violation != nil {
-			fmt.Println("fixed case:", c.what)
-			report(os.Stdout, c.seed, c.events, r)
+	for _, c := range schedule.Cases {
+		if r := inBubble(t, c.Seed, c.Events); r.violation != nil {
+			fmt.Println("fixed case:", c.What)
+			report(os.Stdout, c.Seed, c.Events, r)
 			return false
 		}
 	}
@@ -69,7 +71,7 @@ func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool 
 		if seeds > 0 && done == seeds || seeds == 0 && time.Since(began) > lasting {
 			break
 		}
-		events := drawEvents(seed)
+		events := schedule.Draw(seed)
 		r := inBubble(t, seed, events)
 		done, writes, targets = done+1, writes+r.writes, targets+r.targets
 		if r.violation != nil {
@@ -91,16 +93,17 @@ func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool 
 var shrinks = true
 
 // shrink removes events as long as the run still violates the same invariant.
-func shrink(t *testing.T, seed uint64, events []event, r result) ([]event, result) {
-	for size := len(events) / 2; shrinks && size > 0; size /= 2 {
-		for from := 0; from+size <= len(events); {
-			fewer := append(append([]event{}, events[:from]...), events[from+size:]...)
-			if next := inBubble(t, seed, fewer); next.violation != nil && next.violation.invariant == r.violation.invariant {
-				events, r = fewer, next
-				continue
-			}
-			from += size
-		}
+func shrink(t *testing.T, seed uint64, events []schedule.Event, r result) ([]schedule.Event, result) {
+	if !shrinks {
+		return events, r
 	}
+	events = schedule.Fewest(events, func(fewer []schedule.Event) bool {
+		next := inBubble(t, seed, fewer)
+		if next.violation == nil || next.violation.invariant != r.violation.invariant {
+			return false
+		}
+		r = next
+		return true
+	})
 	return events, r
 }

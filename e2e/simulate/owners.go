@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -9,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
 
@@ -58,7 +59,7 @@ func (s *simulation) createPool(p *pool) {
 	whole(u.Object)
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(u.GroupVersionKind())
-	s.api.put(kindNodePool, s.api.managed.update(empty, u, "kubectl-client-side-apply"))
+	s.api.Put(apiserver.KindNodePool, s.api.Managed.Update(empty, u, "kubectl-client-side-apply"))
 	p.owner, p.edited, p.consented = ownedFields(s.nodePool(p)), map[string]time.Time{}, s.now
 }
 
@@ -66,36 +67,36 @@ func (s *simulation) createPool(p *pool) {
 const allFields = "limits,weight,disruption"
 
 // ownerActs is an action of the owner of a NodePool.
-func (s *simulation) ownerActs(p *pool, e event) {
+func (s *simulation) ownerActs(p *pool, e schedule.Event) {
 	if s.nodePool(p) == nil {
 		return
 	}
-	switch e.kind {
-	case limitEdited:
-		if e.value%7 == 0 {
+	switch e.Kind {
+	case schedule.LimitEdited:
+		if e.Value%7 == 0 {
 			s.ownerSets(p, nil, "spec", "limits", gpuResource)
 			return
 		}
-		s.ownerSets(p, fmt.Sprint(2+e.value%10), "spec", "limits", gpuResource)
-	case weightEdited:
-		s.ownerSets(p, int64(1+e.value%50), "spec", "weight")
-	case disruptionEdited:
-		s.ownerSets(p, []string{"30s", "1m", "2m"}[e.value%3], "spec", "disruption", "consolidateAfter")
-	case budgetsEdited:
-		list := [][]any{{"100%"}, {"20%"}, {"1", "50%"}}[e.value%3]
+		s.ownerSets(p, fmt.Sprint(2+e.Value%10), "spec", "limits", gpuResource)
+	case schedule.WeightEdited:
+		s.ownerSets(p, int64(1+e.Value%50), "spec", "weight")
+	case schedule.DisruptionEdited:
+		s.ownerSets(p, []string{"30s", "1m", "2m"}[e.Value%3], "spec", "disruption", "consolidateAfter")
+	case schedule.BudgetsEdited:
+		list := [][]any{{"100%"}, {"20%"}, {"1", "50%"}}[e.Value%3]
 		for i, nodes := range list {
 			list[i] = map[string]any{"nodes": nodes}
 		}
 		s.ownerSets(p, list, "spec", "disruption", "budgets")
-	case consentEdited:
-		s.ownerConsents(p, []string{"", "limits", "weight,disruption", allFields, allFields + ",restore", allFields}[e.value%6])
-	case limitApplied:
-		s.ownerApplies(p, e.value)
-	case poolReplaced:
+	case schedule.ConsentEdited:
+		s.ownerConsents(p, []string{"", "limits", "weight,disruption", allFields, allFields + ",restore", allFields}[e.Value%6])
+	case schedule.LimitApplied:
+		s.ownerApplies(p, e.Value)
+	case schedule.PoolReplaced:
 		s.replacePool(p)
-	case poolAnnotated:
-		s.api.update(kindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
-			setAnnotation(u, "team", fmt.Sprint(e.value))
+	case schedule.PoolAnnotated:
+		s.api.Update(apiserver.KindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
+			setAnnotation(u, "team", fmt.Sprint(e.Value))
 		})
 	}
 }
@@ -108,13 +109,13 @@ func setAnnotation(u *unstructured.Unstructured, key, value string) {
 
 // ownerSets edits a field of a NodePool as its owner. A nil value removes the field.
 func (s *simulation) ownerSets(p *pool, value any, path ...string) {
-	text := jsonOf(value)
-	if fieldText(s.nodePool(p), path...) == text {
+	text := apiserver.TextOf(value)
+	if apiserver.FieldText(s.nodePool(p), path...) == text {
 		return // kubectl edit sends no request
 	}
 	s.trace("the owner of NodePool %s sets %s to %s", p.name, joined(path), text)
-	before := fieldText(s.nodePool(p), path...)
-	s.api.update(kindNodePool, p.name, "kubectl-edit", func(u *unstructured.Unstructured) { setField(u, value, path...) })
+	before := apiserver.FieldText(s.nodePool(p), path...)
+	s.api.Update(apiserver.KindNodePool, p.name, "kubectl-edit", func(u *unstructured.Unstructured) { apiserver.SetField(u, value, path...) })
 	s.ownerChanged(p, joined(path), before, text)
 }
 
@@ -136,28 +137,6 @@ func (s *simulation) forgetEdits(group string) {
 	}
 }
 
-// jsonOf returns the text of a field with a value, empty for nil.
-func jsonOf(value any) string {
-	if value == nil {
-		return ""
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func setField(u *unstructured.Unstructured, value any, path ...string) {
-	if value == nil {
-		unstructured.RemoveNestedField(u.Object, path...)
-		return
-	}
-	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
-		panic(err)
-	}
-}
-
 // ownerApplies sets the limit by server-side apply, as a GitOps controller does. Otherwise it applies the value in force, as Argo CD does
 // with a field that it ignores. If that is an override, the owner's value does not change.
 func (s *simulation) ownerApplies(p *pool, value int) {
@@ -170,16 +149,16 @@ func (s *simulation) ownerApplies(p *pool, value int) {
 	desired := &unstructured.Unstructured{Object: map[string]any{}}
 	desired.SetGroupVersionKind(live.GroupVersionKind())
 	desired.SetName(p.name)
-	setField(desired, limit, path...)
-	next, err := s.api.managed.apply(live, desired, "gitops", true)
+	apiserver.SetField(desired, limit, path...)
+	next, err := s.api.Managed.Apply(live, desired, "gitops", true)
 	if err != nil {
 		panic(err)
 	}
-	s.trace("the owner of NodePool %s applies %s = %s", p.name, joined(path), jsonOf(limit))
-	before := fieldText(live, path...)
-	s.api.store(kindNodePool, live, next)
-	if before != jsonOf(limit) {
-		s.ownerChanged(p, joined(path), before, jsonOf(limit))
+	s.trace("the owner of NodePool %s applies %s = %s", p.name, joined(path), apiserver.TextOf(limit))
+	before := apiserver.FieldText(live, path...)
+	s.api.Store(apiserver.KindNodePool, live, next)
+	if before != apiserver.TextOf(limit) {
+		s.ownerChanged(p, joined(path), before, apiserver.TextOf(limit))
 	}
 }
 
@@ -189,7 +168,7 @@ func (s *simulation) ownerConsents(p *pool, fields string) {
 		return
 	}
 	s.trace("the owner of NodePool %s lets gpuscaler override %q", p.name, fields)
-	s.api.update(kindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
+	s.api.Update(apiserver.KindNodePool, p.name, "kubectl-annotate", func(u *unstructured.Unstructured) {
 		setAnnotation(u, karpenter.ConsentAnnotation, fields)
 	})
 	p.consented = s.now
@@ -208,6 +187,6 @@ func (s *simulation) replacePool(p *pool) {
 			s.putClaim(m)
 		}
 	}
-	s.api.remove(kindNodePool, p.name)
+	s.api.Remove(apiserver.KindNodePool, p.name)
 	s.createPool(p)
 }

@@ -5,9 +5,14 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/keda"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -70,18 +75,18 @@ func (s *simulation) closeStreams(closes func(*pushServer) bool) {
 }
 
 // pushFails applies a failure of KEDA or of the connection from KEDA.
-func (s *simulation) pushFails(e event) {
+func (s *simulation) pushFails(e schedule.Event) {
 	for _, w := range s.workloads {
 		if !w.keda {
 			continue
 		}
-		switch o := w.push.operator; e.value % 4 {
+		switch o := w.push.operator; e.Value % 4 {
 		case 0:
 			o.Break()
 		case 1:
 			o.Restart()
 		case 2:
-			w.push.cut = s.now.Add(e.lasting)
+			w.push.cut = s.now.Add(e.Lasting)
 			o.Break()
 		case 3:
 			o.Silence()
@@ -125,7 +130,7 @@ func (p *push) Received(from keda.Server, active bool) {
 		return
 	}
 	p.active = s.now
-	if _, exists := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); exists && w.replicas == 0 {
+	if _, exists := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); exists && w.replicas == 0 {
 		s.scale(w, w.loop.Poll(s.now, w.replicas, true, true), "KEDA")
 	}
 }
@@ -259,4 +264,36 @@ func (c *checker) handlersReturn(p *push) {
 			c.fail(streamsReturn, "%s still handles a stream for %s that was closed", server.replica.name, p.workload.name)
 		}
 	}
+}
+
+// serve returns the target of a workload from the server that its autoscaler reads: the external metrics API, or KEDA's external scaler.
+func (r *replica) serve(w *workload) (int32, error) {
+	if w.keda {
+		answer, err := r.scaler.GetMetrics(context.Background(), &externalscaler.GetMetricsRequest{
+			ScaledObjectRef: w.scaledObjectRef(), MetricName: externalmetrics.MetricName})
+		if err != nil {
+			return 0, err
+		}
+		return int32(answer.MetricValues[0].MetricValue), nil
+	}
+	list, err := r.metrics.GetExternalMetric(context.Background(), namespace,
+		labels.SelectorFromSet(labels.Set{externalmetrics.PolicyLabel: w.name}), provider.ExternalMetricInfo{Metric: externalmetrics.MetricName})
+	if err != nil {
+		return 0, err
+	}
+	return int32(list.Items[0].Value.Value()), nil
+}
+
+// active reports whether KEDA scales the workload from zero. known is false if the trigger failed.
+func (r *replica) active(w *workload) (active, known bool) {
+	answer, err := r.scaler.IsActive(context.Background(), w.scaledObjectRef())
+	if err != nil {
+		return false, false
+	}
+	return answer.Result, true
+}
+
+func (w *workload) scaledObjectRef() *externalscaler.ScaledObjectRef {
+	return &externalscaler.ScaledObjectRef{Namespace: namespace, Name: w.name,
+		ScalerMetadata: map[string]string{externalmetrics.PolicyMetadata: w.name}}
 }

@@ -92,7 +92,7 @@ func (r *replica) start() {
 	}})
 	var err error
 	r.cache = cache.New(36)
-	source := prometheusServer{r, r.life}
+	source := prometheusClient{r, r.life}
 	r.poller, err = telemetry.New(telemetry.Options{Pods: r.cache, Transport: source, DialRedis: r.redisClient().dial,
 		Leading: r.lease.leading, Logger: r.log})
 	if err != nil {
@@ -125,12 +125,12 @@ func (r *replica) start() {
 	r.scaler = externalmetrics.NewScaler(r.engine.Decisions(), time.Now)
 	r.pushes = newPushServer(r)
 	r.load()
-	for i := range r.sim.api.log {
-		if v := &r.sim.api.log[i]; !v.deleted && r.sim.api.latest[v.kind+" "+v.name] == i {
-			r.show(v)
+	for i := range r.sim.api.Log {
+		if r.sim.api.Latest(i) {
+			r.show(&r.sim.api.Log[i])
 		}
 	}
-	r.cursor = len(r.sim.api.log)
+	r.cursor = len(r.sim.api.Log)
 }
 
 // kill ends the process without any further request.

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 )
@@ -33,9 +34,10 @@ func (s *simulation) rollBack(unknown bool) {
 		if unknown {
 			fields, _ := record["fields"].([]any)
 			record["fields"] = append(fields, map[string]any{
-				"path": "/" + strings.Join(newerField.path, "/"), "on": true, "value": jsonOf(newerField.override), "original": newerField.owner})
+				"path": "/" + strings.Join(newerField.path, "/"), "on": true,
+				"value": apiserver.TextOf(newerField.override), "original": newerField.owner})
 		}
-		s.applyNewer(u, jsonOf(record), unknown)
+		s.applyNewer(u, apiserver.TextOf(record), unknown)
 	}
 }
 
@@ -50,19 +52,19 @@ func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, 
 	for _, path := range overridable {
 		for _, o := range owned.Owners(path...) {
 			if value, found, _ := unstructured.NestedFieldCopy(live.Object, path...); found && o.Manager == ownership.Manager {
-				setField(desired, value, path...)
+				apiserver.SetField(desired, value, path...)
 			}
 		}
 	}
 	if unknown {
-		setField(desired, newerField.override, newerField.path...)
+		apiserver.SetField(desired, newerField.override, newerField.path...)
 	}
-	next, err := s.api.managed.apply(live, desired, ownership.Manager, true)
+	next, err := s.api.Managed.Apply(live, desired, ownership.Manager, true)
 	if err != nil {
 		panic(err)
 	}
 	s.trace("a newer version of gpuscaler writes the record of NodePool %s", live.GetName())
-	s.api.store(kindNodePool, live, next)
+	s.api.Store(apiserver.KindNodePool, live, next)
 }
 
 // finishNewer installs the newer version again until it has restored the fields that only it knows, and has removed its records.
@@ -76,11 +78,11 @@ func (s *simulation) finishNewer() {
 		desired := &unstructured.Unstructured{Object: map[string]any{}}
 		desired.SetGroupVersionKind(live.GroupVersionKind())
 		desired.SetName(p.name)
-		next, err := s.api.managed.apply(live, desired, ownership.Manager, true)
+		next, err := s.api.Managed.Apply(live, desired, ownership.Manager, true)
 		if err != nil {
 			panic(err)
 		}
-		s.api.store(kindNodePool, live, next)
+		s.api.Store(apiserver.KindNodePool, live, next)
 	}
 }
 
@@ -98,7 +100,7 @@ func (c *checker) newerRecordKept(w *write) {
 	}
 	p := c.sim.poolNamed(w.name)
 	before, after := ownedFields(w.live), ownedFields(w.next)
-	left := fieldText(w.next, newerField.path...) != ""
+	left := apiserver.FieldText(w.next, newerField.path...) != ""
 	for _, path := range overridable {
 		field := joined(path)
 		left = left || after[field] != p.owner[field]

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/prometheus"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
 // testSeeds is the number of seeds of `go test`. A run takes about 0.1 s of CPU.
@@ -14,7 +16,7 @@ const testSeeds = 30
 func TestSeeds(t *testing.T) {
 	writes, targets := 0, 0
 	for seed := uint64(1); seed <= testSeeds; seed++ {
-		events := drawEvents(seed)
+		events := schedule.Draw(seed)
 		r := inBubble(t, seed, events)
 		if r.violation != nil {
 			events, r = shrink(t, seed, events, r)
@@ -32,7 +34,7 @@ func TestSeeds(t *testing.T) {
 
 func TestASeedHasOneTrace(t *testing.T) {
 	for seed := uint64(1); seed <= 2; seed++ {
-		first, second := inBubble(t, seed, drawEvents(seed)), inBubble(t, seed, drawEvents(seed))
+		first, second := inBubble(t, seed, schedule.Draw(seed)), inBubble(t, seed, schedule.Draw(seed))
 		for i := range min(len(first.lines), len(second.lines)) {
 			if first.lines[i] != second.lines[i] {
 				t.Fatalf("seed %d: line %d differs:\n%s\n%s", seed, i, first.lines[i], second.lines[i])
@@ -47,28 +49,28 @@ func TestASeedHasOneTrace(t *testing.T) {
 // TestEveryKindOfEventIsDrawn checks that the fixed seeds contain each kind of event and each failure of Prometheus, Redis and
 // KEDA's streams.
 func TestEveryKindOfEventIsDrawn(t *testing.T) {
-	var kinds [numEventKinds]int
-	var sources [numSourceFaults]int
+	var kinds [schedule.NumKinds]int
+	var sources [prometheus.NumFaults]int
 	var queues [redis.NumFaults]int
 	var pushes [4]int
 	for seed := uint64(1); seed <= testSeeds; seed++ {
-		for _, e := range drawEvents(seed) {
-			kinds[e.kind]++
-			switch e.kind {
-			case sourceBreaks:
-				sources[1+e.value%(int(numSourceFaults)-1)]++
-			case redisBreaks:
-				queues[e.value%redis.NumFaults]++
-			case pushBreaks:
-				pushes[e.value%4]++
+		for _, e := range schedule.Draw(seed) {
+			kinds[e.Kind]++
+			switch e.Kind {
+			case schedule.SourceBreaks:
+				sources[e.Value%prometheus.NumFaults]++
+			case schedule.RedisBreaks:
+				queues[e.Value%redis.NumFaults]++
+			case schedule.PushBreaks:
+				pushes[e.Value%4]++
 			}
 		}
 	}
 	if i := slices.Index(kinds[:], 0); i >= 0 {
-		t.Errorf("no seed has the event %q", eventNames[i])
+		t.Errorf("no seed has the schedule.Event %q", schedule.Kind(i).Name())
 	}
-	if i := slices.Index(sources[1:], 0); i >= 0 {
-		t.Errorf("in no seed Prometheus %s", sourceFaultNames[1+i])
+	if i := slices.Index(sources[:], 0); i >= 0 {
+		t.Errorf("in no seed Prometheus %s", prometheus.Fault(1+i))
 	}
 	if i := slices.Index(queues[:], 0); i >= 0 {
 		t.Errorf("in no seed Redis %s", redis.Fault(1+i))
@@ -81,10 +83,10 @@ func TestEveryKindOfEventIsDrawn(t *testing.T) {
 // TestStory runs a fixed story: the load ends, the group gets its zero limits, the leader is killed, load returns, and the standby removes
 // the limits.
 func TestStory(t *testing.T) {
-	r := inBubble(t, 1, []event{
-		{second: 40, kind: loadChanges, which: 0, value: 0},
-		{second: 700, kind: replicaKilled, which: 0},
-		{second: 720, kind: loadChanges, which: 0, value: 4},
+	r := inBubble(t, 1, []schedule.Event{
+		{Second: 40, Kind: schedule.LoadChanges, Which: 0, Value: 0},
+		{Second: 700, Kind: schedule.ReplicaKilled, Which: 0},
+		{Second: 720, Kind: schedule.LoadChanges, Which: 0, Value: 4},
 	})
 	if r.violation != nil {
 		t.Fatalf("%s: %s", r.violation.invariant, r.violation.text)
@@ -103,11 +105,11 @@ func TestStory(t *testing.T) {
 }
 
 func TestFixedCases(t *testing.T) {
-	for _, c := range fixedCases {
-		if r := inBubble(t, c.seed, c.events); r.violation != nil {
+	for _, c := range schedule.Cases {
+		if r := inBubble(t, c.Seed, c.Events); r.violation != nil {
 			var text strings.Builder
-			report(&text, c.seed, c.events, r)
-			t.Errorf("%s: %s", c.what, text.String())
+			report(&text, c.Seed, c.Events, r)
+			t.Errorf("%s: %s", c.What, text.String())
 		}
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"io"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -19,9 +20,9 @@ type simulation struct {
 	seed   uint64
 	began  time.Time
 	now    time.Time
-	events []event
+	events []schedule.Event
 
-	api         *apiServer
+	api         *apiserver.Server
 	lease       lease
 	secondLease lease
 	replicas    [2]*replica
@@ -31,7 +32,6 @@ type simulation struct {
 	workloads   []*workload
 	pools       []*pool
 	machines    map[string]*machine
-	podList     []*corev1.Pod
 	claims      int
 	people      *people
 	faults      faults
@@ -61,7 +61,7 @@ type result struct {
 }
 
 // run runs the events of a seed.
-func run(seed uint64, events []event) result {
+func run(seed uint64, events []schedule.Event) result {
 	s := &simulation{seed: seed, events: events, now: time.Now(), machines: map[string]*machine{}, turn: make(chan struct{}, 1)}
 	s.takeTurn()
 	defer s.endTurn()
@@ -69,7 +69,7 @@ func run(seed uint64, events []event) result {
 	s.lease.labeled = map[string]bool{}
 	s.began = s.now
 	s.faults.refused = map[*pool]time.Time{}
-	s.api, s.check, s.redis = newAPIServer(s), newChecker(s), redis.New()
+	s.api, s.check, s.redis = apiserver.New(func() time.Time { return s.now }), newChecker(s), redis.New()
 	for i, group := range groupNames {
 		s.addPool(group, "spot", 20, 6+i)
 		s.addPool(group, "on-demand", 10, 6+i)
@@ -89,8 +89,8 @@ func run(seed uint64, events []event) result {
 	s.replicas = [2]*replica{newReplica(s, replicaNames[0]), newReplica(s, replicaNames[1])}
 	s.startPushes()
 	next := 0
-	for second := 0; second < runEnd && s.check.violation == nil; second++ {
-		for ; next < len(events) && events[next].second <= second; next++ {
+	for second := 0; second < schedule.RunEnd && s.check.violation == nil; second++ {
+		for ; next < len(events) && events[next].Second <= second; next++ {
 			s.happen(events[next])
 		}
 		s.phase(second)
@@ -118,18 +118,18 @@ func run(seed uint64, events []event) result {
 // phase starts the next part of a run when its time has come: the end of the faults, the comparison and the removal of the groups.
 func (s *simulation) phase(second int) {
 	switch second {
-	case faultsEnd:
+	case schedule.FaultsEnd:
 		s.endFaults()
-	case faultsEnd + 60:
+	case schedule.FaultsEnd + 60:
 		s.finishNewer()
-	case settled - 120:
+	case schedule.Settled - 120:
 		s.fresh = newReplica(s, freshName)
-	case settled:
+	case schedule.Settled:
 		s.check.converged()
 		s.fresh.end()
 		s.fresh = nil
 		s.people.edit(func(o *settings) { o.groups = [2]bool{} })
-	case runEnd - 1:
+	case schedule.RunEnd - 1:
 		s.check.restored()
 	}
 }
@@ -171,7 +171,7 @@ func (s *simulation) trace(format string, args ...any) {
 // wrote is called after each write of a replica that the API server applied.
 func (s *simulation) wrote(w *write) {
 	switch late := map[bool]string{true: " (late)"}[w.late]; w.kind {
-	case kindNodePool:
+	case apiserver.KindNodePool:
 		s.trace("%s: NodePool %s: %s%s", w.replica.name, w.name, difference(w.live, w.next), late)
 	default:
 		s.trace("%s: pod %s: annotations %v%s", w.replica.name, w.name, w.next.GetAnnotations(), late)
@@ -198,7 +198,7 @@ func (s *simulation) traceGroup(r *replica, g *engine.GroupRecord) {
 }
 
 // report prints a failing run: the seed, the events, the last lines of the trace, and the command that repeats it.
-func report(out io.Writer, seed uint64, events []event, r result) {
+func report(out io.Writer, seed uint64, events []schedule.Event, r result) {
 	_, _ = fmt.Fprintf(out, "seed %d: violated: %s\n  %s\n  events:\n", seed, r.violation.invariant, r.violation.text)
 	for _, e := range events {
 		_, _ = fmt.Fprintf(out, "    %s\n", e)

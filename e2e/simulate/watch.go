@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/cache"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
@@ -12,9 +13,9 @@ import (
 
 // deliver passes the changes of objects to the caches, as informers do. A watch of a slow connection lags behind.
 func (r *replica) deliver() {
-	for now := r.sim.now; r.cursor < len(r.sim.api.log) && !now.Before(r.cut); r.cursor++ {
-		v := &r.sim.api.log[r.cursor]
-		if v.at.Add(r.lag).After(now) {
+	for now := r.sim.now; r.cursor < len(r.sim.api.Log) && !now.Before(r.cut); r.cursor++ {
+		v := &r.sim.api.Log[r.cursor]
+		if v.At.Add(r.lag).After(now) {
 			return
 		}
 		r.show(v)
@@ -30,31 +31,31 @@ func trimmed[T any](object any, err error) T {
 }
 
 // show stores one version of an object in the cache of its kind, after the transform of its informer.
-func (r *replica) show(v *version) {
-	key := v.kind + " " + v.name
+func (r *replica) show(v *apiserver.Version) {
+	key := v.Kind + " " + v.Name
 	old := r.shown[key]
 	delete(r.shown, key)
-	if !v.deleted {
-		r.seen[key] = string(v.object.GetUID())
+	if !v.Deleted {
+		r.seen[key] = string(v.Object.GetUID())
 	} else {
 		delete(r.seen, key)
 	}
-	switch o := v.object.(type) {
+	switch o := v.Object.(type) {
 	case *appsv1.Deployment:
 		t := trimmed[*cache.Target](cache.TrimDeployment(o))
-		if v.deleted {
+		if v.Deleted {
 			r.cache.DropTarget(t.Ref)
 			return
 		}
 		r.cache.PutTarget(t)
 	case *corev1.Pod:
-		if v.deleted {
+		if v.Deleted {
 			r.cache.DropPod(o.Namespace, o.Name)
 			return
 		}
 		r.cache.PutPod(trimmed[*cache.Pod](cache.TrimPod(o)))
 	case *corev1.Node:
-		if v.deleted {
+		if v.Deleted {
 			r.nodes.DeleteNode(o.Name)
 			return
 		}
@@ -69,39 +70,39 @@ func (r *replica) show(v *version) {
 	}
 }
 
-func (r *replica) showHPA(v *version, old any) {
-	h := trimmed[*cache.HPA](cache.TrimHPA(v.object))
-	if v.deleted {
+func (r *replica) showHPA(v *apiserver.Version, old any) {
+	h := trimmed[*cache.HPA](cache.TrimHPA(v.Object))
+	if v.Deleted {
 		r.cache.DropHPA(h)
 		return
 	}
 	before, _ := old.(*cache.HPA)
 	r.cache.PutHPA(before, h)
-	r.shown[v.kind+" "+v.name] = h
+	r.shown[v.Kind+" "+v.Name] = h
 }
 
-func (r *replica) showUnstructured(v *version, u *unstructured.Unstructured, old any) {
-	switch v.kind {
-	case kindNodePool:
-		if v.deleted {
+func (r *replica) showUnstructured(v *apiserver.Version, u *unstructured.Unstructured, old any) {
+	switch v.Kind {
+	case apiserver.KindNodePool:
+		if v.Deleted {
 			r.nodes.DeleteNodePool(u.GetName())
 			return
 		}
 		r.nodes.PutNodePool(u)
-	case kindNodeClaim:
-		if v.deleted {
+	case apiserver.KindNodeClaim:
+		if v.Deleted {
 			r.nodes.DeleteNodeClaim(karpenter.DecodeNodeClaim(u))
 			return
 		}
 		r.nodes.PutNodeClaim(karpenter.DecodeNodeClaim(u))
-	case kindScaledObject:
+	case apiserver.KindScaledObject:
 		s := trimmed[*cache.ScaledObject](cache.TrimScaledObject(u))
-		if v.deleted {
+		if v.Deleted {
 			r.cache.DropScaledObject(s)
 			return
 		}
 		before, _ := old.(*cache.ScaledObject)
 		r.cache.PutScaledObject(before, s)
-		r.shown[v.kind+" "+v.name] = s
+		r.shown[v.Kind+" "+v.Name] = s
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
@@ -66,7 +66,7 @@ func (s *simulation) addWorkload(w *workload) {
 	w.loop.Seen(s.now)
 	s.workloads = append(s.workloads, w)
 	s.createDeployment(w)
-	target := autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: kindDeployment, Name: w.name}
+	target := autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: apiserver.KindDeployment, Name: w.name}
 	follow := func(p autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {
 		return &autoscalingv2.HPAScalingRules{Tolerance: new(resource.MustParse("0")), StabilizationWindowSeconds: new(int32(0)),
 			Policies: []autoscalingv2.HPAScalingPolicy{p}}
@@ -87,16 +87,16 @@ func (s *simulation) addWorkload(w *workload) {
 	if w.keda {
 		s.createScaledObject(w)
 		h.Name = "keda-hpa-" + w.name
-		h.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: kindScaledObject, Name: w.name}}
+		h.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: apiserver.KindScaledObject, Name: w.name}}
 		external.Metric = autoscalingv2.MetricIdentifier{Name: "s0-" + externalmetrics.MetricName, Selector: &metav1.LabelSelector{
 			MatchLabels: map[string]string{"scaledobject.keda.sh/name": w.name}}}
 	}
-	s.api.put(kindHPA, h)
+	s.api.Put(apiserver.KindHPA, h)
 }
 
 func (s *simulation) createScaledObject(w *workload) {
-	s.api.put(kindScaledObject, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "keda.sh/v1alpha1", "kind": kindScaledObject,
+	s.api.Put(apiserver.KindScaledObject, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "keda.sh/v1alpha1", "kind": apiserver.KindScaledObject,
 		"metadata": map[string]any{"name": w.name, "namespace": namespace},
 		"spec": map[string]any{
 			"scaleTargetRef": map[string]any{"name": w.name}, "minReplicaCount": int64(w.min), "maxReplicaCount": int64(w.bounds.Max),
@@ -109,7 +109,7 @@ func (s *simulation) createScaledObject(w *workload) {
 
 func (s *simulation) createDeployment(w *workload) {
 	w.replicas = max(w.min, 1)
-	s.api.put(kindDeployment, &appsv1.Deployment{
+	s.api.Put(apiserver.KindDeployment, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: w.name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(w.replicas), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}},
@@ -131,7 +131,7 @@ func (w *workload) podSpec() corev1.PodSpec {
 
 // scale writes spec.replicas of a Deployment.
 func (s *simulation) scale(w *workload, n int32, who string) {
-	live, ok := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment)
+	live, ok := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment)
 	if !ok || *live.Spec.Replicas == n {
 		return
 	}
@@ -139,7 +139,7 @@ func (s *simulation) scale(w *workload, n int32, who string) {
 	next := live.DeepCopy()
 	next.Spec.Replicas = new(n)
 	w.replicas = n
-	s.api.put(kindDeployment, next)
+	s.api.Put(apiserver.KindDeployment, next)
 }
 
 // podsOf returns the pods of a workload, oldest first.
@@ -153,38 +153,19 @@ func (s *simulation) podsOf(w *workload) (all []*corev1.Pod) {
 }
 
 // pods returns all pods, oldest first. The slice is valid until the next change of a pod, and the caller must not change it.
-func (s *simulation) pods() []*corev1.Pod {
-	if s.api.podsChanged {
-		s.podList, s.api.podsChanged = objectsOf[*corev1.Pod](s.api, kindPod), false
-	}
-	return s.podList
-}
-
-// objectsOf returns the objects of a kind by name.
-func objectsOf[T object](a *apiServer, kind string) (all []T) {
-	prefix := kind + " "
-	for key, i := range a.latest {
-		if len(key) > len(prefix) && key[:len(prefix)] == prefix {
-			all = append(all, a.log[i].object.(T))
-		}
-	}
-	slices.SortFunc(all, func(x, y T) int {
-		return cmp.Or(x.GetCreationTimestamp().Time.Compare(y.GetCreationTimestamp().Time), cmp.Compare(x.GetName(), y.GetName()))
-	})
-	return all
-}
+func (s *simulation) pods() []*corev1.Pod { return s.api.Pods() }
 
 // runDeployments creates and deletes pods to match spec.replicas.
 func (s *simulation) runDeployments() {
 	for _, w := range s.workloads {
 		pods := s.podsOf(w)
 		desired := 0
-		if d, ok := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); ok {
+		if d, ok := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); ok {
 			desired = int(*d.Spec.Replicas)
 		}
 		for range desired - len(pods) {
 			w.serial++
-			s.api.put(kindPod, &corev1.Pod{
+			s.api.Put(apiserver.KindPod, &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: namespace, Name: fmt.Sprintf("%s-%04d", w.name, w.serial), Labels: map[string]string{"app": w.name},
 				},
@@ -195,7 +176,7 @@ func (s *simulation) runDeployments() {
 			// As the ReplicaSet controller: pods without a node first, then pods that are not ready, then the newest.
 			slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
 			for _, p := range pods[:len(pods)-desired] {
-				s.api.remove(kindPod, namespace+"/"+p.Name)
+				s.api.Remove(apiserver.KindPod, namespace+"/"+p.Name)
 			}
 		}
 	}
@@ -241,7 +222,7 @@ func (s *simulation) syncHPA(w *workload) {
 			break
 		}
 	}
-	if _, exists := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); !exists {
+	if _, exists := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); !exists {
 		return
 	}
 	n, _ := w.hpa.Sync(&w.bounds, s.now, w.replicas, []hpa.Proposal{proposal})
@@ -256,7 +237,7 @@ func (s *simulation) pollKEDA(w *workload) {
 			break
 		}
 	}
-	if _, exists := s.api.get(kindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); !exists {
+	if _, exists := s.api.Get(apiserver.KindDeployment, namespace+"/"+w.name).(*appsv1.Deployment); !exists {
 		return
 	}
 	if n := w.loop.Poll(s.now, w.replicas, active, known); n != w.replicas && (n > 0 || w.min == 0) {

@@ -1,4 +1,4 @@
-package main
+package mutants
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-const repository = "../.."
+const repository = "../../.."
 
 // TestMutantsApply checks that the text that each mutant replaces occurs once in the code. A mutant therefore cannot become outdated
 // unnoticed.
@@ -70,7 +70,7 @@ func (m *mutant) run(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", binary, "..").CombinedOutput(); err != nil {
 		t.Fatalf("%s: does not compile: %v\n%s", m.what, err, out)
 	}
 	seeds, began := m.seeds, time.Now()

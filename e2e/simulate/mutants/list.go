@@ -1,4 +1,5 @@
-package main
+// Package mutants contains defects that are put into the product, to test that the simulation finds them.
+package mutants
 
 // mutant is a defect that is put into the product to test the invariants. `make simulate-mutants` builds the simulation with each one, by
 // an overlay of the compiler, and runs seeds until an invariant is violated.

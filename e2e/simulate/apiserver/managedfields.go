@@ -1,4 +1,4 @@
-package main
+package apiserver
 
 import (
 	"encoding/json"
@@ -12,17 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// fieldManagers computes the results of requests by the library that the API server uses: server-side apply, and the managedFields of every
+// FieldManagers computes the results of requests by the library that the API server uses: server-side apply, and the managedFields of every
 // other write. The schema is deduced from the objects, so that each list is one field, as spec.disruption.budgets is in the CRD.
-type fieldManagers struct {
+type FieldManagers struct {
 	byKind map[schema.GroupVersionKind]*managedfields.FieldManager
 }
 
-func newFieldManagers() *fieldManagers {
-	return &fieldManagers{byKind: map[schema.GroupVersionKind]*managedfields.FieldManager{}}
+func newFieldManagers() *FieldManagers {
+	return &FieldManagers{byKind: map[schema.GroupVersionKind]*managedfields.FieldManager{}}
 }
 
-func (m *fieldManagers) of(kind schema.GroupVersionKind) *managedfields.FieldManager {
+func (m *FieldManagers) of(kind schema.GroupVersionKind) *managedfields.FieldManager {
 	if m.byKind[kind] == nil {
 		f, err := managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(), unconverted{}, unconverted{}, unconverted{},
 			kind, kind.GroupVersion(), "", nil)
@@ -34,8 +34,8 @@ func (m *fieldManagers) of(kind schema.GroupVersionKind) *managedfields.FieldMan
 	return m.byKind[kind]
 }
 
-// apply is a server-side apply with force. live is nil if the object does not exist.
-func (m *fieldManagers) apply(live, desired *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+// Apply is a server-side apply with force. live is nil if the object does not exist.
+func (m *FieldManagers) Apply(live, desired *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	desired = desired.DeepCopy()
 	desired.SetResourceVersion("")
 	out, err := m.of(desired.GroupVersionKind()).Apply(live.DeepCopy(), desired, manager, force)
@@ -45,8 +45,8 @@ func (m *fieldManagers) apply(live, desired *unstructured.Unstructured, manager 
 	return out.(*unstructured.Unstructured), nil
 }
 
-// update is any write that is not a server-side apply.
-func (m *fieldManagers) update(live, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+// Update is any write that is not a server-side apply.
+func (m *FieldManagers) Update(live, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {
 	out, err := m.of(next.GroupVersionKind()).Update(live.DeepCopy(), next, manager)
 	if err != nil {
 		panic(fmt.Errorf("update %s %s as %s: %w", next.GetKind(), next.GetName(), manager, err))
@@ -54,8 +54,8 @@ func (m *fieldManagers) update(live, next *unstructured.Unstructured, manager st
 	return out.(*unstructured.Unstructured)
 }
 
-// patch returns an object with a JSON patch applied.
-func patch(live *unstructured.Unstructured, body []byte) (*unstructured.Unstructured, error) {
+// Patch returns an object with a JSON patch applied.
+func Patch(live *unstructured.Unstructured, body []byte) (*unstructured.Unstructured, error) {
 	operations, err := jsonpatch.DecodePatch(body)
 	if err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func patch(live *unstructured.Unstructured, body []byte) (*unstructured.Unstruct
 	return next, next.UnmarshalJSON(text)
 }
 
-// sameWithoutTimes compares two objects without the times in managedFields and without metadata that the API server sets.
-func sameWithoutTimes(a, b *unstructured.Unstructured) bool {
+// SameWithoutTimes compares two objects without the times in managedFields and without metadata that the API server sets.
+func SameWithoutTimes(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(withoutTimes(a), withoutTimes(b))
 }
 
@@ -89,11 +89,11 @@ func withoutTimes(u *unstructured.Unstructured) map[string]any {
 }
 
 func sameField(a, b *unstructured.Unstructured, path ...string) bool {
-	return fieldText(a, path...) == fieldText(b, path...)
+	return FieldText(a, path...) == FieldText(b, path...)
 }
 
-// fieldText returns a field as JSON, empty if it is not set.
-func fieldText(u *unstructured.Unstructured, path ...string) string {
+// FieldText returns a field as JSON, empty if it is not set.
+func FieldText(u *unstructured.Unstructured, path ...string) string {
 	value, found, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if !found {
 		return ""
@@ -103,6 +103,29 @@ func fieldText(u *unstructured.Unstructured, path ...string) string {
 		panic(err)
 	}
 	return string(text)
+}
+
+// TextOf returns the text of a field with a value, empty for nil.
+func TextOf(value any) string {
+	if value == nil {
+		return ""
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// SetField sets a field of an object. A nil value removes the field.
+func SetField(u *unstructured.Unstructured, value any, path ...string) {
+	if value == nil {
+		unstructured.RemoveNestedField(u.Object, path...)
+		return
+	}
+	if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {
+		panic(err)
+	}
 }
 
 // unconverted is the conversion, defaulting and creation of objects of a kind with one version and no defaults.

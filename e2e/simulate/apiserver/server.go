@@ -1,0 +1,156 @@
+// Package apiserver is a model of the Kubernetes API server: objects with resourceVersions, UIDs and generations, server-side apply and
+// managedFields by the API server's own library, and the history that watches read.
+package apiserver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kinds of objects.
+const (
+	KindDeployment   = "Deployment"
+	KindPod          = "Pod"
+	KindHPA          = "HorizontalPodAutoscaler"
+	KindScaledObject = "ScaledObject"
+	KindNodePool     = "NodePool"
+	KindNodeClaim    = "NodeClaim"
+	KindNode         = "Node"
+)
+
+// Object is an object in the API server. It is never changed after it was written: each write stores a copy.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Version is one change of one object. The watches deliver versions in their order.
+type Version struct {
+	At      time.Time
+	Kind    string
+	Name    string // NAMESPACE/NAME, or NAME for an object without a namespace
+	Deleted bool
+	Object  Object // the deleted object, if Deleted is true
+}
+
+// Server is the API server. It is not safe for concurrent use.
+type Server struct {
+	Log     []Version // every change, oldest first
+	Managed *FieldManagers
+
+	now    func() time.Time
+	latest map[string]int // index into Log by kind and name; deleted objects have none
+	serial int64          // the resourceVersion of the last write
+
+	pods        []*corev1.Pod
+	podsChanged bool // a pod was written or deleted since pods was filled
+}
+
+// New returns an API server without objects. now is its clock.
+func New(now func() time.Time) *Server {
+	return &Server{now: now, latest: map[string]int{}, Managed: newFieldManagers()}
+}
+
+// Get returns an object, nil if it does not exist. The caller must not change it.
+func (a *Server) Get(kind, name string) Object {
+	if i, ok := a.latest[kind+" "+name]; ok {
+		return a.Log[i].Object
+	}
+	return nil
+}
+
+// Put creates or replaces an object. The API server takes over o.
+func (a *Server) Put(kind string, o Object) {
+	a.serial++
+	o.SetResourceVersion(strconv.FormatInt(a.serial, 10))
+	if o.GetUID() == "" {
+		o.SetUID(types.UID(fmt.Sprintf("uid-%d", a.serial)))
+		o.SetCreationTimestamp(metav1.NewTime(a.now()))
+		o.SetGeneration(1)
+	}
+	a.podsChanged = a.podsChanged || kind == KindPod
+	name := nameOf(o)
+	a.latest[kind+" "+name] = len(a.Log)
+	a.Log = append(a.Log, Version{At: a.now(), Kind: kind, Name: name, Object: o})
+}
+
+// Remove deletes an object at once.
+func (a *Server) Remove(kind, name string) {
+	o := a.Get(kind, name)
+	if o == nil {
+		return
+	}
+	a.serial++
+	a.podsChanged = a.podsChanged || kind == KindPod
+	delete(a.latest, kind+" "+name)
+	a.Log = append(a.Log, Version{At: a.now(), Kind: kind, Name: name, Deleted: true, Object: o})
+}
+
+func nameOf(o metav1.Object) string {
+	if o.GetNamespace() == "" {
+		return o.GetName()
+	}
+	return o.GetNamespace() + "/" + o.GetName()
+}
+
+// Update replaces an object for a client that is not gpuscaler, as its field manager.
+func (a *Server) Update(kind, name, manager string, change func(u *unstructured.Unstructured)) {
+	o := a.Get(kind, name)
+	if o == nil {
+		return
+	}
+	live := o.(*unstructured.Unstructured)
+	next := live.DeepCopy()
+	change(next)
+	a.Store(kind, live, a.Managed.Update(live, next, manager))
+}
+
+// Store writes a changed object. It increments the generation if the spec changed, and writes nothing if nothing changed.
+func (a *Server) Store(kind string, live, next *unstructured.Unstructured) *unstructured.Unstructured {
+	if live != nil && SameWithoutTimes(live, next) {
+		return live
+	}
+	if live != nil && !sameField(live, next, "spec") {
+		next.SetGeneration(live.GetGeneration() + 1)
+	}
+	a.Put(kind, next)
+	return next
+}
+
+// Latest reports whether an entry of Log is the present version of its object.
+func (a *Server) Latest(i int) bool {
+	v := &a.Log[i]
+	latest, exists := a.latest[v.Kind+" "+v.Name]
+	return exists && latest == i
+}
+
+// Pods returns all pods, oldest first. The slice is valid until the next change of a pod, and the caller must not change it.
+func (a *Server) Pods() []*corev1.Pod {
+	if a.podsChanged {
+		a.pods, a.podsChanged = list[*corev1.Pod](a, KindPod), false
+	}
+	return a.pods
+}
+
+// list returns the objects of a kind, oldest first, and by name if they are of the same age.
+func list[T Object](a *Server, kind string) (all []T) {
+	prefix := kind + " "
+	for key, i := range a.latest {
+		if len(key) > len(prefix) && key[:len(prefix)] == prefix {
+			all = append(all, a.Log[i].Object.(T))
+		}
+	}
+	slices.SortFunc(all, func(x, y T) int {
+		return cmp.Or(x.GetCreationTimestamp().Time.Compare(y.GetCreationTimestamp().Time), cmp.Compare(x.GetName(), y.GetName()))
+	})
+	return all
+}

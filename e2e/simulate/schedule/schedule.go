@@ -1,0 +1,166 @@
+// Package schedule draws the events of a run from a seed, contains the fixed cases, and reduces the events of a failing run.
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Event is one thing that happens in a run. Its fields are plain numbers, so that a failing run can be repeated without some of its events.
+type Event struct {
+	Second  int // since the start of the run
+	Kind    Kind
+	Which   int           // the index of the workload, replica or NodePool, as the kind requires
+	Value   int           // its meaning depends on the kind
+	Lasting time.Duration // how long a fault lasts
+}
+
+type Kind uint8
+
+const (
+	LoadChanges Kind = iota
+	SourceBreaks
+	LaunchesRefused
+	NodeTaken
+	ReplicaKilled
+	ReplicaPaused
+	ReplicaStopped // the replica receives SIGTERM
+	ReplicaCut     // the replica does not reach the API server
+	WatchLags
+	WritesFail // the value determines the verdict of the API server
+	WritesSlow
+	BoundsEdited
+	GroupRemoved
+	GroupAdded
+	ModeHold
+	FilesBroken
+	LimitEdited
+	WeightEdited
+	DisruptionEdited
+	ScaledByHand
+	WorkloadPaused
+	DeploymentReplaced
+	PodDeleted
+	PoolAnnotated
+	SignalsEdited
+	ConsentEdited
+	BudgetsEdited
+	LimitApplied // the owner applies the value in force or another one by server-side apply
+	PoolReplaced
+	WriteRaced      // the owner edits a NodePool after gpuscaler read it and before its next write arrives
+	LeaderStalls    // the next leader that writes is paused between its decision and the write, or between two requests
+	WritesDelayed   // the next writes time out and are applied later
+	RolledBack      // a newer version of gpuscaler wrote the records, and the present version replaces it
+	SecondInstalled // a second release with the same capacity groups is installed
+	SecondKilled
+	RedisBreaks
+	PushBreaks // KEDA restarts, or loses its streams
+	NumKinds
+)
+
+var names = [NumKinds]string{
+	"load changes", "Prometheus fails", "the cloud refuses launches", "the cloud takes a node", "a replica is killed", "a replica is paused",
+	"a replica receives SIGTERM", "a replica does not reach the API server", "watches lag", "writes fail", "writes are slow",
+	"bounds are edited",
+	"a group is removed", "a group is added", "mode hold", "the policy files are broken", "a limit is edited", "a weight is edited",
+	"disruption settings are edited", "kubectl scale", "a workload is paused", "a Deployment is replaced", "a pod is deleted",
+	"a NodePool is annotated", "signals are edited", "the consent is edited", "budgets are edited", "a limit is applied",
+	"a NodePool is replaced", "the owner edits before a write", "the leader stalls at a write", "writes are applied late",
+	"a newer version is rolled back", "a second release is installed", "the second release is killed", "Redis fails", "KEDA's streams break",
+}
+
+// weights are how often each kind is drawn.
+var weights = [NumKinds]int{
+	LoadChanges: 14, SourceBreaks: 8, LaunchesRefused: 3, NodeTaken: 4, ReplicaKilled: 4, ReplicaPaused: 3, ReplicaStopped: 2, ReplicaCut: 3,
+	WatchLags: 4, WritesFail: 8, WritesSlow: 3, BoundsEdited: 4, GroupRemoved: 3, GroupAdded: 4, ModeHold: 1, FilesBroken: 1,
+	LimitEdited: 3, WeightEdited: 2, DisruptionEdited: 2, ScaledByHand: 3, WorkloadPaused: 2, DeploymentReplaced: 2, PodDeleted: 2,
+	PoolAnnotated: 1, SignalsEdited: 4, ConsentEdited: 4, BudgetsEdited: 2, LimitApplied: 2, PoolReplaced: 1, WriteRaced: 4, LeaderStalls: 3,
+	WritesDelayed: 2,
+}
+
+func (e Event) String() string {
+	return fmt.Sprintf("%4ds %s (which %d, value %d, for %s)", e.Second, names[e.Kind], e.Which, e.Value, e.Lasting)
+}
+
+// Parts of a run, in seconds. Events happen before FaultsEnd. Then the run continues without faults and with constant load until Settled,
+// and then the groups are removed from the PlatformConfig until the end.
+const (
+	FaultsEnd = 1500
+	Settled   = FaultsEnd + 540
+	RunEnd    = Settled + 60
+)
+
+// Draw returns the events of a seed, in the order of their times.
+func Draw(seed uint64) []Event {
+	random := rand.New(rand.NewPCG(seed, 14))
+	total := 0
+	for _, weight := range weights {
+		total += weight
+	}
+	events := make([]Event, 0, 64)
+	for range 14 + random.IntN(42) {
+		n := random.IntN(total)
+		kind := Kind(0)
+		for n >= weights[kind] {
+			n -= weights[kind]
+			kind++
+		}
+		events = append(events, Event{
+			Second: 30 + random.IntN(FaultsEnd-200), Kind: kind, Which: random.IntN(12), Value: random.IntN(1000),
+			Lasting: time.Duration(5+random.IntN(115)) * time.Second,
+		})
+	}
+	events = append(append(events, drawReleases(seed)...), drawQueues(seed)...)
+	slices.SortStableFunc(events, func(a, b Event) int { return a.Second - b.Second })
+	return events
+}
+
+// drawReleases returns the events of the share of seeds in which gpuscaler is installed in another version. They have a generator of their
+// own, so that the other events of a seed stay the same.
+func drawReleases(seed uint64) (events []Event) {
+	random := rand.New(rand.NewPCG(seed, 15))
+	if seed%rollbacks == 3 {
+		for range 1 + random.IntN(2) {
+			events = append(events, Event{Second: 200 + random.IntN(FaultsEnd-300), Kind: RolledBack, Value: random.IntN(1000)})
+		}
+	}
+	if seed%secondReleases == 0 && !RealElection(seed) {
+		at := 30 + random.IntN(FaultsEnd/2)
+		events = append(events, Event{Second: at, Kind: SecondInstalled, Value: random.IntN(1000)})
+		for range 2 {
+			at += random.IntN(300)
+			events = append(events, Event{Second: at, Kind: []Kind{SecondInstalled, SecondKilled}[random.IntN(2)], Value: random.IntN(1000)})
+		}
+	}
+	return events
+}
+
+// drawQueues returns the failures of Redis and of KEDA's streams. They also have a generator of their own.
+func drawQueues(seed uint64) (events []Event) {
+	random := rand.New(rand.NewPCG(seed, 16))
+	for _, kind := range []Kind{RedisBreaks, PushBreaks} {
+		for range 1 + random.IntN(4) {
+			events = append(events, Event{Second: 30 + random.IntN(FaultsEnd-200), Kind: kind, Value: random.IntN(1000),
+				Lasting: time.Duration(5+random.IntN(115)) * time.Second})
+		}
+	}
+	return events
+}
+
+// rollbacks is the share of seeds with rollbacks: one of eight. secondReleases is the share of seeds with two releases: one of seven of
+// those with a modeled election.
+const (
+	rollbacks      = 8
+	secondReleases = 7
+)
+
+// Name returns the words for a kind of event in the trace.
+func (k Kind) Name() string { return names[k] }
+
+// realElections is the share of seeds that run the election of client-go: one of five. It takes as much CPU as the rest of a run.
+const realElections = 5
+
+// RealElection reports whether a seed runs the election of client-go.
+func RealElection(seed uint64) bool { return seed%realElections == 1 }

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/prometheus"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/redis"
+	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
+)
+
+// pollInterval is the interval of the data sources.
+const pollInterval = 5 * time.Second
+
+// Signals of the policies.
+const (
+	queueSignal       = "queue"
+	utilizationSignal = "utilization"
+)
+
+// prometheusClient is the connection of one process of a replica to Prometheus. life ends with that process.
+type prometheusClient struct {
+	replica *replica
+	life    context.Context
+}
+
+// RoundTrip implements http.RoundTripper. It answers the query of the policies.
+func (p prometheusClient) RoundTrip(request *http.Request) (response *http.Response, err error) {
+	if err := request.ParseForm(); err != nil {
+		return nil, err
+	}
+	signal := queueSignal
+	if strings.Contains(request.Form.Get("query"), "utilization") {
+		signal = utilizationSignal
+	}
+	err = errTimeout
+	p.replica.sim.inPoll(func() {
+		if p.life.Err() == nil {
+			response, err = p.server(signal).Answer(request)
+		}
+	})
+	return response, err
+}
+
+// server returns Prometheus at the time of a query. Samples that a policy may use are recorded as evidence.
+func (p prometheusClient) server(signal string) *prometheus.Server {
+	s := p.replica.sim
+	answer := &prometheus.Server{Now: s.now, Usable: func(series prometheus.Series, at time.Time) {
+		for _, w := range s.workloads {
+			if w.name == series.Workload {
+				s.check.evidence(p.replica, w, signal, sample{at: at, value: series.Value})
+			}
+		}
+	}}
+	answer.Fault, answer.Since = s.faults.source(s.now, signal)
+	values := s.signalValues(signal)
+	if answer.Fault == prometheus.Stale {
+		values = s.faults.frozen[signal]
+	}
+	for i, w := range s.workloads {
+		if values[i] >= 0 && (!w.redis || signal != queueSignal) {
+			answer.Series = append(answer.Series, prometheus.Series{Namespace: namespace, Workload: w.name, Value: values[i]})
+		}
+	}
+	return answer
+}
+
+// scrape records the values of the signals in this second.
+func (s *simulation) scrape() {
+	values := map[string][]float64{}
+	for i, w := range s.workloads {
+		percent, ok := s.utilization(w, &s.people.settings.workloads[i])
+		if !ok {
+			percent = -1
+		}
+		values[queueSignal] = append(values[queueSignal], w.load)
+		values[utilizationSignal] = append(values[utilizationSignal], percent)
+	}
+	s.scraped = append(s.scraped, values)
+	s.scraped = s.scraped[max(0, len(s.scraped)-1-int(prometheus.SampleAge/time.Second)):]
+}
+
+// signalValues returns the value of a signal at the last scrape for each workload; -1: it has no series.
+func (s *simulation) signalValues(signal string) []float64 { return s.scraped[0][signal] }
+
+// queueSource returns the fields of the signal queue: in which server the queue of a workload is, and how it is stored there. The seed
+// determines whether a queue in Redis is a list, a stream, or a stream with a consumer group.
+func (s *simulation) queueSource(w *workload) string {
+	if !w.redis {
+		return "prometheus, queryRef: queue"
+	}
+	return "redis, source: redis, " + [...]string{
+		"listName: " + w.name, "stream: " + w.name, fmt.Sprintf("stream: %s, consumerGroup: workers", w.name)}[s.seed%3]
+}
+
+// redisClient is one process of a replica as a client of Redis. It implements redis.Client.
+type redisClient struct {
+	replica *replica
+	life    context.Context // ends with the process
+}
+
+func (r *replica) redisClient() *redisClient {
+	c := &redisClient{r, r.life}
+	context.AfterFunc(r.life, func() { r.sim.redis.CloseOf(c) })
+	return c
+}
+
+// dial opens a connection to Redis. A connection of a process that was killed has no other end.
+func (c *redisClient) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if c.life.Err() != nil {
+		ours, _ := net.Pipe()
+		return ours, nil
+	}
+	return c.replica.sim.redis.Dial(ctx, c)
+}
+
+// Length implements redis.Client.
+func (c *redisClient) Length(key string) int { return c.replica.sim.queueLengths()[key] }
+
+// Replied implements redis.Client. It records a length as evidence, also the length 0 of a queue that was lost, because gpuscaler cannot
+// distinguish it from an empty queue.
+func (c *redisClient) Replied(key string, length int, at time.Time) {
+	s := c.replica.sim
+	for _, w := range s.workloads {
+		if w.name == key && c.life.Err() == nil {
+			s.check.evidence(c.replica, w, queueSignal, sample{at: at, value: float64(length)})
+		}
+	}
+}
+
+// Exclusively implements redis.Client.
+func (c *redisClient) Exclusively(f func()) { c.replica.sim.inPoll(f) }
+
+// queueLengths returns the lengths of the queues in Redis by workload.
+func (s *simulation) queueLengths() map[string]int {
+	lengths := map[string]int{}
+	for _, w := range s.workloads {
+		if w.redis {
+			lengths[w.name] = int(w.load)
+		}
+	}
+	return lengths
+}
+
+// redisFails starts a failure of Redis.
+func (s *simulation) redisFails(e schedule.Event) {
+	f := redis.Fault(1 + e.Value%redis.NumFaults)
+	s.trace("Redis %s", f)
+	s.redis.Fail(f, s.now.Add(3*e.Lasting), s.queueLengths())
+}
+
+// inPoll calls f, which a poll needs, while no other goroutine uses the simulation.
+func (s *simulation) inPoll(f func()) {
+	if s.polls {
+		f()
+		return
+	}
+	s.inTurn(f)
+}
