@@ -99,7 +99,8 @@ const (
 	// the throughput of a sample counts as at most this multiple of the mean, so that a wrong metric has a limited effect
 	maxRise = 100
 	// activeMargin is the factor by which the service time may be longer than these means show: servers that batch requests are faster under
-	// little load, and requests do not arrive evenly
+	// little load, and requests do not arrive evenly. Half: of 72 cells with few requests (make bench-decisions), 71 instead of 72 meet the
+	// SLO. Twice: the family trickle costs 1.18 instead of 1.03 of the smallest fixed fleet.
 	activeMargin = 2
 )
 
