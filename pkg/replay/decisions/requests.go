@@ -198,7 +198,7 @@ func smallestFleet(requests []request, length float64, slots int, wait time.Dura
 type requestResults struct {
 	met, before int       // runs in which the objective meets the SLO: in the scored part, and before it
 	costs       []float64 // relative to the smallest fixed fleet that meets the SLO, sorted
-	total       float64   // sum of costs
+	seeds       bySeed
 }
 
 func (g grid) requestResults(f *requestFamily, percentile float64) (out requestResults) {
@@ -211,7 +211,7 @@ func (g grid) requestResults(f *requestFamily, percentile float64) (out requestR
 				s := newServers(slots, 1, cold, g.waits[0])
 				got := g.learnRequests(s, requests, length, percentile)
 				out.costs = append(out.costs, got.Cost/fleet.Cost)
-				out.total += got.Cost / fleet.Cost
+				out.seeds.add(seed, got.Cost/fleet.Cost)
 				if got.lateShare() <= allowed {
 					out.met++
 				}
@@ -232,8 +232,8 @@ func (g grid) writeRequests(w io.Writer, families []requestFamily) {
 			r := g.requestResults(&families[i], percentile)
 			n := len(r.costs)
 			fmt.Fprintf(w, "requests, %-8s %5v%%: SLO attained in %d of %d cells, before the scored part in %d; cost/smallest fixed fleet "+
-				"mean %.2f median %.2f p90 %.2f worst %.2f\n", families[i].name, percentile, r.met, n, r.before,
-				r.total/float64(n), quantile(r.costs, 0.5), quantile(r.costs, 0.9), r.costs[n-1])
+				"%v median %.2f p90 %.2f worst %.2f\n", families[i].name, percentile, r.met, n, r.before,
+				r.seeds, quantile(r.costs, 0.5), quantile(r.costs, 0.9), r.costs[n-1])
 		}
 	}
 }

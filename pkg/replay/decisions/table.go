@@ -158,6 +158,7 @@ type summary struct {
 	cells, attainable, attained int
 	// cost divided by that of the tuned baseline (baseline) and of the oracle (law), in the cells in which both meet the SLO
 	baseline, law []float64
+	seeds         bySeed    // law by seed
 	lateExcess    []float64 // share of late work divided by the allowed share, in the cells in which the oracle misses the SLO
 }
 
@@ -168,6 +169,7 @@ func (m *summary) add(c *cell) {
 		if c.met(c.learned) {
 			m.attained++
 			m.law = append(m.law, c.learned.Cost/c.Oracle.Cost)
+			m.seeds.add(c.seed, c.learned.Cost/c.Oracle.Cost)
 		}
 	} else {
 		m.lateExcess = append(m.lateExcess, c.learned.lateShare()/c.allowed())
@@ -189,6 +191,9 @@ func (m *summary) write(w io.Writer, name string) {
 			fmt.Fprintf(w, "%s median %.2f p90 %.2f worst %.2f (%d); ", part.name, quantile(part.values, 0.5), quantile(part.values, 0.9),
 				part.values[len(part.values)-1], len(part.values))
 		}
+	}
+	if len(m.seeds) > 0 {
+		fmt.Fprintf(w, "cost/oracle %v", m.seeds)
 	}
 	fmt.Fprintln(w)
 }
