@@ -15,5 +15,5 @@ func ExampleText() {
 			Message: "is not a number", Found: `"ten"`}},
 	})
 	fmt.Println(text)
-	// Output: refused: chat.yaml line 8: spec.signals[0].target: is not a number; found "ten"; not in force as written
+	// Output: refused: chat.yaml line 8: spec.signals[0].target: is not a number; found "ten"; no policy is in force as written
 }

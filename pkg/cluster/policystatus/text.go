@@ -70,7 +70,7 @@ func used(st *store.CarrierStatus) string {
 	case len(st.InForce) > 0:
 		return bound("in force: "+strings.Join(st.InForce, ", "), maxText/4)
 	case st.Kind == configMapKind:
-		return "not in force as written"
+		return "no policy is in force as written"
 	}
 	return "no version is in force"
 }

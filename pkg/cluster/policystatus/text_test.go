@@ -33,7 +33,7 @@ func TestText(t *testing.T) {
 			store.InForce, []string{"chat@3f1c", "embed@9a01"}),
 		"refused: chat.yaml line 8: spec.maxReplicas: is missing; allowed: 1 to 10000; further errors: 2; in force: embed@9a01": configMap(
 			store.Refused, []string{"embed@9a01"}, inKey, inKey, inKey),
-		"refused: data: is too large; not in force as written": configMap(store.Refused, nil,
+		"refused: data: is too large; no policy is in force as written": configMap(store.Refused, nil,
 			policy.Problem{File: "ConfigMap team/policies", Field: "data", Message: "is too large"}),
 		"accepted: no policies; warning: contains no documents": configMap(store.InForce, nil,
 			policy.Problem{File: "ConfigMap team/policies", Message: "contains no documents", Warning: true}),

@@ -383,7 +383,8 @@ func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	} {
 		c.statuses, c.lost = []store.CarrierStatus{st}, true
 		c.revision++
-		c.writer.Put(about, Written{Value: strings.Replace(refusedText, "no version is in force", "not in force as written", 1), Ours: true})
+		c.writer.Put(about, Written{Ours: true, Value: strings.Replace(refusedText, "no version is in force",
+			"no policy is in force as written", 1)})
 		c.expect("the annotation is right", 5)
 		c.writer.Unlabeled(about)
 		c.fail = func(corev1.ObjectReference) error { return result }
