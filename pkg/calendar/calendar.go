@@ -14,20 +14,20 @@
 //	gap, 02:00 -> 03:00       at 03:00, the first instant after    at 03:00
 //	fold, 03:00 -> 02:00      at the first 02:30                   at the second 02:30
 //
-// In the table, a gap is a time that the clock skips, and a fold is a time that the clock shows twice. A clock change therefore never opens
-// a window later or closes it earlier than written, and never skips a window. For example, a window from 02:50 to 02:10 of the next day
-// stays open until the second 02:10 of a fold. A rule by which the latest start or end applies would close it at the second 02:10 for 24
-// hours. Windows that recur within the repeated hour (start "*/10", end "5/10") merge into one window that is open for the whole hour. A
-// window that lies entirely in a gap does not open.
+// In the table, a gap is a time that the clock skips, and a fold is a time that the clock shows twice. In a gap, a window opens at the
+// first instant at which the clock is at or after the start. In a fold, a window opens as early and closes as late as its start and end
+// permit. For example, a window from 02:50 to 02:10 of the next day does not close on the day of the fold: the span of the previous day
+// ends at the second 02:10, and the next span has already begun at the first 02:50. Windows that recur within the repeated hour (start
+// "*/10", end "5/10") merge into one window that is open for the whole hour. A window that lies entirely in a gap does not open.
 //
 // The first end after a start closes the span, even if that end is days later. If a start and an end are at the same minute of the wall
 // clock, the end takes precedence and the window does not open.
 //
 // # Bounds
 //
-// Searches proceed month by month through bit sets, up to 41 years ahead and back. The longest distance between two matches in the
-// Gregorian calendar is 40 years: a 29 February on a given weekday across a century year that is not a leap year. Clock changes of the zone
-// are looked up only within two days of an event.
+// Searches proceed month by month through bit sets, up to 41 years ahead and back. This is sufficient, because the longest time between two
+// matches of a cron expression is 40 years: a 29 February on a given weekday, if a century year between the two is not a leap year. Clock
+// changes of the zone are looked up only within two days of an event.
 package calendar
 
 import (
@@ -106,8 +106,8 @@ func (w *Window) NeverEnds() bool {
 
 func (w *Window) recurs() bool { return w.Start != Cron{} || w.End != Cron{} }
 
-// opens returns the minutes at which a span starts. It leaves out a start that is also an end. For example, "0 8 * * *" to "0 8 * * 1-5"
-// opens only on weekends.
+// opens returns the minutes at which a span starts. It leaves out a start that is also an end. For example, a window with Start "0 8 * * *"
+// and End "0 8 * * 1-5" opens only on weekends.
 func (w *Window) opens() moments { return moments{on: w.Start, unless: w.End} }
 
 func (w *Window) clock() clock {
@@ -120,8 +120,8 @@ func (w *Window) clock() clock {
 // span is the time [from, to). If from is zero, the span has no beginning. If to is zero, it has no end.
 type span struct{ from, to time.Time }
 
-// spanAfter returns the first span of the window that ends after at, limited to the dates From and To of the window. It returns false if
-// there is no such span.
+// spanAfter returns the first span of the window that ends after the instant at. A span that begins before From or ends after To of the
+// window is shortened. spanAfter returns false if there is no such span.
 func (w *Window) spanAfter(at time.Time) (span, bool) {
 	if at.Before(w.From) {
 		at = w.From
@@ -153,22 +153,22 @@ func (w *Window) spanAfter(at time.Time) (span, bool) {
 	return s, true
 }
 
-// never is later than every instant, in seconds since 1970.
+// never is a time in seconds since 1970 that is later than every instant. As the end of a span, it means that the span does not end.
 const never = math.MaxInt64
 
-// recurrenceAfter returns the first span [from, to) of the cron expressions that ends after the instant at. Spans that touch it are merged
-// with it. All values are in seconds since 1970.
+// recurrenceAfter returns the first span [from, to) of the cron expressions that ends after the instant at. The result includes the spans
+// that touch or overlap this span. All times are in seconds since 1970.
 //
-// The search begins with the lowest reading that the clock shows at or after the instant at. Every end up to this reading is in the past.
-// The first start after the latest of these ends is the beginning of the first span that is not over. Two spans touch only if they are in
-// the same gap or fold. The number of iterations is therefore at most the number of minutes in the gap or fold, which is one day at the
-// date line.
+// The search begins with the earliest wall-clock time that the clock shows at or after the instant at. Every end up to this wall-clock time
+// is in the past. The first span that is not over therefore begins with the first start after the latest of these ends. Two spans touch or
+// overlap only if they are in the same gap or fold. The number of iterations is therefore at most the number of minutes in the longest gap
+// or fold, which is one day (a zone that moved to the other side of the date line).
 func (w *Window) recurrenceAfter(at int64) (from, to int64, ok bool) {
 	clock, opens, ends := w.clock(), w.opens(), moments{on: w.End}
 	low := clock.lowestFrom(at)
 	over, ok := ends.atOrBefore(low)
 	if !ok {
-		over = low - searchMonths*31*day // End never matches, so every start in the past still has an effect
+		over = low - searchMonths*31*day // End never matches, so a span that began at any time in the past is still open
 	}
 	for {
 		start, ok := opens.after(over)

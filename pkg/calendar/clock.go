@@ -2,15 +2,15 @@ package calendar
 
 import "time"
 
-// StartsAt returns the first instant at which the clock of the zone shows the date and the time of day of reading. If the clock skips them
-// in a gap, it returns the first instant after the gap. It ignores the zone of reading.
+// StartsAt returns the first instant at which the clock of the zone shows the date and the time of day of the parameter reading. If the
+// clock skips this time in a gap, StartsAt returns the first instant after the gap. It ignores the time zone of reading.
 func StartsAt(zone *time.Location, reading time.Time) time.Time {
 	first, _ := clock{zone}.shows(wallOf(reading))
 	return time.Unix(first, 0).In(zone)
 }
 
-// EndsAt is like StartsAt, but for the end of a window. If the clock shows the reading twice, it returns the second of these instants. An
-// end is exclusive: a window for all of 24 December ends at 25 December 00:00.
+// EndsAt is like StartsAt, but for the end of a window. If the clock shows this time twice, because of a fold, EndsAt returns the second of
+// the two instants. The window is closed at its end: a window for all of 24 December ends on 25 December at 00:00.
 func EndsAt(zone *time.Location, reading time.Time) time.Time {
 	_, last := clock{zone}.shows(wallOf(reading))
 	return time.Unix(last, 0).In(zone)
@@ -24,8 +24,8 @@ func wallOf(reading time.Time) wall {
 // clock is the wall clock of a zone. It skips a time in a gap, and is set back in a fold.
 type clock struct{ zone *time.Location }
 
-// reach is the distance in seconds from an instant within which clock changes are searched. No zone has changed its clock by more than one
-// day, at the date line. Two days are therefore sufficient, even if a zone did this twice.
+// reach is how far before and after an instant clock changes are searched, in seconds. The greatest change of any zone is one day, when the
+// zone moved to the other side of the date line. Two days are sufficient even for two such changes in a row.
 const reach = 2 * day
 
 // offset returns the number of seconds by which the clock is ahead of UTC at an instant, and a later instant until which this number is
@@ -46,8 +46,9 @@ func (c clock) offset(at int64) (ahead, until int64) {
 	return int64(seconds), until
 }
 
-// lowestFrom returns the lowest reading that the clock shows at the instant or later. This is the reading at the instant itself, except if
-// a later fold sets the clock back to a lower reading.
+// lowestFrom returns the earliest wall-clock time that the clock shows at the instant at or within two days after it. This is the
+// wall-clock time at the instant at, unless a fold soon sets the clock back to an earlier time. For example, if the clock is set back from
+// 03:00 to 02:00, the result at the first 02:50 is 02:00.
 func (c clock) lowestFrom(at int64) wall {
 	ahead, until := c.offset(at)
 	low := at + ahead
@@ -59,8 +60,8 @@ func (c clock) lowestFrom(at int64) wall {
 	return wall(low)
 }
 
-// shows returns the first and the last instant at which the clock reaches the reading w. If a gap skips w, both are the instant after the
-// gap. They differ only if w is in a fold, because the clock then shows w twice.
+// shows returns the first and the last instant at which the clock shows the wall-clock time w. If a gap skips w, both results are the
+// instant at which the gap ends. The results differ only if w is in a fold, because the clock then shows w twice.
 func (c clock) shows(w wall) (first, last int64) {
 	ahead, _ := c.offset(int64(w))
 	first, last = never, int64(w)-ahead

@@ -105,7 +105,8 @@ func (c *Cron) daysIn(m month) uint64 {
 	return (c.DayOfMonth | byWeekday) & m.days()
 }
 
-// moments is the set of wall-clock minutes that match the field on and do not match the field unless.
+// moments is the set of wall-clock minutes that match the cron expression in the field on, and do not match the cron expression in the
+// field unless.
 type moments struct{ on, unless Cron }
 
 // daysIn returns the days of the month that have at least one moment. A search skips all other days.
@@ -121,8 +122,8 @@ func (m *moments) daysIn(mo month) uint64 {
 	return days
 }
 
-// minutesIn returns the matching minutes of an hour as a bit set. If excepted is true, the expression unless matches on this day, and
-// minutesIn removes the minutes that it matches.
+// minutesIn returns the moments of an hour as a bit set of minutes. The parameter excepted is true if m.unless matches on this day.
+// minutesIn then removes the minutes that m.unless matches.
 func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	if m.on.Hour>>hour&1 == 0 {
 		return 0
@@ -134,8 +135,8 @@ func (m *moments) minutesIn(hour int, excepted bool) uint64 {
 	return minutes
 }
 
-// firstOn returns the first moment on the given day of the month that is not before minute from of the day. It returns false if there is
-// none.
+// firstOn returns the first moment on a day of the month at or after the parameter from, which is in minutes since midnight. It returns
+// false if there is none.
 func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
 	excepted := m.unless.daysIn(mo)>>date&1 == 1
 	reach := ^uint64(0) << (from % 60)
@@ -148,7 +149,8 @@ func (m *moments) firstOn(mo month, date, from int) (wall, bool) {
 	return 0, false
 }
 
-// lastOn returns the last moment on the given day of the month that is not after minute upTo of the day. It returns false if there is none.
+// lastOn returns the last moment on a day of the month at or before the parameter upTo, which is in minutes since midnight. It returns
+// false if there is none.
 func (m *moments) lastOn(mo month, date, upTo int) (wall, bool) {
 	excepted := m.unless.daysIn(mo)>>date&1 == 1
 	reach := uint64(1)<<(upTo%60+1) - 1
@@ -161,7 +163,8 @@ func (m *moments) lastOn(mo month, date, upTo int) (wall, bool) {
 	return 0, false
 }
 
-// after returns the first moment later than w. It searches the rest of the day, then the rest of the month, and then the following months.
+// after returns the first moment later than w, or false if there is none within 41 years. It searches the rest of the day, then the rest of
+// the month, and then the following months.
 func (m *moments) after(w wall) (wall, bool) {
 	t := (w - wall(w.civil().Second()) + minute).civil()
 	mo, date := monthOf(t), t.Day()
@@ -182,7 +185,7 @@ func (m *moments) after(w wall) (wall, bool) {
 	return 0, false
 }
 
-// atOrBefore returns the last moment that is not later than w.
+// atOrBefore returns the last moment that is not later than w, or false if there is none within 41 years.
 func (m *moments) atOrBefore(w wall) (wall, bool) {
 	t := w.civil()
 	mo, date := monthOf(t), t.Day()

@@ -31,14 +31,14 @@ func (t *tick) surge() {
 	if kept := t.atLeast(t.n); extra > 0 && kept > 0 {
 		t.set(RuleSurge, -1, kept+extra, float64(extra), 0)
 	} else if ended := t.s.extra - (t.n - t.withoutNodes); ended > 0 {
-		// Replicas that atRisk or surge added earlier are not needed any more, so the target decreases. Without this reason, the
-		// decision would list only rules that prevented an increase.
+		// Replicas that atRisk or surge added earlier are not needed any more, so the target decreases. This Reason explains the decrease,
+		// because no other rule records it.
 		t.set(RuleSurge, -1, t.n, -float64(ended), 0)
 	}
 }
 
 // capacity limits an increase to the number of replicas for which nodes can be launched and pods can be created. It never lowers the target
-// below the current replicas, because Karpenter already launches nodes for their pending pods.
+// below the current replicas: if some of them are still pending, Karpenter already launches nodes for their pods.
 func (t *tick) capacity() {
 	t.uncapped = t.n
 	if limit := t.o.Advice.Cap; limit >= 0 {
@@ -93,7 +93,7 @@ func (t *tick) paused() {
 }
 
 // maxReplicas returns the maximum of the policy, or the maximum of the managed HPA if it is less. The HPA would not apply a greater target,
-// but nodes would be launched for it.
+// but gpuscaler would launch nodes for it.
 func (t *tick) maxReplicas() int32 {
 	if c := t.o.HPAMaxReplicas; c > 0 {
 		return min(c, t.p.MaxReplicas)

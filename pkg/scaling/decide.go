@@ -31,7 +31,7 @@ func (s *State) Decide(p *Policy, o *Observation, now time.Time) (d Decision) {
 // rule and index are those of a Reason. For RulePropose and RuleCombine, index selects the signal that is left out; for RuleScheduleFloor
 // and RuleScheduleCeiling, the schedule. If index is -1, and for all other rules, the whole rule is left out.
 func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index int8) int32 {
-	if !s.planner.Observed(history.Stamp(now)) { // the caller's model must not learn from this hypothetical tick
+	if !s.planner.Observed(history.Stamp(now)) { // this tick is hypothetical, so the model of the caller's state must not learn from it
 		s.planner = s.planner.Clone()
 	}
 	elapsed := s.begin(p, o.Replicas, now)
@@ -42,12 +42,13 @@ func Without(p *Policy, o Observation, s State, now time.Time, rule Rule, index 
 	return t.n
 }
 
-// tick is the evaluation of one tick. Rules read the state but change only the target. At the end, remember stores the new state.
+// tick is the evaluation of one tick. Rules read the state but change only the target. At the end of the tick, the method remember updates
+// the state.
 type tick struct {
 	p       *Policy
 	o       *Observation
 	s       *State
-	d       *Decision // nil for a run without a rule, which needs no reasons
+	d       *Decision // nil for a run that leaves out a rule, because such a run records no reasons
 	now     time.Time
 	at      int64
 	elapsed int64 // milliseconds since the previous tick
@@ -71,9 +72,9 @@ type tick struct {
 type pass struct {
 	inputs       inputs
 	active       bool    // demand is above an activation value
-	lastTarget   int32   // the last target, with which the rules compare a change
+	lastTarget   int32   // the target of the previous tick; the rules compare the new target with it
 	n            int32   // the target so far
-	unrounded    float64 // the target before rounding, if no rule changed the recommendation
+	unrounded    float64 // the target before it is rounded up; equal to n after a rule has changed the target
 	requested    int32   // number of replicas that the signals need; valid if hasRequest
 	hasRequest   bool
 	proposal     int32 // the recommendation that the stabilization windows store for this tick
@@ -177,8 +178,9 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 }
 
 // keepAtLeast raises the target to at least floor and records a Reason. It also raises t.unrounded, the recommendation before rounding, to
-// at least floor, because the rule tolerance uses it. Otherwise the result could be inconsistent: a recommendation slightly above floor
-// could be ignored as too small a change, and the target would then be lower than for a smaller recommendation that is raised to floor.
+// at least floor, because the rule tolerance reads t.unrounded. Otherwise a smaller recommendation could result in a greater target. For
+// example, with floor 11 and last target 10, a recommendation of 9 is raised to 11, but a recommendation of 10.9, which is rounded up to
+// 11, could be ignored as too small a change.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {
 	unrounded := max(t.unrounded, float64(floor))
 	t.set(rule, index, max(t.n, floor), a, b)

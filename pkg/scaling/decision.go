@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// Rule is one step of Decide. The constants are in the order in which the rules run. The package documentation describes how conflicts
-// between rules are resolved.
+// Rule is one step of Decide. The constants are in the order in which the rules run. The package documentation describes which rule applies
+// if two rules disagree.
 type Rule uint8
 
 // Values of Rule. The comment of each rule describes Index, A and B in its Reason. Times are in Unix seconds, and 0 means that the time is
@@ -41,8 +41,8 @@ const (
 	// RuleStabilize applies the stabilization windows. A: the length of the window in seconds. B: the time at which the window no longer
 	// contains the recommendation that determines the target.
 	RuleStabilize
-	// RuleIdle scales to zero after the cooldown, and scales up from zero if there is demand. A: the seconds without activity, or idleActive,
-	// idleHidden, idleMissing or idlePanic. B: the end of the cooldown.
+	// RuleIdle scales to zero after the cooldown, and scales up from zero if there is demand. A: the seconds without activity, or one of
+	// the constants idleActive, idleHidden, idleMissing and idlePanic. B: the end of the cooldown.
 	RuleIdle
 	// RuleRate limits the change in a period. A: the index in Direction.Rates of the rate that limits the change; -1 if the direction is
 	// Disabled. B: the replicas at the start of the period.
@@ -89,8 +89,8 @@ const (
 	SignalStale
 	// SignalLowCoverage means that too few of the ready pods reported a value. The reading can raise the target but cannot lower it.
 	SignalLowCoverage
-	// SignalUnmeasured means that no replica is ready, so there is nothing to measure. For a Mean there are no replicas, and other sources
-	// have no data because no pod can report yet.
+	// SignalUnmeasured means that no replica is ready and the signal therefore has no usable value: the source has no data, because no pod
+	// reports yet, or the signal is of kind Mean, which is a value per ready replica.
 	SignalUnmeasured
 )
 
@@ -103,8 +103,8 @@ type Reason struct {
 	A, B     float64 // see the comment of the rule
 }
 
-// MaxReasons is the maximum number of reasons of a decision. Each rule has at most one reason. If there would be more reasons, the oldest
-// one that did not change the target is dropped.
+// MaxReasons is the maximum number of reasons of a decision. Each rule has at most one reason. If a further reason is added, the first
+// reason that did not change the target is dropped.
 const MaxReasons = 16
 
 // Reasons contains the reasons of a decision, in the order of the rules.
@@ -158,8 +158,8 @@ type Decision struct {
 	Degraded bool
 	// ScaleDownRule is the rule that prevents a decrease before EarliestScaleDown.
 	ScaleDownRule Rule
-	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. Tied is the rule that would give the same
-	// target without Binding, or RuleNone if the target would differ.
+	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. Tied is set if the target would be the same
+	// without the rule Binding: it is the last rule that would then change the target. Otherwise Tied is RuleNone.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
 	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if the rule combine does not use the signal

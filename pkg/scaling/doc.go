@@ -45,14 +45,14 @@
 //   - A pause and an override: the pause applies. A pause above maxReplicas: maxReplicas applies. A pause below minReplicas: the
 //     current replicas stay, because an operator who scales a broken model to 0 and pauses it needs 0.
 //   - minReplicas above maxReplicas: maxReplicas applies.
-//   - A managed HPA with a maxReplicas below the policy's: the HPA's applies, even below minReplicas. The HPA never exceeds it, so the
-//     target and its reason show what happens.
-//   - A cooldown that ends before the scale-down window: the cooldown applies, because it is the stronger evidence of inactivity. The rates
+//   - A managed HPA with a maxReplicas below the policy's: the HPA's applies, even below minReplicas. The HPA never exceeds its own
+//     maxReplicas, so a greater target would differ from the replicas that the HPA sets.
+//   - A cooldown that ends before the scale-down window: the cooldown applies, because it shows that the workload is inactive. The rates
 //     still limit the decrease.
 //   - A floor keeps a workload active. Its cooldown starts when the floor ends, as with KEDA's cron trigger.
 //   - A panic window and a ceiling or an override: the later rule applies.
 //   - Missing signals at zero replicas: pods that do not run report nothing, so the tick is degraded only if no signal is left that could
-//     scale up the workload. Then a static fallback does, as in KEDA.
+//     scale up the workload. In this case a static fallback scales it up, as in KEDA.
 //   - A capacity cap below the current replicas: the current replicas stay, because Karpenter launches nodes for pending pods.
 //   - A team limit and any other rule: the limit applies at once, also while signals are missing and to replicas that the rules about
 //     nodes add.

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/history"
 )
 
-// tickMillis is the time between two ticks, in milliseconds. The target changes only in a tick. If a rate permits a decrease only for a
-// time between two ticks, the target therefore does not decrease.
+// tickMillis is the time between two ticks, in milliseconds. The target changes only in a tick. A rate may permit a decrease only for an
+// interval that is shorter than this. If no tick is in this interval, the target does not decrease.
 const tickMillis = 1000
 
 // earliestScaleDown returns the earliest time at which the target can decrease if there is no demand from now on. It also returns the rule
@@ -70,7 +70,7 @@ func (t *tick) unboundedRule() Rule {
 	return RuleNone
 }
 
-// zeroAt returns the time at which the cooldown ends. It returns never if minReplicas is above zero.
+// zeroAt returns the time at which the cooldown ends, in Unix milliseconds. It returns the constant never if minReplicas is above zero.
 func (t *tick) zeroAt() int64 {
 	if t.p.MinReplicas > 0 {
 		return never
@@ -78,8 +78,9 @@ func (t *tick) zeroAt() int64 {
 	return t.s.activeAt + t.p.CooldownPeriod.Milliseconds()
 }
 
-// floorEnds returns the time until which schedule floors prevent a decrease: the latest time at which a schedule whose minimum is at least
-// the target opens or closes.
+// floorEnds returns the time until which schedule floors prevent a decrease, in Unix milliseconds. For an open schedule whose minimum is at
+// least the target, this is the time at which it closes. For a schedule whose Lead has begun, it is the time at which the schedule opens.
+// floorEnds returns the latest of these times.
 func (t *tick) floorEnds() int64 {
 	a, last := &t.s.schedules, t.at
 	for i := range min(len(t.p.Schedules), MaxSchedules) {

@@ -42,8 +42,8 @@ func (p *Packed) Copy(q *Packed) {
 // Learned returns the model in the packed state, or nil if there is none. The caller must not change it.
 func (p *Packed) Learned() *objective.Model { return p.planner.Model() }
 
-// Numbers encodes a state as integers, for a recording that starts while the controller runs. It omits the schedule cache, because it can
-// be computed from the policy.
+// Numbers returns the state encoded as integers. A recording that starts while the controller runs contains them. They do not include the
+// schedule cache, because Decide can compute it again from the policy.
 func (s *State) Numbers() []int64 {
 	out := s.appendWords(nil, 0)
 	if s.planner != nil {
@@ -69,7 +69,7 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 }
 
 // appendWords appends the encoded state to words, with the given number of entries of its schedule cache. It does not encode the policy and
-// the planner. Both the memory and recordings use this encoding.
+// the planner. Pack uses this encoding for states in memory, and Numbers for recordings.
 func (s *State) appendWords(words []int64, schedules int) []int64 {
 	var trends, forecasts int64 // one bit for each trend and forecast that has a value
 	for i := range MaxSignals {

@@ -58,8 +58,8 @@ func (t *tick) updateForecast(i int8) {
 }
 
 // forecast raises the target to the greatest forecast of the signals. It does not lower the target, does not scale up from zero, and does
-// not prevent scale to zero after the cooldown. It ignores signals that cannot be used. If such a signal is required, the rule missing
-// signal keeps the target.
+// not prevent scale to zero after the cooldown. It ignores signals that cannot be used. If such a signal is required, RuleMissing prevents
+// a decrease.
 func (t *tick) forecast() {
 	best, mean, index := float64(clamp(t.o.Forecast, 0, maxReplicas)), 0.0, int8(-1)
 	for i := range t.signals {
@@ -82,8 +82,9 @@ func (t *tick) forecast() {
 }
 
 // forecastKeepsTarget reports whether a forecast may prevent a decrease of the target until a time that is not known, even if demand has
-// ended. There are three cases. After a rise of demand, the mean still increases. A forecast without history starts at the last target. A
-// forecast with Replaces is within the tolerance of scaleDown.
+// ended. This is the case if Observation.Forecast is at least the target, if a forecast has no history (it then starts at the last target),
+// if the forecast can still increase to the target after a rise of demand, or if a forecast with Replaces is so close to the last target
+// that the tolerance of scaleDown ignores the difference.
 func (t *tick) forecastKeepsTarget() bool {
 	if t.n <= t.o.Forecast {
 		return true

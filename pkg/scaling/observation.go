@@ -31,8 +31,8 @@ const (
 	CauseTruncated         // the response exceeded a limit on bytes or series
 	CauseForbidden         // the source rejected the request (401, 403), or the PlatformConfig does not permit it
 	CauseSentinel          // the value contradicts the hardware (an activity counter stuck at 0)
-	CauseUndeclared        // the values are from a pod that is not a declared exporter, or from an exporter on another node
-	CauseQuota             // the namespace has exceeded its quota of selectors at the data source, so this one is not queried
+	CauseUndeclared        // the values are from a pod that is not a declared exporter, or an exporter on another node than the measured pod
+	CauseQuota             // the namespace exceeds its quota of selectors at the data source, so the selector of this signal is not queried
 	CauseUntimed           // no sample has a usable time: it is more than MaxAhead ahead of gpuscaler's clock, or not valid
 )
 

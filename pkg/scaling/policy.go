@@ -33,7 +33,8 @@ const (
 	// Latency is a time that users wait. It is not proportional to the load, so a proposal from a latency changes the number of replicas only
 	// by a limited step.
 	Latency
-	// Utilization is how busy the replicas are (GPU, cache). While a signal of demand or latency grows, it does not lower the target.
+	// Utilization is how busy the replicas are (GPU, cache). A utilization signal does not lower the target while a demand or latency
+	// signal grows.
 	Utilization
 )
 
@@ -47,18 +48,18 @@ const (
 	Seconds             // 0.25 is printed as 250ms
 )
 
-// Measure is what the value of a signal is evidence of, for a policy with an objective.
+// Measure is the quantity that a signal measures for the model of an objective (SLO). The model learns from these values.
 type Measure uint8
 
 // Possible values of Measure.
 const (
-	MeasureNone     Measure = iota // the signal is not evidence
+	MeasureNone     Measure = iota // the model does not use the signal
 	MeasureArrivals                // work that arrives, per second
 	MeasureServed                  // work that finishes, per second
 	MeasureQueued                  // work that waits
 	MeasureInFlight                // work that replicas process
 	MeasureBusy                    // share of the time in which the GPUs of the ready replicas were busy, 0..1
-	MeasureLatency                 // the time that the objective limits, at its percentile, in seconds
+	MeasureLatency                 // the time that the objective limits, in seconds, at the objective's percentile
 )
 
 // String returns the value of the field `measures` of a signal. It is empty for MeasureNone.
@@ -149,8 +150,8 @@ type Direction struct {
 	Rates               []RatePolicy // empty: no limit; at most 4
 }
 
-// Panic configures a panic window as in Knative. It starts when the signals need at least Threshold times the ready replicas, and ends when
-// Window has passed since the last tick in which they did. During this time nothing lowers the target, and the scale-up window and the
+// Panic configures a panic window as in Knative. It starts in a tick in which the signals need at least Threshold times the ready replicas,
+// and ends when Window has passed since the last such tick. During this time nothing lowers the target, and the scale-up window and the
 // scale-up rates do not limit an increase.
 type Panic struct {
 	Threshold float64 // for example 2 for 200%; 0 disables the rule

@@ -38,7 +38,8 @@ func (t *tick) read(i int8) {
 	}
 }
 
-// hasValue reports whether the reading has a value. Even a stale value can raise the target.
+// hasValue reports whether a signal with this status has a value. The value of a signal that is stale or has low coverage can still raise
+// the target.
 func (s SignalStatus) hasValue() bool { return s != SignalMissing && s != SignalUnmeasured }
 
 // propose determines which signals can be used, and whether the workload is active.
@@ -57,7 +58,7 @@ func (t *tick) propose() {
 		switch {
 		case status == SignalOK:
 			usable++
-		case !sig.Optional || t.neverPolled(i): // an optional signal may be missing, but only after it was polled once
+		case !sig.Optional || t.neverPolled(i): // an optional signal that was not polled yet is treated like a required one
 			if t.inputs.unusable == 0 {
 				t.inputs.first = i
 			}
@@ -122,8 +123,8 @@ func (t *tick) examine(sig *Signal, r *Reading) SignalStatus {
 // pods report their queues, the sum of the queues is not the sum of all 6. This also prevents an overshoot: the mean of 2 measured replicas
 // is not multiplied by 4 replicas that have become ready since then.
 //
-// The proposal of a Total does not depend on loading replicas. If a reading with coverage 0 is accepted by the policy, its source does not
-// count pods.
+// The proposal of a Total does not depend on loading replicas. A reading with coverage 0 is used as if all ready replicas had reported,
+// because its source does not count pods.
 func (t *tick) request(sig *Signal, r *Reading) float64 {
 	ratio := float64(r.Value / sig.Target)
 	ready := float64(t.ready)
@@ -152,7 +153,7 @@ func (t *tick) request(sig *Signal, r *Reading) float64 {
 
 // step limits the proposal of a latency signal. It may differ from the ready replicas by at most half of them, or by 1 if fewer than 4 are
 // ready. The reason is that a latency is not proportional to the load: a latency of twenty times the target does not need twenty times the
-// replicas. The next step starts from the ready replicas too, so it is not possible before the replicas of this step are ready.
+// replicas. The target increases further only when the added replicas are ready, because the limit is computed from the ready replicas.
 func (t *tick) step(want float64) float64 {
 	ready := float64(t.ready)
 	size := float64(max(1, t.ready/2))
@@ -164,8 +165,8 @@ func (t *tick) neverPolled(i int8) bool {
 	return int(i) < len(t.o.Readings) && !t.o.Readings[i].Known && t.o.Readings[i].Cause == CauseNever
 }
 
-// roundUp returns the smallest whole number that is at least want. It ignores the error of floating-point arithmetic: for example, 3 x 0.7
-// / 0.7 is 3.0000000000000004, which must not add a GPU.
+// roundUp rounds a number of replicas up to a whole number, limited to maxReplicas. It ignores the error of floating-point arithmetic: for
+// example, 3 x 0.7 / 0.7 is 3.0000000000000004, which must not add a GPU.
 func roundUp(want float64) int32 {
 	const noise = 1e-9
 	return int32(min(math.Ceil(float64(want*(1-noise))), maxReplicas))

@@ -45,8 +45,8 @@ func (r Reason) Text(p *Policy) string {
 	return r.limitText(p)
 }
 
-// noScaleDown returns "no scale-down". If the rule raised the target, the text includes the new target, because the target may already have
-// decreased to this number.
+// noScaleDown returns "no scale-down", or "no scale-down below N" if the rule raised the target to N. N may be less than the target of the
+// previous tick.
 func (r Reason) noScaleDown() string {
 	return "no scale-down" + r.belowKept()
 }
@@ -102,7 +102,7 @@ func (r Reason) limitText(p *Policy) string {
 	return ""
 }
 
-// objectiveText returns the number of replicas that the objective needs. Decision.Plan contains the terms of this number.
+// objectiveText returns the number of replicas that the objective needs. Decision.Plan contains how this number was computed.
 func (r Reason) objectiveText(p *Policy) string {
 	if p.Objective == nil {
 		return "the objective needs " + replicas(r.A)
@@ -153,7 +153,7 @@ func (r Reason) fallbackText(p *Policy) string {
 
 // Values of A in a reason of RuleIdle that are not a number of seconds.
 const (
-	idleActive  = 0  // demand is active
+	idleActive  = 0  // demand is above an activation value
 	idleHidden  = -1 // a pod that did not report may be serving requests
 	idleMissing = -2 // signals are missing
 	idlePanic   = -3 // the panic window is open

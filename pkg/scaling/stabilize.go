@@ -92,8 +92,9 @@ func (t *tick) panicWindow() {
 }
 
 // stabilize applies the stabilization windows as an HPA does. The target increases at most to the smallest recommendation in the scale-up
-// window, and decreases at most to the greatest recommendation in the scale-down window. If an earlier rule raised a recommendation, the
-// raised value is stored. For example, during a time without readings it is not known whether fewer replicas are sufficient.
+// window, and decreases at most to the greatest recommendation in the scale-down window. The windows store a recommendation after the
+// earlier rules have changed it. For example, while readings are missing, they store the target that RuleMissing keeps, because it is not
+// known whether fewer replicas are sufficient.
 func (t *tick) stabilize() {
 	up, down := t.p.ScaleUp.StabilizationWindow, t.p.ScaleDown.StabilizationWindow
 	switch {

@@ -104,8 +104,8 @@ func (s *State) begin(p *Policy, replicas int32, now time.Time) (elapsed int64) 
 	return history.Stamp(now) - s.at
 }
 
-// Restore sets the model that was learned about the workload until the time at, for example by the previous leader. It has no effect after
-// the first tick, or for a policy without an objective.
+// Restore sets the model of the workload, for example the model of the previous leader. The parameter at is the time of the last
+// observation in this model. It has no effect after the first tick, or for a policy without an objective.
 func (s *State) Restore(p *Policy, m *objective.Model, at time.Time) {
 	if p.Objective != nil && m != nil && s.planner == nil {
 		s.policy, s.planner = p, planner.Restore(m, history.Stamp(at))
@@ -115,8 +115,8 @@ func (s *State) Restore(p *Policy, m *objective.Model, at time.Time) {
 // Learned returns the model in the state, or nil if the policy has no objective. The caller must not change it.
 func (s *State) Learned() *objective.Model { return s.planner.Model() }
 
-// adoptLearned keeps the planner if the policy p has an objective and measures the same unit of work as the policy old. Otherwise it
-// deletes or replaces the planner.
+// adoptLearned keeps the planner if p, the new policy, has an objective and measures the same unit of work as old, the previous policy. If
+// the unit differs or there is no planner, it creates an empty planner. If p has no objective, it deletes the planner.
 func (s *State) adoptLearned(p, old *Policy) {
 	switch {
 	case p.Objective == nil:

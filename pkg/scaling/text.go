@@ -50,9 +50,9 @@ func (d *Decision) Text(p *Policy) string {
 }
 
 // Why returns the cause of the target: what the signals need, and the last rule that changed the target. If that rule adds replicas to the
-// target of another rule, the text also contains the other rule. At its end, the text contains the replicas that were added for a move or
-// an interruption and are no longer needed, and the replacements that cannot start early. If the decision has no reasons, Why returns the
-// name of the binding rule.
+// target of another rule, the text also contains the other rule. The end of the text reports replicas that were added for a move or an
+// interruption and are no longer needed, and replacements that a limit prevents from starting before the interruption. If the decision has
+// no reasons, Why returns the name of the binding rule.
 func (d *Decision) Why(p *Policy) string {
 	all := d.Reasons.All()
 	var causes []string

@@ -63,8 +63,8 @@ func (f *Forecast) Read(r *Reader) {
 	}
 }
 
-// Reader reads encoded values. Its methods return no error. Instead, Invalid is set after a read beyond the end, or if a count is not
-// possible.
+// Reader reads encoded values. Its methods return no error. Instead, they set Invalid if they read beyond the end, or if the encoded length
+// of a list is negative or too great.
 type Reader struct {
 	Words   []int64 // words that were not read yet
 	Invalid bool
@@ -92,7 +92,8 @@ func (r *Reader) Take(n int) []int64 {
 	return words
 }
 
-// Count returns the next word, which is the length of a list. It returns 0 if the word is not between 0 and most.
+// Count returns the next word, which is the length of a list. If the word is negative or greater than the parameter most, Count sets
+// Invalid and returns 0.
 func (r *Reader) Count(most int) int {
 	n := r.Next()
 	if n < 0 || n > int64(most) {
@@ -102,7 +103,7 @@ func (r *Reader) Count(most int) int {
 	return int(n)
 }
 
-// Pair encodes two numbers in one word.
+// Pair encodes two numbers in one word. Halves decodes it.
 func Pair(a, b int32) int64 { return int64(a)<<32 | int64(uint32(b)) }
 
 // Halves returns the two numbers that Pair has encoded.

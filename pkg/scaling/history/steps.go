@@ -3,7 +3,7 @@ package history
 import "math"
 
 // stepsSize is the maximum number of steps that are stored. If there would be more, two successive steps are merged into one step with a
-// range of replicas. The duration of the merged step is at most 1/overhold of the longest period.
+// range of replicas. The duration of the merged step is at most one seventh (1/overhold) of the longest period of the rates.
 const stepsSize = 16
 
 // Steps is the history of a target. A rate limit uses it to find the number of replicas at the start of its period. An HPA computes this
@@ -30,7 +30,8 @@ func (s *Steps) All() []Step { return s.list[:s.n] }
 // step is never merged.
 func (s *Steps) Last() int32 { return s.list[s.n-1].Low }
 
-// Push adds a step of n replicas that begins at the time at. It drops steps that ended more than keep milliseconds before at.
+// Push adds a step of n replicas that begins at the time at. The parameter keep is the longest period of the rates in milliseconds. Push
+// drops steps that ended more than keep milliseconds before the time at.
 func (s *Steps) Push(at int64, n int32, keep int64) {
 	var k int8
 	for k+1 < s.n && s.list[k+1].Start <= at-keep {

@@ -31,8 +31,9 @@ func (r Trend) Grows(target float64) bool {
 	return r.Known && rise > float64(growth*r.Slow) && rise > float64(growth*target)
 }
 
-// toward returns an exponential moving average after a new value. tau is its time constant. The weight is a fraction and not an
-// exponential, because the result of math.Exp differs between CPU architectures.
+// toward returns the exponential moving average from after the new value to. tau is its time constant and elapsed the time since the
+// previous value, both in milliseconds. The weight of the new value is elapsed/(elapsed+tau) and not 1-exp(-elapsed/tau), because the
+// result of math.Exp differs between CPU architectures.
 func toward(from, to float64, elapsed, tau int64) float64 {
 	weight := float64(elapsed) / float64(elapsed+tau)
 	return from + float64(float64(to-from)*weight)

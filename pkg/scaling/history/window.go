@@ -5,8 +5,8 @@ import "math"
 // Windows and steps have a fixed size, so that the state of a workload also has a fixed size.
 const (
 	// windowSize is the number of entries of a Window. Their values are strictly decreasing, so a window with at most windowSize different
-	// values is exact. If there are more, entries are merged. A value can then have an effect for longer than the length of the window, by at
-	// most 1/overhold of that length.
+	// values is exact. If there are more, entries are merged. A merged value has an effect for longer than the length of the window, by at
+	// most one seventh (1/overhold) of this length.
 	windowSize = 16
 	overhold   = 7
 )
@@ -29,7 +29,8 @@ type sample struct {
 // Empty reports whether the window has no entry.
 func (w *Window) Empty() bool { return w.n == 0 }
 
-// Push adds the newest value. inForce is the last target. leastLate does not merge the entry that keeps the target at this value.
+// Push adds the newest value. If the window is full, Push merges two entries (see leastLate). The parameter inForce is the last target. The
+// entry that prevents a target below inForce is not merged.
 func (w *Window) Push(at int64, value, inForce int32) {
 	for w.n > 0 && w.list[w.n-1].value <= value {
 		w.n--
@@ -48,14 +49,14 @@ func (w *Window) Push(at int64, value, inForce int32) {
 	}
 }
 
-// leastLate returns the index of the entry of a full window to merge with the next entry. After the merge, the greater of the two values
-// has an effect until the newer entry expires, which is longer than its own window. leastLate selects the entry for which this additional
-// time is the shortest. It also returns this time in milliseconds.
+// leastLate selects the entry of a full window that Push merges with the entry after it, and returns its index. The merged entry has the
+// value of the older entry, which is greater, and the time of the newer entry. The value therefore has an effect for longer than the length
+// of the window. leastLate selects the entry for which this additional time is the shortest, and also returns this time in milliseconds.
 //
-// The last entry whose value is at least the last target is not merged with the next one, because the decision announces the time at which
-// this entry expires as the earliest scale-down. The additional time is less than a seventh of the length of the window, for this reason:
-// the 17 entries (16 and the newest) contain 8 disjoint pairs, and at least 7 of these can be merged. The times of these 7 pairs add up to
-// at most the length of the window.
+// The last entry whose value is at least inForce is not merged with the entry after it, because Decision.EarliestScaleDown is the time at
+// which this entry expires. The additional time is less than a seventh of the length of the window, for this reason: the 17 entries (16 and
+// the newest) form 8 disjoint pairs, and at least 7 of these pairs can be merged. The time differences within these 7 pairs add up to at
+// most the length of the window.
 func (w *Window) leastLate(newest sample, inForce int32) (int, int64) {
 	best, least := 0, int64(math.MaxInt64)
 	for i := range windowSize {
@@ -78,7 +79,7 @@ func (w *Window) after(i int, newest sample) sample {
 	return newest
 }
 
-// Expire drops the entries whose time is cutoff or earlier.
+// Expire drops the entries whose time is at or before the parameter cutoff.
 func (w *Window) Expire(cutoff int64) {
 	var k int8
 	for k < w.n && w.list[k].at <= cutoff {
@@ -90,7 +91,8 @@ func (w *Window) Expire(cutoff int64) {
 	}
 }
 
-// Greatest returns the greatest of value and of the entries after cutoff.
+// Greatest returns the greatest value of the entries whose time is after the parameter cutoff. If the parameter value is greater, it
+// returns value.
 func (w *Window) Greatest(cutoff int64, value int32) int32 {
 	for i := range w.n {
 		if w.list[i].at > cutoff {
