@@ -225,7 +225,7 @@ func (c *Cluster) activationOptions(metrics prometheus.Registerer) activation.Op
 func (c *Cluster) Activate(served activation.Served) {
 	c.served = served
 	c.activator.Serve(served)
-	c.reporter = c.newReporter() // created here and not in New, because it registers its metric
+	c.reporter = c.newReporter() // here or in Run: newReporter registers a metric, so it is called only once
 }
 
 func (c *Cluster) leading() bool { return c.options.Leading == nil || c.options.Leading() }

@@ -50,8 +50,8 @@ type nodeAdapter struct {
 	buffer  *informer.Kind
 	devices []*informer.Kind // informers of the kinds of dynamic resource allocation
 
-	// yielded contains the time until which gpuscaler does not override a field that another client edited, as the last Event reported it.
-	// The key is "<NodePool> <field>". Only the tick uses the map.
+	// yielded contains an entry for each overridden field that another client edited: the time until which gpuscaler does not override the
+	// field, as the last Event reported it. The key is "<NodePool> <field>". Only the tick uses the map.
 	yielded map[string]time.Time
 }
 
@@ -186,7 +186,7 @@ func (c *Cluster) Offers() map[string]cost.Offer {
 }
 
 // ReportYields sends an Event for each overridden field that another client edited, so that the owner of the NodePool learns of the
-// conflict. An edit is reported once. It is called by the tick only and does not wait.
+// conflict. An edit is reported once. Only the tick calls ReportYields; it does not wait for the API server.
 func (c *Cluster) ReportYields(r *engine.GroupRecord) {
 	if c.nodes != nil {
 		c.nodes.reportYields(r)

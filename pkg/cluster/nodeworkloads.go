@@ -16,7 +16,8 @@ var (
 // NodeWorkloads lets package nodes read the cache of scale targets and pods.
 type NodeWorkloads struct{ *cache.Cache }
 
-// NodeTarget returns the scale target of a workload and what each of its pods requests.
+// NodeTarget returns the scale target of a workload, with the resources that one replica and its largest pod request. ok is false if the
+// cache does not have that target.
 func (w NodeWorkloads) NodeTarget(work *scaling.Workload) (t nodes.Target, ok bool) {
 	found := w.TargetOf(work)
 	if found == nil {

@@ -66,7 +66,8 @@ func (c *Cluster) show(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// decodeAndPut decodes u into a T, removes the fields that the cache does not need with trim, and stores the result with put.
+// decodeAndPut decodes u into a T. It calls the function trim, which removes the fields that the cache does not need, and passes the result
+// to the function put.
 func decodeAndPut[T, Trimmed any](u *unstructured.Unstructured, trim func(any) (any, error), put func(Trimmed)) error {
 	object := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {

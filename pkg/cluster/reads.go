@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Synced reports whether every existing object was read once. Before that no view is returned.
+// Synced reports whether the first lists of all objects were read. Before that, View returns false.
 func (c *Cluster) Synced() bool { return c.synced.Load() }
 
 // View returns the view of a workload's scale target. It does no I/O and nearly always allocates nothing.

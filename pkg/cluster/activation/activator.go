@@ -1,9 +1,9 @@
 // Package activation scales workloads between zero and one replica where no other controller does, and sets KEDA's annotations on
 // ScaledObjects that allow it.
 //
-// An Activator compares the served targets with the replicas in the cache once a second, and writes 1 to /scale of a workload that has 0
-// replicas and a target above 0, and 0 in the opposite case. The HPA scales between 1 and the maximum. A KEDAManager sets KEDA's
-// annotations on ScaledObjects with the annotation gpuscaler.io/manage-keda.
+// Once a second, an Activator compares the served target of each workload with its replicas in the cache. If a workload has 0 replicas and
+// a target above 0, the Activator writes 1 to its /scale. If a workload has 1 replica and a target of 0, the Activator writes 0. The HPA
+// scales between 1 and the maximum. A KEDAManager sets KEDA's annotations on ScaledObjects with the annotation gpuscaler.io/manage-keda.
 package activation
 
 import (
@@ -86,7 +86,7 @@ func (f failure) next(now time.Time) failure {
 	return f
 }
 
-// New returns an Activator. It writes nothing before Serve and Run.
+// New returns an Activator. It writes nothing before Serve and Run are called.
 func New(o Options) *Activator {
 	a := &Activator{
 		options: o, wake: make(chan struct{}, 1), failures: map[scaling.Key]failure{},
@@ -107,7 +107,7 @@ func (a *Activator) Serve(s Served) { a.served = s }
 // Enabled reports whether /scale can be written at all. This requires that Serve was called and that the policies are known.
 func (a *Activator) Enabled() bool { return a.served != nil && a.options.Policies.Known() }
 
-// Wake starts the next round at once. It does not block.
+// Wake makes Run compare all workloads at once instead of waiting for the next second. Wake does not block.
 func (a *Activator) Wake() {
 	select {
 	case a.wake <- struct{}{}:
@@ -137,8 +137,8 @@ func (a *Activator) allowed(w *scaling.Workload) bool {
 	return w.Activate && w.Mode == scaling.Auto && slices.Contains(a.options.Namespaces, w.Key.Namespace)
 }
 
-// authorized reports whether the current policies still permit the step: one of them has the same key and scale target as the step and is
-// allowed. It is called right before the write, because the policy can change while the step waits for other writes.
+// authorized reports whether a current policy still permits the write: a policy with the same key and scale target exists, and allowed
+// returns true for it. authorized is called right before the write, because the policy can change while the write waits for other writes.
 func (a *Activator) authorized(s step) bool {
 	return slices.ContainsFunc(a.options.Policies.Current(), func(w scaling.Workload) bool {
 		return a.allowed(&w) && w.Key == s.workload.Key && cache.RefOfWorkload(&w) == s.target.Ref

@@ -42,8 +42,8 @@ const (
 	// Auto writes the APIService only if it does not exist or already refers to this release. It does not replace another adapter, such as
 	// KEDA.
 	Auto Mode = "auto"
-	// Owner writes the APIService in the same cases as Auto. Unlike Auto, it raises an alarm whenever another adapter is registered; Auto
-	// raises one only if that adapter replaced this release.
+	// Owner writes the APIService in the same cases as Auto. The modes differ while another adapter is registered: Owner always sets the
+	// metric gpuscaler_apiservice_conflict to 1, Auto only if this release was registered before.
 	Owner Mode = "owner"
 	// Off neither reads nor writes the APIService.
 	Off Mode = "off"

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// NoOwner is the owner if there is no APIService.
+	// NoOwner is the value that ServiceOf returns if the APIService does not exist.
 	NoOwner = "no service"
-	// LocalOwner is the owner if the APIService names no service.
+	// LocalOwner is the value that ServiceOf returns if the APIService names no Service: the API server then serves the API itself.
 	LocalOwner = "the API server itself"
 )
 
-// registration is the comparison of the APIService with the one that this release needs.
+// registration is the result of comparing the APIService in the cluster with the APIService that this release needs.
 type registration struct {
 	owner     string // NAMESPACE/NAME of the service, NoOwner or LocalOwner
 	ours      bool
@@ -50,7 +50,7 @@ func (g *Guard) compare(found *apiregistration.APIService) registration {
 		port = *s.Port
 	}
 	stale := port != g.options.Port
-	if ca := g.options.CABundle(); len(ca) > 0 { // if this process has no CA, cert-manager's injector may have written the field
+	if ca := g.options.CABundle(); len(ca) > 0 { // without a CA, caBundle is not compared: cert-manager's CA injector may set it
 		stale = stale || !bytes.Equal(found.Spec.CABundle, ca)
 	}
 	now := registration{owner: ServiceOf(found), ours: true, write: stale}
@@ -69,9 +69,9 @@ func ServiceOf(found *apiregistration.APIService) string {
 	return found.Spec.Service.Namespace + "/" + found.Spec.Service.Name
 }
 
-// NextStep returns what a user can do while the service owner serves external metrics instead of this release. Only one server can be
-// registered. If neither KEDA nor gpuscaler is registered, KEDA does not help either, because the HPAs of its ScaledObjects read the same
-// API.
+// NextStep returns what a user can do while another server is registered for external metrics. The parameter owner names the Service of
+// that server, NAMESPACE/NAME. Only one server can be registered. If neither KEDA nor gpuscaler is registered, KEDA does not help either,
+// because the HPAs of its ScaledObjects read the same API.
 func NextStep(owner string) string {
 	switch {
 	case strings.Contains(owner, "keda"):
@@ -133,8 +133,8 @@ func (g *Guard) apply(ctx context.Context, found *apiregistration.APIService) er
 	return err
 }
 
-// owner returns the reference to OwnerRole. If the role cannot be read the APIService is written without an owner, because HPAs cannot read
-// the metric without it.
+// owner returns the owner reference to the ClusterRole OwnerRole, or nil if the role cannot be read. The APIService is then written without
+// an owner, because HPAs cannot read the metric without the APIService.
 func (g *Guard) owner(ctx context.Context) []metav1.OwnerReference {
 	if g.options.OwnerRole == "" {
 		return nil

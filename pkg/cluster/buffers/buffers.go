@@ -130,8 +130,8 @@ type Cache struct {
 	buffers       map[string]*Buffer // key: namespace/name
 	mayWrite      bool               // whether this account may create buffers, as the API server answered last
 	missingLogged bool               // the missing permission was logged
-	// ignoredSince is the time at which an autoscaler had not responded to a buffer within responseTimeout. No buffer is written for
-	// retryInterval after it. Zero: every buffer had a response.
+	// ignoredSince is the time at which gpuscaler found a buffer that no autoscaler had responded to within responseTimeout. No buffer is
+	// written for retryInterval after that time. Zero: every buffer had a response.
 	ignoredSince time.Time
 }
 
@@ -139,7 +139,7 @@ type Cache struct {
 type Options struct {
 	// Allowed asks the API server whether this account may use a verb on CapacityBuffers in all namespaces.
 	Allowed func(ctx context.Context, verb string) (bool, error)
-	// Requested reports whether a capacity group requests buffers.
+	// Requested reports whether at least one capacity group requests buffers.
 	Requested func() bool
 	// Changed is called after each change of a buffer.
 	Changed func()
@@ -169,7 +169,8 @@ func (c *Cache) change(what func()) {
 	c.options.Changed()
 }
 
-// Usable reports whether gpuscaler may write a buffer and an autoscaler is expected to act on it.
+// Usable reports whether gpuscaler should write buffers: the API server serves CapacityBuffers, the informer has synced, this account may
+// create them, and an autoscaler has responded to the last ones.
 func (c *Cache) Usable() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -199,9 +200,9 @@ func (c *Cache) replicas(w *scaling.Workload) int32 {
 	return b.replicas
 }
 
-// OthersHold reports whether an autoscaler keeps nodes for a CapacityBuffer that gpuscaler did not write. It returns false if gpuscaler has
-// a buffer for one of the workloads: it is then not known for which of the buffers a node is kept, and the capacity group reports
-// gpuscaler's buffer.
+// OthersHold reports whether an autoscaler keeps nodes for a CapacityBuffer that gpuscaler did not write. If gpuscaler has a buffer for one
+// of the workloads, OthersHold returns false: an autoscaler does not report for which buffer it keeps a node, so the node is then assumed
+// to be kept for gpuscaler's buffer.
 func (c *Cache) OthersHold(workloads []*scaling.Workload) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -265,7 +266,7 @@ type Task struct {
 	Target            Target
 	// the scale target, which becomes the owner of the buffer, so that the buffer is deleted with it; nil if the target does not exist
 	Owner      *metav1.OwnerReference
-	LimitsOnly bool // the pod template of the target has a limit of a GPU and no request
+	LimitsOnly bool // the pod template of the target has a GPU limit but no GPU request
 	Replicas   int32
 	existing   *Buffer // the buffer in the cache; nil if there is none
 }

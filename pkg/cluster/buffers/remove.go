@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// removeByHand says what a user does about buffers that this account may not list or delete.
+// removeByHand is appended to an error if this account may not list or delete buffers. It contains the command that deletes them.
 const removeByHand = "; with an account that may, run kubectl delete capacitybuffers --all-namespaces -l " + managedByLabel +
 	"=gpuscaler, or give this account the verbs list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does for Karpenter"
 

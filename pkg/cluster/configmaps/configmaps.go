@@ -112,7 +112,7 @@ func (r *Reader) put(old, c *ConfigMap) {
 	}
 }
 
-// drop removes a ConfigMap that was deleted or has no longer the label.
+// drop removes a ConfigMap that was deleted or no longer has the label.
 func (r *Reader) drop(c *ConfigMap) {
 	r.options.Policies.DeleteConfigMap(c.Namespace, c.Name)
 	if r.options.Status != nil {
@@ -120,8 +120,9 @@ func (r *Reader) drop(c *ConfigMap) {
 	}
 }
 
-// WaitForSync waits until the ConfigMaps of all namespaces were read and passes them to readers of the policies. It logs each namespace
-// that could not be read within the time limit, and does not wait for it, because gpuscaler must start for the other namespaces.
+// WaitForSync waits until the ConfigMaps of all namespaces were read, but not longer than the time limit, and then makes the policy store
+// publish their policies. It logs each namespace that was not read within the limit. gpuscaler starts without the policies of such a
+// namespace, so that it can scale the workloads of the others.
 func (r *Reader) WaitForSync(ctx context.Context, limit time.Duration) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -41,7 +41,7 @@ type Cache struct {
 	classes map[string]*Class
 }
 
-// New returns an empty Cache, which calls changed after each change.
+// New returns an empty Cache. The Cache calls the function changed after each change of its contents.
 func New(changed func()) *Cache {
 	return &Cache{changed: changed, claims: map[claimKey]*Claim{}, classes: map[string]*Class{}}
 }
@@ -65,9 +65,10 @@ func (c *Cache) change(what func()) {
 	c.changed()
 }
 
-// Count counts the devices of the claims of one pod as units of a resource, and adds the claims to counted. With counted nil it counts the
-// claims of a pod template: it then omits claims that the template refers to by name, because all replicas share them. With resource "" it
-// counts the devices of every class that may have GPUs.
+// Count returns how many devices of a resource the claims of one pod reserve. It adds the claims to the set counted, and does not count the
+// devices of claims that are already in the set, because pods can share a claim. If the set is nil, the claims are those of a pod template;
+// claims that the template refers to by name are then not counted, because all replicas share them. If resource is empty, Count counts the
+// devices of every class that may have GPUs.
 func (c *Cache) Count(namespace string, claims []gpupods.ClaimRef, resource string, counted gpupods.Counted) (n gpupods.ClaimCount) {
 	if len(claims) == 0 {
 		return n
@@ -109,8 +110,8 @@ func (c *Cache) claimOf(namespace string, ref *gpupods.ClaimRef) *Claim {
 	return c.claims[claimKey{namespace, ref.Template, true}]
 }
 
-// add adds one device request to n. options are the alternatives of the request. If counts is false, the devices of the request were
-// already counted for another pod.
+// add adds the devices of one device request to the result n. The parameter options contains the alternatives of the request. If the
+// parameter counts is false, add does not increase n.Devices, because the devices were already counted for another pod.
 func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, counts bool) {
 	var greatest int64
 	for _, o := range options {
@@ -128,7 +129,7 @@ func (c *Cache) add(n *gpupods.ClaimCount, options []option, resource string, co
 	}
 }
 
-// countsAs reports whether a device of a class is one unit of a resource.
+// countsAs reports whether a device of a class is one unit of a resource. If resource is empty, it reports whether the class may have GPUs.
 func (c *Cache) countsAs(class, resource string) bool {
 	known := c.classes[class]
 	if known == nil || resource == "" {
@@ -137,8 +138,9 @@ func (c *Cache) countsAs(class, resource string) bool {
 	return class == gpupods.ClassOf(resource) || known.extendedResource != "" && known.extendedResource == resource
 }
 
-// ExtendedResource returns the extended resource by which pods can also request the devices of a resource that names a DeviceClass. It
-// returns "" for every other resource, and if the class has none.
+// ExtendedResource returns the extendedResourceName of the DeviceClass that the given resource name contains, for example nvidia.com/gpu
+// for deviceclass.resource.kubernetes.io/gpu.nvidia.com. Pods can request the same devices by both names. It returns "" if the resource
+// name contains no DeviceClass, or the class has no extendedResourceName.
 func (c *Cache) ExtendedResource(resource string) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

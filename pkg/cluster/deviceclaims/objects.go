@@ -79,8 +79,9 @@ func allocatedDevices(a *resourcev1.AllocationResult) map[string]int64 {
 	return n
 }
 
-// optionsOf returns the alternatives of one device request: those in firstAvailable, or the one in exactly. If one of them was allocated,
-// it returns only that one. A request with adminAccess has none, because it reserves no device.
+// optionsOf returns the alternatives of one device request: those in the field firstAvailable, or the single one in the field exactly. If
+// an alternative was allocated, optionsOf returns only that alternative. For a request with adminAccess it returns none, because such a
+// request reserves no device.
 func optionsOf(r *resourcev1.DeviceRequest, allocated map[string]int64) (options []option) {
 	if r.Exactly == nil && len(r.FirstAvailable) == 0 {
 		return unreadable
@@ -100,8 +101,8 @@ func optionsOf(r *resourcev1.DeviceRequest, allocated map[string]int64) (options
 	return options
 }
 
-// devicesOf returns how many devices a request reserves. allocated is the number of devices that were allocated for it, 0 before that. The
-// API server sets a missing mode to ExactCount and a missing count to 1.
+// devicesOf returns how many devices a request reserves. The parameter allocated is the number of devices that were allocated for the
+// request; it is 0 before the allocation. The API server sets a missing mode to ExactCount and a missing count to 1.
 func devicesOf(mode resourcev1.DeviceAllocationMode, count, allocated int64) int64 {
 	switch {
 	case allocated > 0:

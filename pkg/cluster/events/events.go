@@ -156,7 +156,8 @@ func (r *Recorder) Send(about corev1.ObjectReference, kind, reason, note string)
 	}
 }
 
-// eventName returns the object's name followed by the time, cut to the longest valid name.
+// eventName returns the name of an Event: the object's name followed by the time. It shortens the object's name if the result would be
+// longer than Kubernetes allows.
 func eventName(about string, now time.Time) string {
 	suffix := fmt.Sprintf(".%x", now.UnixNano())
 	if most := validation.DNS1123SubdomainMaxLength - len(suffix); len(about) > most {

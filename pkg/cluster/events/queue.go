@@ -52,7 +52,7 @@ func (q *queue) dropLast() {
 	}
 }
 
-// pop removes the next Event, or returns nil if there is none.
+// pop removes the next Event and returns it. It returns nil if the queue is empty.
 func (q *queue) pop() *eventsv1.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -207,7 +207,7 @@ func (r *Reporter) addSourceLimits(found *findingSet) {
 	}
 }
 
-// report sends an Event for each finding that is new or was reported long ago.
+// report sends an Event for each finding that is new, and again after repeatInterval. It logs each finding that is fixed.
 func (r *Reporter) report(found map[finding]corev1.ObjectReference, now time.Time) {
 	for f := range r.reported {
 		if _, still := found[f]; !still {

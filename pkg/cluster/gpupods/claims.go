@@ -7,10 +7,10 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 )
 
-// ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). A reference in which no field is set is of a kind that
-// this version of gpuscaler does not know.
+// ClaimRef is one source of devices for a pod by dynamic resource allocation (DRA). If no field is set, the pod refers to its devices in a
+// way that this version of gpuscaler does not know.
 type ClaimRef struct {
-	Name     string // name of a ResourceClaim in the namespace of the pod, also of one that was generated from Template
+	Name     string // name of a ResourceClaim in the namespace of the pod; if Template is set too, the claim was generated from it
 	Template string // name of a ResourceClaimTemplate in the namespace of the pod
 	Class    string // name of a DeviceClass, if the pod requests its devices by a resource name and without a claim
 	Devices  int64  // number of devices of Class
@@ -20,10 +20,10 @@ type ClaimRef struct {
 // an allocation: a whole GPU, or a partition of one such as a MIG instance.
 type ClaimCount struct {
 	Devices int64
-	// Claimed reports that at least one claim is for devices that count as the resource. Devices can nevertheless be 0, because a claim that
-	// several pods share is counted only for the first of them.
+	// Claimed is true if at least one claim requests devices of the resource. Devices can be 0 even then, because a claim that several pods
+	// share is counted only for the first of these pods.
 	Claimed bool
-	// Unknown reports that a claim may be for GPUs that are not counted in Devices.
+	// Unknown is true if a claim may request GPUs that Devices does not include.
 	Unknown bool
 }
 

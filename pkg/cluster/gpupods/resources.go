@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxGPUs limits the count of one container, so that an absurd value in a pod template cannot make a sum overflow. The largest known pods
-// have 16 GPUs.
+// MaxGPUs is the largest number of GPUs that is counted for one container; a greater number is reduced to it. A wrong value in a pod
+// template then cannot make a sum overflow. The largest known pods have 16 GPUs.
 const MaxGPUs = 1 << 16
 
 // Amount is a quantity of one extended resource.

@@ -138,7 +138,8 @@ func (c *CRDs) check(ctx context.Context, k *Kind) {
 	}
 }
 
-// PluralOf returns the resource of a kind in a list of the API server, empty if the list does not contain the kind.
+// PluralOf returns the plural resource name of a kind, such as "nodepools", from a discovery list of the API server. It returns an empty
+// string if the list does not contain the kind.
 func PluralOf(list *metav1.APIResourceList, kind string) string {
 	if list == nil {
 		return ""
@@ -186,7 +187,7 @@ func (k *Kind) start(ctx context.Context, objects dynamic.Interface, plural stri
 	return nil
 }
 
-// halt stops the informer and deletes all objects that it read from the caches, because the API server deleted them with their CRD.
+// halt stops the informer and deletes its objects from gpuscaler's caches, because the API server deleted them with their CRD.
 func (k *Kind) halt() {
 	k.mu.Lock()
 	run := k.running
@@ -195,7 +196,7 @@ func (k *Kind) halt() {
 	if run == nil {
 		return
 	}
-	// k.mu must not be locked here: a handler can wait for a goroutine that calls Synced, which locks it.
+	// k.mu must not be locked here: a handler can wait for a goroutine that calls Synced, and Synced locks k.mu.
 	run.stop()
 	<-run.done
 	for _, obj := range run.store.List() {

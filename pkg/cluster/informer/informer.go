@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Handler returns an event handler for an informer whose transform returns *T. put is called for new and changed objects, with the
-// previous version or nil; drop is called for deleted objects. Objects of other types are ignored.
+// Handler returns an event handler for an informer whose transform returns *T. It calls put for new and changed objects; old is the
+// previous version of the object, or nil for a new object. It calls drop for deleted objects. Objects of other types are ignored.
 func Handler[T any](put func(old, object *T), drop func(object *T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {

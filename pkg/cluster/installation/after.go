@@ -18,7 +18,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/snapshot"
 )
 
-// nameLabel and appName are the label of the pods of a release.
+// nameLabel and appName are the key and the value of a label that all pods of a release have.
 const nameLabel, appName = "app.kubernetes.io/name", "gpuscaler"
 
 // leasePause is the time between two reads of a Lease.
@@ -162,7 +162,8 @@ func holder(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// registered checks that the APIService of external metrics refers to the release and is available, or that KEDA is registered.
+// registered checks that HPAs can read targets: the APIService of external metrics refers to the release and is available, or it refers to
+// KEDA, which reads targets from gpuscaler's external scaler.
 func registered(s *snapshot.Snapshot, d *appsv1.Deployment) Result {
 	owner, own := s.Owner(), d.Namespace+"/"+flagOf(d, "--service", "gpuscaler")
 	off := flagOf(d, "--external-metrics", "auto") == "off"

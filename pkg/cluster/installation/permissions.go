@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// task is a task of the guides with the permissions that it needs.
+// task is something that the guides describe and a user does, such as installing the chart, with the permissions that the user needs for
+// it.
 type task struct {
 	name  string
 	needs []permission
@@ -25,7 +26,7 @@ const (
 	userNamespace = "the user's"
 )
 
-// tasks are the tasks of the guides. Their permissions are listed in config/guides/security.md.
+// tasks are all tasks that the guides describe. The page config/guides/security.md lists their permissions.
 var tasks = []task{
 	{"install the chart", []permission{
 		{"create", "", "secrets", ownNamespace}, {"create", "", "configmaps", ownNamespace}, {"create", "apps", "deployments", ownNamespace},
@@ -42,8 +43,8 @@ var tasks = []task{
 // PermissionsNext is the next step for a user without a permission.
 const PermissionsNext = "ask an administrator of the cluster for the permissions of the tasks that you do"
 
-// permissions reports the tasks of the guides that the user is not allowed to do. A team does not need all of them, so that a missing
-// permission is a warning. served has the API groups of the cluster; tasks for other groups are skipped.
+// permissions reports the tasks that the user is not allowed to do. The result is at most a warning, because not every user does all tasks.
+// The parameter served contains the API groups of the cluster; tasks for other groups are skipped.
 func (c *Cluster) permissions(ctx context.Context, served map[string][]string) Result {
 	var allowed, problems []string
 	for _, t := range tasks {

@@ -11,9 +11,9 @@ import (
 
 // Reasons of Events about NodeClaims.
 const (
-	// InsufficientCapacity is the reason of Karpenter when the provider has no capacity for a launch.
+	// InsufficientCapacity is the reason of Karpenter's Event if the cloud provider has no capacity for a launch.
 	InsufficientCapacity = "InsufficientCapacityError"
-	// Unconsolidatable is the reason of Karpenter when it does not consolidate a node; the message says why.
+	// Unconsolidatable is the reason of Karpenter's Event if Karpenter does not consolidate a node; the message contains the cause.
 	Unconsolidatable = "Unconsolidatable"
 
 	bufferMessage = "has buffer pods" // the node has pods of a CapacityBuffer, which exist only in Karpenter's memory

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost"
 )
 
-// NodeClaim is the part of a NodeClaim that the informer stores. The whole object takes 24 KB.
+// NodeClaim is the part of a NodeClaim that the informer stores, to save memory: the whole object takes 24 KB.
 type NodeClaim struct {
 	metav1.ObjectMeta           // name, UID and resourceVersion only
 	NodePool, Node    string    // Node: name of its node; empty until the node registers
@@ -22,7 +22,7 @@ type NodeClaim struct {
 	ExpireAfter       time.Duration
 	Launched          bool // an instance exists
 	Initialized       bool
-	Voluntary         bool // Karpenter set a reason for the disruption
+	Voluntary         bool // Karpenter removes the node itself: it set a disruption reason
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string

@@ -37,7 +37,7 @@ type NodePool struct {
 	// NodePool.
 	Err error
 
-	view  capacity.PoolView // without nodes and usage; fields that the CRD does not have are not marked yet
+	view  capacity.PoolView // what View returns, before View sets the usage and marks fields that the CRD lacks
 	usage corev1.ResourceList
 }
 
@@ -122,7 +122,7 @@ func (p *NodePool) Reference() corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: p.Object.GetAPIVersion(), Kind: NodePoolKind.Kind, Name: p.Name(), UID: p.Object.GetUID()}
 }
 
-// field returns the value at a path, and its owners except gpuscaler.
+// field returns the value at a path of the NodePool, whether gpuscaler owns it, and the other field managers that own it.
 func (p *NodePool) field(owned ownership.Fields, path ...string) nodepool.FieldView {
 	v := nodepool.FieldView{}
 	if value, found, _ := unstructured.NestedFieldNoCopy(p.Object.Object, path...); found {
@@ -149,8 +149,8 @@ func EncodeValue(value any) nodepool.Value {
 	return nodepool.Value(text)
 }
 
-// largestNode returns the largest number of GPUs per instance that a requirement on instance-gpu-count with operator In lists. It returns 0
-// if there is no such requirement.
+// largestNode returns the number of GPUs of the largest instance that the NodePool can launch: the largest value of a requirement on
+// instance-gpu-count with the operator In. It returns 0 if there is no such requirement.
 func largestNode(template *karpv1.NodeClaimTemplate) (gpus int64) {
 	for i := range template.Spec.Requirements {
 		r := &template.Spec.Requirements[i]
@@ -201,7 +201,8 @@ func (p *NodePool) View(g *capacity.Group, claims []*NodeClaim, s Schema) capaci
 }
 
 // usedAndSmallest returns how much of a resource all nodes of the NodePool provide, and the smallest amount above 0 that one of its nodes
-// provides. The first is the larger of two amounts: the sum over the NodeClaims and status.resources, which Karpenter updates with a delay.
+// provides. The result used is the sum over the NodeClaims, or status.resources if that is larger, because Karpenter updates
+// status.resources with a delay.
 func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smallest float64) {
 	for _, c := range claims {
 		n := c.Capacity[name]

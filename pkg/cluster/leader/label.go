@@ -35,7 +35,8 @@ type podLabel struct {
 }
 
 // keep sets the label on the pod of this process and removes it from every other pod of the release. It repeats that until ctx ends. A
-// leader that was killed cannot remove its own label, and the Services would send half of the traffic to its pod.
+// leader that was killed cannot remove its own label. While two pods have the label, the Services send half of the traffic to the wrong
+// pod.
 func (p *podLabel) keep(ctx context.Context) {
 	for {
 		wait := labelCheckInterval

@@ -32,7 +32,8 @@ type release struct {
 	why string // why the release counts as leading; empty: it does not lead
 }
 
-// NewReleases returns a Releases for the release whose Lease is own, NAMESPACE/NAME. With an empty own no other release is found.
+// NewReleases returns a Releases. The parameter own is the Lease of this release, NAMESPACE/NAME. If it is empty, Leads reports no other
+// release.
 func NewReleases(client kubernetes.Interface, own string) *Releases {
 	return &Releases{client: client, own: own, known: map[string]release{}}
 }

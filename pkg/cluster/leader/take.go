@@ -28,7 +28,8 @@ type Taking struct {
 	Lease    types.NamespacedName
 	Identity string // identity of the command in the Lease
 	Log      *slog.Logger
-	// Expire makes the function release leave the Lease in place until it expires, so that no replica leads for another 30 seconds.
+	// Expire makes the function release, which Take returns, leave the command's Lease in place. The Lease then expires after 30 seconds,
+	// and no replica leads until then.
 	Expire bool
 }
 

@@ -24,8 +24,9 @@ import (
 //	content    compressed (DEFLATE)
 //	checksum   4 bytes, CRC-32 of version and content
 //
-// The content has the strings of the policy's key and of the scale target, each with its length, then the numbers that identify the kind of
-// work, the time of the last observation, the seconds with evidence, and the encoded model.
+// The content has the strings of the policy's key and of the scale target, each with its length, then the numbers that identify what the
+// policy measures (SavedModel.Work), the time of the last observation, the seconds for which the model has received measurements, and the
+// encoded model.
 const documentVersion = 1
 
 const (

@@ -21,9 +21,9 @@ import (
 // object is an object of the API server with all of its fields, known and unknown.
 type object = *unstructured.Unstructured
 
-// Patch first restores the fields whose change has Restore set, and then applies the fields that gpuscaler overrides, unless the patch has
-// KeepsRecord set. The first request is based on the version of base and each further one on the result of the previous request. The API
-// server returns a conflict if another client changed the NodePool in between.
+// Patch first restores the fields of those changes in which Restore is true. It then applies the fields that gpuscaler overrides, unless
+// p.KeepsRecord is true. The first request is based on the version of base and each further one on the result of the previous request. The
+// API server returns a conflict if another client changed the NodePool in between.
 func (w *Writer) Patch(ctx context.Context, p capacity.NodePoolPatch, base *karpenter.NodePool) error {
 	if err := checkRecorded(p); err != nil {
 		return err

@@ -74,7 +74,7 @@ func restoredValues(p capacity.NodePoolPatch, base *unstructured.Unstructured) (
 	return all, nil
 }
 
-// missingParents returns the operations that create those parents of a field that another client has removed.
+// missingParents returns the operations that create the missing parent objects of a field, because another client can have removed them.
 func missingParents(base *unstructured.Unstructured, path nodepool.Path) (all []operation) {
 	for i := 2; i < len(path); i++ {
 		if _, found, _ := unstructured.NestedFieldNoCopy(base.Object, path[:i]...); !found {

@@ -1,8 +1,8 @@
 // Package nodepoolwriter writes the decisions of capacity groups: the overridden fields of NodePools, and annotations of pods. Package
 // capacity computes what a patch changes; this package sends it to the API server.
 //
-// A Writer receives a capacity.NodePoolPatch. It restores fields by JSON patches, which also return the ownership of the field, and
-// overrides fields by server-side apply.
+// A Writer receives a capacity.NodePoolPatch. It overrides fields by server-side apply. It restores fields by JSON patches, which also make
+// the original field managers the owners of the fields again.
 package nodepoolwriter
 
 import (

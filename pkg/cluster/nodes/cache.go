@@ -25,7 +25,7 @@ import (
 // Options connect a Cache with the rest of the controller.
 type Options struct {
 	Workloads Workloads
-	// WorkloadsSynced reports whether all targets and pods were read once.
+	// WorkloadsSynced reports whether the first lists of all scale targets and pods were read.
 	WorkloadsSynced func() bool
 	Groups          engine.Groups
 	// Hourly returns the price of an instance per hour, 0 if it is not known. nil: no price is known.
@@ -74,8 +74,8 @@ func New(o Options) *Cache {
 	}
 }
 
-// Changed makes the next Observe build a new observation. It is called after a CapacityBuffer or a ResourceClaim has changed, which other
-// caches store.
+// Changed makes the next Observe build a new observation. It is called after a change in another cache: of a CapacityBuffer or of a
+// ResourceClaim.
 func (n *Cache) Changed() { n.change(func() {}) }
 
 func (n *Cache) change(what func()) {
@@ -156,7 +156,7 @@ func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	return node.interrupted || !node.ready && silent >= 0 && silent < nodeRepairDelay
 }
 
-// DeleteNodeClaim removes a NodeClaim. One without an instance is a failed launch.
+// DeleteNodeClaim removes a NodeClaim. If no instance was launched for the NodeClaim, it records a failed launch.
 func (n *Cache) DeleteNodeClaim(c *karpenter.NodeClaim) {
 	now := time.Now() // I/O edge: when the deletion was received
 	n.change(func() {

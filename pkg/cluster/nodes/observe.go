@@ -194,7 +194,8 @@ func (n *Cache) addOtherPods(v *groupView, positions map[string]position, member
 }
 
 // pod converts a pod to a capacity.Pod. counts is false if the pod has finished or is terminating, if it neither requests the group's
-// resource nor has a ResourceClaim that may be for GPUs, or if it belongs to no workload of the group (managed) and cannot use its nodes.
+// resource nor has a ResourceClaim that may be for GPUs, or if it belongs to no workload of the group (managed is false) and cannot use the
+// group's nodes.
 func (n *Cache) pod(v *groupView, positions map[string]position, p Pod, managed bool) (pod capacity.Pod, counts bool) {
 	facts := p.GPU()
 	if p.Ended() || facts == nil {

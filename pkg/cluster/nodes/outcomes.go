@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 )
 
-// outcomeRetention is how long the outcome of a NodeClaim is kept: package capacity needs those of one hour.
+// outcomeRetention is how long the outcome of a NodeClaim is stored: package capacity reads the outcomes of the last hour.
 const outcomeRetention = time.Hour + 5*time.Minute
 
 // outcome records that the launch of a NodeClaim failed, or that the cloud provider took its instance.

@@ -27,8 +27,8 @@ func (n *Cache) Watch(pools, claims informer.CRD) { n.pool, n.claim = pools, cla
 // served reports whether the API server serves NodePools.
 func (n *Cache) served() bool { return n.pool != nil && n.pool.Synced() != nil }
 
-// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. looked is
-// closed when it is known which kinds the API server serves.
+// Run watches Nodes and the Events about NodeClaims, reads the schema of NodePools and removes old outcomes, until ctx ends. The channel
+// looked is closed when it is known which kinds the API server serves.
 func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-chan struct{}, period time.Duration) {
 	var running sync.WaitGroup
 	defer running.Wait()

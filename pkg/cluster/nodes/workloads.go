@@ -33,9 +33,9 @@ type Target struct {
 	UID          types.UID
 	Replicas     int32            // spec.replicas
 	Size         int32            // pods of one replica
-	ReplicaLabel string           // label of the pods whose value names their replica, if a replica has several
+	ReplicaLabel string           // key of the pod label whose value identifies the replica; set if a replica has several pods
 	Extended     []gpupods.Amount // extended resources of one replica
-	PerPod       []gpupods.Amount // extended resources of the largest pod, if a replica has several
+	PerPod       []gpupods.Amount // extended resources of the largest pod; set if a replica has several pods
 	Claims       []gpupods.ClaimRef
 	LimitsOnly   bool // the pod template has a limit of an extended resource and no request
 	Quota        bool // the API server rejects pods, for example because of a ResourceQuota or a LimitRange

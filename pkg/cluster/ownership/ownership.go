@@ -66,7 +66,8 @@ type entry struct {
 	fields  *fieldpath.Set // nil for an entry that is copied unchanged, because it is of a subresource or cannot be decoded
 }
 
-// Read decodes managedFields. Entries of subresources and entries that cannot be decoded are kept, but Owners does not return them.
+// Read decodes managedFields. Owners ignores the entries of subresources and entries that cannot be decoded; Entries returns them
+// unchanged.
 func Read(entries []metav1.ManagedFieldsEntry) Fields {
 	all := make(Fields, 0, len(entries))
 	for i := range entries {

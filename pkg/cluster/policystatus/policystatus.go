@@ -2,8 +2,9 @@
 // that it carries are accepted, or the line and field of the first error. Events report the same, but the API server deletes them after an
 // hour.
 //
-// The name is policy-status and not status, because the annotation does not describe the HPA or ScaledObject itself. It has two settings,
-// because with the chart value alone, an upgrade that ends it would also remove the permission to remove the annotation.
+// The name is policy-status and not status, because the annotation does not describe the HPA or ScaledObject itself. Two settings enable
+// the annotation: a chart value and a field of the PlatformConfig. If there were only the chart value, an upgrade that unsets it would also
+// remove gpuscaler's permission to remove the annotation from objects.
 //
 // The annotation is written only for teams with policyStatus: true in the PlatformConfig, and only in the namespaces of the chart value
 // policyStatus.namespaces, in which the service account may patch these objects. It is removed when the object has no policy any more and

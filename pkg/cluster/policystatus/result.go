@@ -12,7 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
 )
 
-// write writes one annotation. It returns false if the round should end, because the API server does not work.
+// write writes one annotation. ok is false if the round should end, because further writes would fail too, for example if the API server
+// does not respond.
 func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text string, now time.Time) (ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -44,7 +45,7 @@ func (w *Writer) write(ctx context.Context, about corev1.ObjectReference, text s
 		w.count("failed")
 		c.failure.again(now)
 		w.reportFailed(k, err)
-		return apierrors.IsInvalid(err) // an admission policy refuses this object; after other errors, further writes would also fail
+		return apierrors.IsInvalid(err) // Invalid concerns only this object; after another error, further writes would fail too
 	}
 	if c.unlabeled && (err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err)) {
 		delete(w.carriers, k)
@@ -84,7 +85,7 @@ func (w *Writer) reportForbidden(k key, err error, now time.Time) {
 	f.again(now)
 }
 
-// reportFailed logs an error that has no better report. It is not repeated before a write succeeded.
+// reportFailed logs an error that is neither a conflict nor a missing permission. It logs such an error only once until a write succeeds.
 func (w *Writer) reportFailed(k key, err error) {
 	if !w.failing {
 		w.options.Log.Warn("the annotation "+annotations.PolicyStatus+" was not written; trying again", "kind", k.kind,

@@ -32,7 +32,7 @@ func Text(st *store.CarrierStatus) (text string, known bool) {
 	return bound(text, maxText), true
 }
 
-// firstError returns the first problem that is not a warning, and the number of them.
+// firstError returns the first problem that is not a warning, and the number of problems that are not warnings.
 func firstError(problems []policy.Problem) (first policy.Problem, n int) {
 	for i := len(problems) - 1; i >= 0; i-- {
 		if !problems[i].Warning {

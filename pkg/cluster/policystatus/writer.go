@@ -36,7 +36,7 @@ type Options struct {
 	// Apply writes the annotation of an object, or removes it if text is empty.
 	Apply  func(ctx context.Context, about corev1.ObjectReference, text string) error
 	Events events.Sender
-	// Leading reports whether this process may write. It is asked before each write.
+	// Leading reports whether this process may write. It is called before each write.
 	Leading func() bool
 	Log     *slog.Logger
 	Metrics prometheus.Registerer // nil: nothing is registered
@@ -78,7 +78,7 @@ type carrier struct {
 	failure   failure
 }
 
-// failure delays the next write after failed ones.
+// failure counts the failed writes of one object, or of the objects of one kind in a namespace, and delays the next write.
 type failure struct {
 	count    int
 	reported bool
@@ -157,7 +157,7 @@ func (w *Writer) Put(about corev1.ObjectReference, read Written) {
 	}
 }
 
-// Unlabeled records that a ConfigMap was deleted or has no longer the label of policies. An informer cannot distinguish these cases.
+// Unlabeled records that a ConfigMap was deleted or no longer has the label of policies. An informer cannot distinguish these cases.
 func (w *Writer) Unlabeled(about corev1.ObjectReference) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,8 +214,8 @@ func (w *Writer) Round(ctx context.Context, now time.Time) {
 	w.pending = slices.DeleteFunc(w.pending, func(k key) bool { return w.carriers[k] == nil || !w.carriers[k].differs() })
 }
 
-// compare updates the desired annotations and the list of those that differ, if the policies or the annotations changed since the last
-// time.
+// compare updates the desired annotation of each object and the list of objects whose annotation differs. It does nothing if neither the
+// policies nor the annotations changed since its last call.
 func (w *Writer) compare() {
 	revision := w.options.Policies.StatusRevision()
 	w.mu.Lock()
@@ -255,7 +255,7 @@ func (w *Writer) compare() {
 	slices.SortFunc(w.pending, compareKeys)
 }
 
-// next returns the object of k and its desired annotation. due is false if it must not be written now.
+// next returns the object with the key k and its desired annotation. due is false if the annotation need not or must not be written now.
 func (w *Writer) next(k key, now time.Time) (about corev1.ObjectReference, text string, due bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

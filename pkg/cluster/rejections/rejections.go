@@ -23,7 +23,7 @@ const (
 	listTimeout = 5 * time.Second
 	maxEvents   = 500         // Events of one StatefulSet that are read
 	maxLists    = 20          // requests in one round; the next round continues with the next workload
-	maxAhead    = time.Minute // an Event with a later time than now plus this is ignored
+	maxAhead    = time.Minute // an Event whose time is further in the future than this is ignored
 )
 
 // Cache finds the workloads that lack pods and stores the reason.
@@ -35,7 +35,7 @@ type Cache interface {
 // Policies returns the workloads that have a policy.
 type Policies interface{ Current() []scaling.Workload }
 
-// Reader reads the Events about StatefulSets of policies that lack pods.
+// Reader reads Events about the StatefulSets that have a policy and fewer pods than they should have.
 type Reader struct {
 	events   typedcorev1.EventsGetter
 	cache    Cache
@@ -92,7 +92,7 @@ func (r *Reader) round(ctx context.Context, now time.Time) {
 	r.next = 0
 }
 
-// report logs the first of several failed requests.
+// report logs a failed request if the request before it succeeded.
 func (r *Reader) report(w *scaling.Workload, err error) {
 	if err != nil && !r.failing {
 		fix := "check the API server"

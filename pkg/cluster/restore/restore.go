@@ -1,5 +1,6 @@
 // Package restore restores the fields of NodePools that gpuscaler overrides, removes its annotations from pods and from the objects that
-// carry policies, and deletes its CapacityBuffers. `gpuscaler restore` uses it, which the chart runs before gpuscaler is uninstalled.
+// carry policies, and deletes its CapacityBuffers. The command `gpuscaler restore` uses this package. The chart runs the command before
+// gpuscaler is uninstalled.
 //
 // Run does all of this and returns a Result for each object.
 package restore
@@ -39,11 +40,11 @@ type Options struct {
 	DryRun   bool     // only returns what would be restored and writes nothing, not even the Lease
 	// KeepLease keeps the Lease for half a minute after the command ends, so that no controller leads again before an uninstall.
 	KeepLease bool
-	// SkipCapacity leaves NodePools, annotations of pods and CapacityBuffers as they are, and SkipPolicyStatus the annotation
-	// gpuscaler.io/policy-status.
+	// If SkipCapacity is true, NodePools, annotations of pods and CapacityBuffers stay as they are. If SkipPolicyStatus is true, the
+	// annotation gpuscaler.io/policy-status stays on all objects.
 	SkipCapacity, SkipPolicyStatus bool
-	// PolicyStatusIn and ConfigMapsIn are the namespaces in which the annotation gpuscaler.io/policy-status is removed, from HPAs and
-	// ScaledObjects, and from ConfigMaps. If both are empty, it is removed in all namespaces.
+	// PolicyStatusIn are the namespaces in which the annotation gpuscaler.io/policy-status is removed from HPAs and ScaledObjects.
+	// ConfigMapsIn are the namespaces in which it is removed from ConfigMaps. If both are empty, it is removed in all namespaces.
 	PolicyStatusIn, ConfigMapsIn []string
 	Log                          *slog.Logger
 }
@@ -213,8 +214,8 @@ func (r *restorer) nodePool(ctx context.Context, name string) Result {
 		if pool == nil || !pool.Ours {
 			return out
 		}
-		// An attempt begins with an empty state, so that it repeats a change that no observation shows. The record on the NodePool has all
-		// that a new state needs.
+		// Each attempt begins with an empty state. A state that remembers the previous patch would not repeat its changes for some time.
+		// The record on the NodePool contains all data that an empty state needs.
 		var state capacity.State
 		patch, findings, ok := r.patch(pool, &state, time.Now()) // I/O edge: a command has no tick
 		if !ok {

@@ -1,4 +1,4 @@
-// Package schedulability answers whether Karpenter could launch a node of a NodePool for a pod: it compares the node selector, the
+// Package schedulability determines whether Karpenter could launch a node of a NodePool for a pod: it compares the node selector, the
 // required node affinity and the tolerations of the pod with the labels, requirements and taints of the NodePool.
 package schedulability
 
@@ -79,7 +79,7 @@ func (p *NodePool) Accepts(pod *gpupods.Facts) Answer {
 	for i := range pod.NodeAffinity.NodeSelectorTerms {
 		term := &pod.NodeAffinity.NodeSelectorTerms[i]
 		if len(term.MatchFields) > 0 {
-			continue // the term selects one existing node by name
+			continue // the term selects one existing node by name, so a new node cannot match it
 		}
 		required := scheduling.NewLabelRequirements(pod.NodeSelector)
 		for j := range term.MatchExpressions {
@@ -97,7 +97,8 @@ func (p *NodePool) tolerated(tolerations []corev1.Toleration) bool {
 	return !untolerated
 }
 
-// satisfies compares the requirements of a pod with those of the NodePool, label by label.
+// satisfies returns whether nodes of the NodePool can have all labels that a pod requires: the minimum of the answers for the single
+// labels.
 func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
 	answer := Yes
 	for label, r := range required {
@@ -108,10 +109,10 @@ func (p *NodePool) satisfies(required scheduling.Requirements) Answer {
 	return answer
 }
 
-// allows compares one required label of a pod with the NodePool. For a label that the NodePool does not mention, it applies Karpenter's
-// rules, with one exception: if the domain of the label is unknown, Karpenter cannot launch a node, but allows returns Unknown, because a
-// provider, a device plugin or an operator may add the label to any node. A pending pod with such a label counts as demand, so that a zero
-// limit does not block it forever.
+// allows returns whether nodes of the NodePool can satisfy one required label of a pod. For a label that the NodePool does not mention, it
+// applies Karpenter's rules, with one exception: if the domain of the label is unknown, Karpenter cannot launch a node, but allows returns
+// Unknown, because a provider, a device plugin or an operator may add the label to any node. A pending pod with such a label counts as
+// demand, so that a zero limit does not block it forever.
 func (p *NodePool) allows(label string, r *scheduling.Requirement) Answer {
 	operator := r.Operator()
 	if offered, found := p.requirements[label]; found {
@@ -154,7 +155,7 @@ func requirement(label string, operator corev1.NodeSelectorOperator, values []st
 	return scheduling.NewRequirement(label, operator, values...)
 }
 
-// wellKnown reports whether Karpenter or a cloud provider sets a label on every node.
+// wellKnown reports, by the domain of a label, whether Karpenter or a cloud provider sets the label on every node.
 func wellKnown(label string) bool {
 	domain, _, found := strings.Cut(label, "/")
 	return found && (domain == "kubernetes.io" || domain == "node.kubernetes.io" || domain == "topology.kubernetes.io" ||

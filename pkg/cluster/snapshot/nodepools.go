@@ -58,8 +58,8 @@ func factsOfNodePool(p *karpenter.NodePool) objects.NodePoolFacts {
 	return f
 }
 
-// Room returns how much of a resource the nodes of NodePools may have together, by their limits. known is false if a NodePool does not
-// exist, has no limit of the resource, or if gpuscaler overrides the limit at the moment.
+// Room returns the sum of the limits of the named NodePools for a resource: how much of the resource their nodes may have together. known
+// is false if a NodePool does not exist, has no limit of the resource, or if gpuscaler overrides the limit at the moment.
 func (s *Snapshot) Room(names []string, resource string) (sum int64, known bool) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

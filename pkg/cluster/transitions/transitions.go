@@ -1,5 +1,5 @@
-// Package transitions sends an Event about a workload's scaled object when the workload's target changes, and when its signals have been
-// missing for some time.
+// Package transitions sends an Event about a workload's scale target when the workload's desired replicas change, and when its signals have
+// been missing for some time.
 //
 // A Reporter receives the changes of each tick with Add, and sends at most one Event about a workload in half a minute.
 package transitions
@@ -25,9 +25,9 @@ const (
 	// eventInterval is the shortest time between two Events about one workload. The API server keeps Events for an hour, and the Events of
 	// a workload whose target changes often must not displace the others. Changes within the interval are reported as one.
 	eventInterval = 30 * time.Second
-	// missingInputsDelay is how long inputs must be missing before an Event says so. Shorter gaps are normal: a new leader has no readings
-	// before its first polls, a new pod has no series before its first scrape, and a scrape can fail. With an Event for each gap and one for
-	// its end, every start of a leader would write two Events for each workload.
+	// missingInputsDelay is how long inputs must be missing before an Event says so. Shorter interruptions are normal: a new leader has no
+	// readings before its first polls, a new pod has no series before its first scrape, and a scrape can fail. Without this delay, every
+	// start of a leader would cause two Events for each workload: one when inputs are missing, and one when they are available again.
 	missingInputsDelay = 30 * time.Second
 )
 
@@ -55,7 +55,7 @@ type transition struct {
 	missing time.Time
 }
 
-// New returns a Reporter. reference returns the scaled object of a workload, false if it does not exist.
+// New returns a Reporter. The function reference returns the scale target of a workload, and false if it does not exist.
 func New(sender events.Sender, reference func(*scaling.Workload) (corev1.ObjectReference, bool)) *Reporter {
 	return &Reporter{
 		events: sender, reference: reference,
@@ -139,9 +139,9 @@ func (r *Reporter) SendDue(now time.Time) {
 	}
 }
 
-// send sends the Events about one transition: one about the target if it changed, and one about the signals if they have been missing for
-// missingInputsDelay, or are available after that was reported. Both have the same text. It returns false if no Event was sent, because
-// nothing changed or the scaled object does not exist.
+// send sends the Events about one transition: one if the desired replicas changed, and one if the signals have been missing for
+// missingInputsDelay or, after an Event has reported that, are available again. Both Events have the same text. send returns false if it
+// sent no Event, because nothing changed or the scale target does not exist.
 func (r *Reporter) send(p *transition, now time.Time) bool {
 	key := p.workload.Key
 	_, wasDegraded := r.degraded[key]
