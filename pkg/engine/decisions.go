@@ -44,8 +44,8 @@ type Decisions interface {
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
-// LookupNow calls Lookup with the time that clock returns. A DecisionStore calls clock while it holds the workload's lock. If the caller
-// read the clock before the call, a tick could store a newer decision in between, and Lookup would return ErrFuture.
+// LookupNow calls Lookup with the time that the function clock returns. A DecisionStore calls clock while it holds the workload's lock. If
+// the caller read the clock before the call, a tick could store a newer decision in between, and Lookup would return ErrFuture.
 func LookupNow(d Decisions, k scaling.Key, clock func() time.Time) (Served, error) {
 	if b, is := d.(*DecisionStore); is {
 		return b.lookup(k, clock)
@@ -80,7 +80,7 @@ type Record struct {
 // Observation returns the inputs of the record's decision.
 func (r *Record) Observation() scaling.Observation { return observe(r.View, r.Readings) }
 
-// Counterfactual is the target that the last changed decision would have had without one of its rules.
+// Counterfactual is the target that a decision would have had without one of its rules.
 type Counterfactual struct {
 	Rule     scaling.Rule
 	Index    int8
@@ -109,7 +109,7 @@ func newDecisionStore(maxAge time.Duration, c Cluster) *DecisionStore {
 }
 
 // adopt sets the entries to match the current workloads. It keeps the entries of workloads that still exist, adds an entry for each new
-// workload and removes the others. It appends the entries to into, in the order of current.
+// workload and removes the others. It appends the entries to the slice into, in the order of the workloads, and returns the result.
 func (b *DecisionStore) adopt(current []scaling.Workload, into []*workloadEntry) []*workloadEntry {
 	entries := make(map[scaling.Key]*workloadEntry, len(current))
 	keys := make([]scaling.Key, 0, len(current))

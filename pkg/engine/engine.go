@@ -165,8 +165,8 @@ func (e *Engine) Reset() {
 	e.decisions.clear()
 }
 
-// adopt updates the entries to match the current policies. The slice of policies is never changed, only replaced, so a tick without a
-// change is detected by the address of its first element.
+// adopt updates the entries to match the current policies. The slice of policies is never changed, only replaced. If the slice is at the
+// same address as in the last tick, no policy has changed and adopt does nothing.
 func (e *Engine) adopt(current []scaling.Workload) {
 	if len(current) == len(e.workloads) && (len(current) == 0 || &current[0] == &e.workloads[0]) {
 		return
@@ -231,8 +231,8 @@ func observe(v View, readings []scaling.Reading) scaling.Observation {
 		Readings: readings, Advice: v.Advice.forScaling(), Operator: v.Operator, Limit: v.Limit, Version: v.Version,
 	}
 	o.Advice.Rejected = v.Rejected > 0
-	// The maxReplicas of an HPA limits the target only if the HPA reads gpuscaler's metric. An HPA that reads another metric is about to be
-	// replaced by one that does.
+	// The maxReplicas of an HPA limits the target only if the HPA reads gpuscaler's metric. If an HPA reads another metric, the user is
+	// migrating to gpuscaler and will replace that HPA.
 	if v.ManagedHPA.Kind != "" {
 		o.HPAMaxReplicas = max(v.MaxReplicas, 0)
 	}

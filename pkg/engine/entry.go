@@ -68,7 +68,7 @@ type packedDecision struct {
 	Reasons                 []scaling.Reason
 }
 
-// set stores d in k and reuses the memory of the reasons in k.
+// set replaces the stored decision by d and reuses the memory of the stored reasons.
 func (k *packedDecision) set(d *scaling.Decision) {
 	*k = packedDecision{
 		Replicas: d.Replicas, Requested: d.Requested, Uncapped: d.Uncapped, Extra: d.Extra, Room: d.Room,
@@ -271,7 +271,7 @@ func (s *workloadEntry) miss(w *scaling.Workload, refusal string) {
 	defer s.mu.Unlock()
 	s.unseen, s.refusal = true, refusal
 	if s.at.IsZero() {
-		s.workload = copied(w) // a decision is explained with the policy that made it; before the first decision only the newest version exists
+		s.workload = copied(w) // until the first decision, readers get the newest version of the policy
 	}
 }
 

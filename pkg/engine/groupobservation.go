@@ -109,7 +109,7 @@ func (g *groupTick) refreshAhead(now time.Time) {
 }
 
 // spanNear returns the current span of a window, or the next one if the window is closed. If the current span began more than openLookback
-// ago, from is the time openLookback before now. ok is false if the window never opens again.
+// ago, the result from is now minus openLookback. ok is false if the window never opens again.
 func spanNear(w *calendar.Window, now time.Time) (from, until time.Time, ok bool) {
 	open, change := w.At(now)
 	if !open {

@@ -37,7 +37,8 @@ type Use struct {
 // Idle returns the number of GPUs that no pod uses.
 func (u Use) Idle() int64 { return max(u.GPUs-u.Used, 0) }
 
-// PoolUse is the use of one NodePool by capacity type. A NodePool can have nodes of several capacity types.
+// PoolUse sums up the nodes of one NodePool, separately for each capacity type, because a NodePool can have nodes of several capacity
+// types.
 type PoolUse struct {
 	Name          string
 	Exists, Ready bool

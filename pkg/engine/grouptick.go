@@ -17,17 +17,20 @@ type Groups interface {
 
 // Nodes observes NodePools, nodes and GPU pods, and applies the actions of capacity groups.
 type Nodes interface {
-	// Observe sets the fields of o from memory, except those that follow from decisions. o.Workloads has one element for each workload in
-	// of; Observe sets its Pods, Current, GPUs, Quota and Buffer. The slices in o are shared, and the engine does not change them.
+	// Observe sets the fields of the observation o from memory, except the fields that depend on decisions. o.Workloads has one element for
+	// each workload of the group; Observe sets its Pods, Current, GPUs, Quota and Buffer. The slices in o are shared, and the engine does
+	// not change them.
 	Observe(g *capacity.Group, of []*scaling.Workload, o *capacity.Observation)
-	// Act starts to apply actions and returns at once. done is closed when they have succeeded or failed. Act does not keep the slice.
+	// Act starts to apply actions and returns at once. The channel done is closed when all actions have succeeded or failed. The caller may
+	// reuse the slice after Act has returned.
 	Act(g *capacity.Group, actions []capacity.Action) (done <-chan struct{})
 	// Orphans returns the NodePools that are in none of the groups but still have gpuscaler's record annotation or fields that gpuscaler owns.
 	// It also returns actions that remove gpuscaler's annotations from pods that belong to no workload.
 	Orphans(groups []*capacity.Group, of []scaling.Workload) ([]Orphan, []capacity.Action)
 }
 
-// Orphan is a NodePool that gpuscaler changed and that is in no capacity group any more. Record is the annotation with its original values.
+// Orphan is a NodePool that gpuscaler changed and that is in no capacity group any more. Record is the value of gpuscaler's record
+// annotation, which contains the original values of the overridden fields.
 type Orphan struct{ Pool, Record string }
 
 // Advice is how the decision of a capacity group limits or increases the target of one workload. The zero value has no effect.
@@ -66,8 +69,8 @@ type GroupTick struct {
 // nodeTicks makes the decisions for capacity groups in each tick.
 type nodeTicks struct {
 	engine  *Engine
-	current []*capacity.Group  // the groups at the last adopt
-	of      []scaling.Workload // the workloads at the last adopt
+	current []*capacity.Group  // the groups at the last call of adopt
+	of      []scaling.Workload // the workloads at the last call of adopt
 	groups  []*groupTick
 	orphans map[string]*groupTick // NodePools without a group, by name
 	loosens context.Context       // limits how long this tick waits for actions; nil until the tick waits
@@ -194,9 +197,9 @@ func loosens(a capacity.Action) bool {
 	return ok && p.Loosens
 }
 
-// wait waits for actions that allow new nodes, for at most ApplyTimeout in each tick, summed over all groups. After that the target is
-// published anyway: a target that is published before its zero limit is removed delays one launch, but without published targets every HPA
-// would stop scaling.
+// wait waits for actions that allow new nodes, for at most ApplyTimeout in each tick, summed over all groups. After that time the targets
+// are published anyway. If a zero limit is removed after the target was published, one launch is delayed. If targets were not published,
+// every HPA would stop scaling.
 func (n *nodeTicks) wait(ctx context.Context, done <-chan struct{}) {
 	if n.loosens == nil {
 		n.loosens, n.cancel = context.WithTimeout(ctx, n.engine.options.ApplyTimeout)

@@ -42,7 +42,7 @@ func (h *History) add(r *Record, w *scaling.Workload) {
 	before := len(list)
 	made := h.small.pack(r, w)
 	oldest := r.At.Add(-historyAge)
-	// The newest record before oldest is kept, because it describes the decision that was current at that time.
+	// Of the records older than historyAge, the newest is kept, because it describes the decision that was current historyAge ago.
 	for len(list) > 1 && (list[1].at.Before(oldest) || len(list) >= historyPerWorkload) {
 		list[0] = packed{}
 		list = list[1:]

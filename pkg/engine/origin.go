@@ -11,7 +11,7 @@ type StateOrigin uint8
 
 // Values of StateOrigin.
 const (
-	Continued StateOrigin = iota // the state after the previous tick, or the zero state
+	Continued StateOrigin = iota // the state after the previous tick; for the first decision, the zero state
 	Restarted                    // the observed replicas, with the trends and forecasts of the signals
 	Seeded                       // the observed replicas, with what was learned for the objective
 	Replaced                     // the observed replicas, without any earlier state

@@ -23,7 +23,7 @@ import (
 // packed is a record in the history.
 type packed struct {
 	at       time.Time
-	workload *scaling.Workload // the same pointer in consecutive records of the same version
+	workload *scaling.Workload // consecutive records of the same version of the policy have the same pointer
 	data     string
 }
 

@@ -52,8 +52,8 @@ type View struct {
 	Rejected  int32     `json:",omitempty"`
 	Rejection Rejection `json:",omitzero"`
 	GPUs      int32     // GPUs per replica; 0 if its pods request none
-	// Version is a hash of what determines the capacity of most ready replicas: the image, the arguments and the GPUs of the server, and
-	// the selected GPU type. 0: not known.
+	// Version is a hash of the properties that determine the capacity of a replica: the image, the command, the arguments and the GPUs of
+	// the server, and the selected GPU type. If the ready pods have different hashes, Version is the most frequent one. 0: not known.
 	Version uint64 `json:",omitempty"`
 	// MinReplicas and MaxReplicas are the bounds of the HPA or ScaledObject of the scale target, -1 if there is none.
 	MinReplicas, MaxReplicas int32
@@ -69,7 +69,7 @@ type View struct {
 type ManagedHPA struct {
 	Kind, Name string // empty: no HPA reads the target of this workload
 	Desired    int32  // the HPA's status.desiredReplicas
-	Exact      bool   // the HPA applies every change of the target (no behavior or tolerance prevents it)
+	Exact      bool   // the HPA applies every change of the target: neither its behavior nor its tolerance prevents a change
 	Why        string // why Exact is false
 }
 

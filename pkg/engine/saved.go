@@ -22,7 +22,7 @@ type SavedModel struct {
 	// restored.
 	Work     scaling.Work
 	At       time.Time     // time of the last observation
-	Observed time.Duration // time with evidence
+	Observed time.Duration // total time for which the model has received measurements
 	Data     []byte        // result of objective.Model.AppendBinary
 
 	summary objective.Learned // the summary of the model; isOutdated compares newer summaries with it
@@ -108,7 +108,7 @@ func (b *DecisionStore) SavedModels() (all []*SavedModel) {
 	return all
 }
 
-// SaveModels encodes the present model of every workload, for example before another process becomes the leader. SavedModels then returns
+// SaveModels encodes the current model of every workload, for example before another process becomes the leader. SavedModels then returns
 // them. It must not run at the same time as a tick.
 func (e *Engine) SaveModels() {
 	for _, s := range e.entries {
@@ -120,7 +120,8 @@ func (e *Engine) SaveModels() {
 	}
 }
 
-// Restored returns the model that a workload's newest decision started from, if it is the first one of this engine; otherwise nil.
+// Restored returns the saved model that a workload's newest decision started from, and the time of the model's last observation. It returns
+// nil if the newest decision is not the workload's first decision by this engine, or started without a saved model.
 func (b *DecisionStore) Restored(k scaling.Key) (*objective.Model, time.Time) {
 	s := b.entry(k)
 	if s == nil {

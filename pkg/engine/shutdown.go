@@ -10,9 +10,10 @@ import (
 )
 
 // Shutdown removes the changes that must not remain without a running controller: every limit that gpuscaler set on a NodePool, and every
-// CapacityBuffer. The caller must call it after the last Tick, while the Lease is still held. Each value from rounds starts one round: a
-// new observation and the writes that are still missing. A write that no observation confirms is repeated in a later round. Shutdown
-// returns when an observation shows that everything is removed, when rounds is closed, or when ctx ends. Without Nodes it returns at once.
+// CapacityBuffer. The caller must call it after the last Tick, while the Lease is still held. Each value from the channel rounds starts one
+// round: a new observation and the writes that are still missing. A write that no observation confirms is repeated in a later round.
+// Shutdown returns when an observation shows that everything is removed, when rounds is closed, or when ctx ends. Without Nodes it returns
+// at once.
 //
 // It returns an error with a *PanicError for each group that panicked. The next leader restores the limits of such a group from the records
 // on the NodePools.

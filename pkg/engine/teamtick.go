@@ -41,7 +41,8 @@ type teamMember struct {
 	amounts    []teams.Amount // for each limit of the team: the amount per replica; an amount that is not known any more keeps its last value
 }
 
-// adopt updates the teams and their members to match the current policies. If no slice was replaced since the last tick, it does nothing.
+// adopt updates the teams and their members to match the current policies. If neither the slice of policies nor the slice of capacity
+// groups was replaced since the last tick, it does nothing.
 func (n *teamTicks) adopt() {
 	var groups []*groupTick
 	if n.engine.nodes != nil {
@@ -93,8 +94,8 @@ func newTeamTick(team *scaling.Team, former *teamTick) *teamTick {
 	return t
 }
 
-// add makes a workload a member of the team. It keeps the last known requests per replica of old, which is the same workload before the
-// policies changed. old may be nil.
+// add makes a workload a member of the team. The parameter old is the member for the same workload before the policies changed, or nil. The
+// new member keeps the last known requests per replica of the old one.
 func (t *teamTick) add(s *workloadEntry, w *scaling.Workload, old *teamMember) {
 	m := &teamMember{entry: s, workload: w, key: w.Key.String(), amounts: make([]teams.Amount, len(t.limits))}
 	m.evaluation = &m.own
@@ -298,8 +299,9 @@ func (m *teamMember) served(maxAge time.Duration, now time.Time) bool {
 	return m.entry.unserved(now, maxAge) == nil
 }
 
-// unitsOf returns how much of a resource, for example how many GPUs, a number of replicas requests. If the request of a replica was never
-// known, each replica counts as one unit.
+// unitsOf returns how much of a resource, for example how many GPUs, a number of replicas requests. If the request of a replica is not
+// known now, unitsOf uses the last known request, or one unit if it was never known; the result is then at least the amount that the
+// existing pods request.
 func unitsOf(a *teams.Amount, replicas int32) int64 {
 	n := int64(max(0, replicas))
 	if a.Known {
