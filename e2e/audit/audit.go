@@ -65,7 +65,8 @@ type right struct{ group, resource, verb string }
 
 func (r right) String() string { return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".") }
 
-// Judge returns an error if a request was forbidden, and prints which permissions of a release were not used.
+// Judge returns an error if the API server rejected a request for lack of permissions. It also prints the permissions of the release that
+// the tests did not use.
 func (l Log) Judge(release chart.Release) error {
 	used, forbidden, err := l.read()
 	if err != nil {
@@ -125,7 +126,7 @@ func (l Log) read() (used map[right]bool, forbidden []string, err error) {
 	return used, forbidden, lines.Err()
 }
 
-// Requests returns how often each verb was used on each resource so far, such as "update leases".
+// Requests returns the number of requests so far, by verb and resource, for example "update leases".
 func (l Log) Requests() (map[string]int, error) {
 	f, err := os.Open(l.path())
 	if err != nil {

@@ -64,8 +64,8 @@ type bench struct {
 	// metric returns the metric name and the label selector with which the HPA of the ith policy reads its target.
 	metric func(i int) (name, selector string)
 	reader rest.Interface
-	// settled is called until all workloads are ready. running and answered store its progress between two calls, so that a call does not
-	// check every workload again.
+	// running and answered are the progress of settled, which is called until all workloads are ready: whether all replicas and HPAs are
+	// ready, and the number of targets that were read. With them, a call does not check the same workload again.
 	running  bool
 	answered int
 }
@@ -155,8 +155,8 @@ func (b *bench) prepare(ctx context.Context) error {
 
 func name(i int) string { return fmt.Sprintf("w%04d", i) }
 
-// policiesOf writes the PlatformConfig and the policies. They use the same signal and target as KEDA's triggers, with one query for all
-// policies.
+// policiesOf writes the PlatformConfig and the policies. The policies have the same signal and the same target value as the triggers of
+// KEDA, but one query returns the signals of all policies.
 func (b *bench) policiesOf() error {
 	platform := fmt.Sprintf(`
 dataSources:

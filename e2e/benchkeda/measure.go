@@ -84,9 +84,9 @@ func spreadOf(took []time.Duration) spread {
 	return spread{took[len(took)/2], took[len(took)-1]}
 }
 
-// raised is the number of workloads whose load is raised, and apart is the time between two of them. All are raised within about three sync
-// periods of the HPA controller. apart is not a multiple of the sync period or of the scrape interval. HPAs that were created at the same
-// time are synced at the same time, so with a multiple every load would be raised at the same time before the next sync.
+// raised is the number of workloads whose load is raised, one after the other. apart is the time between two of them, so all are raised
+// within about three sync periods of the HPA controller. apart must not be a multiple of the sync period or of the scrape interval: HPAs
+// that were created together are synced together, and with such a multiple every load would be raised the same time before the next sync.
 const raised, apart = 20, 2300 * time.Millisecond
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {

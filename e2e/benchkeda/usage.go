@@ -72,8 +72,8 @@ func residentOf(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// hpaSyncs returns the number of syncs since the HPA controller started, from the controller's metrics. The port of the metrics is in the
-// process's command line.
+// hpaSyncs returns the number of syncs since the HPA controller started. It reads this number from the metrics of kube-controller-manager,
+// whose port is in the command line of the process.
 func (b *bench) hpaSyncs(ctx context.Context, p *stack.Process) (float64, error) {
 	if p == nil {
 		return 0, errors.New("kube-controller-manager does not run")

@@ -1,13 +1,13 @@
 // Package components builds the real programs that the end-to-end tests run (the Kubernetes control plane, kwok, Prometheus, Karpenter,
 // KEDA) from Go modules. It stores the binaries outside the repository.
 //
-// Each component has a directory with its own go.mod, because their requirements conflict and do not belong into the product's go.mod. A
+// Each component has a directory with its own go.mod, because their requirements conflict and do not belong in the product's go.mod. A
 // binary is cached in
 //
 //	${GPUSCALER_CACHE:-$HOME/.cache/gpuscaler}/components/<name>-<version>-<hash>/
 //
 // The hash includes everything that determines the result: the files of the directory, the flags, the platform. If two processes need the
-// same component, one builds it and the other waits. A cached component costs a stat call.
+// same component, one builds it and the other waits. For a cached component, only one stat call is needed.
 package components
 
 import (

@@ -91,8 +91,8 @@ func (r recipe) ensure(ctx context.Context, out io.Writer, cache string) error {
 	return os.Rename(bin, filepath.Join(cache, r.entry))
 }
 
-// lock acquires the file's lock, and prints a message if it has to wait. The kernel releases the lock when the process ends, so a killed
-// build blocks no other.
+// lock waits for the lock of the file at path and returns a function that releases it. It prints a message if it has to wait. If the
+// process is killed, the kernel releases the lock, so that other builds are not blocked.
 func lock(ctx context.Context, out io.Writer, path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

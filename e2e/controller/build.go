@@ -20,8 +20,8 @@ const BinaryVariable = "GPUSCALER_E2E_BINARY"
 // reportEvery is the interval of progress messages during a cold build.
 const reportEvery = 10 * time.Second
 
-// Build compiles gpuscaler from the working tree and returns the path of the binary in dir. A lock lets only one test package compile at a
-// time; the next one then uses Go's build cache.
+// Build compiles gpuscaler from the working tree and returns the path of the binary, which is in dir. A lock prevents two test packages
+// from compiling at the same time. The second one compiles faster, because it uses Go's build cache.
 func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if given := os.Getenv(BinaryVariable); given != "" {
 		return filepath.Abs(given)
@@ -54,7 +54,7 @@ func Build(ctx context.Context, out io.Writer, dir string) (string, error) {
 	if text, err := compile.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build gpuscaler: %w\n%s", err, text)
 	}
-	// The link keeps this binary, because the next build replaces the file in the cache.
+	// The hard link keeps this version of the binary, because the next build replaces the file in the cache.
 	own := filepath.Join(dir, "gpuscaler")
 	return own, link(built, own)
 }

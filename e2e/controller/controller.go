@@ -111,7 +111,8 @@ func Up(ctx context.Context, s *stack.Stack, o Options) (*Controller, error) {
 	return c, stack.Poll(ctx, time.Minute, c.Ready(o.Replicas))
 }
 
-// installServices starts a proxy, instead of kube-proxy, for each port of the leader, and creates the Service that an APIService can name.
+// installServices starts one proxy for each port of the leader, because a stack has no kube-proxy. It also creates the Service to which the
+// APIService refers.
 func (c *Controller) installServices(ctx context.Context) error {
 	for port, proxy := range map[string]**leaderproxy.Proxy{"https": &c.metrics, "page": &c.page, "metrics": &c.status} {
 		number, err := c.Stack.Port()
@@ -130,9 +131,10 @@ func (c *Controller) installServices(ctx context.Context) error {
 	})
 }
 
-// refreshEndpoints patches the APIService when the leader changes, and repeats that until the APIService is available. In a cluster a
-// change of the Service's EndpointSlices makes the API server check the APIService again. The ExternalName Service of this test has none:
-// after one second without a leader the APIService would be unavailable until the next check, 30 s later.
+// refreshEndpoints patches the APIService when the leader changes, and then repeatedly until the APIService is available. Each patch makes
+// the API server check the availability again. In a real cluster, a change of the Service's EndpointSlices does that, but the ExternalName
+// Service of this test has no EndpointSlices. Without the patch, the APIService would stay unavailable after a change of the leader, until
+// the next periodic check 30 s later.
 func (c *Controller) refreshEndpoints(ctx context.Context) {
 	for last := ""; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		now := strings.Join(c.metrics.Targets(), ",")
@@ -141,7 +143,7 @@ func (c *Controller) refreshEndpoints(ctx context.Context) {
 		}
 		registration := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: ExternalMetrics}}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.gpuscaler.io/endpoints":"%s at %d"}}}`, now, time.Now().UnixMilli())
-		// The APIService does not exist before gpuscaler registers it.
+		// Until gpuscaler creates the APIService, the patch fails and is tried again.
 		if c.Stack.Client.Patch(ctx, registration, client.RawPatch(types.MergePatchType, []byte(patch))) == nil {
 			last = now
 		}

@@ -80,7 +80,7 @@ func (c *Controller) deployment(o Options) *appsv1.Deployment {
 	}
 }
 
-// apart keeps two replicas on different nodes, so that a drain evicts only one of them.
+// apart returns an affinity that prefers different nodes for the replicas, so that a drain of one node evicts only one of two replicas.
 func apart() *corev1.Affinity {
 	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/dashboard/explain"
 )
 
-// mostReplicas is maxReplicas of an HPA. No policy of a test reaches it.
+// mostReplicas is the maxReplicas of every HPA in the tests. The targets in the tests are lower, so that the HPA does not limit them.
 const mostReplicas = 32
 
 // Workload is a Deployment under test with the HPA and the policy of the same name, and the recorded changes of their replicas.
@@ -106,7 +106,7 @@ func (u Workload) HasTarget(replicas int32) func(context.Context) error {
 	})
 }
 
-// Followed returns a check that the HPA's desired replicas and the Deployment's replicas have the given number.
+// Followed returns a check that the HPA's desired replicas and the Deployment's replicas are equal to the parameter replicas.
 func (u Workload) Followed(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		steps, err := u.HPA.Steps()

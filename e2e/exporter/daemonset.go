@@ -17,8 +17,8 @@ const dcgmNamespace = "gpu-operator"
 
 var dcgmLabels = map[string]string{"app": "nvidia-dcgm-exporter"}
 
-// createExporters creates the DaemonSet of the DCGM exporter, as the GPU operator does. gpuscaler needs its pods: it uses the pod labels in
-// a series only if a declared exporter serves the series.
+// createExporters creates the DaemonSet of the DCGM exporter, as the GPU operator does. Its pods must exist in the API server, because
+// gpuscaler uses the pod labels in a series only if the series comes from a pod of a declared exporter.
 func createExporters(ctx context.Context, c client.Client) error {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: dcgmNamespace, Name: "nvidia-dcgm-exporter"},
@@ -41,7 +41,8 @@ func createExporters(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// findExporters reads the name of the DCGM exporter's ready pod on each node. It reports whether there was a change since the last call.
+// findExporters stores the name of the DCGM exporter's ready pod on each node. It returns true if one of the names changed since the last
+// call.
 func (e *Exporter) findExporters(ctx context.Context, c client.Reader) (bool, error) {
 	var list corev1.PodList
 	if err := c.List(ctx, &list, client.InNamespace(dcgmNamespace), client.MatchingLabels(dcgmLabels)); err != nil {

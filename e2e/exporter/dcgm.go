@@ -15,7 +15,7 @@ var dcgmFamilies = []struct {
 }{
 	{"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", func(busy float64) float64 { return 100 * busy }},
 	{"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
-		func(float64) float64 { return 41000 }}, // preallocated, so it does not decrease
+		func(float64) float64 { return 41000 }}, // vLLM allocates this memory at the start and does not release it
 	{"DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", func(float64) float64 { return 4068 }},
 	{"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", func(busy float64) float64 { return 35 + 265*busy }},
 	{"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "Ratio of time the graphics engine is active.", func(busy float64) float64 { return busy }},

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/faults"
 )
 
-// Values are the metric values of one ready replica, and in Upstream the length of the gateway's queue.
+// Values are the metric values of one ready replica. Only Upstream is a value of the gateway.
 type Values struct {
 	Running  float64 // requests that the engine runs
 	Waiting  float64 // requests that wait in the engine
@@ -85,7 +85,8 @@ func (e *Exporter) serveVLLM(w http.ResponseWriter, r *http.Request, namespace, 
 	f := e.VLLM.Get()
 	page, ok := e.vllmPage(namespace, pod, f)
 	if !ok || f == faults.HalfPods && e.odd(namespace, pod) {
-		// The server of a pod that is loading its weights or that was deleted does not respond. The status 503 replaces that.
+		// In a cluster, the server of a pod that is deleted or still loads its weights does not respond. Here the status 503 has the same
+		// effect: the scrape fails.
 		http.Error(w, "no server", http.StatusServiceUnavailable)
 		return
 	}

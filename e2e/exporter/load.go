@@ -82,7 +82,7 @@ type Queue struct {
 	at      time.Duration  // current position in the trace
 	next    *trace.Request // next request that will arrive; nil before the start and after the end
 	started bool
-	backlog float64 // requests in the system
+	backlog float64 // number of requests that wait or are being served
 	served  float64 // number of requests that each replica has served since the start
 }
 

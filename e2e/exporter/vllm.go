@@ -39,7 +39,7 @@ func (e *Exporter) vllmPage(namespace, pod string, f faults.Fault) (page []byte,
 	return t.Bytes(), true
 }
 
-// find returns the workload of a ready pod.
+// find returns the workload of a ready pod, or nil if there is no such pod.
 func (e *Exporter) find(namespace, name string) *Workload {
 	for _, w := range e.workloads {
 		if w.Namespace == namespace && slices.ContainsFunc(w.Pods(), func(p Pod) bool { return p.Ready && p.Name == name }) {
@@ -117,7 +117,7 @@ func (e *Exporter) gatewayPage(f faults.Fault) []byte {
 	return t.Bytes()
 }
 
-// number returns the text of a value. It is NaN or +Inf if the page has that fault.
+// number returns the text of v, or NaN or +Inf if this is the fault of the page.
 func (t *text) number(v float64) string {
 	switch t.fault {
 	case faults.NaN:

@@ -70,7 +70,7 @@ func Start(ctx context.Context, s *stack.Stack, flags ...string) (*Keda, error) 
 }
 
 // programs returns the paths of KEDA's programs and the directory that contains its config/. If the environment variable GPUSCALER_E2E_KEDA
-// is set, it uses the build of another version in that directory.
+// is set, its value is a directory with a build of another version, which programs uses instead.
 func programs(ctx context.Context) (components.Paths, string, error) {
 	dir := os.Getenv("GPUSCALER_E2E_KEDA")
 	if dir == "" {
@@ -88,7 +88,7 @@ func programs(ctx context.Context) (components.Paths, string, error) {
 	return paths, dir, nil
 }
 
-// Run starts the three programs, also again after Kill.
+// Run starts the three programs. It can be called again after Kill.
 func (k *Keda) Run(ctx context.Context) error {
 	k.starts++
 	began := time.Now()

@@ -48,7 +48,7 @@ func Parse(text string) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Apply does what `kubectl apply --server-side` does.
+// Apply applies the documents of a YAML text as `kubectl apply --server-side` does.
 func Apply(ctx context.Context, c client.Client, text string, options ...client.ApplyOption) error {
 	all, err := Parse(text)
 	if err != nil {

@@ -11,9 +11,9 @@ type Lag struct {
 	Slack time.Duration // time for the sync, the write, the watch, and a busy machine
 }
 
-// Follows checks that follower, such as an HPA, has the value of each target that lasts longer than two syncs. It must reach the target
-// within one sync and the slack, and keep it until the target changes. Follows returns the targets that lasted longer than two syncs, and
-// an error for the first one that was not followed.
+// Follows checks the numbers of replicas in the parameter follower, such as those of an HPA, against the targets. Each target that lasts
+// longer than two syncs must be reached within one sync and the slack, and kept until the target changes. Follows returns the targets that
+// lasted longer than two syncs, and an error for the first one that was not reached or not kept.
 func Follows(targets, follower Steps, until time.Time, lag Lag) (lasted []int32, err error) {
 	for i, step := range targets {
 		end := until

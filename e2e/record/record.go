@@ -120,7 +120,7 @@ func (w *Watched) Steps() (Steps, error) {
 	return slices.Clone(w.steps), w.err
 }
 
-// HPA records status.desiredReplicas until ctx ends.
+// HPA records the status.desiredReplicas of an HPA until ctx ends.
 func HPA(ctx context.Context, c client.WithWatch, namespace, name string) (*Watched, error) {
 	return follow(ctx, c, &autoscalingv2.HorizontalPodAutoscalerList{}, namespace, func(o runtime.Object) (int32, bool) {
 		h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
@@ -131,7 +131,7 @@ func HPA(ctx context.Context, c client.WithWatch, namespace, name string) (*Watc
 	})
 }
 
-// Deployment records spec.replicas until ctx ends.
+// Deployment records the spec.replicas of a Deployment until ctx ends.
 func Deployment(ctx context.Context, c client.WithWatch, namespace, name string) (*Watched, error) {
 	return follow(ctx, c, &appsv1.DeploymentList{}, namespace, func(o runtime.Object) (int32, bool) {
 		d, ok := o.(*appsv1.Deployment)

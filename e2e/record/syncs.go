@@ -22,8 +22,8 @@ type Sync struct {
 	At       time.Time // time of the first log line of the sync, after the metrics were read
 	End      time.Time // time of the second log line, after the write or the decision not to write
 	Proposed int32     // replicas that the metrics propose
-	Known    bool      // the metrics could be read; they are not read while the scale target has zero replicas
-	Failed   bool      // the metrics could not be read
+	Known    bool      // true if the HPA computed Proposed; it does not while its scale target has zero replicas
+	Failed   bool      // true if the HPA could not read its metrics
 	Replicas int32     // spec.replicas after the sync
 }
 
@@ -127,7 +127,7 @@ const (
 	// reach is longer than every stabilization window and rate period in the tests. A sync that is older than this has no effect on the
 	// current one.
 	reach = 15 * time.Second
-	// unclear is the number of syncs before a difference for which Fits also tries the second possible time.
+	// unclear is the maximum number of syncs, up to the first one that differs, for which Fits also tries the time of the other log line.
 	unclear = 8
 )
 

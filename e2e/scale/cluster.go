@@ -34,7 +34,7 @@ const (
 	templates    = 3
 	readerName   = "scale-reader" // the user who reads; a ClusterRole lets it read all external metrics
 	scrape       = 5 * time.Second
-	requestRate  = 200 // requests a second of the API server's clients
+	requestRate  = 200 // maximum rate of each client of the API server, in requests per second
 )
 
 func namespaceOf(i int) string { return fmt.Sprintf("team-%d", i/perNamespace) }
@@ -45,8 +45,8 @@ type cluster struct {
 	n        int
 	stack    *stack.Stack
 	requests audit.Log
-	reading  *rest.Config // credentials of the reader
-	// prometheus is the stack's Prometheus server, as gpuscaler reaches it.
+	reading  *rest.Config // credentials of the user with which this benchmark reads metrics
+	// prometheus is the proxy through which gpuscaler queries the stack's Prometheus server.
 	prometheus *source
 	waiting    atomic.Int64 // requests that wait at each model server
 }
@@ -134,8 +134,8 @@ func (c *cluster) platform() string {
 	return controller.Platform(text)
 }
 
-// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. The policies do not limit the rate of
-// scale-ups, because no replica is ever added.
+// writePolicies writes the files of the first n policies, a hundred in each, with the given minimum. The policies allow 9 more pods in 15
+// s. This is equal to maxReplicas, so that the scale-up rate never limits a target, although the paused Deployments have no pods.
 func (c *cluster) writePolicies(to controller.Policies, minReplicas, n int) error {
 	for first := 0; first < n; first += perFile {
 		var text []string

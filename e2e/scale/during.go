@@ -17,11 +17,11 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// source is the Prometheus server as gpuscaler reaches it. A share of its answers can have a fault.
+// source is a proxy to the Prometheus server, through which gpuscaler queries it. It can apply a fault to some of the responses.
 type source struct {
 	url           string
 	faulty, sound *faults.Prometheus
-	every         atomic.Int64 // each query whose number is a multiple of it has the fault; 0: none has
+	every         atomic.Int64 // n: every nth query has the fault; 0: no query has a fault
 	queries       atomic.Int64
 }
 
@@ -59,13 +59,13 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to.ServeHTTP(w, r)
 }
 
-// fail gives a fault to each query whose number is a multiple of every; 0: to none.
+// fail applies the fault f to every nth query, where n is the parameter every, or to no query if every is 0.
 func (s *source) fail(every int64, f faults.Fault) {
 	s.faulty.Set(f)
 	s.every.Store(every)
 }
 
-// conditions are the values of the flag -during, with the measurement that each adds.
+// conditions maps each value of the flag -during to the function that measures gpuscaler under this condition.
 var conditions = map[string]func(*faultRun, context.Context) error{
 	"hang": (*faultRun).hang, "cut": (*faultRun).cut, "edit": (*faultRun).edit, "crash": (*faultRun).crash,
 }
@@ -124,7 +124,7 @@ func (f *faultRun) raise() time.Time {
 	return time.Now()
 }
 
-// served reports how long it takes until every policy serves the current target.
+// served adds to the report how long it takes from began until every policy serves the current target.
 func (f *faultRun) served(ctx context.Context, what string, began time.Time) error {
 	leader, err := f.leader(ctx, f.ours)
 	if err != nil {
@@ -135,7 +135,8 @@ func (f *faultRun) served(ctx context.Context, what string, began time.Time) err
 	return err
 }
 
-// reads measures the reads of a replica during a condition, and reports what else happens in the meantime.
+// reads measures the reads of a replica during a condition. It also adds to the report the queries, requests, Events and CPU time in this
+// period.
 func (f *faultRun) reads(ctx context.Context, t *target, what string) error {
 	t.during = what
 	text, err := f.activity(ctx, what, func() error { return f.measure(ctx, t, f.report, f.d) })
@@ -151,7 +152,8 @@ func (f *faultRun) readsOfLeader(ctx context.Context, what string) error {
 	return f.reads(ctx, leader, what)
 }
 
-// hang lets Prometheus accept queries without an answer. Near the end all signals change.
+// hang measures the reads of the leader while Prometheus accepts queries but does not respond. Then all signals change, Prometheus responds
+// again, and hang measures the time until all targets are served.
 func (f *faultRun) hang(ctx context.Context) error {
 	f.prometheus.fail(1, faults.Hang)
 	defer f.prometheus.fail(0, faults.None)
@@ -182,7 +184,8 @@ func (f *faultRun) scraped(ctx context.Context) error {
 	})
 }
 
-// cut cuts off every second answer of Prometheus. At the end all signals change.
+// cut measures the reads of the leader while every second response of Prometheus is cut off in the middle. Then all signals change, and cut
+// measures the time until all targets are served.
 func (f *faultRun) cut(ctx context.Context) error {
 	f.prometheus.fail(2, faults.Truncated)
 	defer f.prometheus.fail(0, faults.None)
@@ -192,8 +195,8 @@ func (f *faultRun) cut(ctx context.Context) error {
 	return f.served(ctx, "change of all signals while half of the answers are cut off", f.raise())
 }
 
-// edit raises the minimum of half of the policies above the target at the beginning of a measurement. Then it raises all signals to the
-// same number of replicas.
+// edit raises minReplicas of half of the policies to one more than the target, and measures the reads of the leader during this change.
+// Then it raises all signals to the same number of replicas, and measures the time until all targets are served.
 func (f *faultRun) edit(ctx context.Context) error {
 	if err := f.writePolicies(f.ours.Policies, f.targets+1, f.n/2); err != nil {
 		return err
@@ -204,7 +207,7 @@ func (f *faultRun) edit(ctx context.Context) error {
 	return f.served(ctx, "change of all signals after half of the policies were edited", f.raise())
 }
 
-// crash kills the leader at the beginning of a measurement of the other replica.
+// crash kills the leader, and measures the reads of the other replica from then on.
 func (f *faultRun) crash(ctx context.Context) error {
 	standby, err := f.standby(ctx)
 	if err != nil {

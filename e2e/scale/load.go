@@ -96,8 +96,8 @@ type latencies struct {
 	reads, failed int
 }
 
-// load reads each of n policies every hpaPeriod for the given time. It returns an error if all reads fail. The latency of a read begins
-// when it is due, so that a slow adapter cannot reduce the load.
+// load reads each of n policies every hpaPeriod for the given time. It returns an error if all reads fail. The latency of a read is
+// measured from the time at which the read is due, not from its actual start. Therefore a delay of the start also counts as latency.
 func (r *reader) load(ctx context.Context, n int, d time.Duration) (latencies, error) {
 	var mu sync.Mutex
 	var reads sync.WaitGroup

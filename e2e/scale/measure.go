@@ -55,7 +55,7 @@ type row struct {
 	pss        int64
 }
 
-// measure measures the reads at the port of an adapter, unless port is nil, and through the API server.
+// measure measures the reads through the API server, and the reads at the port of the adapter unless t.port is nil.
 func (c *cluster) measure(ctx context.Context, t *target, r *report, d time.Duration) error {
 	for _, way := range []struct {
 		where string
@@ -112,7 +112,7 @@ func (c *cluster) cpu() (map[string]time.Duration, error) {
 	return all, nil
 }
 
-// with returns text after separator, or nothing if text is empty.
+// with returns separator followed by text, or an empty string if text is empty.
 func with(separator, text string) string {
 	if text == "" {
 		return ""
@@ -120,7 +120,7 @@ func with(separator, text string) string {
 	return separator + text
 }
 
-// quiet describes what happens while no policy is read and nothing changes.
+// quiet waits for the duration d without reading or changing a policy, and returns a text with the activity of gpuscaler in this time.
 func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	step("gpuscaler: without reads and changes")
 	return c.activity(ctx, "without reads and changes", func() error {
@@ -133,7 +133,7 @@ func (c *cluster) quiet(ctx context.Context, d time.Duration) (string, error) {
 	})
 }
 
-// activity calls run, and returns a text with the queries, the requests to the API server, the Events and the CPU time of that time.
+// activity calls run, and returns a text with the queries, the requests to the API server, the Events and the CPU time during the call.
 func (c *cluster) activity(ctx context.Context, what string, run func() error) (string, error) {
 	queriesBefore := c.prometheus.queries.Load()
 	requestsBefore, err := c.requests.Requests()
@@ -170,7 +170,7 @@ func (c *cluster) activity(ctx context.Context, what string, run func() error) (
 	}
 	perHour := func(match string) (spent float64) {
 		for name := range cpuAfter {
-			if strings.Contains(name, match) && cpuAfter[name] > cpuBefore[name] { // a replica that was restarted has less
+			if strings.Contains(name, match) && cpuAfter[name] > cpuBefore[name] { // lower if the process was restarted
 				spent += (cpuAfter[name] - cpuBefore[name]).Seconds() * 3600 / d.Seconds() / float64(c.n)
 			}
 		}

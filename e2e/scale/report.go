@@ -53,7 +53,8 @@ func (r *report) print(out io.Writer) {
 	}
 }
 
-// ratio prints how a measurement compares with another one. It prints nothing if one of them is missing.
+// ratio prints the latencies and the CPU time of one measurement divided by those of another one. It prints nothing if one of the
+// measurements is missing.
 func (r *report) ratio(out io.Writer, of, to row) {
 	a, b := r.mean(of), r.mean(to)
 	if a.p50 <= 0 || b.p50 <= 0 || b.own <= 0 {

@@ -1,4 +1,5 @@
-// Package usage reads what processes use, from /proc and from their metrics pages. Package benchkeda and package scale report it.
+// Package usage reads the CPU time and the memory of processes from /proc, and counters from their metrics pages. The commands benchkeda
+// and scale report them.
 package usage
 
 import (

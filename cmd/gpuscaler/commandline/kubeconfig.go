@@ -14,16 +14,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Kube has the flags for the connection to a cluster.
+// Kube holds the values of the flags --kubeconfig and --context, which select a cluster.
 type Kube struct{ Kubeconfig, Context string }
 
-// Register registers the flags.
+// Register adds the flags --kubeconfig and --context to s.
 func (f *Kube) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig of the cluster")
 	s.StringVar(&f.Context, "context", "", "context of the kubeconfig; empty: the current one")
 }
 
-// ClientConfig returns the connection to the cluster of the kubeconfig, or to the cluster of this pod.
+// ClientConfig returns the connection to the cluster that the kubeconfig selects. In a pod without a kubeconfig, it returns the connection
+// to the pod's own cluster.
 func (f *Kube) ClientConfig() (*rest.Config, error) {
 	loader := f.Loader()
 	config, err := loader.ClientConfig()
@@ -61,6 +62,6 @@ func (f *Kube) Loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context})
 }
 
-// ConnectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade, and
-// for the few requests of a command that reads a cluster.
+// ConnectTimeout is the maximum time of two operations: connecting to the leader, which takes two requests to the API server and a protocol
+// upgrade; and the few requests of a command that only reads objects of a cluster.
 const ConnectTimeout = 15 * time.Second

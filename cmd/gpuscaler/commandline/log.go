@@ -18,7 +18,7 @@ func NewLogger(level string) (*slog.Logger, error) {
 	}
 	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: l})
 	klog.SetSlogLogger(slog.New(handler).With("library", "kubernetes"))
-	// controller-runtime, which watches the certificates, prints a stack trace if it has no logger.
+	// controller-runtime reloads the certificates. If it has no logger, it prints a stack trace.
 	log.SetLogger(logr.FromSlogHandler(slog.New(handler).With("library", "controller-runtime").Handler()))
 	return slog.New(handler), nil
 }

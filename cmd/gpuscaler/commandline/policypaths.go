@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// PolicyPaths is the flag --policies. Its values are paths of documents. The documents of a path may define policies of certain namespaces
-// only, and no PlatformConfig.
+// PolicyPaths is the flag --policies. Each value is a path with the namespaces that are allowed in it: the documents at the path may define
+// policies of these namespaces only, and no PlatformConfig.
 type PolicyPaths struct{ texts []string }
 
 // Register registers the flag.
@@ -16,7 +16,7 @@ func (p *PolicyPaths) Register(f *pflag.FlagSet) {
 		"without a PlatformConfig; *=PATH: policies of every namespace; may be repeated")
 }
 
-// With returns the trusted paths, in which every document is accepted, followed by the paths of the flag.
+// With returns first the paths in trusted, at which every document is accepted, and then the paths of the flag.
 func (p *PolicyPaths) With(trusted []string) ([]store.Path, error) {
 	paths := store.Trusted(trusted...)
 	for _, text := range p.texts {

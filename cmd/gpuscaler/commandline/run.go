@@ -27,7 +27,7 @@ var ErrReported = errors.New("reported")
 // ExitInterrupted is the exit code of a command that Ctrl-C ended: 128 plus the number of SIGINT, as in shells.
 const ExitInterrupted = 130
 
-// Run runs the command line args of root and returns the exit code.
+// Run executes the command root with the arguments args, and returns the exit code of the process.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	out := &resultWriter{to: stdout}

@@ -1,5 +1,5 @@
 // Package controller has the commands that act on a cluster: run, which connects all parts of the controller, and restore, which removes
-// what a controller changed on NodePools, also if it no longer runs.
+// what a controller changed on NodePools, even if that controller no longer runs.
 package controller
 
 import "github.com/spf13/cobra"

@@ -40,7 +40,7 @@ type controller struct {
 	log      *slog.Logger
 	kube     *rest.Config
 	registry *prometheus.Registry   // metrics about the process, its data sources and its writes
-	families []*prometheus.Registry // one registry for each metric of policies, capacity groups and cost
+	families []*prometheus.Registry // one registry for each collector of metrics about policies, capacity groups and cost
 	closed   *prometheus.CounterVec // number of connections that were closed because there were too many
 
 	refusedCalls prometheus.Counter // number of calls of the external scaler that exceeded its limits
@@ -54,9 +54,9 @@ type controller struct {
 	leader   *leader.Candidate
 	loop     *loop
 	spending *spending
-	metrics  atomic.Pointer[externalmetrics.Server] // the external metrics API; nil until it serves
+	metrics  atomic.Pointer[externalmetrics.Server] // closed when the process begins to exit
 	stopping <-chan struct{}                        // closed when the process ends
-	// failed receives the error with which a leader stopped. The process then exits. Otherwise it would keep the Lease without making
+	// failed receives the error with which a leader stopped. The process then exits. Without the exit, it would hold the Lease but make no
 	// decisions.
 	failed chan error
 }
@@ -71,7 +71,7 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	c.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.closed, c.refusedCalls = newClosedConnections(c.registry), newRefusedCalls(c.registry)
 	c.policies = store.New(store.Options{Clock: time.Now, Prepare: func(policies []*policy.Compiled, platform *policy.Platform) {
-		c.poller.SetPolicies(policies, platform) // the poller is created below, but before policies are loaded
+		c.poller.SetPolicies(policies, platform) // c.poller is set below; this function is first called later, when the policies are loaded
 	}})
 	kinds, err := o.scaleKinds()
 	if err != nil {
@@ -129,9 +129,9 @@ func newController(o runOptions, log *slog.Logger) (*controller, error) {
 	return c, err
 }
 
-// sourceLimits lists the namespaces that exceed a limit at a data source. Each one gets an Event.
+// sourceLimits returns the namespaces that exceed a limit at a data source. gpuscaler writes an Event for each of them.
 func (c *controller) sourceLimits() (out []findings.SourceLimit) {
-	for _, v := range c.poller.LimitViolations() { // the poller is created before the cluster runs
+	for _, v := range c.poller.LimitViolations() { // c.poller is set, because it is created before the cluster runs
 		out = append(out, findings.SourceLimit{Namespace: v.Namespace, Outside: v.Outside, Note: v.String()})
 	}
 	return out
@@ -251,7 +251,8 @@ func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certifica
 	return server.Run(ctx)
 }
 
-// campaign competes for the Lease once this replica is ready. A replica that cannot read the cluster leaves the Lease to the others.
+// campaign competes for the Lease once this replica is ready. A replica that cannot read the cluster leaves the Lease to the other
+// replicas.
 func (c *controller) campaign(ctx context.Context) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -307,7 +308,8 @@ func (c *controller) report(r store.Report) {
 	}
 }
 
-// reportUnlistedNamespaces logs the namespaces of teams for which the PlatformConfig has a setting that a flag does not allow.
+// reportUnlistedNamespaces logs the namespaces in which a setting of the PlatformConfig has no effect. The settings that let a team use
+// ConfigMaps and policyStatus have an effect only in the namespaces that a flag of gpuscaler lists.
 func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
 	for _, namespace := range unlisted(p, c.options.configMapsIn, func(t *policy.Team) bool { return t.ConfigMaps }) {
 		c.log.Warn("the PlatformConfig accepts ConfigMaps of a namespace whose ConfigMaps are not read: add it to the chart value "+
@@ -319,7 +321,7 @@ func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
 	}
 }
 
-// unlisted returns the namespaces that are not in listed, of the teams that have a setting.
+// unlisted returns the namespaces of all teams for which the function has returns true, except the namespaces in the parameter listed.
 func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) (namespaces []string) {
 	for i := range p.Teams {
 		for _, namespace := range p.Teams[i].Namespaces {

@@ -12,11 +12,12 @@ import (
 // restoreTimeout is the maximum time for removing the NodePool limits before the process exits. The kubelet kills the pod after 30 seconds.
 const restoreTimeout = 5 * time.Second
 
-// shutdownRound is the interval between two checks of the NodePools whose limits were removed.
+// shutdownRound is the interval of the rounds of the shutdown. In each round, gpuscaler checks which NodePools still have one of its
+// limits, and removes these limits.
 const shutdownRound = 100 * time.Millisecond
 
-// ends reports whether the process exits after it stopped leading. This is the case if it received a signal, or if the leader failed with
-// the error term. It returns false if another replica became the leader.
+// ends reports whether the process exits after it stopped leading. It returns true if the process is shutting down, or if term, the error
+// with which the leader stopped, is not nil. It returns false if another replica became the leader.
 func (c *controller) ends(term error) bool {
 	select {
 	case <-c.stopping:
@@ -26,8 +27,8 @@ func (c *controller) ends(term error) bool {
 	}
 }
 
-// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit, because there may be no other replica
-// that could remove them later. If another replica leads already, it does nothing.
+// restoreLimits removes the NodePool limits that gpuscaler set, if the process is about to exit, because there may be no other replica that
+// could remove them later. If this process no longer holds the Lease, restoreLimits does nothing.
 func (c *controller) restoreLimits(ctx context.Context, term error) {
 	if !c.ends(term) || !c.leading() {
 		return

@@ -23,7 +23,7 @@ const (
 type loop struct {
 	engine     *engine.Engine
 	synced     func() bool
-	publish    func() // publishes the changes of annotated objects; called before each tick
+	publish    func() // makes policies that changed in the API server visible to the engine; called before each tick
 	log        *slog.Logger
 	leading    atomic.Bool
 	started    atomic.Int64 // time at which this process became the leader, in Unix nanoseconds

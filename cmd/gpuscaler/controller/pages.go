@@ -34,8 +34,8 @@ func (p *tenantPage) check() error {
 	return nil
 }
 
-// serve serves the page until ctx ends. It reloads the certificate when its files change, and calls closed for each connection that it
-// closes because there are too many.
+// serve serves the page until ctx ends. It reloads the certificate when its files change, and calls the function closed for each connection
+// that it closes because there are too many.
 func (p *tenantPage) serve(ctx context.Context, closed func(), reviewer *visitor.Reviewer, page http.Handler) error {
 	watcher, err := certwatcher.New(p.certFile, p.keyFile)
 	if err != nil {

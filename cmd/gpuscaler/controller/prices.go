@@ -9,8 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 )
 
-// prices holds the price book of the running controller. current and reread may be called concurrently. reread reads the file outside of
-// the lock, because a tick may wait for the lock.
+// prices holds the price book of the running controller. current and reread may be called concurrently. reread does not hold the lock while
+// it reads the file, because a tick may wait for the lock.
 type prices struct {
 	path     string // value of the flag --prices
 	platform func() *policy.Platform
@@ -18,7 +18,7 @@ type prices struct {
 
 	mu     sync.Mutex
 	of     *policy.Platform // the PlatformConfig from which book was made
-	listed *cost.Book       // the last valid price book of the file; nil before the first read
+	listed *cost.Book       // the prices of listed, except where the PlatformConfig sets another price
 	book   *cost.Book       // listed with the PlatformConfig's prices, which take precedence
 	failed string
 }
@@ -50,7 +50,8 @@ func (p *prices) reread() {
 	case err == nil:
 		p.listed, p.failed = listed, ""
 	case p.listed == nil:
-		// If no version of the file was valid, no price is known. The built-in prices could contradict the file.
+		// If no version of the file was valid, all prices are unknown. The built-in prices are not used, because they could contradict the
+		// file.
 		p.listed = &cost.Book{}
 	}
 	if err != nil && err.Error() != p.failed {

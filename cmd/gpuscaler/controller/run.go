@@ -195,7 +195,8 @@ func (o *runOptions) check() error {
 	return err
 }
 
-// checkNamespaces checks the value of a flag. An empty name would request the objects of all namespaces.
+// checkNamespaces returns an error if one of the values of a flag is not a valid namespace name. An empty name must be rejected, because a
+// request with an empty namespace returns the objects of all namespaces.
 func checkNamespaces(flag string, namespaces []string) error {
 	for _, namespace := range namespaces {
 		if len(validation.IsDNS1123Label(namespace)) > 0 {

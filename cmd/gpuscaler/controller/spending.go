@@ -21,7 +21,7 @@ type spending struct {
 	prometheus.Collector
 	prices *prices
 	live   *usage.Live
-	source policy.DataSource // configuration from which server was created
+	source policy.DataSource // configuration from which the field server was created
 	server *history.Server
 }
 
@@ -59,7 +59,8 @@ func (c *controller) spendingInput() (q usage.Input, ok bool) {
 	}, true
 }
 
-// exporterOf returns a function that reports whether a pod is a declared DCGM exporter at present.
+// exporterOf returns a function that reports whether a pod is one of the DCGM exporters that the data source declares. The function uses
+// the pods that exist when exporterOf is called.
 func (c *controller) exporterOf(source *policy.DataSource) func(namespace, pod string) bool {
 	declared := map[[2]string]bool{}
 	for _, e := range source.Exporters {

@@ -68,7 +68,7 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 	return all
 }
 
-// registerFamilies registers each collector whose number of series grows with the policies in its own registry.
+// registerFamilies creates a registry for each collector whose number of series grows with the number of policies.
 func (c *controller) registerFamilies() {
 	decisions := c.engine.Decisions()
 	all := append(metrics.NewPolicyCollectors(decisions), metrics.NewGroupCollector(decisions), metrics.NewTeamCollector(decisions),
@@ -80,7 +80,8 @@ func (c *controller) registerFamilies() {
 	}
 }
 
-// closedConnections returns a function that counts a connection that was closed because the port had too many.
+// closedConnections returns a function that increments the counter of closed connections of a port. The caller calls it for each connection
+// that it closes because the port has too many.
 func (c *controller) closedConnections(port string) func() { return c.closed.WithLabelValues(port).Inc }
 
 func newClosedConnections(r prometheus.Registerer) *prometheus.CounterVec {

@@ -52,7 +52,7 @@ func (o *auditCluster) register(f *pflag.FlagSet) {
 	f.StringVar(&o.cluster, "cluster", "", "name of the cluster in the report")
 }
 
-// read returns the snapshot of the cluster.
+// read returns the snapshot for the audit. It reads the objects of the cluster and the metrics of the Prometheus server.
 func (o *auditCluster) read(ctx context.Context, wait time.Duration, progress func(string, float64)) (*audit.Snapshot, error) {
 	if !(o.hourly >= 0) || o.hourly > 1e5 {
 		return nil, fmt.Errorf("--gpu-hourly %v: use $ per hour, at least 0", o.hourly)
@@ -104,7 +104,8 @@ func (o *auditCluster) options(now time.Time, wait time.Duration) (collect.Optio
 		Matchers: o.prometheus.Matchers, Region: o.region, Hourly: o.hourly}, nil
 }
 
-// workloads lists the objects of the cluster, and adds the instance types of its nodes to the options.
+// workloads reads the autoscalers, Deployments and StatefulSets of the cluster. It returns the workloads to audit, and a gap for each kind
+// of missing data. It sets read.Nodes to the instance types of the present nodes.
 func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]audit.Workload, []audit.Gap, error) {
 	rest, err := o.kube.Loader().ClientConfig()
 	if err != nil {
@@ -144,7 +145,8 @@ func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]
 	return workloads, gaps, nil
 }
 
-// listAll lists the objects of a kind in all namespaces, in pages. A kind that the cluster does not serve has no objects.
+// listAll returns the objects of a kind in all namespaces. It reads them in pages. If the cluster does not serve the kind, the result is
+// empty.
 func listAll(ctx context.Context, c dynamic.Interface, r schema.GroupVersionResource) (all []*unstructured.Unstructured, err error) {
 	options := metav1.ListOptions{Limit: auditPage}
 	for {

@@ -124,7 +124,7 @@ type billed struct {
 	period   cost.Period
 }
 
-// bill reads the usage of the period from Prometheus and prices it.
+// bill returns the cost of the GPUs in the period. It reads their usage from Prometheus.
 func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer) (*cost.Bill, error) {
 	platform, period := in.platform, in.period
 	read := usage.Options{From: period.From, To: period.To, Step: period.Step, Matchers: o.prometheus.Matchers,
@@ -153,8 +153,8 @@ func (o *reportOptions) bill(ctx context.Context, in billed, progress io.Writer)
 	return b, nil
 }
 
-// exporter sets the namespaces of the exporters whose pod and node labels are trusted. A DCGM exporter is identified only by its namespace,
-// because Prometheus does not store the labels of exporter pods that were deleted.
+// exporter adds to the options in read the namespaces of the exporters whose pod and node labels are trusted. A DCGM exporter is identified
+// only by its namespace, because Prometheus does not store the labels of exporter pods that were deleted.
 func (o *reportOptions) exporter(platform *policy.Platform, read *usage.Options) {
 	declared := policy.DefaultExporters()
 	if source := platform.Prometheus(); source != nil {

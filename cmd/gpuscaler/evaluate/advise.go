@@ -71,7 +71,8 @@ more gives the best result. The exit code is 1 if no SLO is attained; the report
 	return c
 }
 
-// budgetSLOs are the SLOs if only a budget is given.
+// budgetSLOs are the SLOs that advise tries if the user gives only a budget: the share of the requests that must start within the given
+// time.
 var budgetSLOs = []string{"99.9%:10s", "99%:10s", "95%:10s", "90%:10s"}
 
 func (o *adviseOptions) run(ctx context.Context, out, notes io.Writer) error {

@@ -19,7 +19,8 @@ import (
 // defaultAdvised is the name of the policy of `gpuscaler advise` if the user names none.
 const defaultAdvised = "default/model-server"
 
-// candidates compiles the candidates of a search as the controller does: it writes each one to a file and loads it with the PlatformConfig.
+// candidates compiles the candidate policies of a search as the controller does: it writes each one to a file and loads it with the
+// PlatformConfig.
 type candidates struct {
 	document advise.Document
 	most     int32 // maxReplicas of the user's policy; 0: no such policy
@@ -70,7 +71,8 @@ func (o *adviseOptions) open(notes io.Writer) (*candidates, error) {
 	return out, out.prepare(platform)
 }
 
-// textOf returns the text of the file that has a document whose kind and name begin with the given text, or nil if there is none.
+// textOf returns the content of the file that defines a document. The parameter document is the kind, a space, and the beginning of the
+// name; the first match is used. If no valid document matches, the result is nil.
 func textOf(loaded *store.Store, document string) ([]byte, error) {
 	for _, s := range loaded.Statuses() {
 		if strings.HasPrefix(s.Document, document) && s.State == store.InForce {
@@ -80,8 +82,8 @@ func textOf(loaded *store.Store, document string) ([]byte, error) {
 	return nil, nil
 }
 
-// prepare creates the directory of the candidates. It writes the PlatformConfig in the given text to it, without the other documents of the
-// text.
+// prepare creates the directory for the candidates. If the parameter platform contains a PlatformConfig, prepare writes it to this
+// directory, without the other documents in the text.
 func (c *candidates) prepare(platform []byte) (err error) {
 	if c.dir, err = os.MkdirTemp("", "gpuscaler-advise-"); err != nil || platform == nil {
 		return err

@@ -100,11 +100,12 @@ func (o *demoOptions) run(ctx context.Context, out, progress io.Writer) error {
 	return summary.WriteText(out)
 }
 
-// maxCompared is the longest simulated time for which the other autoscalers are simulated, too. A day takes some seconds for each.
+// maxCompared is the longest simulated time for which the other autoscalers are simulated, too. Simulating one day takes some seconds for
+// each autoscaler.
 const maxCompared = 48 * time.Hour
 
-// compare simulates the same time with other autoscalers. The user ends the demo with Ctrl-C, which ends ctx. The comparison then still
-// runs, and ends with another Ctrl-C.
+// compare simulates the demo's traffic again with other autoscalers and returns their results. The user ends the demo with Ctrl-C, which
+// cancels ctx. compare still runs after that, and a second Ctrl-C ends it.
 func compare(ctx context.Context, d *demo.Demo, length time.Duration, progress io.Writer) ([]demo.Outcome, error) {
 	if length > maxCompared {
 		fmt.Fprintf(progress, "no comparison with other autoscalers: %s is more than %s; use gpuscaler replay\n", length, maxCompared)

@@ -192,7 +192,7 @@ func openPolicy(paths []string, name string, notes io.Writer) (*policy.Compiled,
 	return found[0], nil
 }
 
-// openPolicies reads policies as the controller does and returns those with the given names. An empty name is the name of the only policy.
+// openPolicies reads policies as the controller does and returns those with the given names. An empty name selects the only policy.
 func openPolicies(paths, names []string, notes io.Writer) ([]*policy.Compiled, error) {
 	policies, err := loadPolicies(paths, notes)
 	if err != nil {
@@ -225,7 +225,8 @@ func selectPolicies(from *store.Store, paths, names []string) ([]*policy.Compile
 	return out, nil
 }
 
-// loadPolicies reads policies as the controller does. If none of the files has a PlatformConfig, it also reads platformNear.
+// loadPolicies reads policies as the controller does. If none of the files has a PlatformConfig, it also reads the file that platformNear
+// returns.
 func loadPolicies(paths []string, notes io.Writer) (*store.Store, error) {
 	policies := store.New(store.Options{})
 	problems := policies.Load(paths...).Problems
@@ -299,7 +300,8 @@ With --fail-if the exit code is 1 if a condition is true, so that a CI pipeline 
 	return c
 }
 
-// verifyRecording recomputes the decisions of a recording. A recording does not contain formulas, so they are read from policies.
+// verifyRecording recomputes the decisions of a recording and reports differences. A recording does not contain formulas, so
+// verifyRecording reads the formulas from the policy files in policies.
 func verifyRecording(path string, policies []string, out io.Writer) error {
 	store := store.New(store.Options{})
 	if len(policies) > 0 {

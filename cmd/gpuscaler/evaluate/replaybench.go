@@ -44,7 +44,7 @@ func (t *benchTrace) open(data string) (evaluate.Case, error) {
 	}, err
 }
 
-// replayBenchCommand is run by `make bench-replay`.
+// replayBenchCommand returns the command that `make bench-replay` runs.
 func replayBenchCommand() *cobra.Command {
 	var data, quick, slow string
 	var colds []time.Duration

@@ -162,7 +162,8 @@ func servedTargets(all []explain.Explanation) []installation.Result {
 	return []installation.Result{installation.Good(check, "%s", text)}
 }
 
-// followed checks that an HPA or a ScaledObject follows each target, and that the HPAs can read their metric.
+// followed checks that an HPA or a ScaledObject reads each target and sets exactly this number of replicas, and that the HPAs can read
+// their metric.
 func followed(all []explain.Explanation, inactive []snapshot.InactiveHPA) (results []installation.Result) {
 	const check = installation.Autoscalers
 	var absent, inexact, failing []string
@@ -202,7 +203,7 @@ func followed(all []explain.Explanation, inactive []snapshot.InactiveHPA) (resul
 	return results
 }
 
-// verbed returns "1" with the text one, or "N" with the text many.
+// verbed returns n and a text: the parameter one if n is 1, and otherwise the parameter many.
 func verbed(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -210,7 +211,7 @@ func verbed(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// limited joins the texts. It omits those after the first mostProblems.
+// limited joins the first mostProblems texts. If there are more, it adds how many it omitted.
 func limited(all []string) string {
 	if len(all) <= mostProblems {
 		return strings.Join(all, "; ")

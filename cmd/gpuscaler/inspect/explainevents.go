@@ -59,7 +59,7 @@ func (e *eventExplanation) WriteText(out io.Writer, zone *time.Location) error {
 }
 
 // fromEvents returns the Events about the policy's target around the time of --at. If the cluster cannot be read or has no Event up to that
-// time, the error is or wraps missing.
+// time, it returns the error missing, or an error that wraps missing.
 func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *unknownTimeError) (*eventExplanation, error) {
 	if o.leader.server != "" && o.leader.kubeconfig == "" && o.leader.context == "" {
 		return nil, missing // with --server, the leader may be outside of any cluster, for example the demo
@@ -86,8 +86,8 @@ func (o *explainOptions) fromEvents(ctx context.Context, name string, missing *u
 	return found, nil
 }
 
-// noneBefore returns the error for a time without an Event at or before it. If there is a later Event, the error contains it, because it
-// begins with the target before the change.
+// noneBefore returns the error for the case that no Event exists at or before the time of --at. If there is a later Event, the error
+// contains its text. This text begins with the target before the later change, which can be the target at the time of --at.
 func (e *eventExplanation) noneBefore(missing *unknownTimeError) error {
 	next := ""
 	if e.After != nil {
@@ -98,8 +98,7 @@ func (e *eventExplanation) noneBefore(missing *unknownTimeError) error {
 		missing, next, e.Policy)
 }
 
-// eventsAround returns the last Event about a policy's target up to a time, with the zero time if there is none, and the first one after
-// that time.
+// eventsAround returns the last Event about a policy's target up to a time, and the first one after that time.
 func eventsAround(ctx context.Context, client kubernetes.Interface, policy string, at time.Time) (*eventExplanation, error) {
 	namespace, _, _ := strings.Cut(policy, "/")
 	found := eventExplanation{Policy: policy, At: at, Source: "events"}

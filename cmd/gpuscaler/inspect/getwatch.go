@@ -49,7 +49,7 @@ func (o *getOptions) follow(ctx context.Context, names []string, found []explain
 	}
 }
 
-// failed prints an error unless it is the last one that was printed.
+// failed reports whether err is not nil. It prints err unless err is the same as the last error that it printed.
 func (w *watchOutput) failed(err error) bool {
 	text := ""
 	if err != nil {

@@ -58,13 +58,13 @@ func (p podTemplates) of(w *scaling.Workload) (t podTemplate, known bool) {
 }
 
 // request returns how much of a resource one replica of a workload requests. known is false if its pod template was not read, or if the
-// template claims devices, because these may count as the resource.
+// template claims devices, because claimed devices may count as the resource.
 func (p podTemplates) request(w *scaling.Workload, resource string) (n int64, known bool) {
 	t, known := p.of(w)
 	return gpupods.CountOf(t.extended, resource), known && !t.claims
 }
 
-// claims reports whether the pods of a workload claim devices, as far as is known.
+// claims reports whether the pods of a workload claim devices. It returns false if the pod template was not read.
 func (p podTemplates) claims(w *scaling.Workload) bool {
 	t, _ := p.of(w)
 	return t.claims

@@ -46,7 +46,7 @@ ScaledObject's namespace; an account that may read Secrets there can then read t
 				defer f.Close()
 				in = f
 			}
-			text, err := io.ReadAll(io.LimitReader(in, 2<<20)) // a Secret holds at most 1 MiB, in base64
+			text, err := io.ReadAll(io.LimitReader(in, 2<<20)) // a Secret holds at most 1 MiB of data, which is less than 2 MiB in base64
 			if err != nil {
 				return err
 			}

@@ -127,7 +127,7 @@ func followerOf(document string) (string, error) {
 	}
 	defer os.RemoveAll(dir)
 	file := dir + "/placeholder.yaml"
-	// Capacity groups are defined in the PlatformConfig, which this command does not read.
+	// The field capacityGroup is commented out, because it refers to the PlatformConfig, which this command does not read.
 	alone := strings.Join(strings.Split(document, "  capacityGroup: "), "  # ")
 	if err := os.WriteFile(file, []byte(alone), 0o600); err != nil {
 		return "", err
