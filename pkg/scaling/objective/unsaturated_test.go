@@ -137,3 +137,18 @@ func TestFewRequestsNeedOneReplica(t *testing.T) {
 			"a request at once and 8", paid, got)
 	}
 }
+
+// TestStrictObjectivesDoNotRelyOnFewRequests compares the same measurements with two percentiles. At 99.9%, so little work may be late that
+// a capacity that is too great is noticed too late.
+func TestStrictObjectivesDoNotRelyOnFewRequests(t *testing.T) {
+	rate := func(percentile float64) float64 {
+		m := New()
+		m.saved.O.Percentile = percentile
+		m.saved.Capacity.Weight, m.saved.Capacity.InFlight, m.saved.Capacity.Served = 600, 1, 0.02
+		m.saved.Active = active{InFlight: 0.1, Served: 0.05, Time: 3600}
+		return m.perInFlight()
+	}
+	if usual, strict := rate(99), rate(99.9); math.Abs(usual-0.25) > 1e-9 || math.Abs(strict-0.025) > 1e-9 {
+		t.Errorf("%v/s per request in flight at 99%% and %v at 99.9%%, want half of 0.5 and a twentieth", usual, strict)
+	}
+}
