@@ -26,7 +26,8 @@ const (
 	oneNIC    = `[{name: nic, exactly: {deviceClassName: rdma.example.com}}]`
 )
 
-// gpusAndNICs returns a DeviceClass and a claim template of GPUs, and the same of network cards, followed by more objects.
+// gpusAndNICs returns a DeviceClass and a claim template of GPUs, a DeviceClass and a claim template of network cards, and the given
+// objects.
 func gpusAndNICs(more ...string) []string {
 	return append([]string{
 		deviceClassOf("gpu.nvidia.com", `device.driver == "gpu.nvidia.com"`), deviceClassOf(rdmaClass, `device.driver == "rdma.example.com"`),

@@ -15,7 +15,7 @@ func ratePolicy() *scaling.Policy {
 	return p
 }
 
-// lift runs a workload with 12 replicas for an hour in a mode in which its target is not served. One replica would be enough. After the
+// lift runs a workload with 12 replicas for an hour in a mode in which its target is not served. The load needs only one replica. After the
 // change to mode auto, the target must not fall faster than the rate of scale-down allows.
 func lift(t *testing.T, from scaling.Mode) {
 	w := newFakeCluster()

@@ -102,7 +102,8 @@ func testOptions(policies engine.Policies) (Options, *sentEvents) {
 	}, sent
 }
 
-// activatingWorkload returns a policy for the Deployment chat with activate: true, after change has modified it.
+// activatingWorkload returns a policy for the Deployment chat with activate: true. The function change modifies the policy before it is
+// returned.
 func activatingWorkload(change func(w *scaling.Workload)) scaling.Workload {
 	w := *fixture.Workload("chat")
 	w.Activate = true
@@ -121,8 +122,8 @@ func newTestActivator(replicas int32, target any, policies engine.Policies) (*Ac
 	return a, sent
 }
 
-// The HPA of a workload reads another metrics server, because that server is registered for external metrics. gpuscaler still takes the
-// steps between zero and one replica, and leaves every other number of replicas to the HPA.
+// The HPA of a workload reads another metrics server, because that server is registered for external metrics. gpuscaler still scales
+// between zero and one replica, and does not change any other number of replicas.
 func TestStepsBetweenZeroAndOneReplicaBesideAnHPAOfAnotherMetricsServer(t *testing.T) {
 	for _, c := range []struct {
 		replicas int32
@@ -238,7 +239,8 @@ func TestRefusedWriteIsReportedOnceAndRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// withdrawing is a source of policies. The number of calls of Current that return the workloads is reads; later calls return nil.
+// withdrawing is a source of policies that are removed: Current returns the workloads in the first calls, whose number is reads, and nil
+// after that.
 type withdrawing struct {
 	workloads []scaling.Workload
 	reads     int

@@ -66,7 +66,7 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkPodMemory reports the memory per pod of a typical size.
+// BenchmarkPodMemory reports how much memory the cache uses per pod, for pods of a typical size.
 func BenchmarkPodMemory(b *testing.B) {
 	const pods = 20_000
 	for b.Loop() {

@@ -89,7 +89,7 @@ func (e *entry) rejection() engine.Rejection {
 	}
 	for _, p := range e.pods {
 		if p.CreationTimestamp.After(f.at) {
-			return engine.Rejection{} // the controller has created a pod since then
+			return engine.Rejection{} // the failure is outdated: the controller has created a pod since then
 		}
 	}
 	return f.rejection
@@ -101,8 +101,8 @@ func (t *Target) createdByStatefulSets() bool {
 		t.Ref.Group == LeaderWorkerSetKind.Group && t.Ref.Kind == LeaderWorkerSetKind.Kind
 }
 
-// missingReplicas returns the number of replicas that lack a pod. A terminating pod does not count as a pod of its replica. The view counts
-// in the same way.
+// missingReplicas returns spec.replicas minus the number of replicas that have all their pods. Terminating pods are not counted, as in the
+// view.
 func (e *entry) missingReplicas() int32 {
 	complete := map[string]int32{}
 	var single int32
@@ -123,7 +123,7 @@ func (e *entry) missingReplicas() int32 {
 	return e.target.Replicas - single
 }
 
-// incompleteGroups yields the index of each replica of a LeaderWorkerSet that has a pod and lacks another.
+// incompleteGroups yields the index of each replica of a LeaderWorkerSet that has at least one of its pods, but not all.
 func (e *entry) incompleteGroups(yield func(string) bool) {
 	pods := map[string]int32{}
 	for _, p := range e.pods {

@@ -97,8 +97,8 @@ func (h *HPA) PolicyObject() (o store.Object, ok bool) {
 	}, h.ScaledObject == ""
 }
 
-// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It ignores zero replicas, at which
-// every HPA is inactive.
+// inactiveReason returns why an HPA does not scale, for example because it cannot read its metric. It returns an empty string if the
+// workload has zero replicas, because an HPA is always inactive then.
 func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	for _, c := range h.Status.Conditions {
 		if c.Type == autoscalingv2.ScalingActive && c.Status == corev1.ConditionFalse && c.Reason != "ScalingDisabled" {
@@ -108,8 +108,8 @@ func inactiveReason(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	return ""
 }
 
-// ownAnnotations returns the annotations with gpuscaler's prefix, nil if there are none. It excludes the one that gpuscaler writes: a write
-// must not look like an edit of a policy.
+// ownAnnotations returns the annotations with gpuscaler's prefix, nil if there are none. It excludes the annotation
+// gpuscaler.io/policy-status, which gpuscaler writes: such a write must not look like an edit of a policy.
 func ownAnnotations(all map[string]string) map[string]string {
 	var own map[string]string
 	for k, v := range all {

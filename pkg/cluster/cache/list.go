@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
 
-// Problem is a part of an object that is not valid.
+// Problem describes a part of an object that is not valid.
 type Problem struct {
 	About corev1.ObjectReference
 	Text  string

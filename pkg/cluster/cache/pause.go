@@ -13,7 +13,7 @@ import (
 // kedaPause contains the annotations by which a user pauses KEDA; an annotation that is not set is empty.
 type kedaPause struct {
 	all     string // paused or paused-replicas: KEDA deletes the HPA, so no controller scales the workload
-	in, out string // paused-scale-in, paused-scale-out: KEDA disables this direction of the HPA and its own step to or from zero
+	in, out string // paused-scale-in, paused-scale-out: KEDA scales in this direction neither by the HPA nor itself to or from zero
 	by      string // field manager that set the annotation, and when
 }
 

@@ -59,7 +59,8 @@ func (c *Cache) Refusal(w *scaling.Workload) string {
 	return ""
 }
 
-// Pods returns the pods of a workload that are not ended, by name. The slice is shared: the caller must not write to it.
+// Pods returns the pods of a workload, sorted by name, without pods that have finished or are terminating. The slice is shared: the caller
+// must not write to it.
 func (c *Cache) Pods(w *scaling.Workload) []engine.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -69,7 +70,8 @@ func (c *Cache) Pods(w *scaling.Workload) []engine.Pod {
 	return nil
 }
 
-// PodsWithLabels returns the pods of a namespace that match a selector, are not ended, and have a node and an IP address, by name.
+// PodsWithLabels returns the pods of a namespace that match a selector and have a node and an IP address, sorted by name, without pods that
+// have finished or are terminating.
 func (c *Cache) PodsWithLabels(namespace string, s labels.Selector) []engine.Pod {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

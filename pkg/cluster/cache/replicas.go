@@ -68,7 +68,8 @@ func (e *entry) refuse() string {
 		"podsPerReplica and replicaLabel in scaleKinds of the chart; no target is computed", t.Ref, pods, replicas)
 }
 
-// unnamed returns the first pod by name whose labels do not name its replica, or an empty string.
+// unnamed returns the name of the first pod, by name, that lacks the label with the name of its replica. It returns an empty string if
+// there is none.
 func (e *entry) unnamed() (name string) {
 	for _, p := range e.pods {
 		if p.phase != ended && p.Labels[e.target.ReplicaLabel] == "" && (name == "" || p.Name < name) {
@@ -150,7 +151,7 @@ func (e *entry) countGroups(v *engine.View) {
 	}
 }
 
-// listPods returns the pods from which metrics can be read, by name: those that are not ended.
+// listPods returns the pods from which metrics can be read, sorted by name: all pods except those that have finished or are terminating.
 func (e *entry) listPods() []engine.Pod {
 	list := make([]engine.Pod, 0, len(e.pods))
 	for _, p := range e.pods {

@@ -11,8 +11,8 @@ import (
 
 // Request returns how much of a resource one replica of a workload requests (perReplica), and the sum of the requests of its existing pods
 // (pods), both with the devices that they claim by dynamic resource allocation. known is false if perReplica is not reliable: the workload
-// is not in the cache, its pod template cannot be decoded, or its pods may claim GPUs whose number is unknown. In pods, a pod with such a
-// claim counts as at least one GPU.
+// is not in the cache, its pod template cannot be decoded, or its pods may claim GPUs whose number is unknown. The sum includes at least
+// one GPU for a pod with such a claim.
 func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -28,11 +28,11 @@ func (c *Cache) Request(w *scaling.Workload, resource string) (perReplica int64,
 	return gpupods.CountOf(e.extended, resource) + claims.Devices, !e.unknown && !claims.Unknown, pods
 }
 
-// effectiveResources returns the extended resources that one replica requests: those of the pod template, and those that only the existing
-// pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the template, only
-// the template is used, because the existing pods may have been created from its previous version. unknown reports that the template cannot
-// be decoded. For replicas with several pods, perPod is what the largest pod requests, and only the template is used, or without a template
-// only the existing pods.
+// effectiveResources returns the extended resources that one replica requests (perReplica): those of the pod template, and those that only
+// the existing pods request, because a LimitRange or a webhook can add requests that the template does not have. For a resource in the
+// template, the requests of existing pods are ignored, because these pods may have been created from its previous version. unknown is true
+// if the template cannot be decoded. If a replica has several pods, perPod contains the requests of its largest pod, and the existing pods
+// are used only if there is no template.
 func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	if e.target.Size > 1 {
 		if e.target.Unreadable && e.target.ReadScale {
@@ -54,8 +54,8 @@ func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unkno
 	return perReplica, nil, e.target.Unreadable
 }
 
-// groupResources returns what the largest existing replica with all its pods, and its largest pod, request. unknown reports that there is
-// no such replica.
+// groupResources reads the requests of the existing replicas that have all their pods. For each resource it returns the largest request of
+// a replica (perReplica) and of a pod (perPod). unknown is true if no replica has all its pods.
 func (e *entry) groupResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
 	pods := map[string][]*Pod{}
 	for _, p := range e.pods {
@@ -87,7 +87,8 @@ func (e *entry) groupResources() (perReplica, perPod []gpupods.Amount, unknown b
 	return perReplica, perPod, unknown
 }
 
-// withAtLeast returns a copy of a list in which the count of a resource is at least that of a.
+// withAtLeast returns the list with the count of the resource a.Resource increased to a.Count, if it is less. It does not change the list
+// that it is given.
 func withAtLeast(list []gpupods.Amount, a gpupods.Amount) []gpupods.Amount {
 	if gpupods.CountOf(list, a.Resource) >= a.Count {
 		return list
@@ -130,8 +131,8 @@ func (c *Cache) podRequest(p *Pod, resource string, counted gpupods.Counted) int
 	return n
 }
 
-// claimsOf counts the devices that each replica of a target claims. They are unknown for a replica with several pods, because the leader
-// and the workers can have different claims. The caller holds the lock.
+// claimsOf counts the devices that each replica of a target claims. Their number is unknown for a replica with several pods, because the
+// leader and the workers can have different claims. The caller holds the lock.
 func (c *Cache) claimsOf(namespace string, t *Target, resource string) gpupods.ClaimCount {
 	n := c.count(namespace, t.Claims, resource, nil)
 	if t.Size > 1 && n.Claimed {

@@ -20,11 +20,10 @@ type ScaleKind struct {
 	schema.GroupVersionKind
 	// PodsPerReplica is the number of pods of a replica, or a JSONPath of the object, whose results are added up. Empty: 1.
 	PodsPerReplica string
-	ReplicaLabel   string // label of the pods whose value names their replica
+	ReplicaLabel   string // key of the pod label whose value identifies the replica
 }
 
-// ParseScaleKind parses the text of a ScaleKind: Kind.version.group, which replicaLabel=KEY and podsPerReplica=VALUE may follow in this
-// order, separated by spaces.
+// ParseScaleKind parses the text of a ScaleKind: "Kind.version.group" or "Kind.version.group replicaLabel=KEY podsPerReplica=VALUE".
 func ParseScaleKind(text string) (k ScaleKind, err error) {
 	name, description, _ := strings.Cut(text, " ")
 	kind, _ := schema.ParseKindArg(name)
@@ -117,7 +116,8 @@ func (k ScaleKind) podsPerReplica(u *unstructured.Unstructured) (int32, error) {
 	return int32(sum), nil
 }
 
-// wholeNumber returns a number of a decoded object: an int64 as the API server sends it.
+// wholeNumber returns a value of a decoded object as an integer. ok is false if the value is not an int64, the type of every whole number
+// in a decoded object.
 func wholeNumber(v reflect.Value) (n int64, ok bool) {
 	if !v.IsValid() || !v.CanInterface() {
 		return 0, false

@@ -50,8 +50,9 @@ func usesGPUs(c corev1.Container) bool {
 	return len(c.Resources.Claims) > 0
 }
 
-// softwareVersion returns the hash that most ready pods have. If two hashes are equally frequent, it returns before, the previous result;
-// so during a rollout the result changes once. Without a ready pod it returns 0, which means that the version is not known.
+// softwareVersion returns the hash that most ready pods have. The parameter before is the previous result. If two hashes are equally
+// frequent, softwareVersion returns the previous result, so that the result changes only once during a rollout. Without a ready pod it
+// returns 0, which means that the version is not known.
 func (e *entry) softwareVersion(before uint64) uint64 {
 	count := map[uint64]int{}
 	for _, p := range e.pods {

@@ -55,7 +55,7 @@ type Target struct {
 	APIVersion     string
 	Replicas       int32
 	Size           int32              // pods per replica
-	ReplicaLabel   string             // label of its pods whose value names their replica, if a replica has several pods
+	ReplicaLabel   string             // key of the pod label whose value identifies the replica; set if a replica has several pods
 	ReadScale      bool               // it was read through /scale, which does not report how many pods a replica has
 	undescribed    string             // why the number of pods per replica is not known; empty: it is known
 	StatusReplicas int32              // status.replicas of /scale
@@ -66,7 +66,7 @@ type Target struct {
 	Claims         []gpupods.ClaimRef // ResourceClaims of its pods
 	// a container has a limit of an extended resource and no request; the API server adds the request to pods only, not to the template
 	LimitsOnly bool
-	Rejection  engine.Rejection // why the API server creates no further pods; the zero value if it does
+	Rejection  engine.Rejection // why the API server rejects further pods; the zero value if it does not
 	Selector   labels.Selector  // selector of the pods; nil while it is not known: the target then has no view
 	operator   Operator
 }

@@ -75,7 +75,7 @@ func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap
 		Labels: map[string]string{"gpuscaler.io/policy": "true"}, Annotations: map[string]string{"a": "b"}}}
 }
 
-// run runs a Reader of these namespaces and waits until it read them.
+// run runs a Reader of these namespaces and waits until it has read their ConfigMaps.
 func run(t *testing.T, client *fake.Clientset, limit time.Duration, namespaces ...string) *received {
 	t.Helper()
 	policies := &received{all: map[string]store.ConfigMap{}}
@@ -166,7 +166,7 @@ func TestAChangedAnnotationIsNotPassedToThePolicies(t *testing.T) {
 	}
 }
 
-// The annotation is written to a ConfigMap, and removed when the ConfigMap has no longer the label.
+// The annotation is written to a ConfigMap, and removed when the ConfigMap no longer has the label.
 func TestTheStatusIsWrittenToAConfigMapWhileItHasTheLabel(t *testing.T) {
 	statuses := &carriers{all: []store.CarrierStatus{{Kind: "ConfigMap", Namespace: "team-a", Name: "policies", State: store.InForce,
 		InForce: []string{"chat@3f1c"}}}}

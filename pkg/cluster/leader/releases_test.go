@@ -17,7 +17,7 @@ import (
 
 const own, other = "gpuscaler-system/gpuscaler", "gpu-platform/gpuscaler"
 
-// heldLease returns a Lease (NAMESPACE/NAME) with the given holder that was renewed the duration ago before now.
+// heldLease returns a Lease (NAMESPACE/NAME) with the given holder. The holder renewed the Lease the given time ago.
 func heldLease(lease, identity string, ago time.Duration) *coordinationv1.Lease {
 	namespace, name, _ := strings.Cut(lease, "/")
 	renewed, seconds := metav1.NewMicroTime(time.Now().Add(-ago)), int32(15)

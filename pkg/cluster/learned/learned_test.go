@@ -53,7 +53,7 @@ func signed(document []byte) []byte {
 	return binary.LittleEndian.AppendUint32(document, crc32.ChecksumIEEE(document))
 }
 
-// Each document that gpuscaler did not write is an error that says why.
+// For each document that gpuscaler did not write, decode returns an error with the reason.
 func TestOtherDocumentsAreRefused(t *testing.T) {
 	good, err := encode(model(t, "chat", nine))
 	if err != nil {
@@ -103,7 +103,7 @@ func TestALargeContentIsRefused(t *testing.T) {
 	}
 }
 
-// Random bytes with a correct checksum, and documents with random changes, are errors or decode to a model that can be used.
+// For random bytes with a correct checksum and for documents with random changes, decode returns an error or a model that can be used.
 func TestRandomDocumentsDoNotPanic(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	good, err := encode(model(t, "chat", nine))

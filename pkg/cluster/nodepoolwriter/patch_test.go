@@ -163,10 +163,9 @@ func TestRestoreReturnsTheValueAndItsOwner(t *testing.T) {
 	}
 }
 
-// The record contains only the fields of Overrides. A patch that changes another field is refused before any request, because the owner's
-// value of that field would be lost.
-// The owner removes a field that gpuscaler restores by removing it. The cache does not show that yet. The API server executes the patch
-// before it compares versions, and returns 422 because the field does not exist. This is a conflict, which the next tick solves.
+// The owner of the NodePool removes the field weight, and gpuscaler restores the NodePool by removing the same field. The cache does not
+// show the owner's change yet. The API server executes the patch before it compares versions, and returns 422 because the field does not
+// exist. This is a conflict, which the next tick solves.
 func TestRestoreFromAnOldVersionIsAConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		current string // version in the API server
@@ -209,6 +208,8 @@ func newNodePool(version string) *unstructured.Unstructured {
 	return u
 }
 
+// The record contains only the fields of Overrides. A patch that changes another field is refused before any request, because the owner's
+// value of that field would be lost.
 func TestFieldWithoutARecordIsNotWritten(t *testing.T) {
 	weight := override.Change{Field: nodepool.FieldWeight, From: "20", To: "81", Original: "20"}
 	lower := weight

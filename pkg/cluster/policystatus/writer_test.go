@@ -313,7 +313,7 @@ func TestAnAPIServerThatDoesNotAnswerIsTriedOnceARound(t *testing.T) {
 	}
 }
 
-// A mistake in the PlatformConfig refuses 10,000 policies at once.
+// Because of a mistake in the PlatformConfig, 10,000 policies are refused at once.
 func TestTenThousandRefusedPoliciesAreWrittenTenASecond(t *testing.T) {
 	c := newCluster(t)
 	for i := range 10_000 {
@@ -334,7 +334,7 @@ func TestTenThousandRefusedPoliciesAreWrittenTenASecond(t *testing.T) {
 	c.expect("nothing changes", 120)
 }
 
-// One object that changes each second must not take the turn of others.
+// An object that changes each second must not delay the writes of other objects.
 func TestObjectsTakeTurns(t *testing.T) {
 	c := newCluster(t)
 	for i := range 700 {
@@ -371,7 +371,7 @@ func TestObjectsInOtherNamespacesAreIgnored(t *testing.T) {
 	c.expect("a namespace that the chart does not list", 60)
 }
 
-// A ConfigMap that loses its label is no longer in the informer. The informer reports a deletion in both cases.
+// The informer reports a deletion if a ConfigMap is deleted, and also if it loses its label. In both cases the annotation is removed.
 func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c := newCluster(t)
 	about := hpa("chat")
@@ -400,7 +400,7 @@ func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c.expect("without the annotation nothing is written", 60)
 }
 
-// The last write of the former leader counts for the minute.
+// A new leader writes an object only if a minute has passed since the last write of the former leader.
 func TestANewLeaderWaitsForTheRestOfTheMinute(t *testing.T) {
 	c := newCluster(t)
 	c.set(wrong("chat"))
