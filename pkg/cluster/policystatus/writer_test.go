@@ -371,7 +371,8 @@ func TestObjectsInOtherNamespacesAreIgnored(t *testing.T) {
 	c.expect("a namespace that the chart does not list", 60)
 }
 
-// The informer reports a deletion if a ConfigMap is deleted, and also if it loses its label. In both cases the annotation is removed.
+// The informer reports a deletion if a ConfigMap is deleted, and also if it loses its label. The writer then tries to remove the annotation
+// in both cases.
 func TestTheAnnotationIsRemovedWithTheLabelOfAConfigMap(t *testing.T) {
 	c := newCluster(t)
 	about := hpa("chat")
