@@ -125,7 +125,7 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return all
 }
 
-// README.md is the only way into the guides, except that migrate.md links to datadog.md.
+// Every guide must exist and be linked from README.md. The only exception is datadog.md, to which migrate.md links.
 func TestEveryGuideIsLinkedFromTheReadmeAndExists(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -139,7 +139,7 @@ func TestEveryGuideIsLinkedFromTheReadmeAndExists(t *testing.T) {
 	}
 }
 
-// hasTest reports whether a package, which is named by its directory, has a test.
+// hasTest reports whether the package in the directory dir has a test with the given name.
 func hasTest(t *testing.T, dir, test string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("../..", dir, "*_test.go"))
@@ -156,7 +156,7 @@ func hasTest(t *testing.T, dir, test string) bool {
 	return false
 }
 
-// testSources returns the text of all test files below e2e and pkg.
+// testSources returns the text of all test files below cmd, e2e and pkg.
 func testSources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -176,7 +176,8 @@ func testSources(t *testing.T) string {
 	return all.String()
 }
 
-// A workflow in a guide runs commands that the test of the guides runs, because they are also in a block of commands of the same page.
+// Another test runs the code blocks with commands of each guide, but not the workflows. Therefore each gpuscaler command in a workflow must
+// also be a line of a code block of the same guide.
 func TestWorkflowsInGuidesRunTestedCommands(t *testing.T) {
 	run := regexp.MustCompile(`(?m)^ *- run: (gpuscaler .*)$`)
 	found := 0
@@ -196,7 +197,7 @@ func TestWorkflowsInGuidesRunTestedCommands(t *testing.T) {
 	}
 }
 
-// Each check has a guide that exists, with its anchor.
+// Each check of `gpuscaler check` refers to a guide, and some refer to a heading in it. The guide and the heading must exist.
 func TestGuidesOfChecksExist(t *testing.T) {
 	for _, check := range slices.Sorted(maps.Keys(installation.Guides)) {
 		path, anchor, has := strings.Cut(installation.Guides[check], "#")

@@ -71,8 +71,8 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 	return report.Runs[0], report.Runs[1]
 }
 
-// serviceSize is a number of slots (requests that a replica serves at once) with the traffic for it. The traffic keeps about the same
-// number of replicas busy with each number of slots.
+// serviceSize is a number of slots (requests that a replica serves at once) and the traffic for it. The traffic of all sizes is chosen so
+// that about the same number of replicas is busy.
 type serviceSize struct {
 	slots  string
 	sample string // share of the recorded requests; "": all of them
@@ -80,7 +80,8 @@ type serviceSize struct {
 	seeds  []string
 }
 
-// serviceSizes are the tested sizes. The recording cannot be scaled up, so with 32 slots it needs only two replicas.
+// serviceSizes are the tested sizes. The traffic of the recording cannot be increased, so with 32 slots per replica it keeps only two
+// replicas busy.
 var serviceSizes = []serviceSize{{"4", "0.5", "1", []string{"1"}}, {"8", "", "2", []string{"1", "7"}}, {"32", "", "8", []string{"7"}}}
 
 // withSlots returns the path of a copy of the formula example for another number of slots. The target in the example is 26 of 32 slots; in
@@ -113,8 +114,8 @@ func withSlots(t *testing.T, example, slots string) string {
 // TestServingExamplesCostNoMoreThanKEDAsDefaults replays each serving example, and the README's policy, with 4, 8 and 32 slots per replica,
 // on an hour of recorded chat requests and on days of generated traffic. The examples were not tuned for the generated traffic. Each policy
 // must meet its SLO of 99% within 10 s. It must not cost more than KEDA with its default settings and with the same minReplicas from
-// schedules. The target of KEDA is 5/8 of the slots. The traffic is scaled with the slots, so that the replicas differ little between the
-// sizes.
+// schedules. The target of KEDA is 5/8 of the slots. The traffic grows with the number of slots, so that the number of replicas differs
+// little between the sizes.
 func TestServingExamplesCostNoMoreThanKEDAsDefaults(t *testing.T) {
 	recorded, folder := conversations(t), t.TempDir()
 	for _, size := range serviceSizes {

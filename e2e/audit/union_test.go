@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Unused reports permissions that no package used, and excuses that are not needed.
+// Unused must report the permissions that no package used, and the entries of Excused that a package did use.
 func TestUnusedComparesAllPackagesWithTheChart(t *testing.T) {
 	granted, err := rights(greatest)
 	if err != nil {

@@ -60,7 +60,8 @@ func run(m *testing.M) (int, error) {
 	if err := os.MkdirAll(screenshots, 0o755); err != nil {
 		return 1, err
 	}
-	// The sandbox needs user namespaces, which containers often do not have. The browser opens only gpuscaler's own pages.
+	// The sandbox is disabled, because it needs user namespaces, which containers often do not have. This is safe, because the browser
+	// opens only gpuscaler's own pages.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
 	allocator, stop := chromedp.NewExecAllocator(ctx, options...)
 	defer stop()

@@ -12,7 +12,8 @@ const pause = 100 * time.Millisecond
 // widths are the widths of a phone, a tablet and a laptop.
 var widths = []int64{390, 768, 1440}
 
-// look makes every check of a page at every width, and keeps the pictures. expected are texts of console entries that are no defect.
+// look runs every check of a page at every width, and writes the screenshots. Console entries that contain one of the texts in expected are
+// not reported.
 func (b *tab) look(name, url string, expected ...string) {
 	b.t.Helper()
 	for _, width := range widths {

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cost/report"
 )
 
-// The reports of audit, replay and report are files that a user opens from a disk or as an attachment.
+// Users open the reports of audit, replay and report from a disk or as an attachment. Therefore the test opens them as files, without a
+// server.
 func TestReports(t *testing.T) {
 	b := open(t)
 	dir := t.TempDir()

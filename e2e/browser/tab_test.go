@@ -214,7 +214,7 @@ func (b *tab) walk(where string) {
 	if n == 0 {
 		return
 	}
-	const segments = 12 // in an input of a date and time, Tab stops at each part
+	const segments = 12 // maximum number of Tab stops in one element; an input of a date and time has one for each of its parts
 	visits, previous := make([]int, n), -1
 	var problems []string
 	for range segments * n {

@@ -51,7 +51,8 @@ func newJudge(t *testing.T, values map[string]any) judge {
 	return j
 }
 
-// request is an update by gpuscaler's ServiceAccount of an object of the kind that policy checks.
+// request is an update of one object by gpuscaler's ServiceAccount. The object has the kind that the admission policy in the field policy
+// checks.
 type request struct {
 	policy, namespace, subresource string
 	before, after                  map[string]any

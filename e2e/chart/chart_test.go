@@ -184,7 +184,8 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 	}
 }
 
-// The alerts accept series about other pods from the DCGM exporter's namespaces only, which a value replaces in every rule.
+// The alerts use series about other pods only if the series come from a DCGM exporter in a configured namespace. The chart value
+// alerts.dcgmNamespaces must replace these namespaces in every rule.
 func TestAlertsTrustTheConfiguredNamespacesOfTheExporter(t *testing.T) {
 	r := release("hpa", "monitoring.coreos.com/v1")
 	r.Values["alerts"] = map[string]any{"enabled": true, "dcgmNamespaces": "dcgm|gpu-tools"}
@@ -238,7 +239,8 @@ func TestEveryValueOfTheSchemaHasADefault(t *testing.T) {
 	compare("", text, values)
 }
 
-// With hostNetwork the pod's loopback is the node's. Every process of the node could read the page, which trusts clients on loopback.
+// With hostNetwork, the pod's loopback address is that of the node. Every process of the node could read the page, because the page trusts
+// clients on loopback. Therefore the chart must not set the address of the page.
 func TestPageIsNotServedOnTheNodesLoopback(t *testing.T) {
 	for hostNetwork, want := range map[bool]string{false: "- --page-address=127.0.0.1:8081\n", true: "- --page-address=\n"} {
 		r := release("hpa")

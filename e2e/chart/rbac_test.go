@@ -101,8 +101,8 @@ func TestScaleMayBeWrittenInTheListedNamespacesOnly(t *testing.T) {
 	}
 }
 
-// Policies of teams: a Role in each listed namespace allows to list and watch its ConfigMaps. No other role allows to read ConfigMaps of
-// teams, and none allows to read one by name or to write one.
+// The policies of teams are in ConfigMaps. A Role in each listed namespace allows gpuscaler to list and watch the ConfigMaps of this
+// namespace. No other role allows it to read ConfigMaps of teams, and no role allows it to get one by name or to write one.
 func TestConfigMapsMayBeReadInTheListedNamespacesOnly(t *testing.T) {
 	r := release("all")
 	r.Values["teamConfigMaps"] = map[string]any{"namespaces": []any{"team-a", "team-b"}}
@@ -133,8 +133,8 @@ func TestConfigMapsMayBeReadInTheListedNamespacesOnly(t *testing.T) {
 	}
 }
 
-// The annotation with the status of policies: a Role in each listed namespace allows to patch the objects that carry policies there. It
-// includes ScaledObjects only with KEDA, and ConfigMaps only where gpuscaler reads them.
+// gpuscaler writes the status of policies into an annotation. For this, a Role in each listed namespace allows it to patch the objects that
+// can contain policies. The Role includes ScaledObjects only with KEDA, and ConfigMaps only where gpuscaler reads them.
 func TestCarriersOfPoliciesMayBePatchedInTheListedNamespacesOnly(t *testing.T) {
 	for mode, scaledObjects := range map[string]string{"hpa": "", "keda": " scaledobjects"} {
 		r := release(mode)

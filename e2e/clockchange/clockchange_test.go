@@ -28,7 +28,7 @@ spec:
   behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
 `
 
-// idle is a cluster with one Deployment that has the target's replicas immediately. Its workload has no signals.
+// idle is a cluster with one Deployment, whose replicas equal the target immediately. The workload has no signals.
 type idle struct{ replicas int32 }
 
 func (c *idle) View(*scaling.Workload) (engine.View, bool) {

@@ -80,7 +80,8 @@ func TestLeadershipMovesWhenTheLeaderReleasesTheLease(t *testing.T) {
 	stack.Eventually(t, time.Minute, "the label of another pod is removed", labeled("b"))
 }
 
-// campaignB starts the candidate b with a lease duration of 15 s. It therefore retries often enough to become the leader within seconds.
+// campaignB starts the candidate b with a lease duration of 15 s. With this short duration, b retries often enough to become the leader
+// within seconds.
 func campaignB(t *testing.T) { campaign(t, "b", 15*time.Second) }
 
 func TestRegistrationIsCreatedKeptAndNeverReplaced(t *testing.T) {

@@ -232,8 +232,8 @@ spec:
 `, name, capacity)
 }
 
-// pastMetrics is the age of the first sample of the DCGM exporter. The clock of its samples is sixty times as fast until it reaches the
-// present, so that the cost report has data of the past.
+// pastMetrics is the age of the timestamp of the first DCGM sample. Each second, the timestamps of the samples advance by one minute until
+// they reach the present. As a result, the cost report has data of the past 50 minutes.
 const pastMetrics = 50 * time.Minute
 
 // serveMetrics lets Prometheus scrape the metrics of a gateway and of a DCGM exporter.

@@ -20,7 +20,7 @@ type side struct {
 	theirs autoscalingv2.HPAScalingRules
 }
 
-// draw generates some fields of a direction.
+// draw sets random fields of the direction.
 func (d *side) draw(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		d.window(r.Int32N(20) * r.Int32N(20))

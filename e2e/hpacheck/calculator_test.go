@@ -112,7 +112,8 @@ func TestAverageValueIsKubernetes(t *testing.T) {
 	calculator := c.calculator()
 	for n := range samples {
 		tol, current, target := drawTolerances(r), int32(r.IntN(120)), int64(1+r.IntN(3000))
-		usage := int64(float64(target) * float64(current) * (0.8 + 0.4*r.Float64())) // close to the tolerance
+		// The usage is close to the target, so that the tolerance decides whether the replicas change.
+		usage := int64(float64(target) * float64(current) * (0.8 + 0.4*r.Float64()))
 		if r.IntN(2) == 0 {
 			usage = int64(r.IntN(400_000))
 		}

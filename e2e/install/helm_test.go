@@ -116,8 +116,8 @@ func (h *helm) test(name string) (said string, err error) {
 	return string(text), err
 }
 
-// editHooks applies edit to the hooks of a release, because Helm does not post-render hooks. Without it kwok would mark the pods of the
-// hooks as succeeded without running them.
+// editHooks applies edit to the hooks of a release, because Helm does not post-render hooks. Without these edits, kwok would mark the pods
+// of the hooks as succeeded without running them.
 func (h *helm) editHooks(name string) {
 	h.t.Helper()
 	r, err := h.config.Releases.Last(name)

@@ -65,7 +65,7 @@ func TestEachModeInstallsAndUninstallsInARestrictedNamespace(t *testing.T) {
 				stack.Eventually(t, time.Minute, "two pods", available(h.namespace, 2))
 			}
 			checkTypes(t, objects)
-			h.uninstall(step.name, false) // the hook is a pod; another test runs it as a process
+			h.uninstall(step.name, false) // false: the hook would run in a pod, which kwok only simulates; another test runs the hook as a process
 			stack.Eventually(t, time.Minute, "no object is left", func(context.Context) error {
 				if left := existing(t, objects); len(left) > 0 {
 					return fmt.Errorf("left: %v", left)

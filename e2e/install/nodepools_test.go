@@ -50,8 +50,8 @@ func pool(name, handedOver string) *v1.NodePool {
 	return p
 }
 
-// attempt is a patch by gpuscaler's ServiceAccount of an object with a consent annotation. refused is a part of the expected error, or
-// empty if the patch must be accepted.
+// attempt is a patch of an object by gpuscaler's ServiceAccount. consent is the value of the object's consent annotation. refused is a part
+// of the expected error, or empty if the patch must be accepted.
 type attempt struct{ consent, patch, refused string }
 
 // patch writes a JSON merge patch of a NodePool, without dry-run.
@@ -220,8 +220,8 @@ func heardBy(t *testing.T) (client.Client, *heard) {
 }
 
 // withdrawn tests what happens when the owner removes the consent annotation during an override. The owner must get a warning, and
-// gpuscaler can no longer write the NodePool. After the owner sets the annotation again, with the field and the word restore, gpuscaler can
-// restore the field.
+// gpuscaler can no longer write the NodePool. After the owner sets the annotation again, with the name of the field and the word restore,
+// gpuscaler can restore the field.
 func withdrawn(t *testing.T, ours client.Client) {
 	exists(t, pool("withdrawn", "weight"))
 	apply := func(weight any) error {

@@ -44,7 +44,7 @@ status:
 `
 
 // The chart mounts the price book of its values. After Helm and the kubelet have updated the file, the controller uses the new price
-// without a restart. An invalid price book keeps the last valid prices.
+// without a restart. If the price book is invalid, the last valid prices still apply.
 func TestMountedPriceBookIsReloaded(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	serve(t, "karpenter.sh", "nodeclaims")

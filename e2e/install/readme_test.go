@@ -148,7 +148,7 @@ func queue(t *testing.T) (waiting *atomic.Int64) {
 	return waiting
 }
 
-// The values in the helm commands of the README and of the guides exist.
+// Each value in the helm commands of the README and of the guides must exist in the chart.
 func TestHelmCommandsOfTheReadmeUseExistingValues(t *testing.T) {
 	values := regexp.MustCompile(`--set ([a-zA-Z.]+)=`)
 	var defaults map[string]any

@@ -347,7 +347,8 @@ func TestPodsOfTheChartServeOnAReadOnlyRootWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// leaveWeight sets the weight of the NodePool left with gpuscaler's field manager, as an override of a former controller would.
+// leaveWeight sets the weight of the NodePool "left" with gpuscaler's field manager. The result is like an override that a former
+// controller did not restore.
 func leaveWeight(t *testing.T, namespace string) {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{

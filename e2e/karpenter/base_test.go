@@ -72,8 +72,8 @@ func TestLongOnDemandBaseStaysOnDemand(t *testing.T) {
 	})
 	g.explained(t, "on-demand base: ")
 	g.write(t, "platform.yaml", platform(""))
-	// The demand is set to 0, because three replicas would first have to return to spot. gpuscaler waits 15 minutes before that, unless
-	// spot has failed before.
+	// The demand is set to 0, so that no replica has to return to spot before the restore. gpuscaler would wait 15 minutes before such a
+	// return, unless spot has failed before.
 	g.load(t, map[string]float64{"base/chat": 0})
 	stack.Eventually(t, 2*time.Minute, "without a base the NodePools are restored", func(context.Context) error {
 		for _, p := range pools {

@@ -36,8 +36,8 @@ func grant(t *testing.T, name string, buffers bool) string {
 	return account
 }
 
-// If the permission to write buffers is removed, gpuscaler must delete an existing buffer, so that it keeps no nodes. The leader does so
-// within two checks. If no leader runs, the next one does.
+// If the permission to write buffers is removed, gpuscaler must delete an existing buffer, because a buffer keeps nodes. A running leader
+// deletes it after at most two checks of the permission. If no leader runs, the next leader deletes it.
 func TestBufferIsDeletedWithoutPermissionToWriteIt(t *testing.T) {
 	t.Parallel()
 	account := grant(t, "turn", true)
@@ -73,7 +73,8 @@ func findsNoBuffers(s fastGroup) error {
 	return errors.New("no finding")
 }
 
-// A controller crashed and left a buffer. The test is not parallel, because restore restores every NodePool.
+// A crashed controller has left a buffer. `gpuscaler restore` must delete it, or print the kubectl command if the account may not delete
+// it. The test is not parallel, because restore restores every NodePool.
 func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 	account := grant(t, "shorn", false)
 	binary, err := controller.Build(t.Context(), os.Stderr, suite.Dir)
@@ -137,10 +138,11 @@ func TestRestoreDeletesABufferOrPrintsTheCommand(t *testing.T) {
 	}
 }
 
-// A user keeps a node with a buffer for another Deployment. gpuscaler does not change it and reports that it keeps the node.
+// A user keeps a node with a buffer for another Deployment. gpuscaler must not change this buffer, and must report that the buffer keeps
+// the node.
 func TestForeignBufferIsReportedAsWhatKeepsANode(t *testing.T) {
 	t.Parallel()
-	// With WhenEmpty Karpenter may report a new node as not empty for 15 minutes.
+	// The NodePool does not use WhenEmpty, because with WhenEmpty Karpenter may report a new node as not empty for 15 minutes.
 	p := pool{name: "theirs-spot", kind: "spot", weight: 80, by: clientSide, after: "20s", edit: func(spec map[string]any) {
 		spec["disruption"].(map[string]any)["consolidationPolicy"] = "WhenEmptyOrUnderutilized"
 	}}

@@ -91,8 +91,8 @@ func TestClaimedGPUsAreDemandAndRemoveTheZeroLimit(t *testing.T) {
 	stack.Eventually(t, time.Minute, "the zero limit is set again", claimLimit(spot.name, "0"))
 }
 
-// demandOf returns a check that a group has a demand, and a finding that contains the text. If the text is empty, there must be no finding
-// about claims.
+// demandOf returns a check that a group has the demand n and a finding that contains the text. If the text is empty, the group must have no
+// finding about claims.
 func demandOf(n int64, finding string) func(fastGroup) error {
 	return func(s fastGroup) error {
 		all := strings.Join(s.Findings, "\n")

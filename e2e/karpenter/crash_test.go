@@ -126,7 +126,7 @@ func (c *crash) present(ctx context.Context) string {
 		c.weight(ctx, "crash-fallback-od"), c.pool("crash-probe-spot").limitNow(ctx))
 }
 
-// ownType returns an edit that gives a NodePool its own node label and, if market has one for the group, its own instance type.
+// ownType returns an edit that gives a NodePool its own node label and, if the map market has one for the group, its own instance type.
 func ownType(group string) func(spec map[string]any) {
 	return func(spec map[string]any) {
 		template := spec["template"].(map[string]any)
@@ -421,7 +421,7 @@ func midRelease(t *testing.T, c *crash, real *controller.Controller) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(5 * time.Second) // until the API server has compiled it; otherwise the checks below fail
+	time.Sleep(5 * time.Second) // wait until the API server applies the admission policy; otherwise the checks below fail
 	c.put(t, "platform", controller.Platform("mode: auto\n"))
 	half := func(ctx context.Context) error {
 		for _, p := range c.pools {

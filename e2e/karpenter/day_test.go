@@ -248,7 +248,7 @@ func lonelyJob(t *testing.T, namespace string, selector map[string]string) *core
 	return p
 }
 
-// watchReady returns a number that is always the minimum of a Deployment's ready pods since the call.
+// watchReady returns the minimum number of ready pods of a Deployment since the call. It updates this number until the test ends.
 func watchReady(t *testing.T, namespace, name string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}
@@ -281,8 +281,8 @@ func readyNow(ctx context.Context, namespace, name string) (n int64, err error) 
 	return n, nil
 }
 
-// undrifted fails if Karpenter reports a node of the given NodePools as drifted. Other tests of this package, which run in parallel, cause
-// drift of the nodes of their own NodePools.
+// undrifted fails if Karpenter reports a node of the given NodePools as drifted. It ignores other NodePools, because other tests of this
+// package run in parallel and cause drift of their own nodes.
 func undrifted(t *testing.T, pools ...pool) {
 	t.Helper()
 	for _, p := range pools {

@@ -69,8 +69,8 @@ func (c fastConfig) at(t time.Time) time.Time {
 	return c.Epoch.Add(time.Duration(float64(t.Sub(c.Epoch)) * c.Speed)).Round(0)
 }
 
-// fastTime converts a creation timestamp to the fast clock. The API server truncates these timestamps to seconds, so it first adds almost a
-// second: one second is half a minute of the fast clock.
+// fastTime converts a creation timestamp to the fast clock. The API server truncates these timestamps to seconds. fastTime adds almost a
+// second to them, because a time that is a second too early would be half a minute too early by the fast clock.
 func (c fastConfig) fastTime(t time.Time) time.Time {
 	return c.at(t.Add(time.Second - time.Millisecond))
 }

@@ -102,7 +102,8 @@ func (a argo) reconcile(ctx context.Context, p pool) (synced []string, err error
 		client.ForceOwnership)
 }
 
-// respect copies to target each value that live contains and normalized, the same object after normalize, does not.
+// respect copies live values into target. normalized is the result of normalize for live. respect copies each field of live that is missing
+// in normalized.
 func respect(target, normalized, live map[string]any) {
 	for key, value := range live {
 		n, there := normalized[key]
@@ -209,8 +210,8 @@ func TestArgoCDIgnoresOverridesAndAppliesGitAfterThem(t *testing.T) {
 	}
 }
 
-// At each sync Flux applies the fields that are in Git by force. gpuscaler must keep its overrides of fields that are not in Git (`ssa:
-// Merge`), and must yield the other fields to Flux.
+// At each sync, Flux applies the fields that are in Git with forced server-side apply. gpuscaler must keep its overrides of fields that are
+// not in Git (`ssa: Merge`), and must yield the other fields to Flux.
 func TestFluxKeepsWhatIsNotInGitAndWinsWhatIs(t *testing.T) {
 	t.Parallel()
 	p := pool{name: "flux-spot", kind: "spot", weight: 80, nudge: allFields, by: serverSide} // no limit in Git

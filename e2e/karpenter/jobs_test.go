@@ -87,8 +87,8 @@ func TestPodsOfACronJobAreDemandUntilTheyComplete(t *testing.T) {
 	g.explained(t, "zero limit: no pod", "no zero limit: a pod that may need nvidia.com/gpu is pending", " zero limit: no pod")
 }
 
-// cronJob creates a CronJob whose next Job has two pods with one GPU each. It is suspended when the first Job exists. The result is a check
-// of the number of the Job's pods and of their phase.
+// cronJob creates a CronJob whose next Job has two pods with one GPU each. The CronJob is suspended when the first Job exists. The returned
+// function checks the number of the Job's pods and their phases.
 func cronJob(t *testing.T, namespace string) (pods func(ctx context.Context, n int, phases ...corev1.PodPhase) error) {
 	t.Helper()
 	template := workload.Deployment(namespace, "train", 1).Spec.Template

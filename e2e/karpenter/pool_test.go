@@ -43,7 +43,7 @@ func (p pool) suite() string {
 	return name
 }
 
-// instance returns the NodePool's instance type: the one that market has for the test, otherwise the common one.
+// instance returns the NodePool's instance type: the one in the map market for the test, otherwise the common one.
 func (p pool) instance() string {
 	if own, has := market[p.suite()]; has {
 		return own.Name
@@ -70,7 +70,7 @@ func (p pool) object() *unstructured.Unstructured {
 			},
 		},
 	}
-	if p.by == clientSide { // in the other styles no manager owns the default of 10%
+	if p.by == clientSide { // in the other styles, the default budget of 10% applies, and no field manager owns it
 		spec["disruption"].(map[string]any)["budgets"] = []any{map[string]any{"nodes": "100%"}}
 	}
 	if p.limit != nil {

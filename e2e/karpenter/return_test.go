@@ -52,7 +52,8 @@ func TestLongKarpenterReturnsToSpotUnlessWeightsOrBalancedPreventIt(t *testing.T
 	for _, p := range pairs {
 		pool{name: p.suite + "-spot", kind: "spot", weight: p.spots, by: serverSide}.create(t)
 	}
-	// Karpenter looks again at everything after 5 minutes without a change of the cluster, and other tests change it meanwhile.
+	// Karpenter evaluates all nodes again after 5 minutes without a change of the cluster. It can take longer here, because other tests
+	// change the cluster.
 	const shortest, longest = 6 * time.Minute, 15 * time.Minute
 	began, done := time.Now(), map[string]time.Duration{}
 	waits := func() bool {

@@ -18,9 +18,9 @@ import (
 )
 
 // Three replicas use all GPUs that the owner's limit allows. The Deployment has the default strategy, which at three replicas starts a new
-// pod before it removes an old one, so the new pod waits for a GPU and the rollout waits for the new pod. gpuscaler lint reports it before
-// it happens. Meanwhile the target and the limit do not change. With the strategy that lint recommends, the rollout completes without a
-// fourth GPU, and at each moment at least two replicas are ready and the target is three.
+// pod before it removes an old one, so the new pod waits for a GPU and the rollout waits for the new pod. `gpuscaler lint` must report this
+// before the rollout. While the rollout waits, the target and the limit must not change. With the strategy that lint recommends, the
+// rollout completes without a fourth GPU, and at each moment at least two replicas are ready and the target is three.
 func TestRolloutWithoutAFreeGPUIsForeseenAndCompletesWithTheAdvice(t *testing.T) {
 	t.Parallel()
 	const ns, gpus = "rollout", "3"

@@ -26,8 +26,8 @@ import (
 // One group has six NodePools: prepaid instances, spot in three zones, and on-demand in two zones. The owner's weights define the order in
 // which they are used. One zone refuses spot nodes and another zone loses them, so the group falls back to on-demand. The prepaid instances
 // must still be used first. When spot has capacity again, all replicas must leave on-demand. Without demand all six NodePools have a zero
-// limit, and at the end each has its owner's values. The NodePool of the prepaid instances launches on-demand nodes up to their number and
-// is in the group's list reserved.
+// limit, and at the end each has its owner's values. The NodePool of the prepaid instances has the capacity type on-demand and a limit
+// equal to the number of prepaid instances. The group lists it under reserved.
 func TestLongGroupOfSixNodePoolsFromPrepaidOverSpotToOnDemandAndBack(t *testing.T) {
 	if os.Getenv("GPUSCALER_E2E_LONG") == "" {
 		t.Skip("three minutes: GPUSCALER_E2E_LONG=1, or make test-long")
@@ -56,7 +56,8 @@ func TestLongGroupOfSixNodePoolsFromPrepaidOverSpotToOnDemandAndBack(t *testing.
 	asks := func(n float64) { g.load(t, map[string]float64{"six/chat": n}) }
 	asks(0)
 
-	// The Job can run only on a prepaid instance. It removes the zero limits, if they are set already, before a pod may run on any node.
+	// The Job can run only on a prepaid instance. If zero limits are set already, they are removed because of the Job, before the test
+	// creates pods that can run on any node.
 	job := lonelyJob(t, "six", map[string]string{"pool": prepaid.name})
 	stack.Eventually(t, time.Minute, "the Job removes the zero limits", s.restored(t))
 	asks(2)

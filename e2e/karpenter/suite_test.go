@@ -23,7 +23,8 @@ var suite struct {
 	epoch     time.Time
 }
 
-// speed is the factor by which the clock of a fast process is faster than real time: the 5 minutes of the zero limit take 10 seconds.
+// speed is the factor by which the clock of a fast process is faster than real time: the 5 minutes before a zero limit is set take 10
+// seconds.
 const speed = 30
 
 var release = chart.Release{Name: controller.Name, Namespace: controller.Namespace,
@@ -58,7 +59,7 @@ func run(m *testing.M) int {
 		suite.Keep()
 		return 1
 	}
-	controller.SideBySide(5) // each test has its own process, whose clock continues while the machine is busy
+	controller.SideBySide(5) // not more, because each test runs its own process, and the fast clocks continue while the machine is busy
 	code := m.Run()
 	if err := requests.Judge(release); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL:", err)

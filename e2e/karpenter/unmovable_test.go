@@ -108,7 +108,7 @@ func podUIDs(t *testing.T, namespace string, names []string) (uids []types.UID) 
 	return uids
 }
 
-// statefulSet creates a StatefulSet with a GPU for the nodes of its suite.
+// statefulSet creates a StatefulSet whose pod requests a GPU and runs only on nodes of the test.
 func statefulSet(t *testing.T, namespace, name string) {
 	t.Helper()
 	of := workload.Deployment(namespace, name, 1)

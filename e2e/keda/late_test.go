@@ -15,8 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/stack"
 )
 
-// gpuscaler starts while the ScaledObject CRD does not exist. KEDA is installed afterwards. This test is not parallel, because it
-// uninstalls the KEDA that all tests share.
+// gpuscaler starts while the ScaledObject CRD does not exist, and KEDA is installed afterwards. gpuscaler must then observe the
+// ScaledObject without a restart. This test is not parallel, because it uninstalls the KEDA that all tests share.
 func TestKEDAIsInstalledWhileGpuscalerRuns(t *testing.T) {
 	s := place(t, "late", 1)
 	s.policy(t, fmt.Sprintf(jobsPolicy, s.queue()))

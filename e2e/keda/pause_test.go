@@ -35,7 +35,7 @@ func TestPausesOfKEDAApplyAndAreExplained(t *testing.T) {
 	for _, c := range []struct {
 		annotation, value string
 		backlog           int
-		held, free        int32 // replicas while it is paused, and after
+		held, free        int32 // replicas during the pause, and after it
 	}{
 		{"autoscaling.keda.sh/paused", "true", 55, 3, 6},
 		{"autoscaling.keda.sh/paused-scale-in", "true", 15, 6, 2},

@@ -94,7 +94,8 @@ func (b *backlogs) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // TestReplayKEDAMatchesTheRealKEDA compares the replay's simulation of KEDA with a real ScaledObject, which has a queue and a cron trigger
 // and scales from zero and back. The replay runs at the times of the real polls and syncs. It must write the same replicas in the same
-// order, each within promptness of the change of the Deployment. After each sync it must have the same replicas as the real HPA.
+// order. Each write must be at most 4 s (the constant promptness) before or after the real change of the Deployment. After each sync it
+// must have the same replicas as the real HPA.
 func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	t.Parallel()
 	s := place(t, "sequence", 0)
@@ -151,8 +152,8 @@ func TestReplayKEDAMatchesTheRealKEDA(t *testing.T) {
 	}
 }
 
-// together returns an error unless both sequences have the same replicas in the same order, and each change differs in time by at most
-// promptness.
+// together returns an error unless both sequences have the same replicas in the same order, and the times of corresponding changes differ
+// by at most the constant promptness.
 func together(replay, real record.Steps) error {
 	if !slices.Equal(replay.Numbers(), real.Numbers()) {
 		return fmt.Errorf("the replay wrote %v, KEDA and its HPA %v", replay, real)
@@ -211,8 +212,8 @@ func (r *rerun) run() (wrote record.Steps, err error) {
 	return wrote, err
 }
 
-// at returns the changes that the replay writes if the syncs run at the given times. reached is the index of the first sync that ends with
-// other replicas than the real one, or the number of syncs.
+// at returns the changes that the replay writes if the syncs run at the given times. reached is the index of the first sync after which the
+// number of replicas differs from the real one, or the number of syncs if there is no such sync.
 func (r *rerun) at(instants []time.Time) (wrote record.Steps, reached int, err error) {
 	spec, controller, loop := replayed(), hpa.Controller{}, hpa.ScaleLoop{Cooldown: r.cooldown}
 	current := int32(0)

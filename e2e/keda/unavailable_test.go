@@ -81,8 +81,8 @@ func TestWorkloadsScaleUpWhileGpuscalerIsStopped(t *testing.T) {
 	time.Sleep(time.Second)
 	killed := time.Now()
 	back := away(t)
-	// On a slow machine gpuscaler may have decreased the target of falling to five, for 45 jobs, before it was killed. The HPA may write
-	// that target up to three seconds later. Such a decrease is not an error.
+	// On a slow machine gpuscaler may have decreased the target of the workload "falling" to five, for 45 jobs, before it was killed. The
+	// HPA may write that target up to three seconds later. Such a decrease is not an error.
 	settled := time.Now().Add(3 * time.Second)
 	rising.backlog(t, 230)
 	falling.backlog(t, 1)

@@ -68,7 +68,7 @@ func (s *scaledWorkload) activate(t *testing.T) (took activation) {
 
 // By default KEDA polls a scaler only every 30 s. But gpuscaler pushes a change of the activity to KEDA, so KEDA scales from zero without
 // waiting for a poll. A wait for a poll would take 15 s on average, so the median must be less than a third of the polling interval. The
-// test logs the median, and the steps of each round of more than two seconds. `make bench-push` runs it with 25 rounds.
+// test logs the median and, for each round of more than two seconds, the durations of its steps. `make bench-push` runs it with 25 rounds.
 func TestFromZeroByPushDoesNotWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	s := place(t, "push", 0)

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/workload"
 )
 
-// A pod of another tenant exports series that report 0% activity for GPUs of a busy workload's pods, and Prometheus scrapes it. The target
-// of the busy workload must not change.
+// A pod of another tenant exports series that report 0% activity for GPUs of a busy workload's pods, and Prometheus scrapes these series.
+// The target of the busy workload must not change.
 func TestPodOfAnotherTenantCannotChangeAWorkloadsGPUs(t *testing.T) {
 	t.Parallel()
 	ns, load := suite.Namespace(t, "attacked"), &exporter.Work{}

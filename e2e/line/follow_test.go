@@ -145,7 +145,7 @@ func status(t *testing.T, namespace, name string) appsv1.DeploymentStatus {
 	return d.Status
 }
 
-// The recorded hour is replayed at 40 times its speed, so it takes 90 seconds.
+// The test replays the recorded hour at 40 times its speed. It evaluates the first 75 of the 90 seconds that this takes.
 const (
 	traceSpeed = 40
 	tracePlays = 75 * time.Second

@@ -70,8 +70,8 @@ teams:
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// promptly is the behavior of the tests' policies: a target decreases three seconds after the signals last needed the higher one, and there
-// is no tolerance.
+// promptly is the behavior of the tests' policies: a target decreases after the signals have requested fewer replicas for three seconds,
+// and there is no tolerance.
 const promptly = `
 behavior:
   scaleUp: {tolerance: 0}

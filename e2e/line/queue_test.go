@@ -26,7 +26,7 @@ maxReplicas: 24
 signals:
 - {name: queue, type: vllm, metric: requestsWaiting, target: 10}`+promptly)
 
-	load.Set(47) // the target is ten for each replica
+	load.Set(47) // the policy requests one replica for every ten waiting requests
 	stack.Eventually(t, time.Minute, "five replicas", s.HasReplicas(5))
 	stack.Eventually(t, time.Minute, "explain names the cause and reports that the HPA follows exactly",
 		s.Explained(func(e explain.Explanation) error {

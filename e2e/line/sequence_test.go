@@ -69,8 +69,9 @@ func TestReplayHPAMatchesTheRealHPA(t *testing.T) {
 	began := time.Now()
 
 	for _, step := range []struct {
-		n     int32
-		takes time.Duration // time to wait: a decrease needs its window and two steps of its rate, and this machine may stall
+		n int32
+		// time to wait: a decrease needs its stabilization window and two periods of the rate limit, and this machine may stall
+		takes time.Duration
 	}{{11, 12}, {24, 14}, {12, 20}, {13, 12}, {3, 20}, {16, 14}} { // 11 after 10 and 13 after 12 are within the tolerance
 		set(step.n)
 		time.Sleep(step.takes * time.Second)
@@ -163,7 +164,7 @@ func checkable(t *testing.T, u controller.Workload, status *record.Watched, sync
 // exact reports whether the HPA can have read only one pair of values.
 func (o observed) exact() bool { return len(o.desired) == 1 && len(o.had) == 1 }
 
-// enough reports whether a fifth of the syncs are exact.
+// enough reports whether at least a fifth of the syncs are exact.
 func enough(all []observed, syncs []record.Sync) bool {
 	n := 0
 	for _, o := range all {

@@ -119,7 +119,7 @@ func TestATeamReadsTheStatusOfItsPoliciesOnTheConfigMap(t *testing.T) {
 	})
 }
 
-// unstructuredOf returns the fields of an object that a manifest contains.
+// unstructuredOf returns the object without its status and creationTimestamp, so that it has only fields that a manifest contains.
 func unstructuredOf(o client.Object) (*unstructured.Unstructured, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

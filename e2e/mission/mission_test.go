@@ -259,7 +259,7 @@ func train(t *testing.T, namespace string) *corev1.Pod {
 	return pod
 }
 
-// fewest records the minimum of the Deployment's ready pods from now on.
+// fewest returns the minimum number of ready pods of the Deployment since the call. It updates this number until the test ends.
 func fewest(t *testing.T, namespace string) *atomic.Int64 {
 	t.Helper()
 	least := &atomic.Int64{}

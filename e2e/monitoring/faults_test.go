@@ -206,9 +206,10 @@ func TestBusyPodWithoutNVLinkIsNotAStalledCollective(t *testing.T) {
 	}
 }
 
-// A pod of a tenant serves GPU metrics with the labels of a pod of another namespace. Prometheus stores them as exported_namespace and
-// exported_pod, with the namespace of the scraped pod. Only the DCGM exporter's own namespace may report about other pods, so no alert
-// about the other pod fires, and no false value hides a true one. If the exporter serves the same series, the alerts fire.
+// A pod of a tenant serves GPU metrics with the labels of a pod of another namespace. Prometheus renames these labels to exported_namespace
+// and exported_pod, and sets the label namespace to that of the scraped pod. Only the DCGM exporter's own namespace may report about other
+// pods, so no alert about the other pod fires, and no false value hides a true one. If the exporter serves the same series, the alerts
+// fire.
 func TestScrapedPodCannotReportAboutAnotherPod(t *testing.T) {
 	claims := func(reporter string) map[string]string {
 		pod := `{exported_namespace="team",exported_pod="chat-1",` + reporter + `,UUID="GPU-9",Hostname="n1",modelName="L40S"}`

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// nervous is a policy whose target decreases two seconds after the signal last needed the higher one. If a target is missing for a short
-// time, the HPA therefore removes replicas and the test detects it.
+// nervous is a policy whose target decreases after the signal has requested fewer replicas for only two seconds. If a target is missing for
+// a short time, the HPA therefore removes replicas, and the test detects this.
 const nervous = `
 maxReplicas: 12
 signals:
@@ -169,8 +169,8 @@ func watchLease(t *testing.T) *holders {
 	return h
 }
 
-// released fails the test unless the Lease had several holders and each of them released it, so that the next one did not wait for the
-// Lease to expire.
+// released fails the test unless the Lease had at least two holders and each former holder released it, so that the next one did not wait
+// for the Lease to expire.
 func (h *holders) released(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()

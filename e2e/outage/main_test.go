@@ -79,8 +79,8 @@ const sharedInterval = 5 * time.Second
 // enginePort is the port of the replicas' own /metrics.
 const enginePort = 8000
 
-// spec returns a policy whose signal is the queue length from the given data source. Its target decreases two seconds after the signal last
-// needed the higher one. A reading is stale after four seconds.
+// spec returns a policy whose signal is the queue length from the given data source. Its target decreases after the signal has requested
+// fewer replicas for two seconds. A reading is stale after four seconds.
 func spec(source string) string {
 	return fmt.Sprintf(`
 maxReplicas: 12

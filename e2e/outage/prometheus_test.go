@@ -113,7 +113,7 @@ func blind(t *testing.T, f failingSource, breakIt, repair func(*exporter.Exporte
 	if err := breakIt(e); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * pollEvery) // a running query may still read values of the next change
+	time.Sleep(2 * pollEvery) // a query that began before the fault must not read the next value
 	load.Set(3)
 	time.Sleep(blindFor)
 	held(t, s, broke)

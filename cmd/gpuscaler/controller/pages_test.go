@@ -64,7 +64,7 @@ func write(t *testing.T, file string, text []byte) {
 	}
 }
 
-// client is a server and the file with the token that a client sends to it.
+// client contains the arguments of `gpuscaler explain`: the address of a server, and the file with the token for it.
 type client struct{ server, tokenFile string }
 
 func TestTenantAddressNeedsATokenAndLoopbackDoesNot(t *testing.T) {
@@ -146,7 +146,8 @@ func TestPageNeedsLoopbackOrTLS(t *testing.T) {
 	}
 }
 
-// With hostNetwork the chart sets no loopback address, because every process of the node could connect to it.
+// With hostNetwork the chart sets no --page-address, because every process of the node could connect to that address. gpuscaler must then
+// not serve the page.
 func TestPageIsNotServedWithoutAnAddress(t *testing.T) {
 	c, err := newController(runOptions{
 		kubeconfig: knowsAnna(t), leaseDuration: 15 * time.Second, lease: "gpuscaler", namespace: "gpuscaler-system", pod: "a",

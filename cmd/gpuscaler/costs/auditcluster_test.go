@@ -14,8 +14,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promtest"
 )
 
-// apiServerWithHPAs starts an API server with one HPA for each of a number of Deployments, and returns a kubeconfig. The test fails if a
-// client writes.
+// apiServerWithHPAs starts an API server with the given number of Deployments and one HPA for each of them, and returns a kubeconfig. The
+// test fails if a client writes.
 func apiServerWithHPAs(t *testing.T, workloads int) (kubeconfig string) {
 	t.Helper()
 	var hpas, deployments []string

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The commands at the beginning of the guide run as written, and the policy with an objective meets its SLO. It learns while it runs: its
-// file has no target.
+// The commands in the first code block of the guide must run as written, and the policy with an objective must meet its SLO. The policy
+// file contains no target: gpuscaler learns the target during the replay.
 func TestObjectiveGuideRunsAsWritten(t *testing.T) {
 	text, err := os.ReadFile("../../../config/guides/objectives.md")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestObjectiveGuideRunsAsWritten(t *testing.T) {
 	}
 }
 
-// The commands of the guide run as written, and the policy of the last one is valid.
+// The commands in the second code block of the guide must run as written, and the policy that they write must be valid.
 func TestAdviceOfTheObjectiveGuideRunsAsWritten(t *testing.T) {
 	guide, err := os.ReadFile("../../../config/guides/objectives.md")
 	if err != nil {

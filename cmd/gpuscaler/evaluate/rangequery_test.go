@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// recorded starts a Prometheus server with two series of 1 request per second and returns its URL. Like a real Prometheus server it refuses
-// queries for more than 11,000 points.
+// recorded starts a Prometheus server with two series of 1 request per second and returns its URL. It counts the requests in asked. Like a
+// real Prometheus server it refuses queries for more than 11,000 points.
 func recorded(t *testing.T, asked *int) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

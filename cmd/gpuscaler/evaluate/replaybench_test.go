@@ -11,9 +11,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 )
 
-// The column "gpuscaler" of the table of traces in the replay guide, and the sentence about cold starts of five minutes, must show the
-// results of `make bench-replay`. The other columns need a search, so no test checks them. A lower bound of 24 hours takes a minute of CPU
-// time, so the two long traces run only in `make test-long`.
+// The guide about replays has a table of recorded traces. Its column "gpuscaler", and the sentence about cold starts of five minutes, must
+// show the results of `make bench-replay`. The other columns are the results of a slow search, so no test checks them. Computing the lower
+// bound of a trace of 24 hours takes a minute of CPU time, so the two long traces run only in `make test-long`.
 func TestGuideShowsTheResultsOnRecordedTraces(t *testing.T) {
 	guide, err := os.ReadFile("../../../config/guides/replay.md")
 	if err != nil {

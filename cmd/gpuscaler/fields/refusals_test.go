@@ -57,7 +57,7 @@ func fromConfigMap(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
-// secondPolicy is a policy for the same target with another name.
+// secondPolicy is a policy with the name llama, for another Deployment than the policy under test.
 var secondPolicy = fields("apiVersion", "gpuscaler.io/v1alpha1", "kind", "ScalingPolicy", "metadata", fields("name", "llama", "namespace",
 	"team-chat"),
 	"spec", fields("scaleTargetRef", fields("name", "second"), "maxReplicas", 3, "signals", []any{redisSignal("queue")}))

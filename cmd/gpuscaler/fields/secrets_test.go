@@ -202,7 +202,8 @@ func sourceProbes(t *testing.T) []fieldProbe {
 	return append(all, awsProbes(t, query)...)
 }
 
-// awsProbes are probes of the request signature for Amazon Managed Prometheus. All of them use the environment of the process.
+// awsProbes are probes of the fields that configure the signature of requests to Amazon Managed Prometheus. The AWS SDK reads its other
+// settings from environment variables, which awsProbes sets for the whole test.
 func awsProbes(t *testing.T, query edit) []fieldProbe {
 	const at = "platform spec.dataSources[1].sigv4."
 	dir := newSecrets(t).dir

@@ -351,8 +351,8 @@ func partly(second int, _ string) scaling.Reading {
 	return scaling.Reading{Value: 20, Known: true, Coverage: 0.6, Reported: 6}
 }
 
-// defaultsProbes returns a probe of each field of the PlatformConfig's defaults. It is made from the probe of the policy's field with the
-// same name.
+// defaultsProbes returns a probe of each field of the PlatformConfig's defaults. Each one is a copy of the probe of the policy's field with
+// the same name.
 func defaultsProbes(all []fieldProbe) (out []fieldProbe) {
 	for _, p := range all {
 		rest, is := strings.CutPrefix(p.field, "policy spec.")

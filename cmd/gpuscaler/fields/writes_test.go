@@ -74,7 +74,7 @@ func stubAPI(t *testing.T, j *journal) *rest.Config {
 	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// busy always reads the same value.
+// busy is a source of readings. Each reading has the value 20.
 type busy struct{}
 
 func (busy) Read(_ *scaling.Workload, out []scaling.Reading) {

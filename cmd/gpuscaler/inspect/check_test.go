@@ -257,7 +257,7 @@ func TestCheckEndsAtItsTimeLimit(t *testing.T) {
 	}
 }
 
-// The oldest version of Kubernetes must be the one that the chart accepts.
+// The oldest version of Kubernetes that `gpuscaler check` accepts must be the one in the chart's kubeVersion.
 func TestOldestKubernetesIsThatOfTheChart(t *testing.T) {
 	text, err := os.ReadFile("../../../charts/gpuscaler/Chart.yaml")
 	if want := fmt.Sprintf("kubeVersion: \">=1.%d.0-0\"\n", installation.OldestMinor); err != nil || !strings.Contains(string(text), want) {

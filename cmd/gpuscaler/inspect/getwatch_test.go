@@ -33,8 +33,8 @@ func (u *untilText) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// changingPage serves a different response to each read: two policies, the same with another reason, the same with another target, an
-// error, and only the first policy. Further reads repeat the last response.
+// changingPage serves a different response to each of the first five reads: two policies; a changed reason; a changed target; an error; and
+// only the first policy. Further reads repeat the last response.
 func changingPage(t *testing.T) (address string) {
 	t.Helper()
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)

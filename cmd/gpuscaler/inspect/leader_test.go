@@ -175,7 +175,7 @@ func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	if _, err = explain(); err == nil || err.Error() != "no policy team/x" || len(asked) != 1 {
 		t.Errorf("error of gpuscaler: %v, asked %q", err, asked)
 	}
-	ours = false // the metric is not served by KEDA's adapter, so explain lists the pods
+	ours = false // another adapter, such as KEDA's, does not serve the metric, so explain lists the pods
 	if _, err = explain(); err == nil || len(asked) != 2 || !strings.HasPrefix(asked[1], "/api/v1/namespaces/gpuscaler-system/pods?") {
 		t.Errorf("error of another adapter: %v, asked %q", err, asked)
 	}
