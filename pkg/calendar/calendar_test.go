@@ -9,7 +9,8 @@ import (
 
 const layout = "2006-01-02 15:04:05 -0700"
 
-// at parses an instant in the zone of the window. A time that occurs twice in a fold must be written with its offset, in the format layout.
+// at parses an instant in the zone of the window. A time that occurs twice in a fold must be written with its offset, in the format of the
+// constant layout.
 func at(t testing.TB, w *calendar.Window, text string) time.Time {
 	t.Helper()
 	if instant, err := time.Parse(layout, text); err == nil {
@@ -92,8 +93,8 @@ func TestTheWeekendRunsFromFridayEveningToMondayMorning(t *testing.T) {
 	})
 }
 
-// In kedacore/keda#4677, start and end match on different days, and KEDA keeps the pods from Friday to Sunday. Here the first end after a
-// start closes the window, on whatever day it is.
+// In kedacore/keda#4677, start and end match on different days, and KEDA keeps the pods from Friday to Sunday. In package calendar, the
+// first end after a start closes the window, even if it is on another day.
 func TestAWindowLastsUntilTheFirstEndAfterItsStart(t *testing.T) {
 	nights := window(t, "Europe/Berlin", "0 22 * * 1-5", "0 6 * * 1-5")
 	checkStory(t, nights, []beat{

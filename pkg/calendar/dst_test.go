@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// Each case is a window and one clock change of its zone. The window is closed at the instant from. After that, it opens and closes exactly
-// at the listed instants.
+// Each case is a window and one clock change of its zone. The window is closed at the instant in the field from. After that, it opens and
+// closes exactly at the instants in the field changes.
 func TestWindowsAcrossClockChanges(t *testing.T) {
 	for _, c := range []struct {
 		story, zone, start, end string

@@ -8,7 +8,7 @@ import (
 )
 
 // The oracle is a second, simple implementation of the package. It uses neither bit sets nor the rules of a zone. It converts a cron
-// expression to tables of booleans, finds the spans by checking every minute of the wall clock, and finds the readings of the clock by
+// expression to tables of booleans, finds the spans by checking every minute of the wall clock, and finds out what the clock shows by
 // calling time.In for many instants. Then it applies the definition in the package documentation: a span begins at the first instant at
 // which the clock has reached the start, and ends at the last instant at which the clock reaches the end.
 
@@ -111,12 +111,12 @@ type walk struct {
 	zone        *time.Location
 	begin, step int64
 	shows       []int64 // seconds since 1970 on the clock
-	highest     []int64 // greatest of all readings up to this one
-	lowest      []int64 // lowest of all readings from this one on
+	highest     []int64 // greatest value of shows up to this index
+	lowest      []int64 // lowest value of shows from this index on
 }
 
 // margin is the length of the time before and after the center that a walk covers. verge is the length of the part at each end of a walk
-// for which it cannot compute whether a window is open, because in a fold this depends on readings outside the walk.
+// for which it cannot compute whether a window is open, because in a fold this depends on what the clock shows outside the walk.
 const (
 	margin = 3 * 24 * time.Hour
 	verge  = 24 * 60 * 60

@@ -9,8 +9,8 @@ import (
 )
 
 // hpa implements the scaling behavior of an HPA, so that tests can compare Decide with it. It follows the code of k8s.io/kubernetes 1.36,
-// pkg/controller/podautoscaler: the functions stabilizeRecommendationWithBehaviors and convertDesiredReplicasWithBehaviorRate, and the two
-// limits. It uses the same scale events and floating-point arithmetic.
+// pkg/controller/podautoscaler: the functions stabilizeRecommendationWithBehaviors and convertDesiredReplicasWithBehaviorRate, and the
+// functions that compute the scale-up limit and the scale-down limit. It uses the same scale events and floating-point arithmetic.
 type hpa struct {
 	p               *Policy
 	recommendations []event
@@ -138,7 +138,7 @@ func TestBehaviorEqualsTheHPA(t *testing.T) {
 // exactWindow is a stabilization window that stores every proposal, as an HPA does.
 type exactWindow []event
 
-// greatest returns the greatest proposal that is not older than length at the time now.
+// greatest returns the greatest proposal in the window of the given length that ends at now.
 func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	for i := len(w) - 1; i >= 0 && w[i].at.After(now.Add(-length)); i-- {
 		n = max(n, w[i].n)

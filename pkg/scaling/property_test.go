@@ -244,7 +244,7 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 			p.Signals[i].Class = Demand
 		}
 		for i := range p.Schedules {
-			p.Schedules[i].Window.From, p.Schedules[i].Lead = nine, 0 // a schedule that opens later could not be announced
+			p.Schedules[i].Window.From, p.Schedules[i].Lead = nine, 0 // EarliestScaleDown does not include schedules that open later
 		}
 		now, s := nine, Seed(p, rapid.Int32Range(0, 12).Draw(t, "seed"), nine)
 		quiet := Observation{Advice: NoAdvice, Operator: NoOperator, Readings: make([]Reading, len(p.Signals))}

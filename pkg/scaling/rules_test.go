@@ -236,11 +236,11 @@ func TestLatencyProposesAStep(t *testing.T) {
 		want            int32
 	}{
 		{1, 1, 10, 2}, {2, 2, 10, 3}, {4, 4, 10, 6}, {10, 10, 10, 15},
-		{4, 4, 0.6, 5},   // less than a step: in proportion to the latency
-		{6, 4, 10, 6},    // the two replicas of the last step are loading, so the next step must wait
-		{10, 10, 0, 5},   // a step down is limited too
-		{2, 2, 0.01, 1},  // a step is at least 1, because otherwise two replicas would never decrease to one
-		{10, 10, 0.4, 8}, // less than a step: in proportion to the latency
+		{4, 4, 0.6, 5},   // 4 * 0.6 s / 0.5 s = 4.8, which is within the limit of 2 to 6 replicas
+		{6, 4, 10, 6},    // two replicas are still loading, so the limit is computed from the 4 ready replicas
+		{10, 10, 0, 5},   // a decrease is limited to half of the ready replicas too
+		{2, 2, 0.01, 1},  // the limit permits a change of at least 1, because otherwise two replicas would never decrease to one
+		{10, 10, 0.4, 8}, // 10 * 0.4 s / 0.5 s = 8, which is within the limit of 5 to 15 replicas
 	} {
 		p := &Policy{}
 		ttft(p)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// scenario runs one policy second by second with a simulated workload. In the next tick, the number of replicas is the target. A new
-// replica is ready after boot.
+// scenario runs one policy second by second with a simulated workload. The workload has as many replicas as the target of the previous
+// tick. A new replica is ready when the time in the field boot has passed.
 type scenario struct {
 	t       *testing.T
 	p       *Policy
@@ -110,12 +110,12 @@ func TestStepInTheQueueIsFollowedAtOnceAndRevertedAfterTheWindow(t *testing.T) {
 	w.expect(9, RuleCombine)
 	w.load(52)
 	w.run(10*time.Minute - 2*time.Second)
-	w.expect(9, RuleStabilize) // the window still contains the 9 of 09:01:01
+	w.expect(9, RuleStabilize) // the window still contains the recommendation of 9 from 09:01:01
 	if want := nine.Add(11*time.Minute + time.Second); !w.last.EarliestScaleDown.Equal(want) || w.last.ScaleDownRule != RuleStabilize {
 		t.Errorf("may fall at %v by %v, want %v", w.last.EarliestScaleDown, w.last.ScaleDownRule, want)
 	}
 	w.run(2 * time.Second)
-	w.expect(8, RuleRate) // the window no longer contains 9, and the rate permits one pod a minute
+	w.expect(8, RuleRate) // the window no longer contains a recommendation of 9, and the rate permits one pod a minute
 	w.run(59 * time.Second)
 	w.expect(8, RuleRate)
 	w.tick(time.Second)
@@ -194,7 +194,7 @@ func TestEndOfABacklogDoesNotScaleToZeroAtOnce(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 10 * time.Minute, Rates: []RatePolicy{{Pods, 2, 30 * time.Second}}}}
 	w := newScenario(t, p, 9, 0)
 	w.run(time.Minute)
-	w.expect(7, RuleRate) // the cooldown is over, so 0 are needed although the window is not over; the rate permits two pods
+	w.expect(7, RuleRate) // the cooldown is over, so the scale-down window does not apply; the rate permits two pods
 	for _, want := range []int32{5, 3, 1, 0} {
 		if w.run(30 * time.Second); w.last.Replicas != want {
 			t.Errorf("%s: %d, want %d", w.now.Format("15:04:05"), w.last.Replicas, want)
@@ -236,7 +236,7 @@ func TestMissingSignalsStopTheCooldown(t *testing.T) {
 	w.run(time.Hour)
 	w.expect(1, RuleMissing)
 	w.load(0)
-	w.run(59 * time.Second) // 9 idle minutes before the outage, and 59 s after the outage
+	w.run(59 * time.Second) // idle for 9 minutes before the outage and for 59 s after it; the outage does not count
 	w.expect(1, RuleIdle)
 	w.run(time.Second)
 	w.expect(0, RuleCombine)

@@ -25,8 +25,8 @@ func hours(name string, zone *time.Location, start, end int) calendar.Window {
 	return calendar.Window{Name: name, Location: zone, Start: every(start), End: every(end)}
 }
 
-// A chat service in Berlin runs on the day in October that has 25 hours, because daylight saving time ends. The schedules request at least
-// two replicas from 8 to 20 and none from 23 to 6, in local time.
+// A chat service in Berlin runs on the day in October that has 25 hours, because daylight saving time ends. One schedule has a minimum of
+// two replicas from 8 to 20, and another a maximum of 0 from 23 to 6, in local time.
 func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 	zone := berlin(t)
 	office := Schedule{Window: hours("office", zone, 8, 20), Min: 2, Max: -1, Lead: 10 * time.Minute}

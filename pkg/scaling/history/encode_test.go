@@ -42,7 +42,8 @@ func (p *past) read(r *Reader) {
 	p.forecast.Read(r)
 }
 
-// TestEncodingKeepsEveryField also fails if a field was added to a type but not to its encoding, because this field is zero in full.
+// TestEncodingKeepsEveryField also fails if a field was added to a type but not to its encoding: the test requires that the variable full
+// has a value in every field.
 func TestEncodingKeepsEveryField(t *testing.T) {
 	full := past{window: fullWindow(), steps: fullSteps(), trend: Trend{true, 1.5, -2.5}, forecast: Forecast{true, 3.5, 4.5, 5.5}}
 	if zero := firstZero(reflect.ValueOf(full), "past"); zero != "" {
@@ -78,8 +79,8 @@ func firstZero(v reflect.Value, path string) string {
 	return ""
 }
 
-// Words that Append did not write, for example from a damaged recording, must be reported as invalid. They must never exceed the size of a
-// list.
+// Words that Append did not write, for example from a damaged recording, must be reported as invalid. A number of entries in these words
+// must never be accepted if it exceeds the size of a list.
 func TestTruncatedAndHostileWordsAreInvalid(t *testing.T) {
 	full := past{window: fullWindow(), steps: fullSteps()}
 	words := full.words()

@@ -27,7 +27,7 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 			}
 			all = append(all, event{now, n})
 			at := now.Add(-time.Duration(rapid.IntRange(0, 120).Draw(t, "back")) * time.Second)
-			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // at the time; range around it
+			want, least, most := all[0].n, int32(math.MaxInt32), int32(0) // the target at `at`, and its range around `at`
 			for i, e := range all {
 				if !e.at.After(at) {
 					want = e.n

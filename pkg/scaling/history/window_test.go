@@ -18,7 +18,7 @@ type event struct {
 // exactWindow is a stabilization window that stores every proposal, as an HPA does. Tests compare Window with it.
 type exactWindow []event
 
-// greatest returns the greatest proposal that is not older than length at the time now.
+// greatest returns the greatest proposal in the window of the given length that ends at now.
 func (w exactWindow) greatest(now time.Time, length time.Duration) (n int32) {
 	for i := len(w) - 1; i >= 0 && w[i].at.After(now.Add(-length)); i-- {
 		n = max(n, w[i].n)
