@@ -16,15 +16,16 @@ const (
 	// requestTimeout is the maximum duration of a call that is not a stream. Calls are answered from memory, so nearly all of this time is
 	// available for the request to arrive.
 	requestTimeout = 5 * time.Second
-	// refusalTimeout is the time after which a call that exceeds a limit is ended.
+	// refusalTimeout is the time after which a call that exceeds a limit is canceled if its request has not arrived.
 	refusalTimeout = 100 * time.Millisecond
 )
 
 // callLimits limits the number of calls and of streams that are open at a time, over all connections. A call is counted from the arrival of
 // its headers, so that a client that sends headers but no request is limited, too.
 //
-// gRPC's own limit, MaxConcurrentStreams, applies to one connection, and a client that reaches it waits without an error. It is therefore
-// set above the sum of the two limits here. A call that exceeds a limit here ends with ResourceExhausted, which KEDA logs and retries.
+// gRPC's own limit, MaxConcurrentStreams, applies to one connection, and a client that reaches it waits without an error.
+// MaxConcurrentStreams is therefore set above the sum of the limits of callLimits, and only these apply. A call that exceeds them ends with
+// ResourceExhausted. KEDA logs this error and retries the call.
 type callLimits struct {
 	maxStreams     int64
 	streams, calls atomic.Int64
@@ -60,9 +61,10 @@ func (l *callLimits) options() []grpc.ServerOption {
 // excessKey marks the context of a call that exceeds a limit.
 type excessKey struct{}
 
-// count is called when the headers of a call have arrived. It does not reject a call itself, because gRPC would not count the rejected call
-// for its connection, and the rejections for a client that does not read would use more and more memory. An interceptor rejects the call
-// instead.
+// count is called when the headers of a call have arrived, and returns the context of the call. For a call that exceeds a limit, it only
+// marks the context, and an interceptor then rejects the call. If count rejected the call itself, gRPC would not include the call in the
+// limit of its connection, and a client that sends calls but does not read the rejections could make the server buffer them without a
+// limit.
 func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context, error) {
 	open, limit := &l.calls, int64(maxCalls)
 	streams := strings.Contains(info.FullMethodName, "/Stream")

@@ -14,9 +14,9 @@ type Certificate struct {
 	own      *selfSigned // nil if the certificate and the key are read from files
 }
 
-// Bundle returns a function that returns the CA bundle to write to the APIService: that of a self-signed certificate, otherwise the
-// contents of caFile. The function returns nil if caFile is empty or cannot be read. An empty caFile means that another program, such as
-// cert-manager, writes the bundle.
+// Bundle returns a function that returns the CA bundle to write to the APIService. For a self-signed certificate, this is the bundle of the
+// certificate. For a certificate from files, it is the contents of caFile, or nil if caFile is empty or cannot be read. An empty caFile
+// means that another program, such as cert-manager, writes the bundle.
 func (c Certificate) Bundle(caFile string) func() []byte {
 	return func() []byte {
 		if c.own != nil {
@@ -33,8 +33,8 @@ func (c Certificate) Bundle(caFile string) func() []byte {
 	}
 }
 
-// Trusted must be called with the CA bundle that the APIService contains at present. A renewed self-signed certificate is served only
-// after the bundle contains its CA.
+// Trusted records the CA bundle that the APIService contains at present. Package apiservice calls it at each check of the APIService. A
+// renewed self-signed certificate is served only after this bundle contains its CA.
 func (c Certificate) Trusted(bundle []byte) {
 	if c.own != nil {
 		c.own.trusted(bundle)
@@ -52,7 +52,7 @@ func FileCertificate(certFile, keyFile string) (Certificate, error) {
 
 // SelfSigned returns a certificate with a key pair in memory for the given DNS names. Each process creates its own and renews it.
 func SelfSigned(names ...string) (Certificate, error) {
-	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // I/O edge: a certificate is valid in wall time
+	own, err := newSelfSigned(selfSignedLife, time.Now, names...) // I/O edge: a certificate expires in real time
 	if err != nil {
 		return Certificate{}, err
 	}

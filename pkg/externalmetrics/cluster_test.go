@@ -98,7 +98,7 @@ func newFront(t testing.TB) *front {
 	server := httptest.NewUnstartedServer(mux)
 	server.Start()
 	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // its watches never end by themselves
+	t.Cleanup(server.CloseClientConnections) // watches of the server never end by themselves
 	f.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}],
   users: [{name: u, user: {}}], contexts: [{name: c, context: {cluster: c, user: u}}]}`, server.URL)

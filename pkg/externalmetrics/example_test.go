@@ -17,8 +17,8 @@ type decisions struct{ engine.Served }
 
 func (d decisions) Lookup(scaling.Key, time.Time) (engine.Served, error) { return d.Served, nil }
 
-// KEDA reads the target of the policy with the name of the ScaledObject. The metric's target value per replica is 1, so the HPA desires as
-// many replicas as the metric's value.
+// KEDA reads the target of the policy with the name of the ScaledObject. The metric's target value per replica is 1, so the desired
+// replicas of the HPA are equal to the metric's value.
 func ExampleScaler() {
 	scaler := externalmetrics.NewScaler(decisions{engine.Served{Replicas: 7}}, time.Now)
 	object := &externalscaler.ScaledObjectRef{Namespace: "team-chat", Name: "llama-chat"}

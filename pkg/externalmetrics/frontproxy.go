@@ -15,8 +15,8 @@ import (
 )
 
 // frontProxy authenticates the requests that the API server forwards. The library verifies the certificate of the API server in each
-// request, which takes several times as long as the rest of a read. frontProxy verifies a certificate once and remembers the result until
-// the certificate or its CA expires, or the configured CA changes. All other requests are authenticated by the library.
+// request, which takes several times as long as the rest of the request. frontProxy verifies a certificate once and remembers the result
+// until the certificate or its CA expires, or the configured CA changes. All other requests are authenticated by the library.
 type frontProxy struct {
 	library authenticator.Request
 	config  *authenticatorfactory.RequestHeaderConfig

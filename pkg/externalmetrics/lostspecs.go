@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA does so only if it has
-// lost the streamed specs, because an error of any trigger clears its cache. The zero value is ready to use.
+// lostSpecs notifies the streams of a ScaledObject when KEDA requests the metric specs with GetMetricSpec. KEDA does so only after it has
+// lost the streamed specs: an error of any trigger clears KEDA's cache. The zero value is ready to use.
 type lostSpecs struct {
 	mu      sync.Mutex
 	streams map[scaling.Key]map[chan struct{}]struct{}
@@ -31,8 +31,8 @@ func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	}
 }
 
-// listen registers a stream of a ScaledObject. again receives a value when the specs must be sent again. The stream is registered until
-// forget is called.
+// listen registers a stream of a ScaledObject. The channel again receives a value when the stream must send the specs again. The stream is
+// registered until the caller calls forget.
 func (l *lostSpecs) listen(ref *externalscaler.ScaledObjectRef) (again <-chan struct{}, forget func()) {
 	key, stream := keyOf(ref), make(chan struct{}, 1)
 	l.mu.Lock()

@@ -43,8 +43,8 @@ func NewProvider(d Decisions, clock func() time.Time) *Provider {
 var metricResource = external.Resource("externalmetrics")
 
 // GetExternalMetric returns exactly one item, because an HPA adds up the values of all items. It returns a bad request error if the
-// selector does not select one policy by name. An HPA without a selector sends an empty selector. A target that must not be used is an
-// error, never 0.
+// selector does not select one policy by name. An HPA without a selector sends an empty selector. If there is no target that may be used,
+// it returns an error and never the value 0, because an HPA would scale down to 0.
 func (p *Provider) GetExternalMetric(
 	_ context.Context, namespace string, selector labels.Selector, info provider.ExternalMetricInfo,
 ) (*external.ExternalMetricValueList, error) {

@@ -32,7 +32,8 @@ func parseRead(u *url.URL) (namespace, policy string, ok bool) {
 	return namespace, policy, ok
 }
 
-// plain reports whether a name consists of at most 63 letters and digits. The characters in others are allowed between them.
+// plain reports whether a name has 1 to 63 characters and consists of letters, digits and the characters in the parameter others. The first
+// and the last character must be a letter or a digit.
 func plain(name, others string) bool {
 	if len(name) == 0 || len(name) > 63 {
 		return false

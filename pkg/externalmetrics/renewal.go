@@ -78,8 +78,9 @@ func (s *selfSigned) trusted(bundle []byte) {
 	}
 }
 
-// step creates the next pair, or starts to serve it, if that is due at now. If creating it fails, the next step tries again. A third of the
-// current certificate's lifetime remains for that.
+// step creates the next pair if the current pair has reached two thirds of its lifetime, and serves the next pair when it may be served
+// (see selfSigned). If creating the next pair fails, step returns an error and the next call tries again. A third of the current pair's
+// lifetime remains for this.
 func (s *selfSigned) step(now time.Time) error {
 	s.mu.Lock()
 	age := now.Sub(s.current.made)
@@ -98,8 +99,8 @@ func (s *selfSigned) step(now time.Time) error {
 	return nil
 }
 
-// turn stores the next pair, and serves it if the API server trusts it or late is true. It returns the listeners to notify, or nil if the
-// served pair did not change.
+// turn stores the next pair, and serves it if the API server trusts it or if the parameter late is true (5/6 of the lifetime has passed).
+// It returns the listeners to notify, or nil if the served pair did not change.
 func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +111,7 @@ func (s *selfSigned) turn(next *pair, late bool) []dynamiccertificates.Listener 
 	return slices.Clone(s.listeners)
 }
 
-// Name, AddListener and CurrentCertKeyContent implement the certificate provider of the library, which calls RunOnce and Run.
+// Name, AddListener, CurrentCertKeyContent, RunOnce and Run implement the certificate provider interfaces of the API server library.
 func (s *selfSigned) Name() string { return "self-signed" }
 
 func (s *selfSigned) AddListener(l dynamiccertificates.Listener) {
@@ -127,8 +128,8 @@ func (s *selfSigned) CurrentCertKeyContent() (certificate, key []byte) {
 
 func (s *selfSigned) RunOnce(context.Context) error { return nil }
 
-// Run renews the pair until ctx ends. It checks once a minute. This gives all API servers time to read the new bundle before the new pair
-// is served.
+// Run renews the pair until ctx ends. It calls step once a minute. All API servers therefore have time to read a new bundle before the new
+// pair is served.
 func (s *selfSigned) Run(ctx context.Context, _ int) {
 	ticker := time.NewTicker(min(time.Minute, s.life/50)) // I/O edge: paces certificate checks
 	defer ticker.Stop()

@@ -63,11 +63,11 @@ func (s *Scaler) lookup(ref *externalscaler.ScaledObjectRef) (engine.Served, err
 }
 
 var specs = &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{{
-	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // the integer TargetSize is for KEDA before 2.15
+	MetricName: MetricName, TargetSize: 1, TargetSizeFloat: 1, // KEDA up to 2.16 reads only the integer TargetSize
 }}}
 
 // GetMetricSpec returns the name of the metric and its target value, 1 per replica, for every policy. The value of the metric is the number
-// of replicas, so the HPA desires that number.
+// of replicas, so the HPA computes this number as its desired replicas.
 func (s *Scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
 	s.lost.notify(ref)
 	return specs, nil

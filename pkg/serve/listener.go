@@ -48,7 +48,8 @@ func (l *Limited) Accept() (net.Conn, error) {
 	return admitted, nil
 }
 
-// admit adds a connection. It returns the connection to close if the limit was reached, and nil otherwise.
+// admit adds a connection and returns it as admitted. If the limit was reached, excess is the connection that the caller must close;
+// otherwise excess is nil.
 func (l *Limited) admit(c net.Conn) (admitted, excess *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,7 +38,8 @@ func start(t *testing.T, l net.Listener, serve func(context.Context, net.Listene
 	return l.Addr().String()
 }
 
-// hold opens n connections from the loopback address from, writes text to each of them, and never reads from them.
+// hold opens n connections to address. The parameter from is the loopback address of the client. hold writes text to each connection and
+// never reads from it.
 func hold(t *testing.T, address, from, text string, n int) []net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}

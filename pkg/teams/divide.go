@@ -33,11 +33,11 @@ type Member struct {
 type Share struct {
 	Max    int32 // maximum number of replicas; Want if no limit reduces it
 	Limit  int8  // index of the limit that reduces it; -1: none
-	Others int64 // units of that resource in use by others, such as other members; -1: the member's own amount per replica is not known
+	Others int64 // amount of that limit's resource used by other members and pods; -1: the member's own amount per replica is not known
 }
 
-// maxSum is the maximum of every sum, so that no sum overflows. Limits are reduced to at most maxSum-1, so that a sum that reaches maxSum
-// exceeds every limit.
+// maxSum is the maximum of every sum of amounts, so that no sum overflows an int64. Limits are reduced to at most maxSum-1. A sum that is
+// cut off at maxSum therefore still exceeds every limit.
 const maxSum = math.MaxInt64 / 4
 
 // part is a member with the intermediate results of Divide.
@@ -167,8 +167,8 @@ func (d *division) chargeUnknown() {
 	}
 }
 
-// startRaises reduces the available amounts by those in use outside the members and by replicas that are still being removed. It is called
-// before the last step, because these amounts limit only that step (raises).
+// startRaises reduces the available amount of each resource by the amounts that pods outside the members and replicas that are still being
+// removed use. It is called before step 4 (raises), because these amounts limit only that step.
 func (d *division) startRaises() {
 	for r := range d.room {
 		d.soft[r] = min(max(d.others[r], 0), maxSum)

@@ -27,6 +27,6 @@
 // # What is not known
 //
 // If the amount per replica of a member is not known, it is never treated as 0. The member keeps min(target, replicas that exist or were
-// granted) and is not raised. It counts with the largest of these amounts: what its pods request; the last known amount for each of its
-// replicas; one for each of its replicas.
+// granted) and is not raised. For the limit, the member is assumed to use the largest of three amounts: the sum of what its pods request;
+// its replicas times the last known amount per replica; its replicas times one.
 package teams

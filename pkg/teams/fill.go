@@ -2,10 +2,10 @@ package teams
 
 import "math"
 
-// fill gives replicas one by one to the member with the smallest dominant share, until each member has upTo(member) replicas or its next
-// replica does not fit. If one replica of a member did not fit, no later one fits, because the available amounts only decrease. Replicas
-// that fit without reaching a limit are given in one step, so that the run time depends on the number of members and not on the number of
-// replicas.
+// fill gives replicas one by one to the member with the smallest dominant share, until each member has reached its maximum for this step,
+// which the function upTo returns, or its next replica does not fit. If one replica of a member does not fit, fill gives this member no
+// more replicas, because the available amounts only decrease. Replicas that fit without reaching a limit are given in one step, so that the
+// run time depends on the number of members and not on the number of replicas.
 func (d *division) fill(upTo func(*part) int32) {
 	open := make([]*part, 0, len(d.parts))
 	for {
@@ -103,8 +103,8 @@ func (d *division) fitsAt(level float64, open []*part, upTo func(*part) int32) b
 	return true
 }
 
-// at returns the number of replicas that a member has when its share has been raised to level: at most upTo, and at least the replicas that
-// it already has.
+// at returns the number of replicas with which a member reaches the share level. The result is at most upTo, and at least the number of
+// replicas that the member already has.
 func (p *part) at(level float64, upTo int32) int32 {
 	n := int32(min(math.Ceil(level/p.dominant), float64(upTo)))
 	for n > p.got && p.shareOf(n-1) >= level {
