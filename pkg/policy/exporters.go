@@ -21,8 +21,8 @@ func ExporterNamespaces(all []Exporter, t SourceType) (namespaces []string) {
 	return namespaces
 }
 
-// Default namespaces of NVIDIA's GPU operator and of Kueue. A default exporter is used only if the PlatformConfig declares no exporter of
-// the same type and if its namespace does not belong to a team.
+// The default namespaces of NVIDIA's GPU operator and of Kueue. A default exporter is used only if the PlatformConfig declares no exporter
+// of the same type and if its namespace does not belong to a team.
 const (
 	dcgmNamespace  = "gpu-operator"
 	kueueNamespace = "kueue-system"
@@ -43,7 +43,8 @@ func DCGMExporters(namespace string) []Exporter {
 	}
 }
 
-// DefaultExporters returns the default exporters. Those of a type are used if the PlatformConfig declares no exporter of this type.
+// DefaultExporters returns the default exporters of all types. The default exporters of a type are used only if the PlatformConfig declares
+// no exporter of this type.
 func DefaultExporters() []Exporter {
 	return append(DCGMExporters(dcgmNamespace), Exporter{Type: SourceKueue, Namespace: kueueNamespace},
 		Exporter{Type: ExporterKarpenter, Namespace: "karpenter"}, Exporter{Type: ExporterKarpenter, Namespace: "kube-system"},

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Metric is a metric that a policy can select with the field `metric` of a signal. Package telemetry knows its name in each version of a
-// server.
+// Metric is a metric that a policy can select with the field `metric` of a signal. Package telemetry maps Name to the names that the
+// versions of a model server use.
 type Metric struct {
 	Name  string
 	Unit  scaling.Unit
@@ -16,7 +16,7 @@ type Metric struct {
 	Mean bool
 	// Histogram is true if the server exports the latency as a histogram, from which a quantile can be computed.
 	Histogram bool
-	// Measures is what a signal with this metric is evidence of for an objective.
+	// Measures is the quantity that a signal with this metric measures for an objective.
 	Measures scaling.Measure
 }
 

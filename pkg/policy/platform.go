@@ -80,7 +80,7 @@ type DataSource struct {
 	Matchers       map[string]string // prometheus: matchers that every Query and Source.Query already contains
 	NamespaceLabel string            // prometheus: label in which a scrape stores the namespace of the scraped pod
 	PodLabel       string            // prometheus: label in which a scrape stores the name of the scraped pod
-	Exporters      []Exporter        // prometheus: pods whose labels may name other pods
+	Exporters      []Exporter        // prometheus: only series of these pods may name other pods in their labels
 	HTTP           *spec.HTTP        // prometheus, scrape: HTTP settings; nil means no authentication and default TLS
 	SigV4          *spec.SigV4       // prometheus: request signing for Amazon Managed Service for Prometheus
 

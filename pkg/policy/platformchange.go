@@ -13,8 +13,8 @@ func (p *Platform) IsEmpty() bool {
 	return reflect.DeepEqual(&bare, &Platform{})
 }
 
-// ReuseEqual returns before if it is equal to p, and p otherwise. If before is returned, pointers into the previous PlatformConfig remain
-// valid.
+// ReuseEqual returns the previous PlatformConfig, the parameter before, if it is equal to p. Otherwise it returns p. If the previous
+// PlatformConfig is returned, pointers into it remain in use, so policies need not be compiled again.
 func (p *Platform) ReuseEqual(before *Platform) *Platform {
 	if reflect.DeepEqual(p, before) {
 		return before

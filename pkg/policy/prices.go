@@ -36,7 +36,8 @@ func Costs(overrides []spec.Price, commitments []spec.Commitment) (o []cost.Over
 	return o, c
 }
 
-// Book returns the price book base extended by the overrides and commitments of the PlatformConfig. Overrides take precedence.
+// Book returns a price book with the prices of the parameter base and the overrides and commitments of the PlatformConfig. Overrides take
+// precedence over prices of base.
 func (p *Platform) Book(base *cost.Book) *cost.Book {
 	return base.With(Costs(p.Prices.Overrides, p.Prices.Commitments))
 }

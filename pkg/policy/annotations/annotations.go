@@ -52,7 +52,7 @@ func CarriesPolicy(values map[string]string) bool { return FromAnnotations(value
 // Layer contains the fields of a policy that one source defines: the annotations of an object, or the metadata of its KEDA trigger.
 type Layer struct {
 	Values map[string]string       // by the key of the annotation
-	Field  func(key string) string // returns Problem.Field for a key
+	Field  func(key string) string // returns the text of Problem.Field for a key of Values
 }
 
 // FromAnnotations returns the layer of an object's annotations.

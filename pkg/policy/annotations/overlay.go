@@ -116,8 +116,8 @@ func (f overlay) tooMany(field string, n, most int) bool {
 	return true
 }
 
-// setFields copies every field of top that is not zero to written. It replaces whole fields. The caller must therefore merge the lists of
-// signals and schedules by name before.
+// setFields sets each field of the policy `written` to the value of this field in the policy `top`, if that value is not zero. It replaces
+// whole lists. The caller must therefore merge the lists of signals and schedules by name first.
 func setFields(written, top *spec.Policy) {
 	to, from := reflect.ValueOf(written).Elem(), reflect.ValueOf(top).Elem()
 	for i := range from.NumField() {
@@ -134,7 +134,7 @@ func (f overlay) origin(p *decode.Path, w Layer, key string) {
 	}
 }
 
-// signal adds a signal. If written already has a signal with this name, it replaces it.
+// signal adds the signal s to the policy `written`. If the policy already has a signal with this name, s replaces that signal.
 func (f overlay) signal(written *spec.Policy, s spec.Signal, from decode.Origin) {
 	i := slices.IndexFunc(written.Signals, func(have spec.Signal) bool { return have.Name == s.Name })
 	if i < 0 {

@@ -85,8 +85,8 @@ var measures = map[string]scaling.Measure{"arrivals": scaling.MeasureArrivals, "
 var latencyOf = map[objective.Kind]string{objective.Wait: "queueTime", objective.TimeToFirstToken: "timeToFirstToken",
 	objective.InterTokenLatency: "interTokenLatency"}
 
-// measures sets signal.Measures: what the signal is evidence of. This is the value of the field measures or, without this field, what
-// follows from the type and the metric of the signal.
+// measures sets signal.Measures: the quantity that the signal measures for the objective. This is the value of the field `measures`. If the
+// field is not set, the quantity follows from the type and the metric of the signal.
 func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if c.policy.Objective == nil {
 		if s.Measures != "" {
@@ -108,7 +108,7 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 		signal.Measures = scaling.MeasureQueued
 	case isRate && c.existsAtZero(*source):
 		signal.Measures = scaling.MeasureArrivals
-	case isRate: // if pods of the workload export a rate, it is the work that they have served
+	case isRate: // a rate that pods of the workload export is a rate of work that they have served
 		signal.Measures = scaling.MeasureServed
 	}
 	if isRate && (signal.Measures == scaling.MeasureArrivals || signal.Measures == scaling.MeasureServed) {
@@ -116,8 +116,9 @@ func (c *compiler) measures(s *spec.Signal, p *decode.Path, metric policy.Metric
 	}
 }
 
-// measuredLatency uses a latency as evidence for the objective. The latency must be the time that the objective limits, at the percentile
-// of the objective. A mean or another percentile does not show whether the objective is met.
+// measuredLatency sets signal.Measures of a latency signal to MeasureLatency, if the signal measures the objective's latency. The latency
+// must be the time that the objective limits, at the percentile of the objective. A mean or another percentile does not show whether the
+// objective is met.
 func (c *compiler) measuredLatency(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal, source *policy.Source) {
 	if latencyOf[c.policy.Objective.Kind] != metric.Name || !metric.Histogram {
 		return
@@ -199,8 +200,9 @@ func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	return names
 }
 
-// checkEvidence checks that the signals are sufficient evidence for the objective. They must show how much work arrives or waits, and
-// whatever else this kind of objective needs. If only one signal may have a certain measure, checkEvidence rejects a second one.
+// checkEvidence checks that the signals are sufficient evidence for the objective. At least one signal must measure arrivals, queued or
+// inFlight. An interTokenLatency objective also needs a signal that measures latency, and a deadline objective a signal that measures
+// queued. Several signals may measure queued and inFlight. For every other measure, checkEvidence rejects a second signal.
 func (c *compiler) checkEvidence() {
 	o := c.policy.Objective
 	if o == nil || len(c.policy.Signals) < len(c.Spec.Signals) || c.waits {

@@ -26,7 +26,7 @@ const (
 	// seconds: up to 0.5 s until the poll, 1 s until the tick, and 0.25 s until gpuscaler pushes the target to KEDA.
 	shortestInterval = 500 * time.Millisecond
 	defaultTimeout   = 10 * time.Second
-	defaultMaxBytes  = 32 << 20 // 10,000 series of 300 bytes are 3 MiB
+	defaultMaxBytes  = 32 << 20 // 32 MiB; for comparison, 10,000 series of 300 bytes are 3 MiB
 	defaultMaxSeries = 50_000
 )
 

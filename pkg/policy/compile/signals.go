@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// defaultMaxAge is longer than two missed polls at the usual interval of 15 to 30 seconds, and shorter than the start of a GPU node.
+	// defaultMaxAge is longer than two missed polls at the usual interval of 15 to 30 seconds, and shorter than the time that a GPU node
+	// needs to start.
 	defaultMaxAge = 2 * time.Minute
 	// defaultMinCoverage permits that one of five pods restarts. The readings of the other four pods can still be used.
 	defaultMinCoverage = 0.8
@@ -132,7 +133,8 @@ func (c *compiler) metric(s *spec.Signal, p *decode.Path) policy.Metric {
 	}
 	c.Reject(p.Key("metric"), "is not a metric of type "+s.Type+wording.DidYouMean(s.Metric, names), wording.List(names))
 	if s.Target != nil {
-		// The result has the unit of the target, so that the target is not compared with the unit of another metric.
+		// The metric is unknown, so its unit is unknown too. The result has the unit of the target, so that no second problem is reported
+		// about this unit.
 		return policy.Metric{Name: s.Metric, Unit: s.Target.Unit}
 	}
 	return known[0]

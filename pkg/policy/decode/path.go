@@ -19,7 +19,7 @@ var (
 	Spec = Root.Key("spec")
 )
 
-// Key returns the path of the field name below p.
+// Key returns the path of the field with the given name in the mapping at p.
 func (p *Path) Key(name string) *Path { return &Path{up: p, name: name} }
 
 // At returns the path of entry i of the list at p.
@@ -38,7 +38,8 @@ func (p *Path) String() string {
 	return p.up.String() + "." + p.name
 }
 
-// under returns the path p with one more element at its beginning: the last element of top.
+// under returns a path that consists of the last element of top, followed by all elements of p. For example, for top spec.signals and p
+// [2].target the result is signals[2].target.
 func (p *Path) under(top *Path) *Path {
 	if p == nil {
 		return &Path{name: top.name, index: top.index}

@@ -14,8 +14,8 @@ import (
 )
 
 // yamlLine matches the line number in an error of the YAML library. Often this is the start of a block or the end of the document, and not
-// the line with the mistake. The line is therefore determined with readable. The line number of the library is used only if readable finds
-// no mistake.
+// the line with the mistake. The function readable therefore determines the line. The line number of the library is used only if readable
+// finds no mistake.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // syntaxError records the error of the YAML library as a problem, with the line of the mistake.
@@ -37,8 +37,8 @@ func (d *Collector) syntaxError(text []byte, err error) {
 	d.Problems = append(d.Problems, problem)
 }
 
-// maxTries is how many more lines readable adds to lines that are not valid YAML, before it regards them as invalid. This is necessary
-// because the first lines of a multi-line value may not be valid without the following lines.
+// maxTries is the number of different ends that the function readable tries: if the first n lines are not valid YAML, it tries n+1 lines,
+// n+2 lines and so on. This is necessary because the first lines of a multi-line value may not be valid without the following lines.
 const maxTries = 8
 
 // readable returns how many lines from the start of the document are valid YAML on their own. The next line contains the mistake. For this

@@ -225,7 +225,7 @@ func (x *expression) truthCall(c celast.CallExpr) (truth, error) {
 	return func(in inputs) (bool, bool) {
 		left, ok1 := a(in)
 		right, ok2 := b(in)
-		// As in Go, a comparison with NaN is false in CEL: 0/0 < 1 and 0/0 >= 1.
+		// As in Go, a comparison with NaN is false in CEL: 0/0 < 1 and 0/0 >= 1 are both false.
 		return compare(left, right), ok1 && ok2
 	}, nil
 }

@@ -150,8 +150,8 @@ var (
 	celUnknown = regexp.MustCompile(`undeclared reference to '([^']*)'.*`)
 )
 
-// celError reduces CEL's report to one line. If the report contains an unknown name, it uses that line, because the other errors follow
-// from it.
+// celError returns an error with one line of CEL's report. If a line is about an unknown name, celError selects this line, because the
+// other errors are consequences of the unknown name. Otherwise it selects the first line.
 func celError(issues *cel.Issues, names []string) error {
 	lines := strings.Split(issues.Err().Error(), "\n")
 	line := lines[max(0, slices.IndexFunc(lines, celUnknown.MatchString))]

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/calendar"
 )
 
-// overlapFrom and overlapTo are the years that are searched for overlaps if the windows recur without an end. They are constant, so that
+// overlapFrom and overlapTo limit the time that is searched for overlaps if the windows recur without an end. They are constant, so that
 // the result does not depend on the current time. A policy that was accepted is therefore accepted again after a restart. The four years
 // contain a leap day, eight changes between winter time and daylight saving time, and almost every combination of date and weekday.
 var (
@@ -14,9 +14,10 @@ var (
 	overlapTo   = time.Date(2032, 1, 3, 0, 0, 0, 0, time.UTC)
 )
 
-// MaxSteps is the maximum number of steps of FirstOverlap for all schedules of one policy. One complex calendar therefore cannot delay the
-// loading of other policies. Two daily windows need 6,000 steps for four years. For windows that open and close every other minute, the
-// search covers only some weeks, which is sufficient because all weeks are alike.
+// MaxSteps is the maximum number of steps of FirstOverlap for all schedules of one policy. A step proceeds to the next time at which one of
+// two windows opens or closes. One complex calendar therefore cannot delay the loading of other policies. Two daily windows need 6,000
+// steps for four years. For windows that open and close every other minute, the search covers only some weeks, which is sufficient because
+// all weeks are alike.
 const MaxSteps = 40_000
 
 // FirstOverlap returns the first time at which both windows are open, and false if it finds none. The search proceeds from each opening or
@@ -44,7 +45,7 @@ func FirstOverlap(a, b *calendar.Window, most int) (time.Time, bool) {
 		if openA && openB {
 			return from, true
 		}
-		// Until the earlier of the two times, both windows remain as they are.
+		// Neither window opens or closes before the earlier of the two times.
 		next := earlier(untilA, untilB)
 		if next.IsZero() {
 			return time.Time{}, false

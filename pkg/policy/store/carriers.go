@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// CarrierStatus describes what the store accepted and refused of the policies that one HPA, ScaledObject or ConfigMap carries, for an
+// CarrierStatus describes which policies in one HPA, ScaledObject or ConfigMap the store accepted and which it refused. It is written to an
 // annotation of that object.
 type CarrierStatus struct {
 	Kind, Namespace, Name string

@@ -43,7 +43,8 @@ func (a applied) expectCarriers(why string, want ...string) {
 	}
 }
 
-// A team applies a ConfigMap and annotates an HPA. It makes mistakes in both, and the platform team ends policyStatus.
+// A team applies a ConfigMap and annotates an HPA. It makes mistakes in both. Then the platform team removes policyStatus from the
+// PlatformConfig.
 func TestCarrierStatusesOfATeam(t *testing.T) {
 	a := newApplied(t, reporting)
 	a.expectCarriers("no policies")

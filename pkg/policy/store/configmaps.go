@@ -178,8 +178,9 @@ func (s *Store) owner(file string) *configMap {
 	return nil
 }
 
-// assignProblems stores the problems of each ConfigMap for its status. It returns all problems, but at most maxConfigMapProblems and one
-// note for each ConfigMap. problems must be sorted by file.
+// assignProblems stores the problems of each ConfigMap for its status. The parameter problems must be sorted by file. The result contains
+// all problems of files, and the first maxConfigMapProblems problems of each ConfigMap. For a ConfigMap with more problems, it also
+// contains one problem that says so.
 func (s *Store) assignProblems(problems []policy.Problem) (kept []policy.Problem) {
 	for _, c := range s.configMaps {
 		c.problems = nil

@@ -210,7 +210,8 @@ func TestOversizedConfigMapsAreRefused(t *testing.T) {
 	a.refused("chat", policy.Problem{File: "ConfigMap team-chat/chat", Message: "contains no documents", Allowed: "ScalingPolicy"})
 }
 
-// The hundred oldest ConfigMaps of a namespace must be accepted, in whatever order the informer reports the ConfigMaps.
+// The hundred oldest ConfigMaps of a namespace must be accepted, and the order in which the informer reports the ConfigMaps must have no
+// effect.
 func TestTheOldestConfigMapsOfANamespaceAreAccepted(t *testing.T) {
 	a := newApplied(t, allowing)
 	for i := range 102 {

@@ -33,8 +33,8 @@ spec:
 `, i, i%50, i, maxReplicas)
 }
 
-// delivery writes n policies into directories, with perMap policies in each. The chart mounts the ConfigMaps of its value configMaps in the
-// same way.
+// delivery writes n policies into directories, with perMap policies in each directory, and returns the directories as paths. Each directory
+// represents a mounted ConfigMap: the chart mounts the ConfigMaps in its value configMaps as directories, too.
 func delivery(t testing.TB, n, perMap int) (dir string, paths []store.Path) {
 	t.Helper()
 	dir = t.TempDir()
@@ -49,7 +49,8 @@ func delivery(t testing.TB, n, perMap int) (dir string, paths []store.Path) {
 	return dir, paths
 }
 
-// writePart writes the policies from first to end-1. The first of them has the given maxReplicas, and the others have 12.
+// writePart writes the policies with the numbers first to end-1 into one file. The first policy has the given maxReplicas, and the others
+// have 12.
 func writePart(t testing.TB, dir string, first, end, maxReplicas int) {
 	t.Helper()
 	var text strings.Builder

@@ -80,7 +80,8 @@ func (s *Store) apply(files []file) Report {
 		Generation: s.current.Load().generation}
 }
 
-// addFiles adds files to s.files. It does not decode a document again if its text is the same as in before.
+// addFiles adds files to s.files. The parameter before contains the files of the previous load. A document whose text has not changed since
+// then is not decoded again.
 func (s *Store) addFiles(files []file, before map[string]*loadedFile) {
 	for _, f := range files {
 		if s.files[f.name] != nil {

@@ -48,7 +48,7 @@ spec:
 	return all[0], policy.Render(report.Problems)
 }
 
-// What a signal is evidence of must follow from its type, metric and query, or from the field measures.
+// The quantity that a signal measures for an objective must follow from its type, metric and query, or from the field measures.
 func TestWhatEachSignalIsEvidenceOf(t *testing.T) {
 	for _, c := range []struct{ objective, signal, want string }{
 		{"wait: 10s", "type: prometheus, queryRef: requests", "arrivals 60"},

@@ -232,6 +232,6 @@ func (s *Store) publish() bool {
 	return true
 }
 
-// Groups returns the capacity groups of the current PlatformConfig, in the order in which it lists them. The pointers remain the same until
-// another PlatformConfig comes into force. The caller must not change the groups.
+// Groups returns the capacity groups in the order of the current PlatformConfig. The pointers remain the same until another PlatformConfig
+// comes into force. The caller must not change the groups.
 func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }

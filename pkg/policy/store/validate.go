@@ -21,7 +21,8 @@ func ValidatePaths(paths ...Path) []policy.Problem {
 	return problems
 }
 
-// ValidateWith is like ValidatePaths, but also returns the number of documents. For a path named "-" it checks text.
+// ValidateWith is like ValidatePaths, but also returns the number of documents. For a path with the name "-", it checks the parameter text
+// instead of a file.
 func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, documents int) {
 	files, regions := expandManifests(readPaths(text, paths))
 	for _, f := range files {
@@ -32,7 +33,7 @@ func ValidateWith(text []byte, paths ...Path) (problems []policy.Problem, docume
 	return problems, documents
 }
 
-// readPaths is like readAll, but uses text for the path "-".
+// readPaths is like readAll, but uses the parameter text as the file of the path "-".
 func readPaths(text []byte, paths []Path) (files []file) {
 	for i := range paths {
 		if paths[i].Name == "-" {
