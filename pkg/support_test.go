@@ -105,14 +105,19 @@ var supportTables = []supportTable{
 		{"Gateway API Inference Extension", works, "e2e/guides TestCommandsOfReadmeAndGuidesRun",
 			"`sum by (namespace, inference_pool) (inference_extension_flow_control_queue_size)`"},
 	}},
-	{"Node provisioners", "gpuscaler scales replicas without a capacity group, so that any provisioner can add nodes. Capacity groups need\n" +
-		"Karpenter.", []support{
+	{"Node provisioners", "gpuscaler scales replicas without a capacity group, so that any provisioner can add nodes. In capacity groups\n" +
+		"of NodePools gpuscaler also overrides fields of Karpenter, and in groups of node labels it caps targets.", []support{
 		{"Karpenter, with its KWOK provider", works, "e2e/karpenter TestDayOfOneGroupFromZeroToZero", "[Karpenter](karpenter.md)"},
 		{"Karpenter, with the providers for AWS, Azure and GCP", untested, "", "NodePools and NodeClaims are the same for each provider"},
 		{"NodePools of `karpenter.sh/v1beta1`", refused, "pkg/cluster/snapshot TestNodePoolOfAnUnsupportedVersionIsReported",
 			"upgrade Karpenter to 1.0 or later"},
 		{"a fixed number of nodes, without capacity groups", works, "e2e/line TestQueueScalesADeploymentFromOneToFiveToTwo", ""},
-		{"Cluster Autoscaler, GKE node auto-provisioning, AKS", untested, "", "without capacity groups"},
+		{"a static fleet, as a capacity group of node labels", works, "pkg/capacity TestStaticFleetCapsTheTargetAtItsNodes",
+			"[nodes without Karpenter](nodes.md)"},
+		{"nodes that an autoscaler adds up to a maximum, as a capacity group of node labels", works,
+			"pkg/capacity TestFleetIsCappedAtTheMaximumOfThePlatformTeam", "`nodeSelector` with `maxNodes` or `maxCapacity`"},
+		{"Cluster Autoscaler, GKE node auto-provisioning, AKS: the components themselves", untested, "",
+			"the commands that keep nodes are advice; no placeholder pods, no ProvisioningRequest"},
 	}},
 }
 

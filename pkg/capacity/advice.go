@@ -229,7 +229,7 @@ func (t *tick) allClosed() (closed closedGroup) {
 		}
 		if closed.cause == explain.CauseNone {
 			closed.pool, closed.cause = int8(i), why
-			if why == explain.CauseLimit {
+			if why == explain.CauseLimit || why == explain.CauseFleet {
 				closed.resource = t.pools[i].full
 			}
 		}
@@ -247,6 +247,8 @@ func (t *tick) closedBy(pool int) explain.Cause {
 		since = 0
 	}
 	switch {
+	case t.g.SelectsNodes():
+		return t.fleetClosedBy(pool, since)
 	case !t.o.Pools[pool].Ready:
 		return explain.CauseNotReady
 	case t.pools[pool].exhausted && t.reservationFull(pool, since):

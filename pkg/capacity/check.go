@@ -9,6 +9,10 @@ import (
 // check adds findings for everything that prevents Karpenter from removing empty nodes, with the price of these nodes, and for everything
 // that prevents a return to spot.
 func (t *tick) check() {
+	if t.g.SelectsNodes() {
+		t.checkFleet()
+		return
+	}
 	for i := range t.views() {
 		v := &t.o.Pools[i]
 		if !v.Exists {

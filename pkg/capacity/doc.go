@@ -49,6 +49,7 @@
 //	freezeConsolidation, buffer              knowndemand.go
 //	addAtRisk, capTargets                    advice.go
 //	check                                    check.go
+//	nodes that are found by their labels     fleet.go
 //	annotatePods                             annotations.go
 //
 // # Overrides

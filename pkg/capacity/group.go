@@ -3,6 +3,7 @@ package capacity
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,12 +88,23 @@ type Group struct {
 	LeadTime            time.Duration
 	Schedules           []Schedule // at most MaxSchedules
 
+	// NodeSelector contains the labels of the group's nodes if the group has no NodePools: nodes that Cluster Autoscaler, GKE or AKS adds,
+	// or a static fleet. Pools then has one entry for all of these nodes, and nothing is overridden.
+	NodeSelector map[string]string `json:",omitempty"`
+	// MaxNodes and MaxCapacity are how many nodes and how many units of the resource the nodes of NodeSelector may have; 0: not set. If
+	// neither is set, no node can be added.
+	MaxNodes    int64 `json:",omitempty"`
+	MaxCapacity int64 `json:",omitempty"`
+
 	limits []string // resources whose limits the group may set: Resource first
 }
 
 // NewGroup returns a copy of g with its defaults set, for use by Decide. It returns an error if the group exceeds the bounds of this
 // package. Package policy validates what users write and reports problems with file and line.
 func NewGroup(g Group) (*Group, error) {
+	if g.SelectsNodes() {
+		g.Pools = []Pool{{Name: g.Selector(), Type: OnDemand}}
+	}
 	switch {
 	case g.Resource == "":
 		return nil, errors.New("a capacity group needs a resource")
@@ -133,6 +145,18 @@ func Orphan(pool, text string) (g *Group, ok bool) {
 	return g, err == nil
 }
 
+// SelectsNodes reports whether the group's nodes are found by their labels and not by NodePools.
+func (g *Group) SelectsNodes() bool { return len(g.NodeSelector) > 0 }
+
+// Selector returns NodeSelector as a label selector of kubectl: key=value,key=value, sorted by key.
+func (g *Group) Selector() string {
+	terms := make([]string, 0, len(g.NodeSelector))
+	for _, key := range slices.Sorted(maps.Keys(g.NodeSelector)) {
+		terms = append(terms, key+"="+g.NodeSelector[key])
+	}
+	return strings.Join(terms, ",")
+}
+
 // DeviceClassPrefix begins the resource of a group that counts the devices of a DeviceClass, which pods claim by dynamic resource
 // allocation: deviceclass.resource.kubernetes.io/gpu.nvidia.com. Karpenter's limits do not count such devices, so gpuscaler sets no limit
 // for them.
@@ -160,6 +184,9 @@ func (c CapacityType) String() string {
 // Names returns the names of the group and its NodePools, for the texts of reasons and findings.
 func (g *Group) Names() explain.Names {
 	n := explain.Names{Group: g.Name, Resource: g.Resource, Devices: g.countsDevices()}
+	if g.SelectsNodes() {
+		n.Selector, n.MaxNodes = g.Selector(), g.MaxNodes
+	}
 	alternative := g.alternative()
 	for _, p := range g.Pools {
 		n.Pools = append(n.Pools, p.Name)

@@ -72,6 +72,9 @@ const (
 // freezeConsolidation freezes consolidation of all NodePools while known demand arrives. While spot is probed and while replicas return to
 // spot, it freezes consolidation of the on-demand NodePools.
 func (t *tick) freezeConsolidation() {
+	if t.g.SelectsNodes() {
+		return // Karpenter does not manage the nodes; checkFleet reports how a user keeps them
+	}
 	empty, inUse := t.knownDemandUntil()
 	for i := range t.views() {
 		if !t.o.Pools[i].Exists {

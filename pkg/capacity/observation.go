@@ -30,6 +30,10 @@ type PoolView struct {
 	// NodePool, whose reserved nodes are used first.
 	LaunchesOnDemand bool `json:",omitempty"`
 
+	// Elsewhere is the number of nodes that have the labels of the group's NodeSelector and belong to a NodePool of Karpenter or to another
+	// group. They are not in Nodes.
+	Elsewhere int `json:",omitempty"`
+
 	Template string // karpenter.sh/nodepool-hash; only shown to users
 	Usage    int64  // how much of the group's resource status.resources contains
 	NodeGPUs int64  // units of the largest node that the NodePool can launch; 0: unknown, then the largest observed node is used

@@ -25,6 +25,10 @@ func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]
 		f.room, f.full = nodepool.MaxUnits, ""
+		if t.g.SelectsNodes() {
+			t.measureFleet(i)
+			continue
+		}
 		size := t.smallestNode(i)
 		for j := range t.o.Pools[i].Limits {
 			l := &t.o.Pools[i].Limits[j]

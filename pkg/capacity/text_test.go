@@ -67,7 +67,11 @@ func TestTextsOfReasonsFindingsAndActions(t *testing.T) {
 	}
 	b.WriteString("\n")
 	for kind := range explain.NumFindings {
-		b.WriteString(sampleFinding(kind, at).Text(g.Names()) + "\n")
+		names := g.Names()
+		if kind >= explain.FindNoNodes {
+			names.Selector, names.MaxNodes = "accelerator=l40s", 8
+		}
+		b.WriteString(sampleFinding(kind, at).Text(names) + "\n")
 	}
 	for why := range explain.NumMoveBlockers {
 		for _, n := range []int{1, 3} {

@@ -30,6 +30,7 @@ func Offline(objects []*unstructured.Unstructured, o Options) (*Cluster, error) 
 		}
 	}
 	if c.nodes != nil {
+		c.nodes.SetNodesRead()
 		c.nodes.SetSchema(karpenter.Schema{
 			Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true,
 		})

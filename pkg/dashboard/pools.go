@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuscaler/gpuscaler/pkg/capacity"
@@ -73,6 +74,9 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 		p := poolOf(&r.Pools[i])
 		p.CapacityType = cmp.Or(p.CapacityType, declaredType(r.Group, p.Name))
 		p.Group, p.Phase = r.Group.Name, r.Phase.String()
+		if r.Group.SelectsNodes() {
+			p.describeFleet(r)
+		}
 		if r.Err != "" {
 			p.Problem = "as of the last decision: " + r.Err
 		}
@@ -84,6 +88,17 @@ func poolsOf(r *engine.GroupRecord) []NodePool {
 		all = append(all, p)
 	}
 	return all
+}
+
+// describeFleet replaces what only applies to NodePools. The name of the row is the selector of the nodes.
+func (p *NodePool) describeFleet(r *engine.GroupRecord) {
+	p.Phase = ""
+	switch {
+	case p.Unknown:
+		p.Problem = "the Nodes cannot be read"
+	case r.Demand.Pending > 0:
+		p.Problem = "pods wait for " + strconv.FormatInt(r.Demand.Pending, 10) + " " + r.Group.Resource
+	}
 }
 
 // declaredType returns the capacity type that the PlatformConfig gives to a NodePool. It is for a NodePool without nodes.

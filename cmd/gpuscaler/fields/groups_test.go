@@ -34,6 +34,11 @@ func chatGroup(more ...any) map[string]any {
 	return g
 }
 
+// fleet returns a group without NodePools.
+func fleet() map[string]any {
+	return fields("name", "chat", "resource", "nvidia.com/gpu", "nodeSelector", fields("gpu", "l40s"))
+}
+
 // nodeWrites simulates a cluster from 6:30 to 10:00, in which spot capacity is lost at 7:20 and returns at 7:40. It returns a line for each
 // write to a NodePool or pod and for each change of a workload's target.
 func nodeWrites(t *testing.T, d docSet) (out []string) {
@@ -95,6 +100,35 @@ func buffers(t *testing.T, d docSet) (out []string) {
 	return out
 }
 
+// fleetCap decides for an hour for a group of two nodes with labels, of which each has four GPUs in use, while pods wait. It returns the
+// caps of the target.
+func fleetCap(t *testing.T, d docSet) (out []string) {
+	g := good(t, d).Groups()[0]
+	now := time.Date(2026, 11, 20, 6, 30, 0, 0, time.UTC)
+	w := capacity.Workload{Key: "team-chat/llama", GPUs: 1, Known: true, Uncapped: 12, Current: 12}
+	for i := range 12 {
+		p := capacity.Pod{UID: fmt.Sprint(i), GPUs: 1, Pool: -1, Pending: i >= 8}
+		if !p.Pending {
+			p.Pool, p.Node = 0, i/4
+		}
+		w.Pods = append(w.Pods, p)
+	}
+	o := capacity.Observation{Workloads: []capacity.Workload{w}, Pools: []capacity.PoolView{{Exists: true, Ready: true}}}
+	for range 2 {
+		if g.Matches(map[string]string{"gpu": "l40s"}) {
+			o.Pools[0].Nodes = append(o.Pools[0].Nodes, capacity.Node{Stage: capacity.Usable, Ready: true, GPUs: 4, Used: 4, Created: now})
+		}
+	}
+	var s capacity.State
+	var decision capacity.Decision
+	for range 12 {
+		now = now.Add(time.Minute)
+		s.Decide(g, &o, now, &decision)
+		out = append(out, fmt.Sprint(now.Format(time.TimeOnly), " ", decision.Advice[0].Cap, " ", len(decision.Findings)))
+	}
+	return out
+}
+
 // groupProbes are probes of fields that change the writes to NodePools and pods.
 func groupProbes() []fieldProbe {
 	const at = "platform spec.capacityGroups[0]."
@@ -112,6 +146,9 @@ func groupProbes() []fieldProbe {
 		{field: "policy spec.capacityGroup", is: absent{}, with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
 		{field: at + "resource", is: "amd.com/gpu", with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
 		{field: at + "nodePools", is: fields("spot", "a-spot"), with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
+		{field: at + "nodeSelector", is: fields("gpu", "h100"), with: night(fleet()), see: fleetCap},
+		{field: at + "maxNodes", was: 2, is: 4, with: night(fleet()), see: fleetCap},
+		{field: at + "maxCapacity", was: 8, is: 16, with: night(fleet()), see: fleetCap},
 		{field: at + "mode", was: "auto", is: "advisory", with: night(chatGroup("zeroLimit", true)), see: nodeWrites},
 		{field: at + "onDemandBaseCapacity", is: 2, with: plain, see: nodeWrites},
 		{field: at + "spotWaitTimeout", is: "10m", with: plain, see: nodeWrites},

@@ -27,6 +27,8 @@ const (
 	CauseQuota                 // the API server rejects the pods, for example because of a ResourceQuota or a LimitRange
 	CauseProbe                 // a probe failed
 	CauseReservation           // the capacity reservation of the NodePool has no free instance
+	CauseFleet                 // the nodes of a NodeSelector are all that the group may have
+	CauseNoNewNode             // pods wait, and the autoscaler of the cluster adds no node
 )
 
 // text returns the cause as a clause about the NodePools that p names. resource is the resource of a limit, or "" if it is unknown.

@@ -41,6 +41,12 @@ const (
 	FindNoRoom
 	// a newer version of gpuscaler wrote the record; Name is what this version cannot restore, and Count the version of the record
 	FindNewerRecord
+	// findings about the nodes of a NodeSelector; Count is a number of nodes
+	FindNoNodes   // no node has the labels
+	FindElsewhere // nodes with the labels belong to a NodePool or to another group
+	FindNoUnits   // nodes have none of the resource
+	FindNotReady  // nodes with the resource are not ready or are cordoned
+	FindKeepNodes // known demand needs nodes until Until, and gpuscaler cannot keep them
 	NumFindings
 )
 
@@ -78,6 +84,9 @@ func (f Finding) Text(names Names) string {
 	pool := "NodePool " + names.pool(f.Pool)
 	if f.Pool < 0 {
 		pool = "group " + names.Group
+	}
+	if f.Kind >= FindNoNodes || names.Selector != "" && f.Kind == FindMissing {
+		return f.fleetText(names)
 	}
 	switch f.Kind {
 	case FindMissing:

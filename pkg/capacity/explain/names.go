@@ -13,6 +13,8 @@ type Names struct {
 	Group       string
 	Resource    string   // the resource that the group counts
 	Devices     bool     // the resource is the devices of a DeviceClass
+	Selector    string   // the labels of the group's nodes as key=value,key=value; "": the group has NodePools
+	MaxNodes    int64    // of a group with a Selector; 0: not set
 	Pools       []string // the NodePools in the order of the group
 	Spot        []string // the NodePools of spot capacity
 	Alternative []string // the NodePools that replace spot

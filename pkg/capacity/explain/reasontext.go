@@ -132,6 +132,10 @@ func (r Reason) constrainedText(names Names) string {
 		return "the API server rejects pods (ResourceQuota, LimitRange or admission policy): " + replicas +
 			"; raise the limit or lower maxReplicas"
 	}
+	if names.Selector != "" {
+		return fmt.Sprintf("no node is added to group %s (%s): %s, and the targets are capped until the next attempt at %s", names.Group,
+			names.fleetCause(r), replicas, clock(r.Until))
+	}
 	return fmt.Sprintf("no NodePool of group %s launches nodes (%s): %s, and the targets are capped until the next attempt at %s",
 		names.Group, r.Cause.text(names.one(r.Pool), r.Name), replicas, clock(r.Until))
 }

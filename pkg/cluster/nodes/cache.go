@@ -56,6 +56,8 @@ type Cache struct {
 	buffered     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and the time of its last Event about it
 	outcomes     outcomes
 	schema       karpenter.Schema
+	nodesSynced  cache.InformerSynced   // the informer of Nodes; nil: it was not started
+	claimsSeen   bool                   // the informer of Events was started
 	synced       []cache.InformerSynced // the informers of Nodes and Events
 	absentLogged bool                   // it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again

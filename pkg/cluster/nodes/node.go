@@ -2,6 +2,8 @@ package nodes
 
 import (
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +23,11 @@ type Node struct {
 	sharesGPUs                       bool
 	readyChanged                     time.Time
 	extended                         map[string]int64 // allocatable extended resources
-	offer                            cost.Offer       // instance type and location, for a node with GPUs
+	labels                           map[string]string
+	taints                           []corev1.Taint // those that prevent pods from being scheduled, without those of the node's state
+	cordoned, deleting               bool
+	created                          time.Time
+	offer                            cost.Offer // instance type and location, for a node with GPUs
 }
 
 // TrimNode is the transform of the Node informer.
@@ -33,6 +39,12 @@ func TrimNode(obj any) (any, error) {
 	n := &Node{
 		ObjectMeta: informer.Identity(node), extended: map[string]int64{}, sharesGPUs: gpupods.NodeSharesGPUs(node.Labels),
 		notDisrupted: node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true", interrupted: karpenter.HasInterruptionTaint(node.Spec.Taints),
+	}
+	n.cordoned, n.deleting, n.created = node.Spec.Unschedulable, node.DeletionTimestamp != nil, node.CreationTimestamp.Time
+	for _, t := range node.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(t.Key, "node.kubernetes.io/") {
+			n.taints = append(n.taints, t)
+		}
 	}
 	for i := range node.Status.Conditions {
 		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
@@ -47,11 +59,16 @@ func TrimNode(obj any) (any, error) {
 			n.offer = karpenter.OfferOf(node.Labels)
 		}
 	}
+	if len(n.extended) > 0 || node.Labels[karpv1.NodePoolLabelKey] == "" {
+		n.labels = node.Labels // a NodeClaim has those of other nodes
+	}
 	return n, nil
 }
 
 // sameFacts reports whether two versions of a Node have the same values in all fields that are used. The heartbeat is not one of them.
 func (n *Node) sameFacts(other *Node) bool {
 	return n.ready == other.ready && n.interrupted == other.interrupted && n.notDisrupted == other.notDisrupted &&
-		n.sharesGPUs == other.sharesGPUs && n.offer == other.offer && maps.Equal(n.extended, other.extended)
+		n.sharesGPUs == other.sharesGPUs && n.offer == other.offer && maps.Equal(n.extended, other.extended) &&
+		n.cordoned == other.cordoned && n.deleting == other.deleting && maps.Equal(n.labels, other.labels) &&
+		slices.EqualFunc(n.taints, other.taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }

@@ -17,6 +17,8 @@ import (
 type groupView struct {
 	workloadsVersion, nodesVersion uint64
 	group                          *capacity.Group
+	nodesRead                      bool                    // the Nodes of the cluster were read
+	fleet                          schedulability.NodePool // for a group with a NodeSelector: which pods its nodes can run
 	members                        []*scaling.Workload
 	pools                          []capacity.PoolView
 	others                         []capacity.Pod
@@ -34,11 +36,13 @@ func (n *Cache) Observe(g *capacity.Group, members []*scaling.Workload, o *capac
 	w.RLock()
 	defer w.RUnlock()
 	v := n.views[g]
-	if v == nil || v.workloadsVersion != w.Version() || v.nodesVersion != n.version || !slices.Equal(v.members, members) {
+	if v == nil || v.nodesRead != n.nodesRead() ||
+		v.workloadsVersion != w.Version() || v.nodesVersion != n.version || !slices.Equal(v.members, members) {
 		v = n.newView(g, members)
 		n.views[g] = v
 	}
 	o.Pools, o.UnmanagedPods, o.Lost = v.pools, v.others, !n.complete() || !n.options.WorkloadsSynced()
+	o.Lost = o.Lost || g.SelectsNodes() && !v.nodesRead
 	o.Shields, o.Buffers = n.schema.DoNotDisruptDuration, n.options.Buffers.Usable()
 	for i := range v.workloads {
 		from, to := &v.workloads[i], &o.Workloads[i]
@@ -62,11 +66,17 @@ type position struct{ pool, node int }
 func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupView {
 	v := &groupView{
 		workloadsVersion: n.options.Workloads.Version(), nodesVersion: n.version, group: g, members: slices.Clone(members),
-		bases: map[string]*karpenter.NodePool{}, counted: gpupods.Counted{},
+		nodesRead: n.nodesRead(), bases: map[string]*karpenter.NodePool{}, counted: gpupods.Counted{},
 	}
 	othersHold := n.options.Buffers.OthersHold(members)
 	positions := map[string]position{} // key: name of the node
 	for i, p := range g.Pools {
+		if g.SelectsNodes() {
+			var view capacity.PoolView
+			view, v.fleet = n.fleet(g, positions)
+			v.pools = append(v.pools, view)
+			continue
+		}
 		pool := n.pools[p.Name]
 		if pool == nil {
 			v.pools = append(v.pools, capacity.PoolView{})
@@ -89,7 +99,9 @@ func (n *Cache) newView(g *capacity.Group, members []*scaling.Workload) *groupVi
 		v.pools = append(v.pools, view)
 	}
 	n.addOtherPods(v, positions, n.addMembers(v, positions))
-	n.countBlockingPods(v, positions)
+	if !g.SelectsNodes() {
+		n.countBlockingPods(v, positions)
+	}
 	return v
 }
 
@@ -256,6 +268,9 @@ func (v *groupView) mayUse(p Pod, pod *capacity.Pod) bool {
 		return false
 	}
 	best := schedulability.No
+	if v.group.SelectsNodes() {
+		best = v.fleet.Accepts(facts)
+	}
 	for i := range v.group.Pools {
 		if pool := v.bases[v.group.Pools[i].Name]; pool != nil {
 			best = max(best, pool.Schedulability.Accepts(facts))

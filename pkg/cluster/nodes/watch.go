@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuscaler/gpuscaler/pkg/capacity"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 )
@@ -40,10 +42,16 @@ func (n *Cache) Run(ctx context.Context, client kubernetes.Interface, looked <-c
 	ticker := time.NewTicker(period) // I/O edge: paces discovery
 	defer ticker.Stop()
 	var schemaRead time.Time
+	var watching struct{ nodes, events bool }
 	for {
 		served := n.served()
-		if served && !n.watching() {
-			n.startInformers(ctx, client, &running)
+		if !watching.nodes && (served || n.selectsNodes()) {
+			watching.nodes = true
+			n.startNodes(ctx, client, &running)
+		}
+		if !watching.events && served {
+			watching.events = true
+			n.startEvents(ctx, client, &running)
 		}
 		switch now := time.Now(); { // I/O edge: paces the reading of the schema
 		case !served:
@@ -76,7 +84,8 @@ func (n *Cache) readSchema() bool {
 
 // logAbsent logs once that no NodePools are served although there are capacity groups.
 func (n *Cache) logAbsent() {
-	if n.absentLogged || len(n.options.Groups.Groups()) == 0 {
+	needsNodePools := func(g *capacity.Group) bool { return !g.SelectsNodes() }
+	if n.absentLogged || !slices.ContainsFunc(n.options.Groups.Groups(), needsNodePools) {
 		return
 	}
 	n.absentLogged = true
@@ -106,26 +115,37 @@ func (n *Cache) expire(now time.Time) {
 	}
 }
 
-// startInformers starts to watch Nodes and the Events about NodeClaims. It does not wait; until they are read, demand is not known.
-func (n *Cache) startInformers(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
+// startNodes starts to watch Nodes. It does not wait; until they are read, demand is not known.
+func (n *Cache) startNodes(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
+	w := watched{coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
+		informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) })}
+	if synced := n.start(ctx, running, w); synced != nil {
+		n.change(func() { n.nodesSynced, n.synced = synced, append(n.synced, synced) })
+	}
+}
+
+// startEvents starts to watch the Events about NodeClaims. It does not wait.
+func (n *Cache) startEvents(ctx context.Context, client kubernetes.Interface, running *sync.WaitGroup) {
 	aboutClaims := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("involvedObject.kind", karpenter.NodeClaimKind.Kind).String()
 	}
-	for _, w := range []watched{
-		{coreinformers.NewNodeInformer(client, 0, cache.Indexers{}), TrimNode,
-			informer.Handler(n.PutNode, func(node *Node) { n.DeleteNode(node.Name) })},
-		{coreinformers.NewFilteredEventInformer(client, metav1.NamespaceDefault, 0, cache.Indexers{}, aboutClaims), karpenter.TrimClaimEvent,
-			informer.Handler(func(_, e *karpenter.ClaimEvent) { n.PutEvent(e) }, func(*karpenter.ClaimEvent) {})},
-	} {
-		synced, err := w.start(ctx, running)
-		if err != nil {
-			n.options.Log.Error("cannot watch Nodes or Events about NodeClaims; capacity groups do not see their changes", "error", err)
-			continue
+	w := watched{coreinformers.NewFilteredEventInformer(client, metav1.NamespaceDefault, 0, cache.Indexers{}, aboutClaims),
+		karpenter.TrimClaimEvent, informer.Handler(func(_, e *karpenter.ClaimEvent) { n.PutEvent(e) }, func(*karpenter.ClaimEvent) {})}
+	synced := n.start(ctx, running, w)
+	n.change(func() {
+		if n.claimsSeen = true; synced != nil {
+			n.synced = append(n.synced, synced)
 		}
-		n.mu.Lock()
-		n.synced = append(n.synced, synced)
-		n.mu.Unlock()
+	})
+}
+
+// start starts an informer and returns the function that reports whether its first list was processed, nil if it could not be started.
+func (n *Cache) start(ctx context.Context, running *sync.WaitGroup, w watched) cache.InformerSynced {
+	synced, err := w.start(ctx, running)
+	if err != nil {
+		n.options.Log.Error("cannot watch Nodes or Events about NodeClaims; capacity groups do not see their changes", "error", err)
 	}
+	return synced
 }
 
 // watched is an informer with its transform and its handler.
@@ -147,13 +167,6 @@ func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.Info
 	return registration.HasSynced, nil
 }
 
-// watching reports whether the informers of Nodes and Events were started.
-func (n *Cache) watching() bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return len(n.synced) > 0
-}
-
 // WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does
 // not serve NodePools, it does not wait for them. If a new leader decided before that, demand would be unknown, so it would remove every
 // zero limit and restore every override.
@@ -166,7 +179,7 @@ func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			n.options.Log.Warn("Karpenter's objects could not all be read; NodePools stay as they are until they can")
+			n.options.Log.Warn("Karpenter's objects or the Nodes could not all be read; NodePools stay as they are until they can")
 			return
 		}
 	}
@@ -175,7 +188,7 @@ func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 func (n *Cache) ready() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return !n.served() || n.complete() && n.schema.Known
+	return (!n.served() || n.complete() && n.schema.Known) && (!n.selectsNodes() || n.nodesRead())
 }
 
 // complete reports whether all objects were read that are needed to compute the demand for GPUs. The caller holds the lock.
@@ -183,7 +196,7 @@ func (n *Cache) complete() bool {
 	if !n.served() {
 		return n.allSynced()
 	}
-	return len(n.synced) > 0 && n.allSynced()
+	return n.claimsSeen && n.allSynced()
 }
 
 func (n *Cache) allSynced() bool {

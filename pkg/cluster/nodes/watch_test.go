@@ -53,7 +53,7 @@ func TestDemandIsCompleteWhenEverythingWasRead(t *testing.T) {
 	if n.complete() {
 		t.Error("complete before the informers of nodes and Events were started")
 	}
-	n.synced = append(n.synced, func() bool { return true })
+	n.claimsSeen, n.synced = true, append(n.synced, func() bool { return true })
 	if n.complete() {
 		t.Error("complete before NodePools were read")
 	}

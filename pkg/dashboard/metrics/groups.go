@@ -56,7 +56,8 @@ var findingLabels = map[explain.FindingKind]string{
 	explain.FindForeignAnnotation: "foreign-annotation", explain.FindPermanentLimit: "permanent-limit",
 	explain.FindRecord: "unreadable-record", explain.FindConsentWithdrawn: "consent-withdrawn", explain.FindClaims: "resource-claims",
 	explain.FindPendingClaims: "pending-claims", explain.FindNoRoom: "no-room",
-	explain.FindNewerRecord: "newer-record",
+	explain.FindNewerRecord: "newer-record", explain.FindNoNodes: "no-nodes", explain.FindElsewhere: "nodes-elsewhere",
+	explain.FindNoUnits: "no-units", explain.FindNotReady: "nodes-not-ready", explain.FindKeepNodes: "keep-nodes",
 }
 
 // Describe sends the description of every metric.

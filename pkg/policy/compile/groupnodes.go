@@ -16,7 +16,7 @@ var poolTypes = map[string]capacity.CapacityType{"spot": capacity.Spot, "on-dema
 // nodes compiles a capacity group for package capacity. In mode hold or advisory, the compiled group is advisory: gpuscaler removes its
 // overrides, so that Karpenter uses the values that the NodePools' owner wrote.
 func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
-	if group.Resource == "" || len(group.NodePools) == 0 {
+	if group.Resource == "" || len(group.NodePools)+len(group.NodeSelector) == 0 {
 		return // the problems were already reported
 	}
 	out := capacity.Group{
@@ -25,6 +25,7 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 		ReturnNodesPerHour: group.ReturnNodesPerHour,
 		ZeroLimit:          group.ZeroLimit, ConsolidationFreeze: group.ConsolidationFreeze == nil ||
 			*group.ConsolidationFreeze, StartupShield: group.StartupShield,
+		NodeSelector: group.NodeSelector, MaxNodes: group.MaxNodes, MaxCapacity: group.MaxCapacity,
 		EmptyWholeNodes: group.EmptyWholeNodes, Buffer: group.Buffer, LeadTime: time.Duration(group.LeadTime),
 	}
 	if group.Fallback == "hard" {
@@ -38,7 +39,7 @@ func (c *platformCompiler) nodes(group *policy.Group, p *decode.Path) {
 	for i := range group.Windows {
 		out.Schedules = append(out.Schedules, scheduleOf(&group.Windows[i], out.Pools))
 	}
-	if len(out.Pools) == 0 {
+	if len(out.Pools) == 0 && !out.SelectsNodes() {
 		return // the problem was already reported
 	}
 	compiled, err := capacity.NewGroup(out)

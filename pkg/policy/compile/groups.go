@@ -28,6 +28,7 @@ func (c *platformCompiler) groups() {
 		if s.NodePools != nil && len(s.NodePools) == 0 {
 			c.Reject(p.Key("nodePools"), "is empty", "at least one NodePool, by capacity type")
 		}
+		c.nodeSelector(i, p)
 		c.nodePools(s, p.Key("nodePools"), owner)
 		c.spotOptions(s, p)
 		c.deviceClass(s, p)
@@ -67,6 +68,9 @@ func (c *platformCompiler) nodePools(s spec.Group, p *decode.Path, owner map[str
 }
 
 func (c *platformCompiler) spotOptions(s spec.Group, p *decode.Path) {
+	if s.NodeSelector != nil {
+		return // nodeSelector rejects these fields
+	}
 	pair := len(s.NodePools["spot"]) > 0 && len(s.NodePools["on-demand"]) > 0
 	if s.SpotWaitTimeout > 0 && !pair {
 		c.Reject(p.Key("spotWaitTimeout"), "there is no pair of NodePools to switch between", "a spot and an on-demand NodePool")

@@ -208,6 +208,11 @@ var docs = map[string]string{
 		"deviceclass.resource.kubernetes.io/NAME (without rules that set a limit)",
 	"Group.nodePools": "NodePool of each karpenter.sh/capacity-type (spot, on-demand, reserved), " +
 		"or a list of NodePools: one for each zone or instance family",
+	"Group.nodeSelector": "labels of the nodes, instead of nodePools: nodes of Cluster Autoscaler, GKE, AKS, or a static fleet. gpuscaler " +
+		"changes none of them; a node that matches several groups belongs to the first",
+	"Group.maxNodes": "with nodeSelector: how many nodes the autoscaler of the cluster may have; without maxNodes and maxCapacity " +
+		"the present nodes are all",
+	"Group.maxCapacity":          "with nodeSelector: how much of the resource the nodes may have",
 	"Group.mode":                 "advisory: report the changes of NodePools without applying them",
 	"Group.onDemandBaseCapacity": "amount of the resource that is on-demand capacity before spot is used",
 	"Group.spotWaitTimeout": "how long to wait for spot before on-demand may grow; above 0 it needs permission to change the limits " +

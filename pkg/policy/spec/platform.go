@@ -95,23 +95,27 @@ type DataSource struct {
 	PodsIn    string            `yaml:"podsIn,omitempty"`
 }
 
-// Group is a capacity group: NodePools of different capacity types on which the same workloads can run.
+// Group is a capacity group: NodePools of different capacity types on which the same workloads can run, or in a cluster without Karpenter
+// the nodes with the labels of nodeSelector.
 type Group struct {
-	Name                 string           `yaml:"name" required:"true"`
-	Resource             string           `yaml:"resource" required:"true"`
-	NodePools            map[string]Names `yaml:"nodePools" required:"true"`
-	Mode                 string           `yaml:"mode,omitempty" enum:"auto,advisory" default:"auto"`
-	OnDemandBaseCapacity int64            `yaml:"onDemandBaseCapacity,omitempty" default:"0"`
-	SpotWaitTimeout      Duration         `yaml:"spotWaitTimeout,omitempty" default:"0: Karpenter's own fallback"`
-	Fallback             string           `yaml:"fallback,omitempty" enum:"soft,hard" default:"soft"`
-	ReturnNodesPerHour   int64            `yaml:"returnNodesPerHour,omitempty" default:"30"`
-	ZeroLimit            bool             `yaml:"zeroLimit,omitempty" default:"false"`
-	ConsolidationFreeze  *bool            `yaml:"consolidationFreeze,omitempty" default:"true"`
-	StartupShield        bool             `yaml:"startupShield,omitempty" default:"false"`
-	EmptyWholeNodes      bool             `yaml:"emptyWholeNodes,omitempty" default:"false"`
-	LeadTime             Duration         `yaml:"leadTime,omitempty" default:"0"`
-	Buffer               bool             `yaml:"buffer,omitempty" default:"false"`
-	Schedules            []GroupSchedule  `yaml:"schedules,omitempty"`
+	Name                 string            `yaml:"name" required:"true"`
+	Resource             string            `yaml:"resource" required:"true"`
+	NodePools            map[string]Names  `yaml:"nodePools,omitempty" default:"none: nodeSelector is required"`
+	NodeSelector         map[string]string `yaml:"nodeSelector,omitempty" default:"none: nodePools is required"`
+	MaxNodes             int64             `yaml:"maxNodes,omitempty" default:"0: not set"`
+	MaxCapacity          int64             `yaml:"maxCapacity,omitempty" default:"0: not set"`
+	Mode                 string            `yaml:"mode,omitempty" enum:"auto,advisory" default:"auto"`
+	OnDemandBaseCapacity int64             `yaml:"onDemandBaseCapacity,omitempty" default:"0"`
+	SpotWaitTimeout      Duration          `yaml:"spotWaitTimeout,omitempty" default:"0: Karpenter's own fallback"`
+	Fallback             string            `yaml:"fallback,omitempty" enum:"soft,hard" default:"soft"`
+	ReturnNodesPerHour   int64             `yaml:"returnNodesPerHour,omitempty" default:"30"`
+	ZeroLimit            bool              `yaml:"zeroLimit,omitempty" default:"false"`
+	ConsolidationFreeze  *bool             `yaml:"consolidationFreeze,omitempty" default:"true"`
+	StartupShield        bool              `yaml:"startupShield,omitempty" default:"false"`
+	EmptyWholeNodes      bool              `yaml:"emptyWholeNodes,omitempty" default:"false"`
+	LeadTime             Duration          `yaml:"leadTime,omitempty" default:"0"`
+	Buffer               bool              `yaml:"buffer,omitempty" default:"false"`
+	Schedules            []GroupSchedule   `yaml:"schedules,omitempty"`
 }
 
 // GroupSchedule is a time window in which gpuscaler overrides fields of the group's NodePools.
