@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/karpenter"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -234,14 +235,21 @@ func recordedOriginal(u *unstructured.Unstructured, path []string) (value string
 	return "", false
 }
 
+// podAnnotations are the annotations that gpuscaler writes on pods.
+var podAnnotations = []string{gpupods.DoNotDisruptAnnotation, gpupods.DeletionCostAnnotation}
+
 // foreign returns the parts of an object that gpuscaler must not change, as JSON.
 func foreign(kind string, u *unstructured.Unstructured) string {
 	u = u.DeepCopy()
 	values := u.GetAnnotations()
 	for key := range values {
-		if kind == apiserver.KindPod || strings.HasPrefix(key, "gpuscaler.io/") && key != karpenter.ConsentAnnotation {
+		if kind == apiserver.KindPod && slices.Contains(podAnnotations, key) ||
+			kind == apiserver.KindNodePool && strings.HasPrefix(key, "gpuscaler.io/") && key != karpenter.ConsentAnnotation {
 			delete(values, key)
 		}
+	}
+	if len(values) == 0 {
+		values = nil
 	}
 	u.SetAnnotations(values)
 	u.SetManagedFields(nil)

@@ -197,8 +197,8 @@ func (c resourceClient) store(live, next *unstructured.Unstructured) *unstructur
 	return next
 }
 
-// job is the writes that a tick starts. It runs in its own goroutine, as in the product, but only while the simulation waits for it, so
-// that a run has one order. A stalled job continues later.
+// job contains the writes that a tick starts. It runs in its own goroutine, as in the product, but only while the simulation waits for it.
+// The events of a run therefore have one order. A job that stalls continues later.
 type job struct {
 	resume, yielded chan struct{}
 	started, ended  bool
@@ -245,7 +245,7 @@ func (r *replica) pause(d time.Duration) {
 	r.sim.trace("%s: paused for %s", r.name, d)
 }
 
-// stallAfterRequest stalls the job that runs if it has sent the number of requests after which it stalls.
+// stallAfterRequest is called after each request of the running job. It stalls the job after the request that the job's stall names.
 func (r *replica) stallAfterRequest() {
 	j := r.job
 	if j == nil {

@@ -21,8 +21,8 @@ const (
 	leaseDuration    = 15 * time.Second // as in the chart
 )
 
-// campaign is the leader election of one process: package leader with the election and the REST client of client-go. The API server is
-// the model lease. The goroutines of the election run between the seconds of the simulation.
+// campaign is the leader election of one process: package leader with the election and the REST client of client-go. The type lease models
+// the answers of the API server. The goroutines of the election run between the seconds of the simulation.
 type campaign struct {
 	replica   *replica
 	candidate *leader.Candidate

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// faults are the failures in force.
+// faults are the failures that affect the run at present.
 type faults struct {
 	kind        prometheus.Fault
 	sourceSince time.Time

@@ -39,7 +39,7 @@ const (
 	fewWrites           = "a replica writes a NodePool at most ten times a minute"
 	quietNoWrites       = "without a change of the load or of an object, nothing is written to a NodePool in the last minute"
 	convergence         = "nine minutes after the last fault, each target is what the load needs, and what a new controller decides"
-	restoration         = "a minute after the last group is removed, each field of a NodePool has its owner's value, and gpuscaler owns none"
+	restoration         = "a minute after the last group is removed, each field has its owner's value, and nothing of gpuscaler is left"
 )
 
 // violation is the first broken invariant of a run.
@@ -90,7 +90,7 @@ func (c *checker) evidence(r *replica, w *workload, signal string, value sample)
 	c.samples[r][w.name+" "+signal] = value
 }
 
-// second checks what must hold between the ticks.
+// second checks the invariants that must hold at the end of each second.
 func (c *checker) second() {
 	s := c.sim
 	for _, r := range s.replicas {
@@ -127,11 +127,11 @@ func (c *checker) second() {
 // takeover is the longest time until a standby leads: the duration of the Lease, and two retries of client-go's election with their jitter.
 const takeover = 25 * time.Second
 
-// otherTakeover is how much longer it takes with two releases: the Lease of the other release counts for 30 s after its end, its state is
-// known for 5 s, and a process that finds it restarts.
+// otherTakeover is added to takeover if a second release is installed. A process waits until the Lease of the other release has expired for
+// 30 s, reads that Lease every 5 s, and restarts when it finds the other release.
 const otherTakeover = 60 * time.Second
 
-// starvation checks that no limit of gpuscaler blocks pending pods.
+// starvation checks the invariant noStarvation.
 func (c *checker) starvation() {
 	s := c.sim
 	for g, group := range groupNames {
@@ -185,7 +185,7 @@ func (c *checker) starves(g int, group string) bool {
 	return overridden && mayRestore && s.people.editions[len(s.people.editions)-1].settings.groups[g] && c.canWrite()
 }
 
-// canWrite reports whether a leader has been able to observe and to write for a minute.
+// canWrite reports whether a leader has received the changes of objects, and could write, for the last minute.
 func (c *checker) canWrite() bool {
 	s := c.sim
 	if len(s.faults.writes) > 0 || s.faults.slowWrites(s.now) > 0 {
@@ -238,8 +238,15 @@ func (c *checker) converged() {
 	}
 }
 
-// restored checks that nothing of gpuscaler is left on a NodePool.
+// restored checks that nothing of gpuscaler is left on a NodePool or a pod.
 func (c *checker) restored() {
+	for _, p := range c.sim.pods() {
+		for _, key := range podAnnotations {
+			if value, left := p.Annotations[key]; left {
+				c.fail(restoration, "pod %s still has the annotation %s: %s", p.Name, key, value)
+			}
+		}
+	}
 	for _, p := range c.sim.pools {
 		u := c.sim.nodePool(p)
 		values := ownedFields(u)

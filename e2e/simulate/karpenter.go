@@ -284,7 +284,7 @@ func (s *simulation) consolidate(running map[string]string) {
 	}
 }
 
-// blocked reports whether a budget permits no disruption of empty nodes. A budget with a schedule counts as not in force.
+// blocked reports whether a budget permits no disruption of empty nodes. Budgets with a schedule are ignored.
 func blocked(u *unstructured.Unstructured) bool {
 	budgets, _, _ := unstructured.NestedSlice(u.Object, "spec", "disruption", "budgets")
 	for _, b := range budgets {

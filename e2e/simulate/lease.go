@@ -160,7 +160,7 @@ func newElection(r *replica) election {
 
 func (s *simulation) realElection() bool { return schedule.RealElection(s.seed) }
 
-// alwaysLeads is the election of a process without competitors.
+// alwaysLeads is the election of the process that starts at the end of a run. No other process competes with it.
 type alwaysLeads struct{}
 
 func (alwaysLeads) leading() bool { return true }

@@ -128,7 +128,7 @@ func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	p.owner[field], p.touched = value, s.now
 }
 
-// forgetEdits forgets the edits of the NodePools of a group, as gpuscaler does when the group is removed.
+// forgetEdits deletes the recorded edits of the NodePools of a group, as gpuscaler does when the group is removed.
 func (s *simulation) forgetEdits(group string) {
 	for _, p := range s.pools {
 		if p.group == group {
@@ -137,8 +137,9 @@ func (s *simulation) forgetEdits(group string) {
 	}
 }
 
-// ownerApplies sets the limit by server-side apply, as a GitOps controller does. Otherwise it applies the value in force, as Argo CD does
-// with a field that it ignores. If that is an override, the owner's value does not change.
+// ownerApplies applies the limit by server-side apply. One of three times it applies a new limit, as a GitOps controller does. Otherwise it
+// applies the limit that the NodePool has, as Argo CD does with a field that it ignores. That limit can be an override of gpuscaler, so the
+// owner's value does not change.
 func (s *simulation) ownerApplies(p *pool, value int) {
 	live := s.nodePool(p)
 	path := []string{"spec", "limits", gpuResource}

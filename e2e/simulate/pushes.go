@@ -178,13 +178,13 @@ func (d runningDecisions) Lookup(k scaling.Key, _ time.Time) (served engine.Serv
 		}
 		select {
 		case <-d.server.life.Done():
-		case <-time.After(paused + pauseOffset*time.Duration(len(k.Name))):
+		case <-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second + pauseOffset*time.Duration(len(k.Name))))):
 		}
 	}
 }
 
-// pauseOffset is the time from the end of a pause to the first action of a stream, for each letter in the name of its workload. No two
-// streams of a paused process therefore act at the same instant.
+// pauseOffset is the time after a full second at which a stream of a paused process checks whether the pause has ended, for each letter in
+// the name of its workload. No two streams of a process therefore act at the same instant.
 const pauseOffset = 25 * time.Millisecond
 
 // pushed checks a message for KEDA.

@@ -61,7 +61,7 @@ func (s *simulation) installSecond(alone bool) {
 	}
 }
 
-// uninstallSecond removes the second release. Its Lease is not released.
+// uninstallSecond removes the second release. Its Lease keeps its holder until it expires.
 func (s *simulation) uninstallSecond() {
 	if s.second != nil {
 		s.second.kill()

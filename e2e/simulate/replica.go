@@ -111,6 +111,7 @@ func (r *replica) start() {
 	})
 	r.nodes.SetSchema(karpenter.Schema{
 		Known: true, Limits: true, Weight: true, ConsolidateAfter: true, ConsolidationPolicy: true, Budgets: true,
+		DoNotDisruptDuration: true,
 	})
 	r.writer = nodepoolwriter.New(nodepoolwriter.Options{
 		Client: client{replica: r}, Release: r.release, Leading: r.lease.leading, Current: r.nodes.NodePool,
@@ -309,8 +310,8 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	return done
 }
 
-// willStall takes the first stall that affects a write. If the stall is before the first request, it pauses the process at once: between
-// the decision and the write.
+// willStall removes the first stall that affects a write and applies it. A stall before the first request pauses the process at once:
+// between the decision and the write.
 func (r *replica) willStall(w *delayedWrite, annotates bool) {
 	f := &r.sim.faults
 	i := slices.IndexFunc(f.stalls, func(s stall) bool { return annotates || !s.pods })

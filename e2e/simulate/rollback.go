@@ -38,10 +38,11 @@ func (s *simulation) rollBack(unknown bool) {
 				"value": apiserver.TextOf(newerField.override), "original": newerField.owner})
 		}
 		s.applyNewer(u, apiserver.TextOf(record), unknown)
+		clear(p.edited) // the present version does not read the waits after edits from a record of a newer version
 	}
 }
 
-// applyNewer is the last write of the newer version: it applies the overrides in force, its own override, and the record.
+// applyNewer is the last write of the newer version: it applies the present overrides, its own override, and the record.
 func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, unknown bool) {
 	desired := &unstructured.Unstructured{Object: map[string]any{}}
 	desired.SetGroupVersionKind(live.GroupVersionKind())

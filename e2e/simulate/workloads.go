@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/apiserver"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
@@ -168,13 +171,16 @@ func (s *simulation) runDeployments() {
 			s.api.Put(apiserver.KindPod, &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: namespace, Name: fmt.Sprintf("%s-%04d", w.name, w.serial), Labels: map[string]string{"app": w.name},
+					OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: w.name, Controller: new(true)}},
 				},
 				Spec: w.podSpec(),
 			})
 		}
 		if len(pods) > desired {
-			// As the ReplicaSet controller: pods without a node first, then pods that are not ready, then the newest.
-			slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return rank(a) - rank(b) })
+			// As the ReplicaSet controller: pods without a node first, then pods that are not ready, then those with a lower deletion cost.
+			slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+				return cmp.Or(rank(a)-rank(b), cmp.Compare(deletionCost(a), deletionCost(b)))
+			})
 			for _, p := range pods[:len(pods)-desired] {
 				s.api.Remove(apiserver.KindPod, namespace+"/"+p.Name)
 			}
@@ -190,6 +196,11 @@ func rank(p *corev1.Pod) int {
 		return 1
 	}
 	return 2
+}
+
+func deletionCost(p *corev1.Pod) int {
+	cost, _ := strconv.Atoi(p.Annotations[gpupods.DeletionCostAnnotation]) // 0 without the annotation
+	return cost
 }
 
 func podReady(p *corev1.Pod) bool {

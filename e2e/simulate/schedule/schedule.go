@@ -47,7 +47,7 @@ const (
 	SignalsEdited
 	ConsentEdited
 	BudgetsEdited
-	LimitApplied // the owner applies the value in force or another one by server-side apply
+	LimitApplied // the owner applies the present value or another value by server-side apply
 	PoolReplaced
 	WriteRaced      // the owner edits a NodePool after gpuscaler read it and before its next write arrives
 	LeaderStalls    // the next leader that writes is paused between its decision and the write, or between two requests
