@@ -218,11 +218,11 @@ func (r *replica) poll() {
 	}
 	ended, poller, life := make(chan struct{}), r.poller, r.life
 	r.polling = ended
+	r.sim.polls = true // before the goroutine starts, which reads it
 	go func() {
 		defer close(ended)
 		poller.PollOnce(life)
 	}()
-	r.sim.polls = true
 	synctest.Wait()
 	r.sim.polls = false
 }
