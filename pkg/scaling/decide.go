@@ -100,7 +100,8 @@ func (t *tick) run() {
 	}
 }
 
-// apply runs one rule. It uses a switch instead of a list of functions, because a call of a function value would move the tick to the heap.
+// apply runs one rule: one of those that compute what the signals need, or by limit one of the others. It uses a switch instead of a list
+// of functions, because a call of a function value would move the tick to the heap.
 func (t *tick) apply(rule Rule) {
 	switch rule {
 	case RulePropose:
@@ -129,6 +130,14 @@ func (t *tick) apply(rule Rule) {
 		t.rate()
 	case RuleForecast:
 		t.forecast()
+	default:
+		t.limit(rule)
+	}
+}
+
+// limit runs one of the rules after those about signals: schedules, nodes, operators, and the bounds of the owner and the team.
+func (t *tick) limit(rule Rule) {
+	switch rule {
 	case RuleScheduleFloor:
 		t.scheduleFloor()
 	case RuleScheduleCeiling:

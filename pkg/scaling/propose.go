@@ -48,7 +48,7 @@ func (s SignalStatus) hasValue() bool { return s != SignalMissing && s != Signal
 // decrease. In this case the tick is degraded only if no signal can be used.
 func (t *tick) propose() {
 	t.inputs.first = -1
-	signals, usable, active, quiet, hidden, proven := 0, 0, false, false, false, false
+	signals, usable, values := 0, 0, activity{}
 	for i := range t.signals {
 		if t.without(i) {
 			continue
@@ -65,18 +65,34 @@ func (t *tick) propose() {
 			t.inputs.unusable++
 		}
 		if status.hasValue() {
-			above := t.proposals[i].Value > sig.Activation
-			active, quiet = active || above, quiet || !above
-			hidden, proven = hidden || !above && t.partly(i), proven || !above && !t.partly(i)
+			values.add(t.proposals[i].Value > sig.Activation, t.partly(i))
 		}
 	}
-	all := t.p.Activation == ActiveByAll
-	t.active = active && !(all && quiet)
-	t.inputs.hidden = hidden && !(all && proven)
+	t.active, t.inputs.hidden = values.of(t.p.Activation)
 	atZero := t.lastTarget == 0 && t.current == 0
 	if t.inputs.unusable > 0 && !atZero || signals > 0 && usable == 0 {
 		t.degrade()
 	}
+}
+
+// activity is what the values of all signals say about the demand of a workload.
+type activity struct {
+	above  bool // a value is above its activation value
+	below  bool // a value is not above its activation value
+	hidden bool // the same, from a reading that does not cover all ready pods
+	proven bool // the same, from a reading that covers all of them
+}
+
+// add adds the value of a signal. partly reports that the reading does not cover all ready pods.
+func (a *activity) add(above, partly bool) {
+	a.above, a.below = a.above || above, a.below || !above
+	a.hidden, a.proven = a.hidden || !above && partly, a.proven || !above && !partly
+}
+
+// of reports whether the workload is active, and if it is not, whether a pod that did not report may be serving requests.
+func (a *activity) of(by Activation) (active, hidden bool) {
+	all := by == ActiveByAll
+	return a.above && !(all && a.below), a.hidden && !(all && a.proven)
 }
 
 // partly reports whether the reading of a signal covers some of the ready pods, but not all of them.
