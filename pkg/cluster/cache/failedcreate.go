@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -38,10 +36,8 @@ func (c *Cache) IncompleteStatefulSets(w *scaling.Workload) (sets []StatefulSet)
 	}
 	names := []string{ref.Name}
 	if e.target.Size > 1 {
-		incomplete := slices.Collect(e.incompleteGroups)
-		slices.Sort(incomplete)
-		if len(incomplete) > 0 {
-			names = append(names, fmt.Sprintf("%s-%s", ref.Name, incomplete[0]))
+		if index := e.firstIncomplete(); index != "" {
+			names = append(names, ref.Name+"-"+index)
 		}
 	}
 	for _, name := range names {
@@ -104,36 +100,24 @@ func (t *Target) createdByStatefulSets() bool {
 // missingReplicas returns spec.replicas minus the number of replicas that have all their pods. Terminating pods are not counted, as in the
 // view.
 func (e *entry) missingReplicas() int32 {
-	complete := map[string]int32{}
-	var single int32
-	for _, p := range e.pods {
-		switch {
-		case p.phase == ended:
-		case e.target.Size > 1:
-			complete[p.Labels[e.target.ReplicaLabel]]++
-		default:
-			single++
+	complete := int32(0)
+	for _, pods := range e.podsByReplica() {
+		if e.target.Size <= 1 {
+			complete += int32(len(pods))
+		} else if len(pods) >= int(e.target.Size) {
+			complete++
 		}
 	}
-	for _, pods := range complete {
-		if pods >= e.target.Size {
-			single++
-		}
-	}
-	return e.target.Replicas - single
+	return e.target.Replicas - complete
 }
 
-// incompleteGroups yields the index of each replica of a LeaderWorkerSet that has at least one of its pods, but not all.
-func (e *entry) incompleteGroups(yield func(string) bool) {
-	pods := map[string]int32{}
-	for _, p := range e.pods {
-		if index := p.Labels[e.target.ReplicaLabel]; p.phase != ended && index != "" {
-			pods[index]++
+// firstIncomplete returns the first index, in alphabetical order, of a replica of a LeaderWorkerSet that has at least one
+// of its pods, but not all. It returns "" if there is none.
+func (e *entry) firstIncomplete() (first string) {
+	for index, pods := range e.podsByReplica() {
+		if index != "" && len(pods) < int(e.target.Size) && (first == "" || index < first) {
+			first = index
 		}
 	}
-	for index, n := range pods {
-		if n < e.target.Size && !yield(index) {
-			return
-		}
-	}
+	return first
 }

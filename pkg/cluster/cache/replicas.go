@@ -68,11 +68,24 @@ func (e *entry) refuse() string {
 		"podsPerReplica and replicaLabel in scaleKinds of the chart; no target is computed", t.Ref, pods, replicas)
 }
 
+// podsByReplica returns the pods that have not finished and are not terminating, by the value of the label that names their replica. For a
+// kind without such a label, all pods have the key "".
+func (e *entry) podsByReplica() map[string][]*Pod {
+	pods := map[string][]*Pod{}
+	for _, p := range e.pods {
+		if p.phase != ended {
+			replica := p.Labels[e.target.ReplicaLabel]
+			pods[replica] = append(pods[replica], p)
+		}
+	}
+	return pods
+}
+
 // unnamed returns the name of the first pod, by name, that lacks the label with the name of its replica. It returns an empty string if
 // there is none.
 func (e *entry) unnamed() (name string) {
-	for _, p := range e.pods {
-		if p.phase != ended && p.Labels[e.target.ReplicaLabel] == "" && (name == "" || p.Name < name) {
+	for _, p := range e.podsByReplica()[""] {
+		if name == "" || p.Name < name {
 			name = p.Name
 		}
 	}
@@ -105,9 +118,6 @@ func (e *entry) countReplicas(v *engine.View) {
 	}
 }
 
-// group counts the pods of one replica.
-type group struct{ pods, ready, pending, crashing int32 }
-
 // countGroups sets the numbers of ready, loading, pending and crashing replicas in v, for replicas with several pods. The state of a
 // replica is the first of these that applies:
 //
@@ -116,39 +126,28 @@ type group struct{ pods, ready, pending, crashing int32 }
 //   - ready: all of its pods are ready
 //   - loading: any other replica, for example one whose workers are not created yet (startupPolicy LeaderReady)
 func (e *entry) countGroups(v *engine.View) {
-	groups := map[string]*group{}
-	for _, p := range e.pods {
-		replica := p.Labels[e.target.ReplicaLabel]
-		g := groups[replica]
-		if g == nil {
-			g = &group{}
-			groups[replica] = g
-		}
-		switch p.phase {
-		case ready:
-			g.ready++
-		case pending:
-			g.pending++
-		case inCrashLoop:
-			g.crashing++
-		case ended:
-			continue
-		}
-		g.pods++
-	}
-	for _, g := range groups {
+	for _, pods := range e.podsByReplica() {
 		switch {
-		case g.pods == 0:
-		case g.crashing > 0:
+		case countPhase(pods, inCrashLoop) > 0:
 			v.Crashing++
-		case g.pending > 0:
+		case countPhase(pods, pending) > 0:
 			v.Pending++
-		case g.ready >= e.target.Size:
+		case countPhase(pods, ready) >= e.target.Size:
 			v.Ready++
 		default:
 			v.Loading++
 		}
 	}
+}
+
+// countPhase returns the number of pods in a phase.
+func countPhase(pods []*Pod, of phase) (n int32) {
+	for _, p := range pods {
+		if p.phase == of {
+			n++
+		}
+	}
+	return n
 }
 
 // listPods returns the pods from which metrics can be read, sorted by name: all pods except those that have finished or are terminating.

@@ -57,15 +57,8 @@ func (e *entry) effectiveResources() (perReplica, perPod []gpupods.Amount, unkno
 // groupResources reads the requests of the existing replicas that have all their pods. For each resource it returns the largest request of
 // a replica (perReplica) and of a pod (perPod). unknown is true if no replica has all its pods.
 func (e *entry) groupResources() (perReplica, perPod []gpupods.Amount, unknown bool) {
-	pods := map[string][]*Pod{}
-	for _, p := range e.pods {
-		if p.phase != ended {
-			replica := p.Labels[e.target.ReplicaLabel]
-			pods[replica] = append(pods[replica], p)
-		}
-	}
 	unknown = true
-	for _, group := range pods {
+	for _, group := range e.podsByReplica() {
 		if len(group) < int(e.target.Size) {
 			continue
 		}

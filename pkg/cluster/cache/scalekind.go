@@ -43,18 +43,16 @@ func ParseScaleKind(text string) (k ScaleKind, err error) {
 		return k, fmt.Errorf("%s: replicaLabel %q is not the key of a label: %s", name, label, strings.Join(problems, "; "))
 	}
 	k.PodsPerReplica, k.ReplicaLabel = pods, label
-	if _, err := strconv.Atoi(pods); err != nil {
-		if !strings.HasPrefix(pods, "{") {
-			return k, fmt.Errorf("%s: podsPerReplica %q: use a number or a JSONPath, e.g. {.spec.template.spec.roles[*].replicas}", name, pods)
-		}
-		err = jsonpath.New("").Parse(pods)
-		if err != nil {
-			return k, fmt.Errorf("%s: podsPerReplica %q: %w", name, pods, err)
-		}
-		return k, nil
-	}
-	if n, _ := strconv.Atoi(pods); n < 1 || n > gpupods.MaxGPUs {
+	switch n, err := strconv.Atoi(pods); {
+	case err == nil && (n < 1 || n > gpupods.MaxGPUs):
 		return k, fmt.Errorf("%s: podsPerReplica %s: use a number from 1 to %d", name, pods, gpupods.MaxGPUs)
+	case err == nil:
+		return k, nil
+	case !strings.HasPrefix(pods, "{"):
+		return k, fmt.Errorf("%s: podsPerReplica %q: use a number or a JSONPath, e.g. {.spec.template.spec.roles[*].replicas}", name, pods)
+	}
+	if err := jsonpath.New("").Parse(pods); err != nil {
+		return k, fmt.Errorf("%s: podsPerReplica %q: %w", name, pods, err)
 	}
 	return k, nil
 }
