@@ -73,8 +73,9 @@ func newNodeAdapter(c *Cluster) *nodeAdapter {
 	})
 	n.bufferWriter = &buffers.Writer{Client: c.dynamic, Leading: c.leading, Writes: c.writes, Log: c.log}
 	n.writer = nodepoolwriter.New(nodepoolwriter.Options{
-		Client: c.dynamic, Release: c.options.Release, Leading: c.leading, OverriddenByOther: c.overridden, Current: n.NodePool,
-		Event: c.events.Send, Writes: c.writes, Log: c.log,
+		Client: c.dynamic, Release: c.options.Release, Leading: c.leading, Current: n.NodePool,
+		OverriddenByOther: func(ctx context.Context, p *karpenter.NodePool) string { return OverriddenByOther(ctx, c.releases, p) },
+		Event:             c.events.Send, Writes: c.writes, Log: c.log,
 	})
 	n.newKinds()
 	n.Watch(n.pool, n.claim)
@@ -211,12 +212,6 @@ func (n *nodeAdapter) reportYields(r *engine.GroupRecord) {
 			n.events.Send(p.Reference(), corev1.EventTypeWarning, ReasonYielded, reason.Text(r.Group.Names()))
 		}
 	}
-}
-
-// overridden returns the reason why another release of gpuscaler counts as the leader that overrides the NodePool, or "" if no other
-// release does.
-func (c *Cluster) overridden(ctx context.Context, p *karpenter.NodePool) string {
-	return OverriddenByOther(ctx, c.releases, p)
 }
 
 // Restore runs package restore with clients for the API server at cfg.

@@ -83,7 +83,7 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 			f.sections, f.violations, f.outside, f.failedRounds, f.pausedUntil = nil, nil, nil, 0, 0
 			return bytes, nil
 		}
-		if f.limitOf(err) == "" || !f.query.divisible() {
+		if f.limitOfResponse(err) == "" || !f.query.divisible() {
 			return bytes, err
 		}
 		f.divide(requests, err)
@@ -241,7 +241,7 @@ func (f *Fetcher) failRound(err error) error {
 	if err == nil {
 		err = errNotQueried
 	}
-	if !f.paused() && f.limitOf(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
+	if !f.paused() && f.limitOfResponse(err) != "" && (all || f.failedRounds >= maxFailedRounds) {
 		f.halve()
 		f.violations, f.outside = nil, nil
 		f.pausedUntil, f.undividedAt = f.round+1+undividedInterval, f.round+2
@@ -262,7 +262,7 @@ func (f *Fetcher) fetchSection(ctx context.Context, s *section, requests []sourc
 	limitedCtx, cancel := context.WithTimeout(ctx, limited)
 	defer cancel()
 	bytes, err := f.query.run(limitedCtx, p)
-	limit := f.limitOf(err)
+	limit := f.limitOfResponse(err)
 	s.took = left - timeLeft(ctx)
 	s.ok, s.cause, s.limit, s.waited = err == nil, err, "", 0
 	switch {

@@ -56,9 +56,9 @@ func limitOf(err error) Limit {
 	return ""
 }
 
-// limitOf is like the function limitOf, with one exception. If the last maxFailedRounds responses to the undivided query were incomplete,
+// limitOfResponse is like limitOf, with one exception. If the last maxFailedRounds responses to the undivided query were incomplete,
 // it returns LimitRefused for an incomplete response. A proxy may cut off responses of that size, so the query must be divided.
-func (f *Fetcher) limitOf(err error) Limit {
+func (f *Fetcher) limitOfResponse(err error) Limit {
 	if f.incomplete >= maxFailedRounds && errors.Is(err, fetch.ErrIncomplete) {
 		return LimitRefused
 	}
