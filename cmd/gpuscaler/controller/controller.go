@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,7 +29,6 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/record"
-	"github.com/gpuscaler/gpuscaler/pkg/serve"
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
@@ -142,17 +140,6 @@ func (c *controller) clusterName() string { return c.policies.Platform().Cluster
 
 func (c *controller) leading() bool { return c.leader.Leading() }
 
-// registration returns the manager of the APIService that routes the requests of HPAs to gpuscaler's Service.
-func (c *controller) registration(certificate externalmetrics.Certificate) (*apiservice.Guard, error) {
-	o := c.options
-	return apiservice.New(c.kube, apiservice.Options{
-		Mode: apiservice.Mode(o.externalMetrics), Service: types.NamespacedName{Namespace: o.namespace,
-			Name: o.service}, Port: o.servicePort,
-		CABundle: certificate.Bundle(o.caFile), Registered: certificate.Trusted, OwnerRole: o.ownerRole, Leading: c.leading,
-		Instance: o.pod, ClusterName: c.clusterName, Log: c.log, Metrics: c.registry,
-	})
-}
-
 // run runs all parts of the controller until ctx ends. An error of one part ends the others.
 func (c *controller) run(ctx context.Context) error {
 	c.load()
@@ -234,23 +221,6 @@ func (c *controller) ready() error {
 	return server.Ready()
 }
 
-// maxAPIConnections is the maximum number of connections to the external metrics API. Each API server needs a few, over which it sends all
-// its requests.
-const maxAPIConnections = 256
-
-func (c *controller) serveMetrics(ctx context.Context, l net.Listener, certificate externalmetrics.Certificate) error {
-	server, err := externalmetrics.NewServer(externalmetrics.ServerConfig{
-		Listener: serve.Limit(l, maxAPIConnections, c.closedConnections("external-metrics")), Certificate: certificate,
-		Kubeconfig: c.options.kubeconfig, Standby: func() bool { return !c.leading() },
-		Explain: dashboard.NewAPI(c.engine.Decisions(), c.pageOptions(ctx)).Handler,
-	}, externalmetrics.NewProvider(c.engine.Decisions(), time.Now))
-	if err != nil {
-		return err
-	}
-	c.metrics.Store(server)
-	return server.Run(ctx)
-}
-
 // campaign competes for the Lease once this replica is ready. A replica that cannot read the cluster leaves the Lease to the other
 // replicas.
 func (c *controller) campaign(ctx context.Context) error {
@@ -275,16 +245,6 @@ func (c *controller) waitForFailure(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-}
-
-func (c *controller) serveScaler(ctx context.Context) error {
-	l, err := net.Listen("tcp", c.options.scalerAddress)
-	if err != nil {
-		return fmt.Errorf("external scaler: %w", err)
-	}
-	return externalmetrics.ServeScaler(ctx, l, externalmetrics.ScalerConfig{
-		TLS: c.options.scalerTLS, MaxStreams: c.options.scalerMaxStreams, Closed: c.closedConnections("scaler"), Refused: c.refusedCalls.Inc,
-	}, externalmetrics.NewScaler(c.engine.Decisions(), time.Now))
 }
 
 // load reads the policies for the first time. If a document is invalid, the other documents still load.
@@ -331,14 +291,6 @@ func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) 
 		}
 	}
 	return namespaces
-}
-
-func (c *controller) certificate() (externalmetrics.Certificate, error) {
-	if c.options.certFile != "" {
-		return externalmetrics.FileCertificate(c.options.certFile, c.options.keyFile)
-	}
-	service := c.options.service + "." + c.options.namespace + ".svc"
-	return externalmetrics.SelfSigned(service, c.options.service+"."+c.options.namespace, "localhost")
 }
 
 // logTransition logs a change as one JSON line. `explain --from` reads these lines, for example after a restart.
