@@ -11,8 +11,8 @@ import (
 // evaluationPackages are the packages that compare policies with other autoscalers. Such a comparison uses all CPU cores for minutes, so
 // the controller must not import these packages.
 var evaluationPackages = []string{
-	"replay/evaluate", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report", "replay/spotbench",
-	"replay/tune", "replay/advise", "replay/demo", "replay/decisions",
+	"replay/evaluate", "replay/search", "replay/lowerbound", "replay/simulator", "replay/hpa", "replay/scenario", "replay/report",
+	"replay/spotbench", "replay/tune", "replay/advise", "replay/demo", "replay/decisions",
 }
 
 // commands is the import path of the packages of commands, and of commandline, which they share.

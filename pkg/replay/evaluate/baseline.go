@@ -4,13 +4,14 @@ import (
 	"context"
 	"sync"
 
+	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
 // baselineRuns is the number of runs that the search of a policy with eight knobs takes. A baseline with fewer knobs gets the
 // same number, so that the comparison does not favor gpuscaler.
-const baselineRuns = 8 * evolutionRunsPerKnob
+const baselineRuns = 8 * search.RunsPerKnob
 
 // scaled returns the baseline for the service of the case. Default and Tries of its knobs are given for the service Chat8B and are
 // converted with the service times in the train part.
@@ -28,12 +29,14 @@ func (c *Case) scaled(r baseline.Baseline) baseline.Baseline {
 
 // tuneBaseline searches the best settings of a baseline on the train part of the case. It starts at the defaults and at the setting with
 // the first value in Tries of each knob, which gives the most replicas.
-func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress func(runs, of int, best Run)) (Tried, int, error) {
+func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress func(runs, of int, best Run)) (best search.Tried[Run],
+	runs int, err error) {
 	withoutSeries, r := c.trainPart().withoutSeries(), c.scaled(r)
 	defaults, generous := make([]float64, len(r.Knobs)), make([]float64, len(r.Knobs))
-	s := Search{Share: c.SLO.Share, Progress: progress, Least: baselineRuns, Play: func(ctx context.Context, values []float64) (Run, error) {
+	s := search.Search[Run]{Share: c.SLO.Share, Progress: progress, Least: baselineRuns}
+	s.Play = func(ctx context.Context, values []float64) (Run, error) {
 		return withoutSeries.alone().run(ctx, actuatorFactories{r.NewActuator(c.bounds(), values)}, nil)
-	}}
+	}
 	if r.Fixed != nil {
 		s.Play = onceFor(func(values []float64) int32 { return r.Fixed(c.bounds(), values) }, s.Play)
 	}
@@ -41,8 +44,8 @@ func (c *Case) tuneBaseline(ctx context.Context, r baseline.Baseline, progress f
 		s.Tries = append(s.Tries, k.Tries)
 		defaults[i], generous[i] = k.Default, k.Tries[0]
 	}
-	best, err := s.Climb(ctx, defaults, generous)
-	return best, len(s.order), err
+	best, err = s.Climb(ctx, defaults, generous)
+	return best, s.Runs(), err
 }
 
 // playFunc runs one setting of a search.

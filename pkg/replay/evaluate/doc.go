@@ -27,8 +27,6 @@
 //	case, parts                     the input of one workload, with its train part and its report part
 //	report, header, gates           the result, what it states about the input, and conditions that it must meet
 //	baseline, knobs                 the parameters of the baselines and of a policy
-//	search, evolution, ranking,     the search for the cheapest settings that meet the SLO
-//	places
 //	clairvoyant, oracle             lower bounds, and the runs that know the traffic
 //	admission, advice, targets      warnings about what a policy cannot attain
 package evaluate

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/lowerbound"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/baseline"
 )
 
@@ -107,7 +108,7 @@ func (t trial) fill(ctx context.Context, row *Run, by actuatorFactories, progres
 }
 
 // set stores the chosen values of the knobs for each workload, and how many settings were run to find them.
-func (r *Run) set(names []string, settings []Tried, tried []int) {
+func (r *Run) set(names []string, settings []search.Tried[Run], tried []int) {
 	for i, l := range r.Loads() {
 		for k, name := range names {
 			l.Settings = append(l.Settings, Setting{name, settings[i].Settings[k]})
@@ -133,7 +134,7 @@ func (t trial) staticFleet(ctx context.Context, progress Progress) ([]Run, error
 // baseline runs a baseline with its defaults and, if requested, with settings tuned to each workload.
 func (t trial) baseline(ctx context.Context, r baseline.Baseline, progress Progress) ([]Run, error) {
 	var names []string
-	settings, tried := make([]Tried, len(t)), make([]int, len(t))
+	settings, tried := make([]search.Tried[Run], len(t)), make([]int, len(t))
 	for _, k := range r.Knobs {
 		names = append(names, k.Name)
 	}
@@ -142,7 +143,7 @@ func (t trial) baseline(ctx context.Context, r baseline.Baseline, progress Progr
 			settings[i].Settings = append(settings[i].Settings, k.Default)
 		}
 	}
-	row := func(variant string, settings []Tried, tried []int) (Run, error) {
+	row := func(variant string, settings []search.Tried[Run], tried []int) (Run, error) {
 		out, by := Run{Name: r.Name, Variant: variant, Words: r.Words}, t.ours()
 		for i := range t {
 			by[i] = r.NewActuator(t[i].bounds(), settings[i].Settings)
@@ -182,7 +183,7 @@ func (t trial) tuned(ctx context.Context, progress Progress) ([]Run, error) {
 		for k := range knobs {
 			found[i].Settings = append(found[i].Settings, Setting{knobs[k].Name, best.Settings[k]})
 		}
-		found[i].Tried = len(s.order)
+		found[i].Tried = s.Runs()
 		other[i].Policy = With(t[i].Policy, knobs, best.Settings)
 	}
 	err := other.fill(ctx, &out, other.ours(), progress)

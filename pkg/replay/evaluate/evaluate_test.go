@@ -105,7 +105,7 @@ func TestAllRunsUseTheSameTraffic(t *testing.T) {
 func TestTunedBaselineIsNeverWorseThanDefault(t *testing.T) {
 	r := evaluateCase(t, small(t, func(c *Case) { c.Baselines, c.TuneBaselines = baseline.All(), true }))
 	for _, baseline := range baseline.All() {
-		if d, tuned := r.Run(baseline.Name, Default), r.Run(baseline.Name, Tuned); better(d, tuned) {
+		if d, tuned := r.Run(baseline.Name, Default), r.Run(baseline.Name, Tuned); d.Outcome().Better(tuned.Outcome()) {
 			t.Errorf("%s: default %v at %v on time, tuned %v at %v", baseline.Name, d.Cost, d.OnTime, tuned.Cost, tuned.OnTime)
 		}
 	}

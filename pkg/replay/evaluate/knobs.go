@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/policy"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
@@ -71,7 +72,7 @@ func targetKnob(p *scaling.Policy, i int) Knob {
 	k := Knob{Name: s.Name + " target", Path: []string{"signals", strconv.Itoa(i), "target"}, Value: s.Target,
 		set: func(p *scaling.Policy, v float64) { p.Signals[i].Target = v }}
 	for _, by := range []float64{0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5, 2, 3} {
-		if v := threeDigits(s.Target * by); s.Unit != scaling.Percent || v <= 1 {
+		if v := search.ThreeDigits(s.Target * by); s.Unit != scaling.Percent || v <= 1 {
 			k.Tries = append(k.Tries, v)
 		}
 	}
@@ -106,27 +107,6 @@ func forecastKnobs(p *scaling.Policy, i int) []Knob {
 	}
 }
 
-// threeDigits rounds a positive value to three significant digits.
-func threeDigits(v float64) float64 {
-	unit := digit(v)
-	if out := tidy(math.Round(v/unit) * unit); out > 0 {
-		return out
-	}
-	return v
-}
-
-// digit returns the place value of the third significant digit of a number above 0: 0.01 for 5.43.
-func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
-
-// tidy returns the value with three significant digits and without a floating-point error: 0.07 instead of 0.07000000000000001.
-func tidy(v float64) float64 {
-	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	if err != nil {
-		return v
-	}
-	return out
-}
-
 // With returns a copy of the policy with its knobs at the given settings.
 func With(c *policy.Compiled, knobs []Knob, settings []float64) *policy.Compiled {
 	out := *c
@@ -158,9 +138,9 @@ func Generous(knobs []Knob) []float64 {
 }
 
 // SearchPolicy returns a search over the knobs of the policy on the traffic of the case. Climb starts it.
-func (c *Case) SearchPolicy(knobs []Knob) *Search {
+func (c *Case) SearchPolicy(knobs []Knob) *search.Search[Run] {
 	withoutSeries := c.withoutSeries()
-	s := &Search{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {
+	s := &search.Search[Run]{Share: c.SLO.Share, Play: func(ctx context.Context, settings []float64) (Run, error) {
 		other := *withoutSeries
 		other.Policy = With(c.Policy, knobs, settings)
 		return other.alone().run(ctx, actuatorFactories{nil}, nil)

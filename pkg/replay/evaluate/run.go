@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
@@ -85,16 +86,7 @@ func (r *Run) gather() {
 	}
 }
 
-// better reports whether run a is preferred to run b. A run that meets the SLO is preferred; of two that meet it, the cheaper
-// one; of two that miss it, the one with more requests on time.
-func better(a, b *Run) bool {
-	switch {
-	case a.MeetsSLO != b.MeetsSLO:
-		return a.MeetsSLO
-	case a.MeetsSLO:
-		return a.Cost < b.Cost
-	case a.OnTime != b.OnTime:
-		return a.OnTime > b.OnTime
-	}
-	return a.Cost < b.Cost
+// Outcome returns what a search compares.
+func (r Run) Outcome() search.Outcome {
+	return search.Outcome{MeetsSLO: r.MeetsSLO, OnTime: r.OnTime, Cost: r.Cost}
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 )
 
 // maxChecked is the maximum number of settings that are checked on the choice part. If very many were checked, one of them would meet the
@@ -113,7 +114,7 @@ func Search(ctx context.Context, p Parts, progress func(runs, of int, best evalu
 
 // report runs the current and the chosen settings on the report part. If the chosen settings miss the SLO there, no others are tried: a
 // result that was selected on this part would not be an estimate for later traffic.
-func (out *Result) report(ctx context.Context, third *evaluate.Search) (err error) {
+func (out *Result) report(ctx context.Context, third *search.Search[evaluate.Run]) (err error) {
 	if out.Report.Before, err = third.Play(ctx, evaluate.Values(out.knobs)); err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (out *Result) report(ctx context.Context, third *evaluate.Search) (err erro
 }
 
 // choose checks the ranked settings on the choice part, until some meet the SLO there or maxChecked settings were checked.
-func (out *Result) choose(ctx context.Context, ranked []evaluate.Tried, check *evaluate.Search) error {
+func (out *Result) choose(ctx context.Context, ranked []search.Tried[evaluate.Run], check *search.Search[evaluate.Run]) error {
 	out.Tried = len(ranked)
 	late, cost := 1-out.SLO, 0.0 // maximum late requests and minimum cost of the next settings on the searched part
 	for _, t := range ranked {

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/evaluate"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
+	"github.com/gpuscaler/gpuscaler/pkg/replay/search"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator"
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
@@ -204,7 +205,7 @@ func TestReportRunsOnlyTheCurrentAndTheChosenSettings(t *testing.T) {
 	for _, meets := range []bool{true, false} {
 		var ran [][]float64
 		r := Result{knobs: []evaluate.Knob{{Name: "target", Value: 2}}, best: []float64{7}, Chosen: true}
-		third := &evaluate.Search{Play: func(_ context.Context, settings []float64) (evaluate.Run, error) {
+		third := &search.Search[evaluate.Run]{Play: func(_ context.Context, settings []float64) (evaluate.Run, error) {
 			ran = append(ran, settings)
 			return evaluate.Run{Load: evaluate.Load{MeetsSLO: meets}}, nil
 		}}

@@ -1,4 +1,4 @@
-package evaluate
+package search
 
 import (
 	"context"
@@ -16,48 +16,61 @@ import (
 //
 // Runs use all cores. Of settings with equal results, the search keeps the one that it started first, even if another one finishes earlier,
 // so the result does not depend on the number of cores.
-type Search struct {
+type Search[R Result] struct {
 	// Tries are values of each knob, from the one with the most replicas to the one with the fewest. Values in between are allowed.
 	Tries [][]float64
 	Whole []bool  // for each knob, whether only whole numbers are allowed; nil: no knob is restricted
 	Share float64 // share of requests on time that the SLO requires, 0..1
 	// Play runs one setting. Several goroutines call it.
-	Play func(ctx context.Context, settings []float64) (Run, error)
+	Play func(ctx context.Context, settings []float64) (R, error)
 	// Progress is called after each round with the finished and the estimated total runs. It may be nil.
-	Progress func(runs, of int, best Run)
+	Progress func(runs, of int, best R)
 	Least    int // minimum number of runs of the evolution
 
-	known map[string]*Tried
+	known map[string]*Tried[R]
 	order []string
-	best  *Tried
+	best  *Tried[R]
+}
+
+// Result is the result of a run.
+type Result interface{ Outcome() Outcome }
+
+// Outcome is what a search compares of a run.
+type Outcome struct {
+	MeetsSLO bool
+	OnTime   float64 // share of the requests that are on time, 0..1
+	Cost     float64
 }
 
 // Tried is one setting, which is a value for each knob, with the results of its run.
-type Tried struct {
+type Tried[R Result] struct {
 	Settings []float64
-	Run      Run
+	Run      R
 
-	places []float64 // positions of the settings in Tries: 1.5 is halfway between the second and the third value
+	outcome Outcome
+	places  []float64 // positions of the settings in Tries: 1.5 is halfway between the second and the third value
 }
+
+// RunsPerKnob is the number of runs of the evolution for each knob, unless Least is greater.
+const RunsPerKnob = 40
 
 // Limits of a search. Eight knobs take about 400 runs; a run of a day with a few requests per second takes half a second.
 const (
-	maxGridRuns          = 100 // up to this many combinations of the values in Tries are all run before the evolution
-	evolutionRunsPerKnob = 40  // runs of the evolution, per knob
-	populationPerKnob    = 3   // size of the population, per knob
-	minPopulation        = 6
-	convergedShare       = 0.01 // a population has converged if the worth of all members is within this share of the best
-	trimmedSettings      = 3    // number of best settings in which single knobs are changed at the end
-	halvings             = 3
+	maxGridRuns       = 100 // up to this many combinations of the values in Tries are all run before the evolution
+	populationPerKnob = 3   // size of the population, per knob
+	minPopulation     = 6
+	convergedShare    = 0.01 // a population has converged if the worth of all members is within this share of the best
+	trimmedSettings   = 3    // number of best settings in which single knobs are changed at the end
+	halvings          = 3
 )
 
 // Climb starts with the given settings and returns the cheapest settings found that meet the SLO. They are never worse than the given ones.
 // If no settings meet the SLO, it returns the cheapest ones with at most 10% more late requests than the fewest.
-func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) {
-	s.known, s.order, s.best = map[string]*Tried{}, nil, nil
-	var population []*Tried
+func (s *Search[R]) Climb(ctx context.Context, starts ...[]float64) (Tried[R], error) {
+	s.known, s.order, s.best = map[string]*Tried[R]{}, nil, nil
+	var population []*Tried[R]
 	for _, settings := range starts {
-		t := &Tried{Settings: settings}
+		t := &Tried[R]{Settings: settings}
 		for k, v := range settings {
 			t.places = append(t.places, placeOf(s.Tries[k], v))
 		}
@@ -65,23 +78,26 @@ func (s *Search) Climb(ctx context.Context, starts ...[]float64) (Tried, error) 
 	}
 	population, err := s.combine(ctx, population)
 	if err != nil {
-		return Tried{}, err
+		return Tried[R]{}, err
 	}
 	if err := s.evolve(ctx, population); err != nil {
-		return Tried{}, err
+		return Tried[R]{}, err
 	}
 	if err := s.trim(ctx); err != nil {
-		return Tried{}, err
+		return Tried[R]{}, err
 	}
-	if !s.best.Run.MeetsSLO {
+	if !s.best.outcome.MeetsSLO {
 		return *s.cheapestMiss(), nil
 	}
 	return *s.best, nil
 }
 
+// Runs returns how many settings were run.
+func (s *Search[R]) Runs() int { return len(s.order) }
+
 // combine returns the population with which the evolution starts. If Tries has at most maxGridRuns combinations of values, it runs all of
 // them and returns the best ones, because with one or two knobs the evolution can miss a narrow optimum. Otherwise it returns starts.
-func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error) {
+func (s *Search[R]) combine(ctx context.Context, starts []*Tried[R]) ([]*Tried[R], error) {
 	all := [][]float64{nil}
 	for _, tries := range s.Tries {
 		if len(all)*len(tries) > maxGridRuns {
@@ -108,8 +124,8 @@ func (s *Search) combine(ctx context.Context, starts []*Tried) ([]*Tried, error)
 
 // trim changes one knob at a time in the best settings, by at most one position in Tries. If the setting meets the SLO, the new value
 // gives fewer replicas, otherwise more. trim finds the value by bisection.
-func (s *Search) trim(ctx context.Context) error {
-	var all []*Tried
+func (s *Search[R]) trim(ctx context.Context) error {
+	var all []*Tried[R]
 	for _, key := range s.order {
 		all = append(all, s.known[key])
 	}
@@ -118,12 +134,12 @@ func (s *Search) trim(ctx context.Context) error {
 		low, high := make([]float64, len(s.Tries)), make([]float64, len(s.Tries)) // low and high are settings; high has fewer replicas
 		for k, tries := range s.Tries {
 			low[k], high[k] = max(0, t.places[k]-1), t.places[k]
-			if t.Run.MeetsSLO {
+			if t.outcome.MeetsSLO {
 				low[k], high[k] = t.places[k], min(float64(len(tries)-1), t.places[k]+1)
 			}
 		}
 		for range halvings {
-			turned := make([]*Tried, len(s.Tries))
+			turned := make([]*Tried[R], len(s.Tries))
 			for k := range s.Tries {
 				places := slices.Clone(t.places)
 				places[k] = (low[k] + high[k]) / 2
@@ -134,7 +150,7 @@ func (s *Search) trim(ctx context.Context) error {
 				return err
 			}
 			for k := range turned {
-				if middle := (low[k] + high[k]) / 2; turned[k].Run.MeetsSLO {
+				if middle := (low[k] + high[k]) / 2; turned[k].outcome.MeetsSLO {
 					low[k] = middle
 				} else {
 					high[k] = middle
@@ -146,8 +162,8 @@ func (s *Search) trim(ctx context.Context) error {
 }
 
 // try runs the settings that were not run before. It returns all given settings with their runs.
-func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
-	out := make([]*Tried, len(list))
+func (s *Search[R]) try(ctx context.Context, list []*Tried[R]) ([]*Tried[R], error) {
+	out := make([]*Tried[R], len(list))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range list {
@@ -159,6 +175,7 @@ func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 		s.order = append(s.order, key)
 		all.Go(func() (err error) {
 			t.Run, err = s.Play(ctx, t.Settings)
+			t.outcome = t.Run.Outcome()
 			return err
 		})
 	}
@@ -166,7 +183,7 @@ func (s *Search) try(ctx context.Context, list []*Tried) ([]*Tried, error) {
 		return nil, err
 	}
 	for _, t := range out {
-		if s.best == nil || better(&t.Run, &s.best.Run) {
+		if s.best == nil || t.outcome.Better(s.best.outcome) {
 			s.best = t
 		}
 	}

@@ -1,4 +1,4 @@
-package evaluate
+package search
 
 import (
 	"cmp"
@@ -12,11 +12,11 @@ const missTolerance = 1.1
 
 // cheapestMiss returns the cheapest setting with at most missTolerance times the fewest late requests. It is used if no setting meets the
 // SLO: avoiding a few more late requests does not justify any cost.
-func (s *Search) cheapestMiss() *Tried {
+func (s *Search[R]) cheapestMiss() *Tried[R] {
 	out := s.best
-	late := missTolerance * (1 - s.best.Run.OnTime)
+	late := missTolerance * (1 - s.best.outcome.OnTime)
 	for _, key := range s.order {
-		if t := s.known[key]; 1-t.Run.OnTime <= late && t.Run.Cost < out.Run.Cost {
+		if t := s.known[key]; 1-t.outcome.OnTime <= late && t.outcome.Cost < out.outcome.Cost {
 			out = t
 		}
 	}
@@ -27,23 +27,23 @@ func (s *Search) cheapestMiss() *Tried {
 // many late requests save about 7% of the cost, and worth corrects the cost accordingly. Fewer than 0.25 times the allowed late requests
 // are treated as 0.25 times. With more than twice the allowed number this estimate is not useful, and the cost is also multiplied by the
 // ratio of late to allowed requests.
-func (s *Search) worth(t *Tried) float64 {
+func (s *Search[R]) worth(t *Tried[R]) float64 {
 	const gain = 0.1
-	late := (1 - t.Run.OnTime) / max(1-s.Share, 1e-6)
+	late := (1 - t.outcome.OnTime) / max(1-s.Share, 1e-6)
 	if late > 2 {
-		return t.Run.Cost * math.Pow(2, gain) * late
+		return t.outcome.Cost * math.Pow(2, gain) * late
 	}
-	return t.Run.Cost * math.Pow(max(late, 0.25), gain)
+	return t.outcome.Cost * math.Pow(max(late, 0.25), gain)
 }
 
 // farMiss reports whether a run has more than twice the allowed late requests: then worth is not a useful estimate.
-func (s *Search) farMiss(t *Tried) bool { return 1-t.Run.OnTime > 2*max(1-s.Share, 1e-6) }
+func (s *Search[R]) farMiss(t *Tried[R]) bool { return 1-t.outcome.OnTime > 2*max(1-s.Share, 1e-6) }
 
 // byWorth returns a copy of the list, sorted by worth with the lowest, which is the best, first. Settings that miss the SLO by far follow
 // all others.
-func (s *Search) byWorth(list []*Tried) []*Tried {
+func (s *Search[R]) byWorth(list []*Tried[R]) []*Tried[R] {
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *Tried) int {
+	slices.SortStableFunc(list, func(a, b *Tried[R]) int {
 		if far := s.farMiss(a); far != s.farMiss(b) {
 			if far {
 				return 1
@@ -56,19 +56,33 @@ func (s *Search) byWorth(list []*Tried) []*Tried {
 }
 
 // Ranked returns all settings that were tried, the best first.
-func (s *Search) Ranked() []Tried {
-	var out []Tried
+func (s *Search[R]) Ranked() []Tried[R] {
+	var out []Tried[R]
 	for _, key := range s.order {
 		out = append(out, *s.known[key])
 	}
-	slices.SortStableFunc(out, func(a, b Tried) int {
+	slices.SortStableFunc(out, func(a, b Tried[R]) int {
 		switch {
-		case better(&a.Run, &b.Run):
+		case a.outcome.Better(b.outcome):
 			return -1
-		case better(&b.Run, &a.Run):
+		case b.outcome.Better(a.outcome):
 			return 1
 		}
 		return 0
 	})
 	return out
+}
+
+// Better reports whether a run is preferred to another one. A run that meets the SLO is preferred; of two that meet it, the cheaper
+// one; of two that miss it, the one with more requests on time.
+func (o Outcome) Better(than Outcome) bool {
+	switch {
+	case o.MeetsSLO != than.MeetsSLO:
+		return o.MeetsSLO
+	case o.MeetsSLO:
+		return o.Cost < than.Cost
+	case o.OnTime != than.OnTime:
+		return o.OnTime > than.OnTime
+	}
+	return o.Cost < than.Cost
 }

@@ -1,4 +1,4 @@
-package evaluate
+package search
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 )
 
 // evolutionRuns returns the number of runs of the evolution.
-func (s *Search) evolutionRuns() int { return max(s.Least, evolutionRunsPerKnob*len(s.Tries)) }
+func (s *Search[R]) evolutionRuns() int { return max(s.Least, RunsPerKnob*len(s.Tries)) }
 
 // size returns the size of the population.
-func (s *Search) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
+func (s *Search[R]) size() int { return max(minPopulation, populationPerKnob*len(s.Tries)) }
 
 // evolve runs the differential evolution: a mutant replaces its member of the population if it is better. It ends after evolutionRuns runs,
 // or after five rounds in a row in which every generated setting had been run before.
-func (s *Search) evolve(ctx context.Context, population []*Tried) error {
+func (s *Search[R]) evolve(ctx context.Context, population []*Tried[R]) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	size, most := s.size(), len(s.order)+s.evolutionRuns()
 	population, err := s.try(ctx, s.spread(random, population, size))
@@ -28,10 +28,10 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 			}
 			continue
 		}
-		mutants := make([]*Tried, size)
+		mutants := make([]*Tried[R], size)
 		for i, parent := range population {
 			// a setting that misses the SLO by far is replaced by the best settings before it is changed
-			if s.best.Run.MeetsSLO && s.farMiss(parent) {
+			if s.best.outcome.MeetsSLO && s.farMiss(parent) {
 				parent = s.best
 			}
 			mutants[i] = s.mutate(random, parent, ranked[random.IntN(2)], population[random.IntN(size)], population[random.IntN(size)])
@@ -52,14 +52,14 @@ func (s *Search) evolve(ctx context.Context, population []*Tried) error {
 }
 
 // converged reports whether all members of a ranked population have almost the same worth.
-func (s *Search) converged(ranked []*Tried) bool {
+func (s *Search[R]) converged(ranked []*Tried[R]) bool {
 	first, last := ranked[0], ranked[len(ranked)-1]
 	return s.farMiss(first) == s.farMiss(last) && s.worth(last) < s.worth(first)*(1+convergedShare)
 }
 
 // spread adds settings until the population has the given size. In each new setting, about half of the knobs have the values of the first
 // member of the population, which is a start setting or the best one so far. The values of the other knobs are spread evenly over Tries.
-func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tried {
+func (s *Search[R]) spread(random *rand.Rand, population []*Tried[R], size int) []*Tried[R] {
 	population = slices.Clone(population)
 	orders := make([][]int, len(s.Tries))
 	for k := range orders {
@@ -80,7 +80,7 @@ func (s *Search) spread(random *rand.Rand, population []*Tried, size int) []*Tri
 
 // mutate moves most knobs of parent towards one of the best settings, and by a part of the difference between two other members.
 // The steps become smaller as the population converges.
-func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
+func (s *Search[R]) mutate(random *rand.Rand, parent, best, a, b *Tried[R]) *Tried[R] {
 	const most = 0.8 // share of the knobs that change
 	places := slices.Clone(parent.places)
 	by, one := 0.4+0.4*random.Float64(), random.IntN(len(places))
@@ -102,8 +102,8 @@ func (s *Search) mutate(random *rand.Rand, parent, best, a, b *Tried) *Tried {
 
 // replaces reports whether a mutant takes the place of a member of the population. A setting that misses the SLO never replaces one that
 // meets it: otherwise a population can move to cheap settings from which no single step meets the SLO.
-func (s *Search) replaces(mutant, member *Tried) bool {
-	if member.Run.MeetsSLO && !mutant.Run.MeetsSLO {
+func (s *Search[R]) replaces(mutant, member *Tried[R]) bool {
+	if member.outcome.MeetsSLO && !mutant.outcome.MeetsSLO {
 		return false
 	}
 	return s.worth(mutant) <= s.worth(member)

@@ -1,6 +1,9 @@
-package evaluate
+package search
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // placeOf returns the position of v in tries, counted from 0. tries contains values in ascending or descending order. 1.5 is
 // halfway between the second and the third value, on a logarithmic scale if both are above 0. The position of a value outside the range is
@@ -42,7 +45,7 @@ func valueAt(tries []float64, place float64) float64 {
 	case v >= 10:
 		v = math.Round(v)
 	case from > 0 && to > 0:
-		v = threeDigits(v)
+		v = ThreeDigits(v)
 	default: // one end is 0: the number of digits is that of the other end
 		unit := digit(max(math.Abs(from), math.Abs(to)))
 		v = tidy(math.Round(v/unit) * unit)
@@ -50,15 +53,39 @@ func valueAt(tries []float64, place float64) float64 {
 	return min(max(v, min(from, to)), max(from, to))
 }
 
-// at returns the settings at the given positions.
-func (s *Search) at(places []float64) *Tried {
-	t := &Tried{places: places}
+// At returns the settings at the given positions in Tries: 1.5 is halfway between the second and the third value.
+func (s *Search[R]) At(places []float64) (settings []float64) {
 	for k, place := range places {
 		v := valueAt(s.Tries[k], place)
 		if s.Whole != nil && s.Whole[k] {
 			v = math.Round(v)
 		}
-		t.Settings = append(t.Settings, v)
+		settings = append(settings, v)
 	}
-	return t
+	return settings
+}
+
+func (s *Search[R]) at(places []float64) *Tried[R] {
+	return &Tried[R]{Settings: s.At(places), places: places}
+}
+
+// ThreeDigits rounds a positive value to three significant digits.
+func ThreeDigits(v float64) float64 {
+	unit := digit(v)
+	if out := tidy(math.Round(v/unit) * unit); out > 0 {
+		return out
+	}
+	return v
+}
+
+// digit returns the place value of the third significant digit of a number above 0: 0.01 for 5.43.
+func digit(v float64) float64 { return math.Pow(10, math.Floor(math.Log10(v))-2) }
+
+// tidy returns the value with three significant digits and without a floating-point error: 0.07 instead of 0.07000000000000001.
+func tidy(v float64) float64 {
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	if err != nil {
+		return v
+	}
+	return out
 }
