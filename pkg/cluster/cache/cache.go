@@ -4,7 +4,6 @@
 //
 //	target.go, scalekind.go, pod.go, hpa.go,
 //	scaledobject.go                              what is kept of each object; each has the transform of its informer
-//	operator.go, pause.go, managekeda.go         annotations of users and of KEDA
 //	cache.go, selectors.go                       the cache and the index of pods by label selector
 //	software.go                                  the version of what a pod runs
 //	rejection.go, failedcreate.go                which admission check rejects pods

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/manual"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/policy/annotations"
@@ -36,7 +37,7 @@ type HPA struct {
 	readsTarget    bool   // one of its metrics is gpuscaler's
 	composite      bool   // it reads the result of a ScaledObject's scalingModifiers, which can contain gpuscaler's metric
 	policy         string // the policy that its metric selects; empty if a ScaledObject created it
-	operator       Operator
+	operator       manual.Operator
 	// annotations with gpuscaler's prefix; nil if a ScaledObject created the HPA, because KEDA copies its annotations to the HPA
 	annotations map[string]string
 	spec        *autoscalingv2.HorizontalPodAutoscalerSpec
@@ -71,7 +72,7 @@ func TrimHPA(obj any) (any, error) {
 		h.spec = &object.Spec
 	}
 	if h.ScaledObject == "" {
-		h.operator = readOperator(object.Annotations, object.ManagedFields)
+		h.operator = manual.ReadOperator(object.Annotations, object.ManagedFields)
 		h.annotations = ownAnnotations(object.Annotations)
 		h.PolicyStatus = policystatus.Read(object)
 	}

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,61 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
-	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
-
-func TestPauseOfKEDALimitsTheTarget(t *testing.T) {
-	until := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
-	override := func(least, most int32) scaling.Operator { return scaling.Operator{Min: least, Max: most, Until: until} }
-	lasting := func(least, most int32) scaling.Operator {
-		return scaling.Operator{Min: least, Max: most, Until: noEnd}
-	}
-	frozen := scaling.Operator{Paused: true, Min: -1, Max: -1}
-	for name, c := range map[string]struct {
-		annotations map[string]string
-		operator    scaling.Operator
-		want        scaling.Operator
-	}{
-		"no annotation": {nil, scaling.NoOperator, scaling.NoOperator},
-		"paused":        {map[string]string{kedav1alpha1.PausedAnnotation: "true"}, scaling.NoOperator, frozen},
-		"paused: false": {map[string]string{kedav1alpha1.PausedAnnotation: "false"}, scaling.NoOperator, scaling.NoOperator},
-		"paused-replicas wins over paused: false": {
-			map[string]string{kedav1alpha1.PausedAnnotation: "false", kedav1alpha1.PausedReplicasAnnotation: "2"}, scaling.NoOperator, frozen,
-		},
-		"scale-in: the minimum is the current replicas": {
-			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, scaling.NoOperator, lasting(5, -1),
-		},
-		"scale-in and an override above": {
-			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(9, -1), override(9, -1),
-		},
-		"scale-in and an override below": {
-			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true"}, override(2, -1), lasting(5, -1),
-		},
-		"scale-out: the maximum is the current replicas": {
-			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "yes"}, scaling.NoOperator, lasting(-1, 5),
-		},
-		"scale-out and an override below": {
-			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, override(-1, 3), override(-1, 3),
-		},
-		"both: it stays": {
-			map[string]string{kedav1alpha1.PausedScaleInAnnotation: "true", kedav1alpha1.PausedScaleOutAnnotation: "true"},
-			scaling.NoOperator, frozen,
-		},
-		"scale-out and paused by gpuscaler's annotation": {
-			map[string]string{kedav1alpha1.PausedScaleOutAnnotation: "true"}, frozen, scaling.Operator{Paused: true, Min: -1, Max: 5, Until: noEnd},
-		},
-		"force-activation changes nothing": {
-			map[string]string{kedav1alpha1.ForceActivationAnnotation: "true"}, scaling.NoOperator, scaling.NoOperator,
-		},
-	} {
-		p := readPause(c.annotations, nil)
-		if got, by := p.over(c.operator, "", 5); got != c.want || (got != c.operator && by == "") {
-			t.Errorf("%s: %+v by %q, want %+v", name, got, by, c.want)
-		}
-	}
-}
 
 func TestPausedDirectionIsExplainedAndNotAFinding(t *testing.T) {
 	u := fixture.ScaledObject("chat", "chat")
@@ -173,26 +120,6 @@ func TestChecksOfScaledObjects(t *testing.T) {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
-	}
-}
-
-func TestManageKEDAAnnotation(t *testing.T) {
-	managed := []metav1.ManagedFieldsEntry{
-		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: fieldsOf(kedav1alpha1.PausedScaleInAnnotation)},
-		{Manager: ownership.Manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: fieldsOf(kedav1alpha1.ForceActivationAnnotation)},
-	}
-	m := readManageKEDA(map[string]string{"gpuscaler.io/manage-keda": "activation, hold"}, managed)
-	if !m.Activation || !m.Hold || m.problem != "" || !slices.Equal(m.Applied, []string{kedav1alpha1.ForceActivationAnnotation}) {
-		t.Errorf("%+v", m)
-	}
-	for _, text := range []string{"everything", "activation hold", ""} {
-		if m := readManageKEDA(map[string]string{"gpuscaler.io/manage-keda": text}, nil); !strings.Contains(m.problem,
-			"allowed are activation, hold") {
-			t.Errorf("%q: %+v", text, m)
-		}
-	}
-	if m := readManageKEDA(nil, nil); m.problem != "" || m.Activation || m.Applied != nil {
-		t.Errorf("%+v", m)
 	}
 }
 

@@ -64,13 +64,13 @@ func (c *Cache) Problems() (all []Problem) {
 	}
 	for _, e := range c.entries {
 		if e.target != nil {
-			add(e.target.Reference(), e.target.operator.problem)
+			add(e.target.Reference(), e.target.operator.Problem)
 		}
 		for _, h := range e.hpas {
-			add(h.Reference(), h.operator.problem)
+			add(h.Reference(), h.operator.Problem)
 		}
 		if s := e.scaledObject; s != nil {
-			add(s.Reference(), s.operator.problem, s.Manage.problem, s.invalid)
+			add(s.Reference(), s.operator.Problem, s.Manage.Problem, s.invalid)
 		}
 	}
 	return all

@@ -12,8 +12,8 @@ import (
 // rejects that combination. Of two HPAs managedHPA returns the first by name, so that the result does not depend on the order of events.
 func (e *entry) managedHPA() (engine.ManagedHPA, string) {
 	if s := e.scaledObject; s != nil {
-		if s.pause.all != "" {
-			return engine.ManagedHPA{Kind: ScaledObjectKind, Name: s.Name, Why: "KEDA is paused: " + s.pause.all}, ""
+		if s.pause.All != "" {
+			return engine.ManagedHPA{Kind: ScaledObjectKind, Name: s.Name, Why: "KEDA is paused: " + s.pause.All}, ""
 		}
 		if h := e.readingHPA(s.Name); h != nil {
 			return e.withExactness(engine.ManagedHPA{Kind: ScaledObjectKind, Name: s.Name}, h), ""
@@ -28,7 +28,7 @@ func (e *entry) managedHPA() (engine.ManagedHPA, string) {
 func (e *entry) withExactness(m engine.ManagedHPA, h *HPA) engine.ManagedHPA {
 	m.Desired, m.Why = h.desired, h.inactive
 	if m.Why == "" && m.Kind == ScaledObjectKind {
-		m.Why = e.scaledObject.pause.why()
+		m.Why = e.scaledObject.pause.Why()
 	}
 	if m.Why == "" {
 		m.Why = e.firstFinding(h)
@@ -88,7 +88,7 @@ func (e *entry) hpaFacts(h *HPA) objects.HPAFacts {
 	if s := e.scaledObject; s != nil && s.Name != h.ScaledObject {
 		f.Others = append(f.Others, ScaledObjectKind+" "+s.Name)
 	} else if s != nil {
-		f.PausedIn, f.PausedOut = s.pause.in != "", s.pause.out != ""
+		f.PausedIn, f.PausedOut = s.pause.In != "", s.pause.Out != ""
 	}
 	return f
 }

@@ -131,9 +131,9 @@ func (c *Cache) PausedByUser(r Ref) bool {
 	if e == nil {
 		return false
 	}
-	paused := e.target != nil && e.target.operator.values.Paused || e.scaledObject != nil && e.scaledObject.operator.values.Paused
+	paused := e.target != nil && e.target.operator.Values.Paused || e.scaledObject != nil && e.scaledObject.operator.Values.Paused
 	for _, h := range e.hpas {
-		paused = paused || h.operator.values.Paused
+		paused = paused || h.operator.Values.Paused
 	}
 	return paused
 }

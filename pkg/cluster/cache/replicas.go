@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/manual"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
@@ -13,7 +14,7 @@ import (
 func (e *entry) refresh() {
 	v := engine.View{}
 	v.MinReplicas, v.MaxReplicas = e.bounds()
-	operators := make([]*Operator, 0, 2)
+	operators := make([]*manual.Operator, 0, 2)
 	if e.target != nil {
 		e.extended, e.perPod, e.unknown = e.effectiveResources()
 		v.Replicas, v.GPUs = e.target.Replicas, e.gpus()
@@ -31,9 +32,9 @@ func (e *entry) refresh() {
 	if e.scaledObject != nil {
 		operators = append(operators, &e.scaledObject.operator)
 	}
-	v.Operator, v.OperatorBy = merge(operators...)
+	v.Operator, v.OperatorBy = manual.Merge(operators...)
 	if e.scaledObject != nil && e.target != nil {
-		v.Operator, v.OperatorBy = e.scaledObject.pause.over(v.Operator, v.OperatorBy, v.Replicas)
+		v.Operator, v.OperatorBy = e.scaledObject.pause.Over(v.Operator, v.OperatorBy, v.Replicas)
 	}
 	v.ManagedHPA, e.policy = e.managedHPA()
 	e.view = v

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/manual"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/ownership"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/policystatus"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
@@ -36,15 +37,15 @@ const kedaNameLabel = "scaledobject.keda.sh/name"
 type ScaledObject struct {
 	metav1.ObjectMeta
 	Target Ref
-	Manage ManageKEDA
+	Manage manual.ManageKEDA
 	Checks objects.ScaledObjectFacts
 
 	PolicyStatus policystatus.Written
 
 	scaleTargetRef scaling.Target
 	min, max       int32
-	pause          kedaPause
-	operator       Operator
+	pause          manual.KEDAPause
+	operator       manual.Operator
 	annotations    map[string]string // annotations with gpuscaler's prefix
 	metadata       map[string]string // metadata of the trigger for gpuscaler; nil: there is no such trigger
 	triggers       []string          // names of all triggers
@@ -67,9 +68,9 @@ func TrimScaledObject(obj any) (any, error) {
 		ObjectMeta:  informer.Identity(u),
 		min:         kedaMinReplicas,
 		max:         kedaMaxReplicas,
-		pause:       readPause(set, managed),
-		Manage:      readManageKEDA(set, managed),
-		operator:    readOperator(set, managed),
+		pause:       manual.ReadKEDAPause(set, managed),
+		Manage:      manual.ReadManageKEDA(set, managed),
+		operator:    manual.ReadOperator(set, managed),
 		annotations: ownAnnotations(set),
 		metrics:     triggerMetrics(o),
 

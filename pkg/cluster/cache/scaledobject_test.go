@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/fixture"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/manual"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
@@ -57,7 +58,7 @@ func TestScaledObjectPausedInKEDAPausesTheWorkload(t *testing.T) {
 		}
 	}
 	for value, paused := range map[string]bool{"true": true, "yes": true, "": true, "false": false, "0": false} {
-		if p := readPause(map[string]string{"autoscaling.keda.sh/paused": value}, nil); (p.all != "") != paused {
+		if p := manual.ReadKEDAPause(map[string]string{"autoscaling.keda.sh/paused": value}, nil); (p.All != "") != paused {
 			t.Errorf("paused: %q: %+v", value, p)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/gpupods"
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/informer"
+	"github.com/gpuscaler/gpuscaler/pkg/cluster/manual"
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
@@ -68,7 +69,7 @@ type Target struct {
 	LimitsOnly bool
 	Rejection  engine.Rejection // why the API server rejects further pods; the zero value if it does not
 	Selector   labels.Selector  // selector of the pods; nil while it is not known: the target then has no view
-	operator   Operator
+	operator   manual.Operator
 }
 
 // Reference returns the object reference that an Event about the scale target contains.
@@ -110,7 +111,7 @@ func appsTarget(m *metav1.ObjectMeta, s *metav1.LabelSelector, pod *corev1.PodSp
 		Claims:     gpupods.ClaimRefs(pod),
 		LimitsOnly: gpupods.HasLimitWithoutRequest(pod),
 		Selector:   selector,
-		operator:   readOperator(m.Annotations, m.ManagedFields),
+		operator:   manual.ReadOperator(m.Annotations, m.ManagedFields),
 	}
 }
 
@@ -195,7 +196,7 @@ func unstructuredTarget(u *unstructured.Unstructured) *Target {
 		Ref:        Ref{m.Namespace, gvk.Group, gvk.Kind, m.Name},
 		APIVersion: u.GetAPIVersion(),
 		Replicas:   1, Size: 1,
-		operator: readOperator(u.GetAnnotations(), u.GetManagedFields()),
+		operator: manual.ReadOperator(u.GetAnnotations(), u.GetManagedFields()),
 	}
 	if n, found, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); found && err == nil {
 		t.Replicas = int32(min(max(n, 0), maxReplicas))

@@ -1,4 +1,4 @@
-package cache
+package manual
 
 import (
 	"fmt"
@@ -22,10 +22,11 @@ const (
 type ManageKEDA struct {
 	Activation, Hold bool
 	Applied          []string // KEDA's annotations that gpuscaler's field manager applied, sorted
-	problem          string   // why the annotation gpuscaler.io/manage-keda is not valid; empty: it is valid
+	Problem          string   // why the annotation gpuscaler.io/manage-keda is not valid; empty: it is valid
 }
 
-func readManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntry) (m ManageKEDA) {
+// ReadManageKEDA reads the annotation gpuscaler.io/manage-keda of a ScaledObject, and from its managedFields what was applied.
+func ReadManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntry) (m ManageKEDA) {
 	text, set := values[annotations.ManageKEDA]
 	for _, word := range strings.Split(text, ",") {
 		switch word = strings.TrimSpace(word); {
@@ -34,7 +35,7 @@ func readManageKEDA(values map[string]string, managed []metav1.ManagedFieldsEntr
 		case word == manageHold:
 			m.Hold = true
 		case set:
-			m.problem = fmt.Sprintf("%s: %q: allowed are %s, %s, or both with a comma", annotations.ManageKEDA, text, manageActivation, manageHold)
+			m.Problem = fmt.Sprintf("%s: %q: allowed are %s, %s, or both with a comma", annotations.ManageKEDA, text, manageActivation, manageHold)
 		}
 	}
 	for i := range managed {

@@ -1,4 +1,4 @@
-package cache
+package manual
 
 import (
 	"encoding/json"
@@ -15,23 +15,23 @@ import (
 // Operator contains the pause and the override that a user set by annotations of one object.
 type Operator struct {
 	set     bool
-	values  scaling.Operator
+	Values  scaling.Operator
 	by      string // field manager and time, for users: "kubectl-annotate, 2026-11-22T02:58:00Z"
-	problem string // what is not valid and what is used instead; empty: all values are valid
+	Problem string // what is not valid and what is used instead; empty: all values are valid
 }
 
-// readOperator reads the pause and override annotations of an object, and from its managedFields which field manager wrote them. It decodes
+// ReadOperator reads the pause and override annotations of an object, and from its managedFields which field manager wrote them. It decodes
 // the managedFields only if there is such an annotation, because they are the largest part of most objects.
-func readOperator(values map[string]string, managed []metav1.ManagedFieldsEntry) Operator {
+func ReadOperator(values map[string]string, managed []metav1.ManagedFieldsEntry) Operator {
 	_, paused := values[annotations.Paused]
 	_, override := values[annotations.Override]
 	if !paused && !override {
-		return Operator{values: scaling.NoOperator}
+		return Operator{Values: scaling.NoOperator}
 	}
 	parsed, problems := annotations.ParseOperator(values)
-	o := Operator{set: true, values: parsed}
+	o := Operator{set: true, Values: parsed}
 	for _, p := range problems {
-		o.problem = strings.TrimPrefix(o.problem+"; "+p.String(), "; ")
+		o.Problem = strings.TrimPrefix(o.Problem+"; "+p.String(), "; ")
 	}
 	o.by = lastManager(managed, annotations.Paused, annotations.Override)
 	return o
@@ -74,15 +74,15 @@ func ownsAnnotation(fields []byte, keys ...string) bool {
 	})
 }
 
-// merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. If there are
-// several overrides, merge uses the one that ends last, so that an ended override does not hide a current one.
-func merge(all ...*Operator) (scaling.Operator, string) {
+// Merge combines the annotations of a workload and of the objects that scale it. A pause on any of them pauses the workload. If there are
+// several overrides, Merge uses the one that ends last, so that an ended override does not hide a current one.
+func Merge(all ...*Operator) (scaling.Operator, string) {
 	merged, by := scaling.NoOperator, ""
 	for _, o := range all {
 		if o == nil || !o.set {
 			continue
 		}
-		v := o.values
+		v := o.Values
 		if v.Paused && !merged.Paused {
 			merged.Paused, by = true, o.by
 		}
