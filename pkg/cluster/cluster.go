@@ -116,7 +116,7 @@ type Options struct {
 	Log             *slog.Logger          // nil: slog.Default()
 	Metrics         prometheus.Registerer // nil: nothing is registered
 
-	schemas func() (karpenter.Schema, error) // reads the schema of NodePools; nil: from the API server; tests replace it
+	schemas func() (karpenter.Schema, error) // replaces, in tests, the reading of the NodePool schema; nil: it is read from the API server
 }
 
 // Cluster implements the engine's interfaces for a Kubernetes cluster. It is safe for concurrent use.

@@ -12,7 +12,7 @@ import (
 // Synced reports whether the first lists of all objects were read. Before that, View returns false.
 func (c *Cluster) Synced() bool { return c.synced.Load() }
 
-// View returns the view of a workload's scale target. It does no I/O and nearly always allocates nothing.
+// View returns the view of a workload's scale target. It does no I/O and allocates memory only in rare cases.
 func (c *Cluster) View(w *scaling.Workload) (engine.View, bool) {
 	if !c.synced.Load() {
 		return engine.View{}, false

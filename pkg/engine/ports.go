@@ -21,7 +21,7 @@ type Telemetry interface {
 
 // IdlePods is a Telemetry that reports which pods are idle, so that a scale-down can remove these first.
 type IdlePods interface {
-	// Idle reports whether a pod is known to be idle. It does not block. A pod without data is not idle.
+	// Idle reports whether a pod is known to be idle. It does not block. It returns false for a pod without data.
 	Idle(w *scaling.Workload, pod string, now time.Time) bool
 }
 

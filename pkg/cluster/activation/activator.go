@@ -74,7 +74,7 @@ type Activator struct {
 	failures map[scaling.Key]failure
 }
 
-// failure counts the failed writes of one object.
+// failure counts the consecutive failed writes of one object.
 type failure struct {
 	count int
 	retry time.Time // time of the next attempt

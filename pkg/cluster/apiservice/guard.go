@@ -95,7 +95,7 @@ type Guard struct {
 	conflict prometheus.Gauge
 
 	last     registration // the registration at the last report
-	wasOurs  bool         // the APIService has named this release at some time
+	wasOurs  bool         // the APIService has named this release at least once since the start
 	lastFail string       // the last failure that was logged
 }
 

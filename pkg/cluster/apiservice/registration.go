@@ -30,7 +30,7 @@ type registration struct {
 	conflict  bool
 	write     bool   // the APIService must be written, because it is absent, or is ours and out of date
 	available string // status of the condition Available of our APIService: "True" or "False: reason"
-	detail    string // message of that condition; it can contain a port number that differs in each message
+	detail    string // message of the condition Available; it can contain a port number that differs in each message
 }
 
 // compare compares the APIService with the one that this release needs. found is nil if the APIService does not exist.

@@ -41,8 +41,8 @@ const (
 	// responseTimeout is the longest time from the creation of a buffer until an autoscaler sets a condition on it. Without a condition
 	// after that time, the autoscaler's feature gate is probably off.
 	responseTimeout = time.Minute
-	// retryInterval is the time for which no buffer is written after an autoscaler did not respond to one. Then buffers are written again,
-	// because a user may have turned the feature gate on.
+	// retryInterval is how long no buffer is written after an autoscaler has not responded to a buffer. After this time buffers are written
+	// again, because a user may have turned the feature gate on.
 	retryInterval = time.Hour
 	// maxReplicas is the largest number of replicas that is read from a CapacityBuffer; a greater number is reduced to it.
 	maxReplicas = 1 << 30
@@ -51,7 +51,7 @@ const (
 // Target is the workload for whose pods a buffer keeps nodes.
 type Target struct{ Namespace, Group, Kind, Name string }
 
-// targetOf returns the target of a policy. The kind is a Deployment if the policy names none.
+// targetOf returns the target of a policy. If the policy names no kind, the target is a Deployment.
 func targetOf(w *scaling.Workload) Target {
 	t := Target{Namespace: w.Key.Namespace, Group: "apps", Kind: w.Target.Kind, Name: w.Target.Name}
 	if t.Kind == "" {
@@ -89,7 +89,7 @@ func Trim(obj any) (any, error) {
 }
 
 // Decode converts a CapacityBuffer to the part that the informer stores. If spec or status cannot be decoded, the target is empty and the
-// replicas are 0: Replicas then returns -1 for gpuscaler's own buffer, so that it is written again.
+// replicas are 0: Replicas then returns -1 for gpuscaler's own buffer, so that gpuscaler writes the buffer again.
 func Decode(u *unstructured.Unstructured) *Buffer {
 	b := &Buffer{
 		ObjectMeta: informer.Identity(u),
@@ -128,7 +128,7 @@ type Cache struct {
 	mu            sync.RWMutex
 	kind          informer.CRD
 	buffers       map[string]*Buffer // key: namespace/name
-	mayWrite      bool               // whether this account may create buffers, as the API server answered last
+	mayWrite      bool               // whether this account may create buffers, according to the last answer of the API server
 	missingLogged bool               // the missing permission was logged
 	// ignoredSince is the time at which gpuscaler found a buffer that no autoscaler had responded to within responseTimeout. No buffer is
 	// written for retryInterval after that time. Zero: every buffer had a response.
@@ -244,7 +244,8 @@ func (c *Cache) Orphaned(groups []*capacity.Group, workloads []scaling.Workload)
 	return all
 }
 
-// CheckResponses finds out whether an autoscaler responds to gpuscaler's buffers. Without a response no buffer is written for an hour.
+// CheckResponses checks whether an autoscaler has responded to each of gpuscaler's buffers within responseTimeout. If not, no buffer is
+// written for retryInterval.
 func (c *Cache) CheckResponses(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

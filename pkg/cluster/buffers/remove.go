@@ -15,13 +15,14 @@ import (
 const removeByHand = "; with an account that may, run kubectl delete capacitybuffers --all-namespaces -l " + managedByLabel +
 	"=gpuscaler, or give this account the verbs list and delete on capacitybuffers.autoscaling.x-k8s.io, as the chart does for Karpenter"
 
-// Removed is the result for one CapacityBuffer. Object is "CapacityBuffers" if they could not be listed.
+// Removed is the result for one CapacityBuffer. If the CapacityBuffers could not be listed, there is only one result, and its Object is
+// "CapacityBuffers".
 type Removed struct {
 	Object string
 	Err    error
 }
 
-// Remover removes all CapacityBuffers of gpuscaler, for the command restore.
+// Remover removes all CapacityBuffers of gpuscaler. The command `gpuscaler restore` uses it.
 type Remover struct {
 	Discovery discovery.DiscoveryInterface
 	Client    dynamic.Interface

@@ -45,7 +45,8 @@ func (c *Cache) RefreshRights(ctx context.Context) {
 	}
 }
 
-// setMayWrite stores whether buffers may be created, and logs once that they may not although a group requests one.
+// setMayWrite stores whether this account may create buffers. If it may not, although a capacity group requests buffers, setMayWrite logs
+// this once.
 func (c *Cache) setMayWrite(may bool) {
 	missing := !may && c.options.Requested()
 	c.mu.Lock()

@@ -1,6 +1,6 @@
 // Package cache contains the cluster's workloads in memory: scale targets, their pods, and the HPAs and ScaledObjects that scale them.
-// Informers write to it; every read is answered from memory. Each change recomputes the one or two views that it affects, so that a
-// reader only copies.
+// Informers write to it; every read is answered from memory. Each change recomputes the one or two views that it affects, so that a read
+// only copies a view.
 //
 //	target.go, scalekind.go, pod.go, hpa.go,
 //	scaledobject.go                              what is kept of each object; each has the transform of its informer

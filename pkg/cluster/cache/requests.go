@@ -188,7 +188,7 @@ func (c *Cache) Unmanaged(team *scaling.Team, workloads []*scaling.Workload, res
 		}
 	}
 	if claims {
-		return s.sum // not stored: it also depends on claims and device classes, whose changes do not change the version
+		return s.sum // not stored: it depends also on claims and device classes, and c.version does not change with them
 	}
 	if len(c.unmanaged) >= maxUnmanagedSums {
 		clear(c.unmanaged) // also deletes the sums of teams that do not exist any more

@@ -149,7 +149,8 @@ func (s *ScaledObject) readTriggers(o *kedav1alpha1.ScaledObject) {
 	}
 }
 
-// isOwnTrigger reports whether a trigger is for gpuscaler: an external scaler whose name is gpuscaler or whose address contains it.
+// isOwnTrigger reports whether a trigger is for gpuscaler: an external scaler whose name is "gpuscaler" or whose address contains
+// "gpuscaler".
 func isOwnTrigger(t *kedav1alpha1.ScaleTriggers) bool {
 	external := t.Type == "external" || t.Type == "external-push"
 	return external && (t.Name == ownership.Manager || strings.Contains(t.Metadata["scalerAddress"], ownership.Manager))

@@ -65,7 +65,8 @@ func decodeClaim(u *unstructured.Unstructured, template bool) (*resourcev1.Resou
 	return c, err
 }
 
-// allocatedDevices returns the number of allocated devices by request ("gpu") or by request and alternative ("gpu/large").
+// allocatedDevices returns the number of allocated devices of each request. The key is the name of the request ("gpu"), or the names of the
+// request and of its alternative ("gpu/large").
 func allocatedDevices(a *resourcev1.AllocationResult) map[string]int64 {
 	if a == nil {
 		return nil

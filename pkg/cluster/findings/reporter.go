@@ -1,5 +1,5 @@
 // Package findings reports configuration errors of HPAs, ScaledObjects, annotations and policies, and rejected pods. It sends an Event for
-// each when it is found and again before the API server deletes that Event.
+// each error, and sends the Event again before the API server deletes it while the error is not fixed.
 //
 // A Reporter reads the cache of the cluster, passes the facts about each object to package lint/objects, and sends an Event for each new
 // finding.

@@ -38,8 +38,8 @@ func IsGPU(name corev1.ResourceName) bool {
 	return n == "nvidia.com/gpu" || n == "nvidia.com/gpu.shared" || strings.HasPrefix(n, "nvidia.com/mig-")
 }
 
-// IsPartition reports whether an extended resource is a partition or a share of a GPU. A device plugin offers partitions and shares only if
-// it is configured to do so. Instance types of a cloud provider are described with whole GPUs.
+// IsPartition reports whether an extended resource is a partition or a share of a GPU. A cloud provider describes its instance types with
+// whole GPUs. Whether nodes offer partitions or shares depends on the configuration of the device plugin.
 func IsPartition(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), "nvidia.com/mig-") || IsSharedGPU(name)
 }

@@ -26,7 +26,7 @@ type NodeClaim struct {
 	InstanceType      string
 	CapacityType      string
 	Zone, Region      string
-	Extended          map[string]int64   // extended resources: those of status.capacity, or the requested ones before it is set
+	Extended          map[string]int64   // extended resources in status.capacity; while that is not set, the requested ones
 	Capacity          map[string]float64 // every resource of status.capacity; the limits of a NodePool count these
 	Err               error              // why the NodeClaim could not be decoded; only its metadata is known then
 }

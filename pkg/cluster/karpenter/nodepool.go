@@ -107,7 +107,8 @@ func (p *NodePool) ConsolidateAfter() nodepool.Value { return p.view.Consolidate
 // Used returns how much of a resource the nodes of the NodePool have, by status.resources.
 func (p *NodePool) Used(name string) int64 { return wholeCount(p.usage, name) }
 
-// UsedResources returns the names of the resources of which the nodes of the NodePool have any, by status.resources.
+// UsedResources returns the names of the resources with an amount above 0 in status.resources, which the nodes of the NodePool have
+// together.
 func (p *NodePool) UsedResources() (names []string) {
 	for name, q := range p.usage {
 		if q.Sign() > 0 {

@@ -102,7 +102,7 @@ func newStore(client kubernetes.Interface, o Options) *Store {
 	return s
 }
 
-// Recall returns what was stored for a workload, or nil. It implements engine.Memory.
+// Recall returns the stored model of a workload, or nil. It implements engine.Memory.
 func (s *Store) Recall(k scaling.Key) *engine.SavedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func (s *Store) changed(models []*engine.SavedModel) bool {
 	return slices.ContainsFunc(models, func(m *engine.SavedModel) bool { return s.written[m.Key] != m })
 }
 
-// note records a successful write.
+// note updates the fields of the Store after a successful write.
 func (s *Store) note(version string, patch map[string][]byte, written []*engine.SavedModel) {
 	s.version = version
 	for key, value := range patch {
@@ -287,7 +287,7 @@ func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	return old != nil && old.Target == m.Target && old.Work.Same(m.Work) && old.Observed > m.Observed
 }
 
-// removable returns the keys of stored documents whose workload is not in models, the oldest first.
+// removable returns the keys of the stored documents whose workload is not among the given models, the oldest first.
 func (s *Store) removable(models []*engine.SavedModel) (keys []string) {
 	live := make(map[string]bool, len(models))
 	for _, m := range models {

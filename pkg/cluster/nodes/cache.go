@@ -46,19 +46,20 @@ type Cache struct {
 	pool    informer.CRD
 	claim   informer.CRD
 
-	mu           sync.RWMutex
-	version      uint64 // changes with every change of the fields below, of a CapacityBuffer or of a device claim
-	pools        map[string]*karpenter.NodePool
-	claims       map[string]*karpenter.NodeClaim // key: name of the NodeClaim
-	nodes        map[string]*Node
-	deleted      map[string]outcome   // NodeClaims that were deleted while no observation showed that the provider took the node; key: UID
-	interrupted  map[string]time.Time // UIDs of NodeClaims whose node the cloud provider is reclaiming, and the time of the notice
-	buffered     map[string]time.Time // UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer, and the time of its last Event about it
+	mu          sync.RWMutex
+	version     uint64 // changes with every change of the fields below, of a CapacityBuffer or of a device claim
+	pools       map[string]*karpenter.NodePool
+	claims      map[string]*karpenter.NodeClaim // key: name of the NodeClaim
+	nodes       map[string]*Node
+	deleted     map[string]outcome   // deleted NodeClaims for which it is not known that the provider took the node; key: UID
+	interrupted map[string]time.Time // UIDs of NodeClaims whose node the cloud provider is reclaiming, and the time of the notice
+	// UIDs of NodeClaims that Karpenter keeps for a CapacityBuffer; value: time of the last Event about it
+	buffered     map[string]time.Time
 	outcomes     outcomes
 	schema       karpenter.Schema
 	nodesSynced  cache.InformerSynced   // the informer of Nodes; nil: it was not started
 	claimsSeen   bool                   // the informer of Events was started
-	synced       []cache.InformerSynced // the informers of Nodes and Events
+	synced       []cache.InformerSynced // report whether the informers of Nodes and Events have synced
 	absentLogged bool                   // it was logged that no NodePools are served
 	priced       time.Time              // when the prices were last read again
 

@@ -165,8 +165,8 @@ func (n *Cache) addMembers(v *groupView, positions map[string]position) map[Pod]
 	return pods
 }
 
-// addDevices adds the devices that one replica claims. For a replica with several pods they are unknown, because the leader and the workers
-// can have different claims.
+// addDevices adds the devices that one replica claims. For a replica with several pods their number is unknown, because the leader and the
+// workers can have different claims.
 func (n *Cache) addDevices(w *capacity.Workload, c gpupods.ClaimCount) {
 	w.Claimed, w.Claims = c.Claimed, c.Unknown
 	if w.Size > 1 {

@@ -98,7 +98,7 @@ func (n *Cache) logAbsent() {
 		"replicas are computed as usual")
 }
 
-// expire removes outcomes and the facts from Events that are no longer needed, and checks whether an autoscaler responds to gpuscaler's
+// expire removes outcomes and data of Events that are too old to be used, and checks whether an autoscaler responds to gpuscaler's
 // CapacityBuffers. Once a minute it makes Observe read the prices again.
 func (n *Cache) expire(now time.Time) {
 	n.options.Buffers.CheckResponses(now)
@@ -167,9 +167,9 @@ func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.Info
 	return registration.HasSynced, nil
 }
 
-// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does
-// not serve NodePools, it does not wait for them. If a new leader decided before that, demand would be unknown, so it would remove every
-// zero limit and restore every override.
+// WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does not
+// serve NodePools, WaitForSync does not wait for them. Without this wait, demand would be unknown in the first ticks of a new leader, and
+// the leader would remove every zero limit and restore every override.
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

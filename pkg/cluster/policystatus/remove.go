@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// pageSize is the number of objects in one answer of the API server. A ConfigMap has up to 1 MiB.
+// pageSize is the number of objects in one answer of the API server. It is small, because a ConfigMap can have 1 MiB.
 const pageSize = 50
 
 // Remover removes the annotation from all objects that have it.

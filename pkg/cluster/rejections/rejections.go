@@ -64,7 +64,8 @@ func (r *Reader) Run(ctx context.Context) {
 	}
 }
 
-// round reads the Events about at most maxLists StatefulSets. It ends after a failed request and keeps the results that it has.
+// round reads the Events about at most maxLists StatefulSets. It ends after a failed request; the results of the requests before it are
+// stored.
 func (r *Reader) round(ctx context.Context, now time.Time) {
 	all, lists := r.policies.Current(), 0
 	for i := range all {

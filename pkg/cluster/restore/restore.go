@@ -137,8 +137,8 @@ func newRestorer(client kubernetes.Interface, objects dynamic.Interface, o Optio
 	return r
 }
 
-// overriddenByOther returns why another release counts as the leader that overrides the NodePool, or "" if no other release that leads
-// wrote the record.
+// overriddenByOther returns the reason why another release is assumed to lead and to override the NodePool. It returns "" if the record on
+// the NodePool is not from another leading release.
 func (r *restorer) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""

@@ -111,7 +111,7 @@ func (r *Reader) read(ctx context.Context, ref cache.Ref) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.objects[ref] != nil { // if the object changed again, it is in the queue again; even then this result is newer than the stored one
+	if r.objects[ref] != nil { // if the object has changed again, it is queued again; this result is still newer than the stored one
 		r.targets.PutTarget(target)
 	}
 	return nil
