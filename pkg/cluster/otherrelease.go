@@ -56,8 +56,8 @@ func FindOtherRelease(ctx context.Context, releases *leader.Releases, groups []*
 	return nil
 }
 
-// OverriddenByOther returns why another release of gpuscaler, whose record is on the NodePool, counts as leading. It returns "" if no other
-// release has a record on the NodePool or if that release does not lead.
+// OverriddenByOther returns why another release of gpuscaler, whose record is on the NodePool, is assumed to lead. It returns "" if no
+// other release has a record on the NodePool or if that release does not lead.
 func OverriddenByOther(ctx context.Context, releases *leader.Releases, p *karpenter.NodePool) string {
 	if p.Record() == "" {
 		return ""

@@ -29,7 +29,7 @@ type KEDAManager struct {
 	failures map[cache.Ref]failure
 }
 
-// NewKEDAManager returns a KEDAManager for the served targets.
+// NewKEDAManager returns a KEDAManager that reads the served targets from s.
 func NewKEDAManager(o Options, s Served) *KEDAManager {
 	return &KEDAManager{options: o, served: s, failures: map[cache.Ref]failure{}}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/lint/objects"
 )
 
-// OldestMinor is the minor version of the oldest Kubernetes 1 on which the chart can be installed.
+// OldestMinor is the minor version of the oldest Kubernetes version (1.30) on which the chart can be installed.
 const OldestMinor = 30
 
 // Before checks what gpuscaler needs from a cluster. It also returns the snapshot that it read, or nil if the API server does not respond.
@@ -201,7 +201,7 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-// first returns the first three names, and the number of the others.
+// first returns a text with the first three names and the number of the other names.
 func first(names []string) string {
 	const most = 3
 	if len(names) <= most {

@@ -20,7 +20,7 @@ type task struct {
 // permission is one permission. namespace is ownNamespace, userNamespace or empty for all namespaces.
 type permission struct{ verb, group, resource, namespace string }
 
-// Namespaces of a permission. They are replaced by those of the Cluster.
+// Placeholders for the namespace of a permission. The namespaces of the Cluster replace them.
 const (
 	ownNamespace  = "gpuscaler's"
 	userNamespace = "the user's"

@@ -214,8 +214,8 @@ func (p *NodePool) usedAndSmallest(name string, claims []*NodeClaim) (used, smal
 	return max(used, fractionOf(p.usage, name)), smallest
 }
 
-// isFalse reports whether a condition of the NodePool has the status False. The status Unknown is not enough: after a change of the spec
-// Ready is Unknown until Karpenter has checked the NodePool, and Karpenter launches nodes in that time.
+// isFalse reports whether a condition of the NodePool has the status False. It returns false for the status Unknown: after a change of the
+// spec, Ready is Unknown until Karpenter has checked the NodePool, and Karpenter still launches nodes in that time.
 func isFalse(p *karpv1.NodePool, kind string) bool {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == kind {

@@ -144,9 +144,9 @@ func (c *Candidate) elect(ctx context.Context) error {
 	return nil
 }
 
-// lead calls OnStartedLeading and keeps the label. It ends when the context stop ends (this process stops) or the context held ends (the
-// Lease is lost). It returns after its goroutines have ended: if one of them wrote the label later, the label would remain on a pod that
-// no longer leads.
+// lead calls OnStartedLeading and keeps the label on this process's pod. It ends when the context stop ends (this process stops) or the
+// context held ends (the Lease is lost). It returns after its goroutines have ended: if one of them wrote the label later, the label would
+// remain on a pod that no longer leads.
 func (c *Candidate) lead(stop, held context.Context) {
 	c.log.Info("became the leader", "lease", c.options.Lease, "pod", c.options.Pod)
 	work, end := context.WithCancel(held)

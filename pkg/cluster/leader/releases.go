@@ -29,7 +29,7 @@ type Releases struct {
 
 type release struct {
 	at  time.Time
-	why string // why the release counts as leading; empty: it does not lead
+	why string // why the release is assumed to lead; empty: it does not lead
 }
 
 // NewReleases returns a Releases. The parameter own is the Lease of this release, NAMESPACE/NAME. If it is empty, Leads reports no other
@@ -41,7 +41,7 @@ func NewReleases(client kubernetes.Interface, own string) *Releases {
 // Own returns the Lease of this release, NAMESPACE/NAME.
 func (r *Releases) Own() string { return r.own }
 
-// Leads returns the reason why the release with the given Lease (NAMESPACE/NAME) counts as leading. It returns an empty string if that
+// Leads returns the reason why the release with the given Lease (NAMESPACE/NAME) is assumed to lead. It returns an empty string if that
 // release does not lead, if it is this release, and if lease is empty. Leads caches each result for five seconds.
 func (r *Releases) Leads(ctx context.Context, lease string) string {
 	if r.own == "" || lease == "" || lease == r.own {
@@ -58,8 +58,8 @@ func (r *Releases) Leads(ctx context.Context, lease string) string {
 	return why
 }
 
-// read reads another release's Lease and returns the reason why that release counts as leading, or an empty string. A release whose Lease
-// cannot be read counts as leading.
+// read reads another release's Lease and returns the reason why that release is assumed to lead, or an empty string if it does not lead. A
+// release whose Lease cannot be read is assumed to lead.
 func (r *Releases) read(ctx context.Context, lease string, now time.Time) string {
 	namespace, name, ok := strings.Cut(lease, "/")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 )
 
 // leaseValidity records until when this process can have the Lease. A process that did not run for a while (a suspended machine, a
-// throttled container) still counts as the leader when it resumes. The election stops it only after RenewDeadline. Until then, timers that
+// throttled container) still acts as the leader when it resumes. The election stops it only after RenewDeadline. Until then, timers that
 // expired meanwhile would make it write objects, although another replica may lead.
 type leaseValidity struct {
 	duration time.Duration

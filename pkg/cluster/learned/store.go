@@ -280,8 +280,8 @@ func (s *Store) patch(models []*engine.SavedModel) (patch map[string][]byte, wri
 	return patch, written
 }
 
-// knowsMore reports whether the document in the ConfigMap has more evidence about the same work than m. This happens if the leader could
-// not read the document at its start.
+// knowsMore reports whether the stored model of the same work has received measurements for longer than the new model m. This happens if
+// the leader could not read the ConfigMap at its start.
 func (s *Store) knowsMore(m *engine.SavedModel) bool {
 	old := s.Recall(m.Key)
 	return old != nil && old.Target == m.Target && old.Work.Same(m.Work) && old.Observed > m.Observed

@@ -39,7 +39,7 @@ type Options struct {
 	Release string
 	// Leading reports whether this process may write. It is called before each request.
 	Leading func() bool
-	// OverriddenByOther returns the reason why another release, whose record is on the NodePool, counts as leading. It returns an empty
+	// OverriddenByOther returns the reason why another release, whose record is on the NodePool, is assumed to lead. It returns an empty
 	// string if there is no such release.
 	OverriddenByOther func(context.Context, *karpenter.NodePool) string
 	// Current returns the NodePool in the cache, nil if there is none.

@@ -145,8 +145,8 @@ const nodeRepairDelay = 10 * time.Minute
 // takenByProvider reports whether the cloud provider took the instance of a NodeClaim that is being deleted. That is the case if an
 // interruption was announced, if the Node no longer exists, or if the Node became not Ready less than nodeRepairDelay before the deletion.
 //
-// If a user deletes a NodeClaim, its Node is Ready until then. If node repair replaces a node, the node was not Ready for at least
-// nodeRepairDelay. The caller holds the lock.
+// Two other deletions are distinguished from that case: if a user deletes a NodeClaim, its Node is Ready until the deletion; if node repair
+// replaces a node, the Node was not Ready for at least nodeRepairDelay. The caller holds the lock.
 func (n *Cache) takenByProvider(c *karpenter.NodeClaim) bool {
 	if _, announced := n.interrupted[string(c.UID)]; announced {
 		return true
