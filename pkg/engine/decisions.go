@@ -40,7 +40,7 @@ func (e *RefusedError) Is(target error) bool { return target == ErrUnseen }
 
 // Decisions returns the targets to serve. DecisionStore implements it.
 type Decisions interface {
-	// Lookup returns the target to serve at now, or one of the errors above.
+	// Lookup returns the target to serve at the time now, or one of the errors above.
 	Lookup(k scaling.Key, now time.Time) (Served, error)
 }
 
@@ -162,8 +162,8 @@ func (b *DecisionStore) tick(now time.Time) {
 	b.history.forget(now, func(k scaling.Key) bool { return b.entry(k) != nil })
 }
 
-// expire marks the decisions whose time is after now, which is the case after the clock was set back. A marked decision is not served, also
-// when the clock reaches its time again, because its real age is unknown.
+// expire marks the decisions whose time is later than the time now, which happens if the clock was set back. A marked decision is not
+// served, also when the clock reaches its time again, because its real age is unknown.
 func (b *DecisionStore) expire(now time.Time) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -188,8 +188,8 @@ func (b *DecisionStore) entry(k scaling.Key) *workloadEntry {
 	return b.entries[k]
 }
 
-// Lookup returns the target to serve for a policy at now, or an error that says why there is none. It allocates no memory and does no
-// I/O.
+// Lookup returns the target to serve for a policy at the time now, or an error with the reason why no target is served. It allocates no
+// memory and does no I/O.
 func (b *DecisionStore) Lookup(k scaling.Key, now time.Time) (Served, error) {
 	return b.lookup(k, func() time.Time { return now })
 }

@@ -95,7 +95,7 @@ func (s *workloadEntry) adopt(w *scaling.Workload) {
 	s.inForce = w
 }
 
-// expire marks the last decision as expired if its time is after now.
+// expire marks the last decision as expired if its time is later than the time now.
 func (s *workloadEntry) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

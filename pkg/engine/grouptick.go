@@ -60,7 +60,7 @@ func adviceOf(a capacity.Advice) Advice {
 type GroupTick struct {
 	At          time.Time
 	Group       *capacity.Group
-	Orphaned    bool // the NodePool belonged to a removed group; its overrides are restored
+	Orphaned    bool // the NodePool belonged to a removed group; its original values are restored
 	Fresh       bool // the decision started from the zero state, because it was the first one or followed a failure
 	Observation *capacity.Observation
 	Decision    *capacity.Decision
