@@ -109,7 +109,8 @@ func (n *Cache) nodesRead() bool { return n.nodesSynced != nil && n.nodesSynced(
 // SetNodesRead makes the Cache use its Nodes without an informer, for a cluster that is read from files.
 func (n *Cache) SetNodesRead() { n.change(func() { n.nodesSynced = func() bool { return true } }) }
 
-// selectsNodes reports whether a group finds its nodes by their labels. Nodes are then read without Karpenter, too.
+// selectsNodes reports whether at least one capacity group selects its nodes by their labels. Nodes are then read even if the API server
+// does not serve NodePools.
 func (n *Cache) selectsNodes() bool {
 	return n.options.Groups != nil && slices.ContainsFunc(n.options.Groups.Groups(), (*capacity.Group).SelectsNodes)
 }

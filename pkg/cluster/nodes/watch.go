@@ -168,8 +168,9 @@ func (w watched) start(ctx context.Context, running *sync.WaitGroup) (cache.Info
 }
 
 // WaitForSync waits until Karpenter's objects and the schema of NodePools are read, but not longer than timeout. If the API server does not
-// serve NodePools, WaitForSync does not wait for them. Without this wait, demand would be unknown in the first ticks of a new leader, and
-// the leader would remove every zero limit and end every override.
+// serve NodePools, WaitForSync does not wait for them. If a capacity group selects its nodes by labels, it also waits for the Nodes.
+// Without this wait, demand would be unknown in the first ticks of a new leader, and the leader would remove every zero limit and end every
+// override.
 func (n *Cache) WaitForSync(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
