@@ -43,8 +43,8 @@ import (
 //   - Season: all four are set. The recurring window is open only within [From, To). An occurrence that begins before From or
 //     ends after To is shortened.
 //
-// If From is zero, the window has no beginning. If To is zero, it has no end. A Window without crons and dates never opens. A Window must
-// not be changed after it is built. All methods are safe for concurrent use.
+// If From is zero, the window has no beginning. If To is zero, it has no end. A Window in which neither cron expressions nor dates are set
+// never opens. A Window must not be changed after it is built. All methods are safe for concurrent use.
 type Window struct {
 	Name     string
 	Location *time.Location // time zone of Start and End; nil is UTC
@@ -53,9 +53,9 @@ type Window struct {
 	From, To time.Time
 }
 
-// At returns whether the window is open at now, and the next instant at which this changes. The zero time means that it never changes. A
-// window is open at its start instant and closed at its end instant. The result is valid for every instant in [now, until), so callers may
-// cache it until then. until is in the time zone of the window. At does not allocate memory.
+// At returns whether the window is open at the instant now. The result until is the next instant at which the window opens or closes, in
+// the time zone of the window, or the zero time if this never happens. A window is open at its start instant and closed at its end instant.
+// open is valid for every instant in [now, until), so callers may cache it until then. At does not allocate memory.
 func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	s, ok := w.spanAfter(now)
 	if !ok {
@@ -67,8 +67,8 @@ func (w *Window) At(now time.Time) (open bool, until time.Time) {
 	return true, s.to
 }
 
-// NextStart returns the first instant after now at which the window opens. It returns false if the window never opens again. While the
-// window is open, NextStart returns the next opening after the window has closed. A caller with a lead time t acts as soon as
+// NextStart returns the first instant after the parameter now at which the window opens. It returns false if the window never opens again.
+// While the window is open, NextStart returns the next opening after the window has closed. A caller with a lead time t acts as soon as
 // NextStart(now) - t <= now.
 func (w *Window) NextStart(now time.Time) (time.Time, bool) {
 	s, ok := w.spanAfter(now)

@@ -28,8 +28,8 @@ type clock struct{ zone *time.Location }
 // zone moved to the other side of the date line. Two days are sufficient even for two such changes in a row.
 const reach = 2 * day
 
-// offset returns the number of seconds by which the clock is ahead of UTC at an instant, and a later instant until which this number is
-// valid.
+// offset returns the number of seconds by which the clock is ahead of UTC at an instant, and a later instant until which this number does
+// not change. Instants are in Unix seconds.
 func (c clock) offset(at int64) (ahead, until int64) {
 	t := time.Unix(at, 0).In(c.zone)
 	_, seconds := t.Zone()

@@ -65,7 +65,7 @@ func (c *text) onMinute(m int) bool { return c.hour[m/60] && c.minute[m%60] }
 type naive struct{ start, end int64 }
 
 // naiveSpans returns the spans that overlap the wall-clock days [from, to), by checking every minute. First it searches back, day by day,
-// for the latest start or end before from, which determines whether a span is open at from.
+// for the latest start or end before the parameter from. This start or end determines whether a span is open at the beginning of the range.
 func naiveSpans(start, end *text, from, to time.Time) []naive {
 	const long = 11 * 366
 	active, opened := false, int64(0)

@@ -11,9 +11,9 @@ func (t *tick) atRisk() {
 	}
 }
 
-// atLeast returns n, or minReplicas if it is greater. The rules atRisk and surge add their replicas to this number, because the rule
-// bounds, which applies minReplicas, runs after them. For example, with minReplicas 3 and no demand, a surge of one must result in 4
-// replicas and not in 3.
+// atLeast returns n, or minReplicas if it is greater. The methods atRisk and surge add their replicas to this number, because RuleBounds,
+// which applies minReplicas, runs after them. For example, with minReplicas 3 and no demand, a surge of one must result in 4 replicas and
+// not in 3.
 func (t *tick) atLeast(n int32) int32 {
 	if t.isPaused() || t.skips(RuleBounds, -1) {
 		return n
@@ -138,7 +138,7 @@ func (t *tick) teamLimit() {
 	t.set(RuleTeamLimit, l.Index, t.withinTeam(t.n), limit, float64(l.Others))
 }
 
-// withinFinalLimits applies the rules override, paused, bounds and team limit to n, in this order.
+// withinFinalLimits returns n after it was limited by RuleOverride, RulePaused, RuleBounds and RuleTeamLimit, in this order.
 func (t *tick) withinFinalLimits(n int32) int32 {
 	return t.withinTeam(t.withinBounds(t.withinPause(t.withinOverride(n))))
 }

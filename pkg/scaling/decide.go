@@ -160,7 +160,8 @@ func (t *tick) limit(rule Rule) {
 }
 
 // leaveOut makes the next run skip a rule, or only one signal or one schedule of the rule. For rules that are not about signals or
-// schedules it skips the whole rule, because the index in their Reason is only the signal that caused the effect.
+// schedules it skips the whole rule, because the Index of their Reason is only the signal that caused the effect, and not a part of the
+// rule.
 func (t *tick) leaveOut(rule Rule, index int8) {
 	switch rule {
 	case RulePropose, RuleCombine, RuleScheduleFloor, RuleScheduleCeiling:
@@ -187,7 +188,7 @@ func (t *tick) set(rule Rule, index int8, to int32, a, b float64) {
 }
 
 // keepAtLeast raises the target to at least floor and records a Reason. It also raises t.unrounded, the recommendation before rounding, to
-// at least floor, because the rule tolerance reads t.unrounded. Otherwise a smaller recommendation could result in a greater target. For
+// at least floor, because RuleTolerance reads t.unrounded. Otherwise a smaller recommendation could result in a greater target. For
 // example, with floor 11 and last target 10, a recommendation of 9 is raised to 11, but a recommendation of 10.9, which is rounded up to
 // 11, could be ignored as too small a change.
 func (t *tick) keepAtLeast(rule Rule, index int8, floor int32, a, b float64) {

@@ -113,7 +113,7 @@ type Reasons struct {
 	n    uint8
 }
 
-// ReasonsOf returns Reasons with the entries of list, of which only the first MaxReasons are used.
+// ReasonsOf returns Reasons that contain the first MaxReasons entries of list.
 func ReasonsOf(list []Reason) (r Reasons) {
 	r.n = uint8(copy(r.list[:], list))
 	return r
@@ -122,7 +122,7 @@ func ReasonsOf(list []Reason) (r Reasons) {
 // All returns the reasons in the order of the rules. The slice shares memory with r.
 func (r *Reasons) All() []Reason { return r.list[:r.n] }
 
-// add appends a reason.
+// add appends a reason. If there are already MaxReasons reasons, it first drops one of them (see MaxReasons).
 func (r *Reasons) add(reason Reason) {
 	if r.n == MaxReasons {
 		i := 0
@@ -141,7 +141,7 @@ type Decision struct {
 	// Replicas is the target. If Degraded is true, the target can be below the current replicas only because of a schedule ceiling, an
 	// override, the bounds or a team limit.
 	Replicas int32
-	// Requested is the number of replicas that the rule combine computes from the signals. It is -1 if no signal can be used.
+	// Requested is the number of replicas that RuleCombine computes from the signals. It is -1 if no signal can be used.
 	Requested int32
 	// Uncapped is the target without the capacity cap. Capacity groups use it as the demand of the workload.
 	Uncapped int32
@@ -162,7 +162,7 @@ type Decision struct {
 	// without the rule Binding: it is the last rule that would then change the target. Otherwise Tied is RuleNone.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
-	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if the rule combine does not use the signal
+	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if RuleCombine does not use the signal
 	Status                  [MaxSignals]SignalStatus
 	// EarliestScaleDown is the earliest time at which the target can decrease if all demand ends now. Until then, ScaleDownRule prevents a
 	// decrease. If EarliestScaleDown is zero and ScaleDownRule is RuleNone, the target can decrease in the next tick. If it is zero and

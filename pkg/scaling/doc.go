@@ -6,7 +6,7 @@
 // Decide runs these rules in this order. Each rule starts with the target that the previous rules computed, and adds at most one Reason. If
 // two rules disagree, the later one applies. The order therefore resolves every conflict.
 //
-//	signal                each signal proposes: a Total value / target, a Mean ready * value / target; or its forecast
+//	signal                computes a proposal for each signal: value / target (Total), ready * value / target (Mean), or the forecast
 //	combine               the greatest proposal, or the result of the formula
 //	objective             the replicas that the objective (SLO) needs; proposals of signals with a target only raise them
 //	missing signal        a required signal that cannot be used prevents a scale-down
@@ -14,9 +14,9 @@
 //	growing demand        utilization does not lower the target while demand or latency grows
 //	loading               a Mean does not lower the target below the ready and the loading replicas
 //	tolerance             small changes are ignored
-//	panic window          after a burst nothing lowers the target, and the next rules do not limit an increase
+//	panic window          after a burst nothing lowers the target, and the windows and rates do not limit an increase
 //	stabilization window  the smallest recommendation of the scale-up window, the greatest of the scale-down window
-//	cooldown period       to zero after the cooldown, from zero on the first demand
+//	cooldown period       scales to zero after the cooldown, and from zero on the first demand
 //	rate limit            Pods and Percent per period
 //	forecast              keeps replicas for the recent rises of demand; like every minimum it ignores windows, tolerance and rates
 //	schedule floor        the greatest minimum of the open schedules
@@ -24,7 +24,7 @@
 //	nodes at risk         adds a replacement for each replica on a node that is about to be interrupted; may exceed the ceiling
 //	surge                 adds replicas for a move between NodePools; may exceed the ceiling
 //	capacity              stops an increase for which no node can be launched or no pod can be created
-//	override              the bounds of an operator's annotation, at once
+//	override              the bounds in the annotation of an operator; they apply at once
 //	paused                the current replicas of a paused workload
 //	bounds                minReplicas and maxReplicas
 //	team limit            the workload's share of its team's limit (package teams); below minReplicas if necessary

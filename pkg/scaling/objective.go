@@ -11,7 +11,8 @@ import (
 // isEvidence reports whether the signal has no target, so that it is used only as evidence for the objective.
 func (s *Signal) isEvidence() bool { return s.Target == 0 && s.Measures != MeasureNone }
 
-// observe adds the evidence of this tick to the model and computes the plan. If it is called again in the same tick, it does nothing.
+// observe adds the readings of this tick to the model of the objective and computes the plan. If it is called again in the same tick, it
+// does nothing.
 func (t *tick) observe() {
 	learned := t.s.planner
 	if t.p.Objective == nil || learned == nil || learned.Observed(t.at) {

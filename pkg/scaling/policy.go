@@ -75,7 +75,7 @@ type Signal struct {
 	Kind       Kind
 	Class      Class
 	Unit       Unit
-	Target     float64 // target of one replica, > 0; 80% is 0.8; 0 if the signal is only evidence for an objective
+	Target     float64 // target of one replica, > 0; 80% is 0.8; 0 if only the model of the objective uses the signal
 	Activation float64 // the workload is active while the value is above Activation
 	Optional   bool    // a missing optional signal is ignored; a missing required one prevents a scale-down
 	Forecast   Forecast

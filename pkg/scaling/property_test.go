@@ -236,7 +236,7 @@ func TestTargetChangesWithoutTheBindingRuleOrATieIsNamed(t *testing.T) {
 }
 
 // From any state, if all demand ends, the target must decrease at EarliestScaleDown and not earlier. The policies have no utilization
-// signals, because with them the rule growing demand could prevent a decrease until a time that is not known.
+// signals, because with them RuleGrowingDemand could prevent a decrease until a time that is not known.
 func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPolicy(t, true)
@@ -279,8 +279,8 @@ func TestTargetDecreasesExactlyAtEarliestScaleDown(t *testing.T) {
 }
 
 // This is a regression test for a failure of TestMoreLoadNeverMeansFewerReplicas. A rule that raises the target to a whole number of
-// replicas must also raise the recommendation that the rule tolerance uses. Otherwise a small load, for which the rule raises the target,
-// is outside the tolerance, while a greater load is within the tolerance and results in fewer replicas.
+// replicas must also raise the recommendation that RuleTolerance uses. Otherwise a small load, for which the rule raises the target, is
+// outside the tolerance, while a greater load is within the tolerance and results in fewer replicas.
 func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	decide := func(p *Policy, o Observation) int32 {
 		o.Advice, o.Operator = NoAdvice, NoOperator
@@ -301,7 +301,7 @@ func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	t.Run("loading", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{queue(1), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{Tolerance: 0.1}}
 		for _, load := range []float64{0, 5, 10, 10.5, 10.9, 11, 12} {
-			// The last target is 12, 10 replicas are ready and 1 is loading. The rule loading raises the target to 11, which is within the
+			// The last target is 12, 10 replicas are ready and 1 is loading. RuleLoading raises the target to 11, which is within the
 			// tolerance of 12.
 			o := Observation{Replicas: 12, Ready: 10, Loading: 1, Readings: []Reading{known(load), known(0.5)}}
 			if n := decide(p, o); n != 12 {

@@ -211,8 +211,8 @@ func (t *tick) combine() {
 	}
 }
 
-// counts reports whether the rule combine uses signal i. It does not use a signal without a target. It uses a signal that is stale or has
-// low coverage only if this raises the target.
+// counts reports whether RuleCombine uses signal i. It does not use a signal without a target. It uses a signal that is stale or has low
+// coverage only if this raises the target.
 func (t *tick) counts(i int8) bool {
 	if t.p.Signals[i].isEvidence() {
 		return false

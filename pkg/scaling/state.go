@@ -34,7 +34,7 @@ type State struct {
 func (s *State) seeded() bool { return !s.steps.Empty() }
 
 // Seed returns the state of a policy without history, for a new policy or a new leader. Both stabilization windows contain the current
-// replicas, and the cooldown starts at now. A restart therefore does not scale down.
+// replicas, and the cooldown starts at the time now. A restart therefore does not scale down.
 func Seed(p *Policy, replicas int32, now time.Time) State {
 	at, n := history.Stamp(now), clamp(replicas, 0, maxReplicas)
 	s := State{at: at, policy: p, lastTarget: n, activeAt: at}
@@ -45,8 +45,8 @@ func Seed(p *Policy, replicas int32, now time.Time) State {
 }
 
 // Adopt replaces the policy in the state with p, which is another version of the same policy. It keeps the trend and the forecast of each
-// signal that still measures the same quantity, even if its index has changed. Otherwise the rule growing demand would have no effect for
-// half a minute after each edit of a policy.
+// signal that still measures the same quantity, even if its index has changed. Otherwise RuleGrowingDemand would have no effect for half a
+// minute after each edit of a policy.
 func (s *State) Adopt(p *Policy) {
 	if s.policy == p {
 		return

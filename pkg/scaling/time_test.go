@@ -91,7 +91,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 }
 
 // A backend hangs: its GPUs are idle and its queue grows. The queue alone would lower the target from 8 to 4 replicas, and the utilization
-// would lower it further. The rule growing demand must keep the target at 8.
+// would lower it further. RuleGrowingDemand must keep the target at 8.
 func TestHungBackendIsNotScaledDown(t *testing.T) {
 	p := &Policy{Signals: []Signal{queue(10), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20}
 	w := newScenario(t, p, 8, 20, 0.7)
@@ -183,7 +183,7 @@ func TestDurationsDoNotChangeWhenTheClockStepsBack(t *testing.T) {
 }
 
 // A backend hangs: its queue grows while its GPUs are idle. If the policy is edited at that time, a signal that still measures the same
-// quantity must keep its trend, so that the rule growing demand still prevents a decrease.
+// quantity must keep its trend, so that RuleGrowingDemand still prevents a decrease.
 func TestEditOfThePolicyKeepsTrends(t *testing.T) {
 	waiting := queue(10)
 	waiting.Source = 7

@@ -2,7 +2,7 @@ package history
 
 import "math"
 
-// Append appends the encoded window to words: the number of entries, and then two words for each entry.
+// Append appends the encoded window to the slice words: the number of entries, and then two words for each entry.
 func (w *Window) Append(words []int64) []int64 {
 	words = append(words, int64(w.n))
 	for _, e := range w.list[:w.n] {
@@ -21,7 +21,7 @@ func (w *Window) Read(r *Reader) {
 	}
 }
 
-// Append appends the encoded steps to words: the number of steps, and then two words for each step.
+// Append appends the encoded steps to the slice words: the number of steps, and then two words for each step.
 func (s *Steps) Append(words []int64) []int64 {
 	words = append(words, int64(s.n))
 	for _, e := range s.list[:s.n] {
@@ -40,7 +40,8 @@ func (s *Steps) Read(r *Reader) {
 	}
 }
 
-// Append appends the encoded trend to words, as two words. It does not encode Known, because callers encode only trends with values.
+// Append appends the encoded trend to the slice words, as two words. It does not encode Known, because callers encode only trends with
+// values.
 func (r Trend) Append(words []int64) []int64 { return append(words, word(r.Fast), word(r.Slow)) }
 
 // Read decodes the result of Append and sets Known.
@@ -50,8 +51,8 @@ func (r *Trend) Read(from *Reader) {
 	}
 }
 
-// Append appends the encoded forecast to words, as three words. It does not encode Known, because callers encode only forecasts with
-// history.
+// Append appends the encoded forecast to the slice words, as three words. It does not encode Known, because callers encode only forecasts
+// with history.
 func (f Forecast) Append(words []int64) []int64 {
 	return append(words, word(f.Level), word(f.Mean), word(f.Spread))
 }

@@ -12,5 +12,5 @@ func Stamp(t time.Time) int64 {
 	return max(-maxSeconds, min(t.Unix(), maxSeconds))*1000 + int64(t.Nanosecond()/1e6)
 }
 
-// Time converts at, a time in Unix milliseconds, to a time.Time in UTC.
+// Time converts a time in Unix milliseconds to a time.Time in UTC.
 func Time(at int64) time.Time { return time.UnixMilli(at).UTC() }

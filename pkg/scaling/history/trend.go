@@ -25,15 +25,15 @@ func (r Trend) Next(value float64, elapsed int64) Trend {
 	return Trend{true, toward(r.Fast, value, elapsed, fastMillis), toward(r.Slow, value, elapsed, slowMillis)}
 }
 
-// Grows reports whether the signal grows. target is the signal's target.
+// Grows reports whether the signal grows. The parameter target is the target of the signal.
 func (r Trend) Grows(target float64) bool {
 	rise := r.Fast - r.Slow
 	return r.Known && rise > float64(growth*r.Slow) && rise > float64(growth*target)
 }
 
-// toward returns the exponential moving average from after the new value to. tau is its time constant and elapsed the time since the
-// previous value, both in milliseconds. The weight of the new value is elapsed/(elapsed+tau) and not 1-exp(-elapsed/tau), because the
-// result of math.Exp differs between CPU architectures.
+// toward returns an exponential moving average after a new value. The parameter from is the average before, and to is the new value. tau is
+// the time constant of the average, and elapsed the time since the previous value, both in milliseconds. The weight of the new value is
+// elapsed/(elapsed+tau) and not 1-exp(-elapsed/tau), because the result of math.Exp differs between CPU architectures.
 func toward(from, to float64, elapsed, tau int64) float64 {
 	weight := float64(elapsed) / float64(elapsed+tau)
 	return from + float64(float64(to-from)*weight)
