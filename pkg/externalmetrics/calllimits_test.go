@@ -96,7 +96,7 @@ func TestStreamsAreLimitedAndTargetsAreRead(t *testing.T) {
 }
 
 // An attacker sends the headers of calls but no requests. gRPC runs no handler and no interceptor for such calls, but each needs a
-// goroutine. Their number is limited, and they time out.
+// goroutine. The number of these calls is limited, and they time out.
 func TestCallsWithoutRequestTimeOut(t *testing.T) {
 	var refused atomic.Int32
 	address := limitedScaler(t, ScalerConfig{MaxStreams: 10, Refused: func() { refused.Add(1) }})

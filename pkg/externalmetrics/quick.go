@@ -70,8 +70,8 @@ func (q quickInfo) NewRequestInfo(r *http.Request) (*request.RequestInfo, error)
 	}, nil
 }
 
-// quick is a handler that serves a read if a target is available, and passes other requests to the library. The caller must have been
-// authenticated and authorized.
+// quick is a handler that responds to the read of an HPA (see parseRead) if a target is available, and passes all other requests to the
+// library. The caller must have been authenticated and authorized.
 type quick struct {
 	provider *Provider
 	library  http.Handler

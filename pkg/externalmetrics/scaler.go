@@ -26,8 +26,8 @@ const (
 	// `true` is sent every keepAliveInterval, so that KEDA's cooldown does not end before the next poll of a trigger with a long polling
 	// interval. It is not sent more often, because KEDA writes the status of the ScaledObject for each `true`.
 	repeatInterval, repeats, keepAliveInterval = 15 * time.Second, 4, time.Minute
-	// specsPause is the delay before lost specs are sent again. All requests in this time cause only one send, because KEDA reconciles the
-	// ScaledObject after each send.
+	// specsPause is the delay before lost specs are sent again. KEDA reconciles the ScaledObject after each send, so all requests for specs
+	// in this time cause only one send.
 	specsPause = 2 * time.Second
 )
 
@@ -153,7 +153,7 @@ func (s *Scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream acti
 	}
 }
 
-// pause returns the time to wait before `true` is sent again. again is the number of repetitions that were already sent.
+// pause returns the time to wait before `true` is sent again. The parameter again is the number of repetitions that were already sent.
 func pause(again int) time.Duration {
 	if again < repeats {
 		return repeatInterval

@@ -61,7 +61,7 @@ func NewServer(c ServerConfig, p *Provider) (*Server, error) {
 	}, p)
 }
 
-// newServer returns a server. shortcut wraps the handler of the library, for example with the fast path for HPAs (type quick).
+// newServer returns a server. The function shortcut wraps the handler of the library, for example with the fast path for HPAs (type quick).
 func newServer(c ServerConfig, shortcut func(g *genericapiserver.Config, api http.Handler) http.Handler, p *Provider) (*Server, error) {
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	describe(config)

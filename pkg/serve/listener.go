@@ -17,9 +17,10 @@ type Limited struct {
 	accepted  uint64                   // number of accepted connections, by which connections are ordered by age
 }
 
-// Limit returns a listener that keeps at most limit connections of l open. For each further connection, it closes the oldest connection of
-// the address that has the most connections. If it refused new connections instead, or let them wait, one client could prevent all others
-// from connecting. closed is called for each connection that is closed this way; it may be nil.
+// Limit returns a listener that accepts connections from l and limits the number of open connections to the parameter limit. For each
+// further connection, it closes the oldest connection of the address that has the most connections. If it refused new connections instead,
+// or let them wait, one client could prevent all others from connecting. The function closed is called for each connection that the
+// listener closes for this reason; it may be nil.
 func Limit(l net.Listener, limit int, closed func()) *Limited {
 	if closed == nil {
 		closed = func() {}

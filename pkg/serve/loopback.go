@@ -24,7 +24,7 @@ func ListenLoopback(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Loopback serves on l, a listener of ListenLoopback, until ctx ends.
+// Loopback serves on l, a listener that ListenLoopback returned, until ctx ends.
 func Loopback(ctx context.Context, l net.Listener, h http.Handler) error {
 	return HTTP(ctx, Limit(l, maxForwarded, nil), h)
 }

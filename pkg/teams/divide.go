@@ -55,12 +55,12 @@ type division struct {
 	others []int64
 	parts  []part  // ordered by key
 	room   []int64 // for each limit, the amount that the members may still receive
-	soft   []int64 // for each limit, the amount in use outside the members and by replicas being removed; it reduces only step 4 (raises)
+	soft   []int64 // for each limit, the amount used by pods outside the members and by replicas being removed; only for step 4 (raises)
 	stop   []int8  // for each part, the limit that stopped it; -1: none
 }
 
-// Divide computes the share of each member and stores it in out, which has the same order as members. others is the amount of each limited
-// resource that is in use outside the members, in the order of limits.
+// Divide computes the share of each member and stores it in out, which has the same order as members. The parameter others contains, in the
+// order of limits, the amount of each limited resource that pods outside the members use.
 func Divide(limits []Limit, others []int64, members []Member, out []Share) {
 	for i := range members {
 		out[i] = Share{Max: max(members[i].Want, 0), Limit: -1}
@@ -124,8 +124,8 @@ func (p *part) charge(r int, n int32) int64 {
 	return max(a.Pods, times(n, max(a.PerReplica, 1)))
 }
 
-// fits reports whether all targets are within the limits, together with replicas that are still being removed and with the amounts in use
-// outside the members.
+// fits reports whether all limits are sufficient for the sum of three amounts: all targets, the replicas that are still being removed, and
+// the pods outside the members.
 func (d *division) fits() bool {
 	for r := range d.limits {
 		sum := min(max(d.others[r], 0), maxSum)
