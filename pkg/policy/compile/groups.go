@@ -42,7 +42,8 @@ func (c *platformCompiler) groups() {
 	}
 }
 
-// nodePools checks the names of a group's NodePools. owner maps each NodePool that was already checked to its group and capacity type.
+// nodePools checks the names of a group's NodePools. The parameter owner maps each NodePool that was already checked to its group and
+// capacity type.
 func (c *platformCompiler) nodePools(s spec.Group, p *decode.Path, owner map[string]string) {
 	for _, kind := range slices.Sorted(maps.Keys(s.NodePools)) {
 		pools, at := s.NodePools[kind], p.Key(kind)

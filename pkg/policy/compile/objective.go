@@ -145,7 +145,8 @@ func (c *compiler) quantileOfObjective(p *decode.Path, source *policy.Source) {
 	}
 }
 
-// withoutTarget compiles a signal without a target. Such a signal is allowed only as evidence for an objective.
+// withoutTarget compiles a signal without a target. Such a signal is allowed only if it measures a quantity for the objective (see
+// measures).
 func (c *compiler) withoutTarget(s *spec.Signal, p *decode.Path, metric policy.Metric, signal *scaling.Signal) {
 	switch signal.Measures {
 	case scaling.MeasureNone:
@@ -175,7 +176,7 @@ func (c *compiler) withoutTarget(s *spec.Signal, p *decode.Path, metric policy.M
 	}
 }
 
-// notEvidence rejects a signal that has no target and is not evidence.
+// notEvidence rejects a signal that has no target and measures no quantity for the objective.
 func (c *compiler) notEvidence(s *spec.Signal, p *decode.Path, metric policy.Metric) {
 	if c.FollowsFromDecoding(p.Key("measures").String()) || c.waits {
 		return
@@ -190,7 +191,7 @@ func (c *compiler) notEvidence(s *spec.Signal, p *decode.Path, metric policy.Met
 		"arrivals, queued, inFlight, served, busy or latency; or a target")
 }
 
-// evidenceOf returns the names of those metrics of a type that are evidence for the objective of the policy.
+// evidenceOf returns the names of the metrics of a type that a signal can measure for the objective of the policy.
 func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	for _, m := range policy.Metrics(t) {
 		if m.Measures != scaling.MeasureNone || m.Histogram && m.Name == latencyOf[c.policy.Objective.Kind] {
@@ -200,8 +201,8 @@ func (c *compiler) evidenceOf(t policy.SourceType) (names []string) {
 	return names
 }
 
-// checkEvidence checks that the signals are sufficient evidence for the objective. At least one signal must measure arrivals, queued or
-// inFlight. An interTokenLatency objective also needs a signal that measures latency, and a deadline objective a signal that measures
+// checkEvidence checks that the signals measure all quantities that the objective needs. At least one signal must measure arrivals, queued
+// or inFlight. An interTokenLatency objective also needs a signal that measures latency, and a deadline objective a signal that measures
 // queued. Several signals may measure queued and inFlight. For every other measure, checkEvidence rejects a second signal.
 func (c *compiler) checkEvidence() {
 	o := c.policy.Objective

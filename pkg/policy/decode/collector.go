@@ -122,8 +122,8 @@ func (f *Collector) ProblemAt(p *Path, message, allowed string) policy.Problem {
 	return f.place(n, p, problem)
 }
 
-// writtenBy returns the entry of Origins for the path p or for the nearest path above p. below is the rest of p under the path of that
-// entry. ok is false if there is no such entry.
+// writtenBy returns the entry of Origins for the path p or for the nearest path above p. The result below is the rest of p after the path
+// of that entry. ok is false if there is no such entry.
 func (f *Collector) writtenBy(p *Path) (from Origin, below *Path, ok bool) {
 	for up := p; up != nil && len(f.Origins) > 0; up = up.up {
 		if from, ok = f.Origins[up.String()]; ok {
@@ -150,7 +150,7 @@ const InternalError = "gpuscaler panicked while it processed this text"
 // Failed reports whether the text has a problem that is not only a warning.
 func (f *Collector) Failed() bool { return policy.Errors(f.Problems) > 0 }
 
-// RejectText records a problem in the value of an annotation. found is that value.
+// RejectText records a problem in the value of an annotation. The parameter found is that value.
 func (f *Collector) RejectText(field, found, message, allowed string) {
 	f.record(policy.Problem{File: f.File, Document: f.Document, Field: field, Message: message, Found: wording.Quote(found), Allowed: allowed})
 }

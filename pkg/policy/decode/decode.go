@@ -77,7 +77,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, p *Path) {
 	}
 }
 
-// oneName decodes a single name that is not in a list into v, whose type is spec.Names.
+// oneName decodes a field that contains one name instead of a list of names. It sets v, whose type is spec.Names, to a list with this name.
 func (d *decoder) oneName(n *yaml.Node, v reflect.Value, p *Path) {
 	if n.Kind != yaml.ScalarNode {
 		d.Add(n, p, policy.Problem{Message: "is not a name", Found: Describe(n), Allowed: "a name, or a list of names"})

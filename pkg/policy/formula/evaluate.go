@@ -231,7 +231,7 @@ func (x *expression) truthCall(c celast.CallExpr) (truth, error) {
 }
 
 // both compiles && and || with the semantics of CEL: if the value of one operand determines the result, the other operand may be without a
-// value. settles is the operand's value that determines the result: false for &&, true for ||.
+// value. The parameter settles is the value of an operand that determines the result: false for &&, true for ||.
 func (x *expression) both(args []celast.Expr, settles bool) (truth, error) {
 	sides := make([]truth, len(args))
 	for i := range args {

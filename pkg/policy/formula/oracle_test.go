@@ -28,7 +28,7 @@ func (a asking) Equal(other ref.Val) ref.Val    { return types.Bool(a == other) 
 func (a asking) Type() ref.Type                 { return signalType }
 func (a asking) Value() any                     { return a }
 
-// oracleFields extends signalFields with functions that read the values.
+// oracleFields extends signalFields with functions with which CEL's interpreter reads the fields of a signal.
 type oracleFields struct{ signalFields }
 
 func (o oracleFields) FindStructFieldType(typeName, fieldName string) (*types.FieldType, bool) {

@@ -39,7 +39,8 @@ func (s Selection) Build() (string, error) {
 		return &parser.Call{Func: parser.Functions["rate"], Args: parser.Expressions{
 			&parser.MatrixSelector{VectorSelector: s.vector(suffix), Range: window}}}
 	}
-	// The result has one label, which contains the namespace. gpuscaler uses this label to find the workload of a result.
+	// Each series of the result has only the label with the namespace, because package telemetry uses this label to find the workloads of
+	// the series.
 	sum := func(of parser.Expr, by ...string) parser.Expr {
 		return &parser.AggregateExpr{Op: parser.SUM, Expr: of, Grouping: append(by, s.NamespaceLabel)}
 	}

@@ -127,8 +127,8 @@ func readCron(f *decode.Collector, text string, p *decode.Path) calendar.Cron {
 // momentLayouts contains the formats of a time without a zone. The first is a date without a time of day.
 var momentLayouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
 
-// readMoment parses the field from or until of a window, in the window's time zone. end is true for until. If until is a date without a
-// time of day, the window includes the whole day.
+// readMoment parses the field from or until of a window, in the window's time zone. The parameter end is true for the field until. If until
+// is a date without a time of day, the window includes the whole day.
 func readMoment(f *decode.Collector, text string, p *decode.Path, zone *time.Location, end bool) time.Time {
 	if text == "" {
 		return time.Time{}

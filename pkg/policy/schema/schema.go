@@ -100,7 +100,7 @@ func addFieldTable(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-// orNull extends the schema of a field so that the field may be without a value.
+// orNull extends the schema of a field so that the value of the field may also be null, which is a field that is written without a value.
 func orNull(p *jsonschema.Schema) {
 	names, several := p.Extras["type"].([]string)
 	if !several {

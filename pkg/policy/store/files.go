@@ -28,10 +28,10 @@ type file struct {
 	// lines before text.
 	shown string
 	above int
-	// content is the value of a key of a ConfigMap. It is copied to text when the file is decoded.
+	// content is the value of a key of a ConfigMap. It is copied to the field text when the file is decoded.
 	content string
-	// withdrawn is true if err means that no document of the ConfigMap is accepted any more. In this case documents that were read before do
-	// not stay in force.
+	// withdrawn is true if the file is a key of a ConfigMap and the field err means that no document of the ConfigMap is accepted any more.
+	// In this case documents that were read before do not stay in force.
 	withdrawn bool
 }
 

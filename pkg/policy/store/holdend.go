@@ -33,8 +33,8 @@ func (s *Store) currentHolder() holder {
 	return out
 }
 
-// holdEnded returns a notice if this load ended a hold. before identifies the cause of the hold before this load. If the file with mode:
-// hold is removed, the hold does not end, because the last valid PlatformConfig stays in force.
+// holdEnded returns a notice if this load ended a hold. The parameter before identifies the document that caused a hold before this load.
+// If the file with mode: hold is removed, the hold does not end, because the last valid PlatformConfig stays in force.
 func (s *Store) holdEnded(before holder) []policy.Problem {
 	if before == (holder{}) || s.platform.Mode == scaling.Hold {
 		return nil
