@@ -7,11 +7,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ClaimsIgnored is the name of the check for findings of IgnoredClaims.
+// ClaimsIgnored is the name of the check in the findings that IgnoredClaims returns.
 const ClaimsIgnored = "KarpenterIgnoresClaims"
 
-// IgnoredClaims returns a finding for each workload of a capacity group whose pods claim devices with dynamic resource allocation. The
-// function claims reports whether the pod template of a workload has resourceClaims.
+// IgnoredClaims returns a finding for each workload of a capacity group whose pods request GPUs with resource claims (dynamic resource
+// allocation), because Karpenter by default launches no nodes for such pods. The function claims reports whether the pod template of a
+// workload has resourceClaims.
 func IgnoredClaims(policies []*policy.Compiled, claims func(*scaling.Workload) bool) (all []Finding) {
 	for _, c := range policies {
 		w := &c.Workload

@@ -7,12 +7,13 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// ResourceNotOffered is the name of the check for findings of UnofferedResources.
+// ResourceNotOffered is the name of the check in the findings that UnofferedResources returns.
 const ResourceNotOffered = "ResourceNotOffered"
 
-// UnofferedResources returns a finding for each workload of a capacity group that needs a resource of which Karpenter knows no node.
-// partitions returns the partitions and shares of GPUs that the pods of a workload request or that its capacity group counts, such as
-// nvidia.com/mig-1g.10gb and nvidia.com/gpu.shared. offers reports whether Karpenter knows a node or an instance type with a resource.
+// UnofferedResources returns a finding for each workload of a capacity group that needs a part of a GPU, such as nvidia.com/mig-1g.10gb or
+// nvidia.com/gpu.shared, if Karpenter has no node and no instance type with this resource. The function partitions returns the parts of
+// GPUs that a workload needs: those that its pods request, and the resource of its capacity group. The function offers reports whether
+// Karpenter has a node or an instance type with a resource.
 func UnofferedResources(policies []*policy.Compiled, partitions func(*scaling.Workload) []string, offers func(string) bool,
 ) (all []Finding) {
 	for _, c := range policies {

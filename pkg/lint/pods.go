@@ -87,7 +87,7 @@ func anyOf(names []string) *labels.Matcher {
 }
 
 // gpuPods checks a signal of type dcgm. It checks that the GPU metrics have a series for a pod in the workload's namespace. It does not
-// report problems of the exporter that affect all pods, because gpus reports them once for each server.
+// report problems of the exporter that affect all pods, because the method gpus reports them once for each server.
 func (c *check) gpuPods(ctx context.Context, of *Subject, g *Signal) error {
 	sets, err := c.recent(ctx, c.selector(anyOf(g.Names)))
 	if err != nil {

@@ -102,7 +102,7 @@ func (c *check) unmatched(ctx context.Context, about, name string, v *parser.Vec
 	return nil
 }
 
-// example returns the labels of one of the series, which is the first in lexical order.
+// example returns the labels of one series as an example for a finding. It selects the series that is first in lexical order.
 func example(sets []model.LabelSet) string {
 	texts := make([]string, len(sets))
 	for i, set := range sets {

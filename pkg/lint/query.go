@@ -67,8 +67,8 @@ func (c *check) subject(ctx context.Context, of *Subject) error {
 	return nil
 }
 
-// joined checks a query whose result contains series of many workloads. It checks that the series have the labels in g.Join, and that one
-// series belongs to this workload. If the result is empty, it adds no finding.
+// joined checks a query whose result contains series of many workloads. It checks that the series have the labels in g.Join, and that at
+// least one series belongs to the workload. If the result of the query is empty, joined adds no finding.
 func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	if g.Join == nil {
 		return nil
@@ -192,7 +192,8 @@ func (c *check) vector(ctx context.Context, about, name string, v *parser.Vector
 	return true, nil
 }
 
-// overCounters contains the functions that a query may apply to a counter. The results of these functions do not only increase.
+// overCounters contains the functions that make a counter usable in a query. The value of a counter only increases, but the results of
+// these functions can also decrease.
 var overCounters = []string{
 	"rate", "irate", "increase", "resets", "changes", "absent", "absent_over_time", "count_over_time", "present_over_time", "timestamp",
 }

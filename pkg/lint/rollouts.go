@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// RolloutWaits is the name of the check for findings of Rollouts.
+// RolloutWaits is the name of the check in the findings that Rollouts returns.
 const RolloutWaits = "RolloutNeedsMoreGPUs"
 
 // Rollout contains how many pods a Deployment starts in addition to its replicas (Surge), and how many pods it removes before their
@@ -17,8 +17,8 @@ type Rollout struct{ Surge, Unavailable int32 }
 // Fleet contains the facts about a cluster that Rollouts needs.
 type Fleet struct {
 	Requests Requests
-	// Rollout returns how a workload replaces its pods if it has the given number of replicas. known is false if this was not read. It is also
-	// false if workloads of this kind remove a pod before they create its successor.
+	// Rollout returns how a workload replaces its pods if it has the given number of replicas. known is false if the rollout settings of the
+	// workload were not read, or if workloads of this kind always remove a pod before they create its successor.
 	Rollout func(w *scaling.Workload, replicas int32) (r Rollout, known bool)
 	// Room returns how much of its resource the nodes of a capacity group may have in total. known is false if there is no limit.
 	Room func(group *policy.Group) (amount int64, known bool)
@@ -51,8 +51,9 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 	return all
 }
 
-// allUsed describes a state in which a group has no room left: replicas replicas request each units, and other workloads request others
-// units.
+// allUsed describes a state in which no part of a group's resource is free. The field room is the total amount of the resource. The
+// replicas of the workload request the amount in the field each, and the pods of the other workloads together request the amount in the
+// field others.
 type allUsed struct{ replicas, each, room, others int64 }
 
 func waitingRollout(w *scaling.Workload, group *policy.Group, u allUsed) Finding {

@@ -31,8 +31,8 @@ const (
 	// recentWindow is the length of the time before now in which a series must have a sample to be regarded as present. It contains at least
 	// three scrapes at the longest usual scrape interval.
 	recentWindow = 10 * time.Minute
-	// pastWindow is the length of the time before now in which a missing metric is searched. It is so long because a workload may have been
-	// scaled to zero over a weekend.
+	// pastWindow is the length of the time before now in which the checks search for a metric that has no series within recentWindow. It is
+	// longer than a weekend, because a workload can be scaled to zero for a weekend.
 	pastWindow = 7 * 24 * time.Hour
 )
 
@@ -55,7 +55,7 @@ type check struct {
 }
 
 // Prometheus checks a Prometheus server, and the metrics and queries that the subjects read from it, at the time now. If a request fails,
-// it returns the error and no findings.
+// Prometheus returns the error and no findings.
 func Prometheus(ctx context.Context, source Source, subjects []Subject, now time.Time) ([]Finding, error) {
 	c := &check{
 		server: source.Server, now: now, matchers: source.Matchers, about: source.Name,

@@ -51,7 +51,7 @@ func Queries(p *policy.Platform) (out []Subject) {
 }
 
 // Policies returns a subject for each policy. If the policy has a schedule with a minimum above zero, the subject has an additional signal
-// for it.
+// for the schedule.
 func Policies(all []*policy.Compiled, platform *policy.Platform) (out []Subject) {
 	for _, c := range all {
 		p := c.Workload.Policy
@@ -94,7 +94,7 @@ func signalOf(name string, s *policy.Source) Signal {
 					suffix = "_count" // a histogram has no series with its own name, but it has this one
 				}
 				for _, from := range m.From {
-					if from.Term == 0 { // the series with other terms are optional
+					if from.Term == 0 { // a model server need not serve the series with other terms
 						out.Names = append(out.Names, from.Name+suffix)
 					}
 				}

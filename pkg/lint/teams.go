@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// MinimumsAboveLimit is the name of the check for findings of TeamLimits.
+// MinimumsAboveLimit is the name of the check in the findings that TeamLimits returns.
 const MinimumsAboveLimit = "MinReplicasAboveTeamLimit"
 
 // Requests returns how much of a resource one replica of a workload requests. known is false if the pod template of the workload was not

@@ -53,8 +53,8 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 	return out, p.replaceHPA(u)
 }
 
-// hpaMetric adds a signal for one metric to the policy out. If the metric cannot be converted, it records why. It returns ErrManaged if the
-// metric is the target that gpuscaler serves.
+// hpaMetric converts one metric of an HPA to a signal, and adds the signal to the policy in the parameter out. If the metric cannot be
+// converted, hpaMetric records the reason in p.Lost. It returns ErrManaged if the metric is the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
 	switch { // the field that is set determines the type, because a file can have a different value in the field type
 	case m.External != nil:
@@ -150,8 +150,8 @@ func (p *Plan) externalMetric(m *autoscalingv2.ExternalMetricSource, out *spec.P
 	}
 }
 
-// amount returns the target of a signal. If v is not above 0, it returns nil, and records in p.Lost that the metric was not converted. what
-// is the name of the metric in this record.
+// amount returns the target of a signal. If v is not above 0, it returns nil, and records in p.Lost that the metric was not converted. The
+// parameter what is the name of the metric in p.Lost.
 func (p *Plan) amount(v float64, what string) *spec.Amount {
 	if v > 0 {
 		if a, err := spec.NewAmount(number(v)); err == nil {
@@ -226,7 +226,8 @@ func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *spec.Behavior
 	return &spec.Behavior{ScaleUp: side(b.ScaleUp), ScaleDown: side(b.ScaleDown)}
 }
 
-// signalName returns a name for a signal that is valid in a formula and unique in the policy out.
+// signalName returns a name for a signal that is derived from the parameter from. The name is valid in a formula and unique among the
+// signals of the policy in the parameter out.
 func signalName(from string, out *spec.Policy) string {
 	name := strings.ToLower(identifierOf(from))
 	if name == "" || name[0] >= '0' && name[0] <= '9' {

@@ -149,8 +149,8 @@ func (p *Plan) advanced(so *scaledObject, out *spec.Policy) {
 	}
 }
 
-// trigger converts trigger i to a signal or a schedule of the policy out. It returns the trigger for the replacement, or nil if the trigger
-// became a schedule, because it is then removed.
+// trigger converts trigger i to a signal or a schedule of the policy in the parameter out. It returns the trigger that the replacement
+// contains. It returns nil for a trigger that became a schedule, because the replacement does not contain such a trigger.
 func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any {
 	kind, _ := t["type"].(string)
 	switch kind {
@@ -196,7 +196,8 @@ func (p *Plan) trigger(i int, t map[string]any, out *spec.Policy) map[string]any
 	return t
 }
 
-// draftKnown adds a draft of a signal that reads a metric of a model server or of DCGM without KEDA.
+// draftKnown adds a draft of a signal to the plan if the query of the trigger contains a known metric of a model server or of DCGM. The
+// user can replace the trigger with this signal, which reads the metric without KEDA.
 func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	metadata, _ := t["metadata"].(map[string]any)
 	series, k, found := knownIn(textOf(metadata["query"]))
@@ -209,9 +210,12 @@ func (p *Plan) draftKnown(name string, t map[string]any, target float64) {
 	}
 }
 
-// mirrorTarget returns the target of a trigger in the replacement. value is the original target. The result is higher, so that the trigger
-// causes a scale-up only while gpuscaler is not available. For a total it is mirrorFactor times the value. A mean that is a share or a
-// percentage cannot exceed 1 or 100, so for such a mean the result is halfway between the value and this maximum.
+// mirrorTarget returns the target of a trigger in the replacement. The parameter value is the target of the original trigger. The result is
+// higher, so that the trigger causes a scale-up only while gpuscaler is not available:
+//
+//   - For a total, or a mean of 100 or more, the result is mirrorFactor times the value.
+//   - A mean below 1 is considered a fraction, which cannot exceed 1. Any other mean below 100 is considered a percentage, which cannot
+//     exceed 100. The result is halfway between the value and this maximum.
 func mirrorTarget(t map[string]any, value float64) float64 {
 	if !isMean(t) || value >= 100 {
 		return value * mirrorFactor

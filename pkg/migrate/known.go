@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// knownSeries describes a signal that reads a metric of a model server or of DCGM directly. The type of the signal is not prometheus or
-// keda.
+// knownSeries describes a signal that reads a metric of a model server or of DCGM. Such a signal has the type of the model server or the
+// type dcgm. It needs neither a query (type prometheus) nor KEDA (type keda).
 type knownSeries struct {
 	source, metric string  // type and metric of the signal; if metric is empty, the default of the type is used
 	percent        float64 // factor that converts a value of the series to percent; 0 if the value is a count
@@ -105,8 +105,8 @@ func (p *Plan) draftResource(from string) {
 		"target: 10   # requests per replica")
 }
 
-// draftSeries adds a draft of a prometheus signal for a Pods or Object metric. It is necessary because gpuscaler does not read
-// custom.metrics.k8s.io. target is the target of the original metric.
+// draftSeries adds a draft of a prometheus signal for a Pods or Object metric. A draft is necessary because gpuscaler does not read such
+// metrics from custom.metrics.k8s.io. The parameter target is the target of the original metric.
 func (p *Plan) draftSeries(from, metric, target string) {
 	p.draft(from, "name: "+strings.ToLower(identifierOf(metric)), "type: prometheus",
 		"query: TODO   # PromQL for the same series, for example avg("+strings.ReplaceAll(metric, "\n", " ")+")",

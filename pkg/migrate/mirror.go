@@ -12,9 +12,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// mirrorFactor is the target of a mirror trigger divided by the target of the policy's signal. With the factor 4, a mirror trigger
-// recommends a quarter of the replicas that the signal needs. This is above 0 while there is work. It is normally below the policy's
-// target, so the mirror trigger normally has no effect.
+// mirrorFactor is the target of a mirror trigger (see mirrorTriggers) divided by the target of the signal that reads the same source. With
+// the factor 4, a mirror trigger recommends a quarter of the replicas that the signal recommends. This is above 0 while there is work. It
+// is normally below the policy's target, so the mirror trigger normally has no effect.
 const mirrorFactor = 4
 
 // mirrorTriggers contains KEDA triggers that read the same sources as the policy's signals, but without gpuscaler. KEDA uses them to scale

@@ -67,7 +67,8 @@ type modifiers struct {
 }
 
 // ScaledObject returns the manifest of a ScaledObject that follows a policy exactly. It has mirror triggers for the queues that the policy
-// reads. With them, KEDA can scale up while gpuscaler is not available. Without Options.Formula, they do not cause a scale-down.
+// reads. With the mirror triggers, KEDA can scale up while gpuscaler is not available. With Options.Formula, KEDA also scales down with
+// them.
 func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, error) {
 	w := &c.Workload
 	m, err := newMirrors(c, p, &o)
@@ -112,13 +113,13 @@ func ScaledObject(c *policy.Compiled, p *policy.Platform, o Options) (string, er
 }
 
 // kedaGuard is KEDA's cooldownPeriod in seconds for a policy that already delays the scale to zero itself. It is longer than two polls of
-// KEDA. If it were 0, a single poll without an active trigger would scale to zero at once. KEDA 2.21 has such polls while it replaces its
-// cache, after an error of any trigger or a change of the spec.
+// KEDA. With a cooldownPeriod of 0, KEDA would scale to zero at once after a single poll without an active trigger. Such a poll can be
+// wrong: KEDA 2.21 finds no active trigger while it rebuilds its cache, after an error of any trigger or a change of the spec.
 const kedaGuard = 60
 
 func cooldownOf(minReplicas int32) int {
 	if minReplicas > 0 {
-		return 0 // KEDA does not use the cooldownPeriod in this case
+		return 0 // KEDA uses the cooldownPeriod only for the scale to zero
 	}
 	return kedaGuard
 }
@@ -222,7 +223,7 @@ func (t trigger) MarshalYAML() (any, error) {
 	return out, nil
 }
 
-// maxOf returns the maximum of the terms as text for an operand of the operator ?? in a formula.
+// maxOf returns the text of an expression for the maximum of the terms. The text can be an operand of the operator ?? in a formula.
 func maxOf(terms []string) string {
 	if len(terms) == 1 {
 		return "(" + terms[0] + ")"

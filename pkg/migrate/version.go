@@ -10,8 +10,8 @@ import (
 // command-line flags.
 type Version int
 
-// Minor versions that introduced a field of ScaledObjects. The API server rejects a manifest with a field that its version of KEDA does not
-// know.
+// The first three constants are the minor versions of KEDA 2 that introduced a field of ScaledObjects. The API server rejects a manifest
+// with a field that the installed version of KEDA does not define. newestKEDA is the newest known minor version.
 const (
 	fallbackBehavior = 17
 	tolerance        = 18

@@ -58,7 +58,8 @@ type Writer struct {
 	rest []byte // the first bytes of a character whose other bytes are in the next Write
 }
 
-// NewWriter returns a Writer that writes to to. It can be used only for text and not for binary output.
+// NewWriter returns a Writer that writes the cleaned text to the given writer. It must not be used for binary output, because it replaces
+// bytes that are not text.
 func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
 
 // Write writes the cleaned text. It keeps an incomplete character at the end of p for the next Write.

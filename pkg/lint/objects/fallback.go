@@ -6,9 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// FallbackScalesDown is the check for a fallback of the target metric that has fewer replicas than maxReplicas (KEP-5679, feature gate
-// HPAExternalMetricFallback). If the metric has not been served for some minutes, for example during mode: hold, the HPA scales to
-// fallback.replicas. Without a fallback, the HPA keeps its replicas.
+// FallbackScalesDown is the name of the check for an HPA in which external.fallback.replicas of the target metric is less than maxReplicas
+// (KEP-5679, feature gate HPAExternalMetricFallback). If gpuscaler does not serve the metric for some minutes, for example with mode: hold,
+// the HPA scales the workload to fallback.replicas. This can remove replicas that are in use. Without a fallback, the HPA does not change
+// the replicas.
 const FallbackScalesDown = "FallbackScalesDown"
 
 // FallbackReplicas returns external.fallback.replicas of the metric DesiredReplicasMetric in an HPA. ok is false if this metric has no

@@ -36,7 +36,8 @@ var severe = map[string]bool{
 	ExternalMetricsTaken: true, ExternalMetricsUnavailable: true, UnreadablePool: true,
 }
 
-// consequences contains the possible effects on a workload. For each effect, checks contains the checks that find its causes.
+// consequences contains the possible effects on a workload. The field checks contains the names of the checks whose findings can have the
+// effect in the field text.
 var consequences = []struct {
 	text   string
 	checks []string

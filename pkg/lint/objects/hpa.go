@@ -27,7 +27,8 @@ const (
 	NotServed            = "PolicyIsAdvisory"     // the metrics API returns an error, so the HPA never scales
 )
 
-// HPAFacts contains facts about an HPA that are not in the HPA itself. If it is zero, only the HPA itself is checked.
+// HPAFacts contains facts about an HPA that are not in the HPA itself. With the zero value of HPAFacts, only the fields of the HPA itself
+// are checked.
 type HPAFacts struct {
 	// Minor is the minor version of the API server, for example 36 for Kubernetes 1.36. 0 means that it is unknown, and is treated like the
 	// newest version.
@@ -60,8 +61,8 @@ type PolicyFacts struct {
 	ReadsTriggers            bool // the policy has a signal of type keda
 }
 
-// HPA returns why an HPA that reads DesiredReplicasMetric does not follow the target exactly. The most harmful finding is first. HPA
-// returns nil if the HPA follows every change, and if it does not read this metric.
+// HPA returns why an HPA that reads DesiredReplicasMetric does not follow the target exactly. The most harmful finding is first. The
+// function returns nil if the HPA follows every change of the target, or if the HPA does not read this metric.
 func HPA(h *autoscalingv2.HorizontalPodAutoscaler, f HPAFacts) []Finding {
 	if _, reads := ReadsTarget(&h.Spec); !reads {
 		return nil
@@ -172,9 +173,9 @@ func (c *hpaCheck) bounds() {
 type Range struct{ Min, Max int32 }
 
 // Narrower returns why an HPA or ScaledObject cannot reach every target of the policy: its minReplicas is too high, or its maxReplicas is
-// too low. It returns an empty string if the object can reach all targets. zero is true if the autoscaler of the object itself scales
-// between one replica and zero, as KEDA does for a ScaledObject. If zero is false, minReplicas 1 in the object is sufficient for a policy
-// with minReplicas 0, because gpuscaler itself scales between 1 and 0.
+// too low. It returns an empty string if the object can reach all targets. The parameter zero is true if the object scales the workload
+// from 1 replica to 0 and back, as a ScaledObject does. If zero is false, gpuscaler does this, so an object with minReplicas 1 is correct
+// for a policy with minReplicas 0.
 func Narrower(object, policy Range, zero bool) string {
 	least := policy.Min
 	if !zero {

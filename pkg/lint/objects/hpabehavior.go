@@ -35,9 +35,10 @@ func (c *hpaCheck) directions() {
 	c.rates("scaleDown", down)
 }
 
-// tolerance adds a finding if the HPA can ignore a change of the target by one replica. With a tolerance of 0.1, an HPA ignores an increase
-// from 10 to 11 and a decrease from 10 to 9. For a decrease, a maxReplicas of 9 is sufficient: during a rollout with 9 replicas and one
-// surge pod, the HPA compares the target 9 with the 10 existing pods. This difference is within the tolerance, so the HPA keeps 10.
+// tolerance adds a finding if the tolerance of the HPA can hide a change of the target by one replica. With a tolerance of 0.1, an HPA
+// ignores an increase from 10 to 11 and a decrease from 10 to 9. For increases, the finding is therefore added if maxReplicas is at least
+// 11. For decreases, it is added if maxReplicas is at least 9, because a rollout with 9 replicas can add one surge pod: the HPA then
+// compares the target 9 with the 10 existing pods, and ignores the difference.
 func (c *hpaCheck) tolerance(direction string, r *autoscalingv2.HPAScalingRules) {
 	t, set := defaultTolerance, false
 	if r != nil && r.Tolerance != nil {
@@ -85,8 +86,8 @@ func (c *hpaCheck) disabled(direction string, r *autoscalingv2.HPAScalingRules) 
 	}
 }
 
-// rates adds a finding if the HPA's scaling policies for the direction can delay a change of the target over several syncs. The default of
-// scaleUp can: within 15 seconds an HPA adds at most 100% of the replicas or 4 pods, whichever is more.
+// rates adds a finding if the HPA's scaling policies for the direction can delay a change of the target over several syncs. Without scaling
+// policies, scale-up is limited too: by default, an HPA adds at most 100% of the replicas or 4 pods within 15 seconds, whichever is more.
 func (c *hpaCheck) rates(direction string, r *autoscalingv2.HPAScalingRules) {
 	if r != nil && r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.DisabledPolicySelect {
 		return

@@ -27,7 +27,7 @@ type NodePoolFacts struct {
 	Requirements []corev1.NodeSelectorRequirement // requirements of the node template
 	Taints       []corev1.Taint                   // taints of the node template
 	Limits       []string                         // resources in spec.limits
-	Resources    []string                         // resources of its nodes; empty if it has no nodes
+	Resources    []string                         // resources of the NodePool's existing nodes; empty if there are none
 	ClosedLimits bool                             // a limit is 0, and gpuscaler did not set it
 	Weight       int64
 	Replicas     int64 // spec.replicas of a NodePool with a fixed number of nodes; otherwise 0

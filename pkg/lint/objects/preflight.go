@@ -15,7 +15,8 @@ const (
 	OldKarpenter               = "KarpenterVersion"
 )
 
-// ownServicePart is a part of the name of every Service of gpuscaler.
+// ownServicePart is a part of the name of every Service of gpuscaler. If gpuscaler serves the external metrics API, the name of the
+// registered Service contains it.
 const ownServicePart = "gpuscaler"
 
 // ClusterFacts contains the facts about a cluster that the checks need.

@@ -9,7 +9,7 @@ import (
 const (
 	DoubledIdleDelay = "DoubledIdleDelay"   // KEDA waits for its own cooldownPeriod after the policy's cooldownPeriod
 	ZeroFallback     = "ZeroFallback"       // KEDA scales to zero at the first error of a trigger
-	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda would read the result of scalingModifiers
+	FormulaOverKEDA  = "FormulaOverTrigger" // a signal of type keda reads the result of scalingModifiers instead of its trigger
 	CachedTrigger    = "UseCachedMetrics"   // the HPA reads a target that can be as old as one pollingInterval
 	NoPush           = "TriggerWithoutPush" // a scale-up from zero waits for KEDA's next poll
 	NoGuard          = "CooldownOfZero"     // a single poll of KEDA without an active trigger removes every replica
