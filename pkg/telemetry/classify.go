@@ -7,7 +7,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/promquery"
 )
 
-// pollKind is the way in which a group of signals is polled: with which query or from which pages.
+// pollKind is the way in which a group of signals is polled: from which kind of data source, and with which kind of query.
 type pollKind uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	byGauges                    // Prometheus: gauges of model servers
 	byHistogram                 // Prometheus: latencies of model servers
 	byDCGM                      // Prometheus: GPU counters
-	byKueue                     // Prometheus: pending workloads
+	byKueue                     // Prometheus: pending workloads of Kueue
 	byScrape                    // pages /metrics of pods
 	byExporter                  // pages /metrics of DCGM exporters
 	byRedis
@@ -71,8 +71,9 @@ func (p *plan) defaultPrometheus() *policy.DataSource {
 	return first
 }
 
-// classify returns the key of the group with which a signal is polled. If the signal is a tenant's selector, classify also sets the shape
-// of the candidate and the label values of the request. ok is false if a data source of this type cannot serve the signal.
+// classify returns the key of the group with which a signal is polled. If the signal reads a selector that a tenant wrote, classify also
+// sets c.shape and c.request.LabelValues, so that the selector can be combined with others into one query. ok is false if a data source of
+// this type cannot serve the signal.
 func (p *plan) classify(c *candidate, d *policy.DataSource) (key groupKey, ok bool) {
 	key.source = d.Name
 	switch c.request.Source.Type {

@@ -15,8 +15,9 @@ type clockReports struct {
 	reported map[clockKey]bool
 }
 
-// clockKey identifies a clock. A Prometheus server has one clock, and pages is "". For a data source that is scraped directly, pages is the
-// kind of its pages, and the clocks of all these pages share one key.
+// clockKey identifies a clock whose difference is logged once. The field source is the name of the data source. The field pages is empty
+// for a data source that is one server, such as a Prometheus server. If gpuscaler reads pages of many pods or metrics of many adapters,
+// pages describes what it reads, such as "scrape vllm". The clocks of all these pods or adapters then share one key.
 type clockKey struct {
 	source, pages string
 }
@@ -57,8 +58,8 @@ func (r *runner) reportSkew(g *group) {
 	}
 }
 
-// changed stores whether the clock k differs from gpuscaler's clock by more than reportedSkew. It returns whether this has changed since
-// the last call.
+// changed stores the parameter differs: whether the clock with the key k differs from gpuscaler's clock by more than reportedSkew. It
+// returns true if differs has changed since the last call for this key.
 func (c *clockReports) changed(k clockKey, differs bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -196,8 +196,8 @@ func samePlace(d, old *policy.DataSource) bool {
 	return reflect.DeepEqual(&a, &b)
 }
 
-// keptReading returns the initial reading of signal i of the policy version o. If a signal of the previous version, last, measures the same
-// values, this is its reading. Otherwise it is neverRead.
+// keptReading returns the initial reading of signal i of a new version of a policy (the parameter o). If a signal of the previous version
+// (the parameter last) measures the same values, keptReading returns the reading of that signal. Otherwise it returns neverRead.
 func (p *plan) keptReading(o *origin, i int, last *origin) scaling.Reading {
 	if last == nil || last.compiled.Workload.Target != o.compiled.Workload.Target {
 		return neverRead

@@ -228,7 +228,7 @@ func (p *Poller) reconcile(start func(*runner)) {
 
 func (p *Poller) leading() bool { return p.options.Leading == nil || p.options.Leading() }
 
-// Read fills out with the newest readings of w's signals. It reads memory only and does not allocate.
+// Read copies the newest readings of the workload's signals to the parameter out. It reads only memory and does not allocate.
 func (p *Poller) Read(w *scaling.Workload, out []scaling.Reading) { p.latest.read(w, out) }
 
 func now() time.Time { return time.Now() } // I/O edge: polls use the real clock

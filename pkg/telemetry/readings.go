@@ -33,7 +33,7 @@ func (s *entries) add(e *entry) {
 	s.byKey[e.key] = e
 }
 
-// find returns the entry for a workload and the version of the policy that it has, or nil.
+// find returns the entry for a workload and the version of its policy in w.Policy. It returns nil if there is no such entry.
 func (s *entries) find(w *scaling.Workload) *entry {
 	e := s.byPolicy[w.Policy]
 	if e == nil {

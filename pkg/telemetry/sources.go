@@ -127,7 +127,7 @@ func (d *dataSource) close() {
 	}
 }
 
-// fetcher creates the Fetcher that reads the signals of a group. The kind of the poll determines its type.
+// fetcher creates the Fetcher that reads the signals of a group. The kind of the group's poll determines the type of the Fetcher.
 func (s *dataSources) fetcher(g *group) (source.Fetcher, error) {
 	guard := fetch.Guard{Loopback: s.options.LoopbackPods}
 	switch g.key.kind {

@@ -8,8 +8,8 @@ import (
 )
 
 // Counters collects the counters of one latency of one pod in one scrape: a classic histogram, or the two counters of a Quotient. If a
-// series has copies (see Profile.Parts), their values are added up. This does not change the latency, because it is a quotient of two
-// counters that both have copies.
+// series has copies (see Profile.Parts), their values are added up. This does not change the latency: all counters of the latency have the
+// same copies, and the mean and the quantiles depend only on the ratios between the counters.
 type Counters struct {
 	name      int // index in Metric.From of the collected series
 	histogram Histogram
@@ -74,7 +74,8 @@ func (f *Series) target(shape Shape, s *Sample) func(h *Histogram, v float64) {
 // Histogram returns the collected counters and the time of the oldest sample. ok is false if the pod served none of the counters.
 func (c *Counters) Histogram() (h Histogram, at time.Time, ok bool) {
 	h = c.histogram
-	// Some engines do not serve the +Inf bucket. Its count is then the count of the histogram.
+	// Some engines do not serve the +Inf bucket. For them, the bucket is added with the count of the histogram, because it contains all
+	// observations.
 	if n := len(h.Buckets); n > 0 && !math.IsInf(h.Buckets[n-1].Upper, 1) {
 		h.AddBucket(math.Inf(1), h.Count)
 	}
@@ -90,9 +91,12 @@ type Observed struct {
 	Reported int     // number of the gauges in Metric.Busy that have a value
 }
 
-// WithoutObservations returns o with the quality that it has if no latency was observed in the window. If requests wait or run, the quality
-// is Suspected, because a latency of 0 would hide a blocked server. If a gauge of Metric.Busy has no value, the quality is Missing. If no
-// request waits or runs, the latency is 0 and the quality does not change. It also does not change if a latency was observed.
+// WithoutObservations returns a copy of o with the final quality. It changes the quality only if the quality is Good and no latency was
+// observed in the window:
+//
+//   - If requests wait or run, the quality is Suspected, because a latency of 0 would hide a blocked server.
+//   - If no request waits or runs, but a gauge of Metric.Busy has no value, the quality is Missing.
+//   - Otherwise the quality remains Good, and the latency is 0.
 func (o Observed) WithoutObservations(m *Metric) Observed {
 	switch {
 	case o.Quality != Good || o.Gain.Count > 0:
@@ -104,8 +108,8 @@ func (o Observed) WithoutObservations(m *Metric) Observed {
 	return o
 }
 
-// Latency returns the latency of the observations in gain, in the unit of the signal: the given quantile, or the mean if quantile is 0. It
-// returns 0 if there are no observations.
+// Latency returns the latency of the observations in a histogram, in the unit of the signal: the given quantile, or the mean if the
+// parameter quantile is 0. It returns 0 if there are no observations.
 func (m *Metric) Latency(gain *Histogram, quantile float64) (v float64, q Quality) {
 	if !(gain.Count > 0) {
 		return 0, Good

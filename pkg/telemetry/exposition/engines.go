@@ -7,8 +7,8 @@ import "slices"
 // extension.
 var engines = []Profile{vllm(), sglang(), triton(), nim(), ray(), tgi(), trtllm(), dynamo()}
 
-// vllmMetrics returns the metrics of vLLM. The parameter series adds the prefix of an engine to the names. If a metric has several names,
-// the newest is first, because vLLM V1 renamed gpu_cache_usage_perc and time_per_output_token_seconds.
+// vllmMetrics returns the metrics of vLLM. The parameter series adds the prefix of an engine to the names. vLLM V1 renamed
+// gpu_cache_usage_perc and time_per_output_token_seconds. These metrics have two names here, with the newest name first.
 func vllmMetrics(series func(names ...string) []Series) []Metric {
 	return []Metric{
 		gauge(RequestsWaiting, Sum, series("num_requests_waiting")...),
@@ -133,7 +133,8 @@ func trtllm() Profile {
 
 // dynamo returns the profile of a worker of NVIDIA Dynamo. It reads Dynamo's own metrics, which are the same for every engine. A request is
 // in flight from its arrival at the worker, so the requests in the queue of the engine are included. The page of a worker also contains the
-// metrics of its engine, which the profile of that engine reads. Dynamo's Kubernetes operator sets the port to Port.
+// metrics of its engine, which the profile of that engine reads. Dynamo's Kubernetes operator configures its workers to serve this page on
+// the port in the field Port.
 func dynamo() Profile {
 	latency := latency(RequestLatency, plain("dynamo_component_request_duration_seconds")...)
 	latency.Busy = []string{RequestsRunning}

@@ -24,9 +24,9 @@ var dcgmLabels = []struct{ namespace, pod string }{
 	{"k8s_namespace_name", "k8s_pod_name"},
 }
 
-// EngineOwner returns the pod that the labels of a series of a model server name. ok is false if they name none. EngineOwner does not check
-// whether the labels are from the scrape or from the page. Use it only for pages that gpuscaler scrapes itself. For series that Prometheus
-// stores, use ScrapeLabels.
+// EngineOwner returns the pod to which a series of a model server belongs, from the labels of the series. The result is false if the labels
+// contain no pod. EngineOwner does not check whether the labels are from the scrape or from the page. Use it only for pages that gpuscaler
+// scrapes itself. For series that Prometheus stores, use ScrapeLabels.
 func EngineOwner(l Labels) (Owner, bool) { return owner(l, ownerLabels) }
 
 // GPUOwner returns the pod that uses a GPU, from the labels of a series of the DCGM exporter. ok is false for a free GPU, for which the

@@ -36,11 +36,12 @@ var (
 	ErrFormat = errors.New("not an exposition")
 )
 
-// Parse reads a page in the Prometheus text format. It calls each for every sample whose name is in series. For histograms and summaries,
-// series must contain the names with suffix (_bucket, _sum, _count). Lines of other metrics are dropped before parsing, so that a page of
-// several megabytes needs little CPU time, and an unusual line of another metric is not an error.
+// Parse reads a page in the Prometheus text format. It calls the function each for every sample whose name is a key of the map series. For
+// histograms and summaries, the map must contain the names with suffix (_bucket, _sum, _count). Lines of other metrics are dropped before
+// parsing, so that a page of several megabytes needs little CPU time, and an unusual line of another metric is not an error.
 //
-// If a sample has no timestamp, its time is at. If its timestamp is before 1970 or after the year 9999, its time is the zero time.
+// If a sample on the page has no timestamp, the parameter at is used as its time. If the timestamp is before 1970 or after the year 9999,
+// the time of the sample is the zero time.
 func Parse(r io.Reader, series map[string]bool, l Limits, at time.Time, each func(*Sample)) error {
 	kept, err := filter(r, series, l)
 	if err != nil {
@@ -120,7 +121,7 @@ func typeLine(line []byte) string {
 	return string(fields[2])
 }
 
-// isFamily reports whether series contains a series of the metric family with this name.
+// isFamily reports whether the map series contains a series of the metric family with the given name.
 func isFamily(name string, series map[string]bool) bool {
 	return series[name] || series[name+"_bucket"] || series[name+"_sum"] || series[name+"_count"]
 }
@@ -141,7 +142,7 @@ func isNameByte(b byte, at int) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == ':' || (at > 0 && b >= '0' && b <= '9')
 }
 
-// flatten calls each for every series of a metric: one for a gauge or counter, and several for a histogram or summary.
+// flatten calls the function each with every sample of a metric: one sample for a gauge or counter, and several for a histogram or summary.
 func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each func(*Sample)) {
 	s := Sample{At: at}
 	if m.TimestampMs != nil {

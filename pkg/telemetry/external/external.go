@@ -185,8 +185,8 @@ func (f *Fetcher) metricOf(r *source.Request) (metric, bool) {
 	return m, ok
 }
 
-// one requests one metric. The methods of the client accept no context. If ctx has ended, one sends no request. A request that is in
-// progress when ctx ends continues until the client's own time limit.
+// one requests one metric and returns its reading. If ctx has ended before the call, it sends no request and returns an error. The methods
+// of the client accept no context. Therefore a request that is in progress when ctx ends continues until the client's own time limit.
 func (f *Fetcher) one(ctx context.Context, m metric) (r scaling.Reading, err error) {
 	defer source.Recover(&err)
 	if err := ctx.Err(); err != nil {

@@ -35,7 +35,7 @@ const (
 // difference. Synchronize both clocks by NTP, or configure the proxy to pass on the header (nginx: proxy_pass_header Date).
 type Clock struct {
 	mu      sync.Mutex
-	agreed  span      // clock differences that are consistent with all responses since the time in since
+	agreed  span      // range of the clock differences that agree with all responses since the time in the field since
 	since   time.Time // time of the first of these responses
 	newest  time.Time
 	answers int

@@ -110,9 +110,9 @@ type Answer struct {
 	Timing
 }
 
-// Timing describes when a response was received, and the clock from which its timestamps are.
+// Timing describes when a response was received, and by how much the timestamps in the response must be corrected.
 type Timing struct {
-	Skew     time.Duration // how far that clock is ahead of gpuscaler's clock; see Clock
+	Skew     time.Duration // how far the clock of the timestamps is ahead of gpuscaler's clock; see Clock
 	Received time.Time     // when the headers of the response were received
 }
 

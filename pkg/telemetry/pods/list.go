@@ -121,9 +121,9 @@ func (l *List) Owner(row int) exposition.Owner {
 
 func (l *List) of(row int) *Workload { return &l.Workloads[l.Rows[row].workload] }
 
-// OnNode calls each with every row of the pod o if the pod runs on the node. If node is empty, the pod may run on any node. If the pod runs
-// on another node, OnNode sets the fault CauseUndeclared in its rows instead, because an exporter must not report about pods of other
-// nodes.
+// OnNode calls the function each with every row of the pod o if the pod runs on the given node. If the parameter node is empty, the pod may
+// run on any node. If the pod runs on another node, OnNode sets the fault CauseUndeclared in the rows instead, because an exporter must not
+// report about pods of other nodes.
 func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		if node != "" && l.Rows[row].Pod.Node != node {
@@ -134,8 +134,8 @@ func (l *List) OnNode(o exposition.Owner, node string, each func(row int32)) {
 	}
 }
 
-// Refuse sets the fault CauseUndeclared in the rows of a pod, except in rows that already have a fault. It is called if a series of another
-// pod names this pod, and that other pod is not a declared exporter.
+// Refuse sets the fault CauseUndeclared in the rows of the pod o, except in rows that already have a fault. The caller calls it if a series
+// that claims to be about the pod o was served by another pod, and that other pod is not a declared exporter.
 func (l *List) Refuse(o exposition.Owner) {
 	for row := l.Find(o); row >= 0; row = l.Next(row) {
 		l.setUndeclared(row)

@@ -91,9 +91,9 @@ func (t *TotalsRound) fill(w *Workload, r *source.Request, out *scaling.Reading)
 	t.totals[key] = next
 }
 
-// missing returns the sum of the values of the terminated pods that must still be added. If a pod was listed in the previous poll but is
-// missing in this poll, it is added. If it has been missing since an earlier poll, it is added until oldest, the time of the oldest sample
-// of the other pods, is after that poll.
+// missing returns the sum of the values of the terminated pods that must still be added to the total. It adds a pod that was listed in the
+// previous poll and is missing in this poll. It adds the pod again in later polls until every other pod has a sample that is newer than the
+// first poll without the terminated pod. The parameter oldest is the time of the oldest sample of the other pods.
 func (t *TotalsRound) missing(w *Workload, key totalKey, oldest time.Time) (sum float64) {
 	var terminated []terminatedPod
 	for _, p := range t.before.totals[key].pods {

@@ -47,8 +47,9 @@ type APIError struct{ Type, Message string }
 
 func (e *APIError) Error() string { return fmt.Sprintf("%s: %s", e.Type, e.Message) }
 
-// Query evaluates expr at the server's current time and calls each for every series of the response. It returns the number of bytes read.
-// If Query returns an error, the caller must not use the series that it passed to each.
+// Query evaluates an expression at the server's current time and calls the function each for every series of the response. It returns the
+// number of bytes read. If Query returns an error, the series of the response may be incomplete, so the caller must discard the series that
+// the function each received.
 func (c *Client) Query(ctx context.Context, expr string, each func(*Series) error) (int64, error) {
 	form := url.Values{"query": {expr}}
 	// A server that supports the parameter limit stops after this number of series. For other servers, this client stops at Limits.Series.

@@ -20,7 +20,7 @@ type Series struct {
 	Labels exposition.Labels // includes __name__ if the server sent it
 	Value  float64           // value of an element of a vector, or newest value of an element of a matrix
 	At     time.Time         // evaluation time of a vector, or newest sample of a matrix, by gpuscaler's clock; zero if unusable
-	Timing fetch.Timing      // to convert values that are times; At is already converted
+	Timing fetch.Timing      // converts a Value that is itself a sample time, such as the result of timestamp(); At is already converted
 	Valid  bool              // false if the element has no number, because it is a native histogram
 }
 
@@ -168,8 +168,8 @@ func (d *decoder) result() error {
 	return d.expect(']')
 }
 
-// object reads the next JSON value, which must be an object or null. It calls member with the key of each member. member must read the
-// value.
+// object reads the next JSON value, which must be an object or null. It calls the function member with the key of each member of the
+// object. The function member must read the value of the member from the decoder.
 func (d *decoder) object(member func(key string) error) error {
 	t, err := d.json.Token()
 	if err != nil || t == nil {
@@ -227,8 +227,8 @@ func (e *element) into(s *Series, maxLabels int, names internedNames) error {
 	}
 	point := e.Value
 	if len(e.Values) > 0 {
-		// Use only the last sample, which is the newest. The result has several samples because the query is a range query. Only a range query
-		// returns the time at which each sample was scraped.
+		// Use only the last sample, which is the newest. The result has several samples because the query is a range selector, such as
+		// metric[5m]. Only the result of a range selector contains the time at which each sample was scraped.
 		if i := bytes.LastIndexByte(e.Values, '['); i > 0 {
 			point = bytes.TrimRight(e.Values[i:], " \t\r\n")
 			point = point[:len(point)-1]

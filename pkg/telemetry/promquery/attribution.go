@@ -48,8 +48,8 @@ func (a *attribution) begin() {
 	}
 }
 
-// each calls query once for each query that is needed to read the namespaces of p, with the matchers of that query. It returns the bytes of
-// all responses.
+// each calls the function query one or more times, until all namespaces of the part p are read. The argument of each call contains the
+// matchers that select some of these namespaces. The result is the total number of bytes of the responses.
 func (a *attribution) each(p *part, query func(only []*labels.Matcher) (int64, error)) (bytes int64, err error) {
 	for _, only := range a.namespaces().restrictions(p.namespaces) {
 		n, err := query(only)
@@ -95,9 +95,10 @@ func (a *attribution) subject(l exposition.Labels) (s subject, ok bool, refused 
 	return subject{n.Reported, n.Scraped, node}, true, refused
 }
 
-// rows calls each with the rows of the pod to which a series refers. It returns the namespace to which the series is counted. A pod cannot
-// change this namespace with the labels on its page. If a pod that is not a declared exporter names other pods, rows sets the fault
-// CauseUndeclared in the rows of these pods. If the reading has no value, this fault becomes its cause.
+// rows calls the function each with every row of the pod to which a series refers. It returns the namespace whose number of series must be
+// increased by this series. A pod cannot change this namespace with the labels on its page. If a pod that is not a declared exporter serves
+// series about other pods, rows sets the fault CauseUndeclared in the rows of these other pods. If a reading has no value, the fault
+// becomes the cause of the reading.
 func (a *attribution) rows(list *pods.List, l exposition.Labels, each func(row int32)) (namespace string) {
 	s, ok, refused := a.subject(l)
 	if ok {

@@ -28,9 +28,9 @@ const (
 	// maxBackoff is the greatest number of rounds for which a namespace that exceeds a limit is not queried. The number of rounds doubles with
 	// each failure.
 	maxBackoff = 8
-	// quickPart defines which sections are quick: a section is quick if it takes at most 1/quickPart of the time of a round. Only quick
-	// sections are merged. The merged section contains the namespaces within their limits, so it has enough time even if other sections use
-	// most of the round.
+	// quickPart defines which sections are quick: a section is quick if it takes at most 1/quickPart of the time of a round. Sections are
+	// merged only if the merged section is quick. The merged section contains all namespaces within their limits. Because it is quick, these
+	// namespaces are read even if other sections need most of the round.
 	quickPart = 8
 )
 
@@ -71,7 +71,8 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		whole := &part{requests: requests, out: out, limits: f.limits}
 		bytes, err = f.fetchUndivided(ctx, whole)
 		if f.sections == nil && errors.Is(err, fetch.ErrIncomplete) {
-			// The undivided query is repeated once. A single lost connection must not make all its signals missing until the next poll.
+			// The undivided query is repeated once. Without the repetition, a single lost connection would make all signals of the query missing
+			// until the next poll.
 			source.SetEmpty(out)
 			var n int64
 			whole = &part{requests: requests, out: out, limits: f.limits}

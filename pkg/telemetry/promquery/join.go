@@ -64,7 +64,8 @@ func (j *join) expect(a ages) {
 // release frees the memory of a response. For 10,000 workloads this is about a megabyte.
 func (j *join) release() { j.found, j.ages = nil, nil }
 
-// counted returns a function that counts a series in p for the namespace in the given label, and then calls take with the series.
+// counted returns a function for the series of a response. The function counts the series in the part p for the namespace in the given
+// label, and then calls take with the series.
 func (j *join) counted(p *part, namespaceLabel string) func(*promapi.Series) error {
 	return func(s *promapi.Series) error {
 		p.count(s.Labels.Get(namespaceLabel))
@@ -82,7 +83,7 @@ func (j *join) take(s *promapi.Series) error {
 	if selector, is := strings.CutPrefix(s.Labels.Get(partLabel), partAge); is {
 		n, err := strconv.Atoi(selector)
 		if err != nil || n < 0 || n >= len(j.ages) || !s.Valid {
-			return nil // not a part of gpuscaler's query
+			return nil // an invalid series, which gpuscaler's query does not return
 		}
 		at := sampleTime(s)
 		if have, ok := j.ages[n][string(key)]; !ok || at.Before(have) {
@@ -122,9 +123,9 @@ func (j *join) readings(out []scaling.Reading) {
 // lookbackDelta is the greatest age of a sample that Prometheus returns for an instant query by default.
 const lookbackDelta = 5 * time.Minute
 
-// age returns the time of the oldest sample from which the value of request i is computed. If a necessary selector has no sample within the
-// lookback, the value is computed from older samples of a range, and its age is not known. age then returns a time that is older than the
-// signal's MaxAge, so that the reading is stale.
+// age returns the time of the oldest sample from which the value of request i is computed. If a necessary selector has no sample within
+// lookbackDelta, the value is computed from older samples in the range of a range selector, and the age of the value is not known. age then
+// returns a time that is older than the signal's MaxAge, so that the reading is stale.
 func (j *join) age(i int, carried []bool) time.Time {
 	evaluated := j.found[i].at
 	oldest, missing := evaluated, 0
@@ -162,8 +163,8 @@ func (j *join) carried() []bool {
 
 // sampleTime returns the time of the oldest sample of a selector for the workload with the given key. If the query renames labels, the
 // samples may not have all labels of the key. sampleTime then clears the labels of the key one by one, from the last to the first, until a
-// sample matches. If no sample matches and carried is false, it returns the oldest time of all samples. ok is false if there is no sample
-// time.
+// sample matches. If no sample matches, and the parameter carried (see the method carried) is false, it returns the oldest time of all
+// samples. ok is false if there is no sample time.
 func (j *join) sampleTime(selector int, key string, carried bool) (at time.Time, ok bool) {
 	times := j.ages[selector]
 	for n := len(j.labels); ; n-- {

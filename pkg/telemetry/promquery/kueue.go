@@ -16,8 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Names of Kueue's gauges. Only series with status="active" are used. An inadmissible workload cannot run until the cluster changes, and
-// additional replicas of the scaled workload would not change this.
+// Names of Kueue's gauges. Only series with status="active" are used. The workloads in series with status="inadmissible" cannot run until
+// the cluster changes, so additional replicas would not process them.
 const (
 	kueueClusterQueue = "kueue_pending_workloads"
 	kueueLocalQueue   = "kueue_local_queue_pending_workloads"
@@ -76,7 +76,8 @@ func (q *kueueQuery) run(ctx context.Context, p *part) (bytes int64, err error) 
 	return bytes, nil
 }
 
-// add adds one series to the readings in pending, if a request reads its queue.
+// add counts one series in the part p, and updates the reading of the series' queue in the map pending. The map contains only the queues
+// that requests read.
 func (q *kueueQuery) add(s *promapi.Series, p *part, pending map[queue]scaling.Reading) {
 	of := queue{name: s.Labels.Get("cluster_queue")}
 	if s.Labels.Get(model.MetricNameLabel) == kueueLocalQueue {
@@ -131,8 +132,9 @@ func (q *kueueQuery) texts(p *part) (out []string) {
 	return out
 }
 
-// newest returns have, or a reading of the value v if v is newer. If both have the same time, it returns the greater value. There can be
-// several values because each replica of Kueue exports a copy of every gauge, with the label replica_role.
+// newest returns the newer of two readings: the parameter have, and a reading with the value v and the time at. If both have the same time,
+// it returns the reading with the greater value. A queue can have several values because each replica of Kueue exports a copy of every
+// gauge, with the label replica_role.
 func newest(have scaling.Reading, v float64, at time.Time) scaling.Reading {
 	if have.Known && (at.Before(have.At) || (at.Equal(have.At) && v <= have.Value)) {
 		return have

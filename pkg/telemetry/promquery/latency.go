@@ -44,7 +44,7 @@ const (
 // its name.
 const maxNames = 100
 
-// text returns the query for the requests. The matchers in only are added to every selector.
+// text returns the query for the requests. text adds the matchers in the parameter only to every selector.
 func (q *latencyQuery) text(requests []source.Request, only []*labels.Matcher) string {
 	quantile, mean := false, false
 	for i := range requests {
@@ -125,7 +125,7 @@ func (q *latencyQuery) run(ctx context.Context, p *part) (bytes int64, err error
 
 // podRates collects the series of one pod in the response.
 type podRates struct {
-	name     int  // lowest index of a series name so far; -1: no series yet
+	name     int  // lowest index in Metric.From of the series added so far; -1: no series yet
 	reported uint // one bit for each gauge of Metric.Busy that has a value
 	observed exposition.Observed
 	counted  bool

@@ -13,7 +13,8 @@ import (
 type sharedQuery interface {
 	// run sends the query for the requests of p and sets p.out. If it returns an error, p.out is not valid.
 	run(ctx context.Context, p *part) (bytes int64, err error)
-	// divisible reports whether the query returns the same value for a namespace if it is restricted to some namespaces.
+	// divisible reports whether the query can be divided by namespaces: for each namespace, a query that is restricted to some namespaces then
+	// returns the same value as the unrestricted query.
 	divisible() bool
 }
 
@@ -46,7 +47,8 @@ func (p *part) noPods() error {
 	return nil
 }
 
-// scatter copies the readings of p to out. requests and out belong to the whole group, so the indexes differ from those in p.
+// scatter copies the readings of p to the parameter out. The parameters requests and out belong to the whole group of signals, so their
+// indexes differ from the indexes in p.
 func (p *part) scatter(requests []source.Request, out []scaling.Reading) {
 	next := 0
 	for i := range requests {

@@ -29,8 +29,9 @@ func addMatchers(query string, matchers map[string]string) (parser.Expr, error) 
 	return expr, nil
 }
 
-// withMatchers returns have with an equality matcher for each name and value in matchers. It does not add a matcher that have already
-// contains. If have contains a different matcher for the same label, both are kept, and a series must match both.
+// withMatchers returns the matchers in the parameter have, plus an equality matcher for each name and value in the parameter matchers. It
+// does not add a matcher twice. If the two parameters have different matchers for the same label, both are kept, and a series must match
+// both.
 func withMatchers(have []*labels.Matcher, matchers map[string]string) []*labels.Matcher {
 	for _, name := range slices.Sorted(maps.Keys(matchers)) {
 		m := labels.MustNewMatcher(labels.MatchEqual, name, matchers[name])
@@ -54,8 +55,9 @@ func selectors(expr parser.Expr) []*parser.VectorSelector {
 	return out
 }
 
-// newestSamples returns a query for the newest samples of the series with one of the names. It is a range query, because only such a query
-// returns the time at which each sample was scraped. The matchers in only restrict the query further.
+// newestSamples returns a query for the newest samples of the series with one of the names. The query is a range selector, because only the
+// result of a range selector contains the time at which each sample was scraped. The matchers in the parameter only restrict the query
+// further.
 func newestSamples(names []string, matchers map[string]string, lookback time.Duration, only []*labels.Matcher) string {
 	ms := append(withMatchers([]*labels.Matcher{nameMatcher(names)}, matchers), only...)
 	selector := &parser.VectorSelector{LabelMatchers: ms}

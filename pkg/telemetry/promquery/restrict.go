@@ -73,8 +73,9 @@ func not(m *labels.Matcher) *labels.Matcher {
 	return labels.MustNewMatcher(inverse[m.Type], m.Name, m.Value)
 }
 
-// separable reports whether an expression computes the value of each namespace from the series of that namespace alone. Its value for a
-// namespace is then the same if its selectors are restricted to the namespace. label is the label with the namespace.
+// separable reports whether an expression computes the value of each namespace from the series of that namespace alone. If the selectors of
+// such an expression are restricted to a namespace, its value for this namespace does not change. The parameter label is the name of the
+// label that contains the namespace.
 func separable(expr parser.Expr, label string) bool {
 	switch e := expr.(type) {
 	case *parser.AggregateExpr:

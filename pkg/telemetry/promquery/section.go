@@ -53,7 +53,7 @@ func (s *section) halves() []*section {
 }
 
 // merge combines sections that succeeded, if the combined section is small and quick: its series and its bytes must be at most four fifths
-// of the limits of one response, and its duration at most quick.
+// of the limits of one response, and its duration must not exceed the parameter quick.
 func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*section) {
 	var open *section
 	for _, s := range sections {
@@ -74,8 +74,9 @@ func merge(sections []*section, l promapi.Limits, quick time.Duration) (out []*s
 }
 
 // queryOrder returns the sections in the order in which they are queried. Small and quick sections that succeeded in their last query are
-// first, so that their namespaces always have a reading. Then sections that succeeded but are large or slow alternate with sections that
-// failed. Within each of these three kinds, the section that has not been queried for the most rounds is first.
+// first, so that their namespaces always have a reading. A section is small if its last response had at most an eighth of the series and
+// bytes in the parameter share. Then sections that succeeded but are large or slow alternate with sections that failed. Within each of
+// these three kinds, the section that has not been queried for the most rounds is first.
 func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) []*section {
 	var small, large, failed []*section
 	for _, s := range sections {
@@ -104,8 +105,8 @@ func queryOrder(sections []*section, share promapi.Limits, quick time.Duration) 
 	return small
 }
 
-// align removes namespaces that are not in the sorted list namespaces from the sections. It adds one section with the namespaces of the
-// list that no section contains.
+// align adapts the sections to the current namespaces, which the parameter namespaces contains in sorted order. It removes all other
+// namespaces from the sections. If some current namespaces are in no section, it adds one section with them.
 func align(sections []*section, namespaces []string) []*section {
 	have := map[string]bool{}
 	for _, s := range sections {

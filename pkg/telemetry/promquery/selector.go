@@ -96,7 +96,7 @@ func equalities(v *parser.VectorSelector) (names []string, values string, ok boo
 }
 
 // with changes an expression and returns its text. For each label of the shape, it replaces the matcher in every selector with the result
-// of matcher, and adds the label to every aggregation.
+// of the function matcher (nil: no matcher), and adds the label to every aggregation.
 func (s *Shape) with(expr parser.Expr, matcher func(label string) *labels.Matcher) string {
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {

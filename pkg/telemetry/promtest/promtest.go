@@ -206,8 +206,8 @@ func encode(v parser.Value) any {
 	return out
 }
 
-// matching calls what with the labels of each series that the request selects. A series must match a selector in the parameter match[], and
-// must have samples between the parameters start and end. matching returns the results without duplicates.
+// matching calls the function what with the labels of each series that the request selects, and returns the results without duplicates. A
+// series must match a selector in the parameter match[], and must have samples between the parameters start and end.
 func (s *Server) matching(r *http.Request, what func(labels.Labels) any) (any, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, err

@@ -47,9 +47,9 @@ func (discard) Printf(context.Context, string, ...any) {}
 
 var disableLog = sync.OnceFunc(func() { redis.SetLogger(discard{}) })
 
-// New returns a fetcher for a data source of type redis. It does not connect. The fetcher opens its connections with dial. If dial is
-// nil, it connects to the address of the data source, which fetch.Guard may refuse. TLS and the limits of the replies also apply to
-// connections of dial.
+// New returns a fetcher for a data source of type redis. It does not connect. The fetcher opens its connections with the function dial. If
+// dial is nil, the fetcher connects to the address of the data source, which fetch.Guard may refuse. TLS and the limits of the replies also
+// apply to connections that the function dial opens.
 func New(d *policy.DataSource, dial Dialer) (*Fetcher, error) {
 	host, _, err := net.SplitHostPort(d.Address)
 	if err != nil {
@@ -90,7 +90,7 @@ func New(d *policy.DataSource, dial Dialer) (*Fetcher, error) {
 // host:port.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// tlsDialer returns a dialer that opens a TLS connection over a connection of dial.
+// tlsDialer returns a dialer that opens a connection with the given dialer, and performs a TLS handshake on it.
 func tlsDialer(dial Dialer, c *tls.Config) Dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		raw, err := dial(ctx, network, address)
@@ -106,8 +106,8 @@ func tlsDialer(dial Dialer, c *tls.Config) Dialer {
 	}
 }
 
-// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than the
-// limits.Bytes, it replaces limits.Bytes.
+// boundedDialer returns a dialer whose connections limit the replies of the server. If maxBytes is greater than 0 and lower than
+// limits.Bytes, maxBytes replaces limits.Bytes.
 func boundedDialer(dial Dialer, maxBytes int64) Dialer {
 	l := limits
 	if maxBytes > 0 {

@@ -101,7 +101,7 @@ type scanner struct {
 	kind   byte    // first byte of the value that is being read
 	last   byte    // the previous byte
 	line   int     // number of bytes of the current line so far
-	length int64   // the length, as far as its digits were read; -1: null
+	length int64   // value of the digits of the length that were read so far; -1: null
 	left   int64   // number of bytes of the bulk string that have not arrived yet
 	open   []int64 // number of elements of each open array that have not arrived yet
 }
@@ -207,7 +207,7 @@ func (s *scanner) digit(b byte) error {
 	return nil
 }
 
-// check returns an error if the digits of a length that have been read so far already exceed the remaining limits.
+// check returns an error if the length exceeds the remaining limits. It is called after each digit, so the length may be incomplete.
 func (s *scanner) check() error {
 	l := &s.limits
 	switch {

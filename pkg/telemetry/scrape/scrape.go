@@ -49,8 +49,8 @@ type host struct {
 	clock  fetch.Clock
 }
 
-// newScraper returns a scraper for a data source of type scrape. If the data source does not set a port or a path, port and path of the
-// profile are used.
+// newScraper returns a scraper for a data source of type scrape. If the data source does not set a port or a path, the parameter port or
+// path is used.
 func newScraper(d *policy.DataSource, port int, path string, g fetch.Guard) (*scraper, error) {
 	s := &scraper{scheme: d.Scheme, port: d.Port, path: d.Path, bytes: d.MaxBytes}
 	if s.scheme == "" {

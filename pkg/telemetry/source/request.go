@@ -59,8 +59,8 @@ func (p *IdlePods) Record(at time.Time, pods []string) {
 	p.recorded, p.at, p.pods = true, at, pods
 }
 
-// Latest returns the pods and the time of the last call of Record. ok is false before the first call, because the signal has no values of
-// single pods or was not read yet.
+// Latest returns the pods and the time of the last call of Record. ok is false before the first call of Record: the signal was not read
+// yet, or its source does not return a value for each pod.
 func (p *IdlePods) Latest() (pods []string, at time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

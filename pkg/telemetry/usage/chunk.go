@@ -128,9 +128,9 @@ func (p podName) compare(o podName) int {
 	return cmp.Or(cmp.Compare(p.namespace, o.namespace), cmp.Compare(p.name, o.name))
 }
 
-// place returns the node of a series. It is the node of the exporter. If that is not known, it is the node of the pod that holds the GPU,
-// and then the node in the labels. The labels are used last because a scraped pod can set them. If neither the API server nor a metric
-// describes the node, it has no instance type.
+// place returns the node of a series. It uses the first of these nodes that is known: the node of the exporter, the node of the pod that
+// holds the GPU, and the node in the labels of the series. The labels are used last because a scraped pod can set them. If neither the API
+// server nor a metric describes the node, the returned node has no instance type.
 func (c *chunk) place(k seriesKey) *node {
 	runs := cmp.Or(c.pods[k.exporter].node, c.pods[k.pod].node)
 	for _, name := range []string{runs, c.series[k].node, k.host} {
@@ -186,8 +186,8 @@ func (c *chunk) moment(step int, keys []seriesKey, placed []*node) cost.Interval
 	return m
 }
 
-// slicePart is the data that one series contains about a slice of a GPU. A slice is a whole GPU or a MIG instance. total is the memory of
-// the GPU in MiB.
+// slicePart is the data that one series contains about a slice of a GPU. A slice is a whole GPU or a MIG instance. The field total is the
+// memory of the whole GPU in MiB.
 type slicePart struct {
 	cost.Slice
 	total float64
@@ -207,7 +207,7 @@ func (c *chunk) measured(k seriesKey, step int) (out slicePart, ok bool) {
 	if !ok {
 		return out, false
 	}
-	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // append then copies s.holder
+	out.Slice = cost.Slice{ID: k.instance, Profile: s.profile, Pods: slices.Clip(s.holder)} // so that a later append to Pods copies s.holder
 	switch v := gpus.Value(exposition.Activity); v.Quality {
 	case exposition.Good:
 		out.Activity = cost.Of(v.Value)

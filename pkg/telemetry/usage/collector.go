@@ -36,7 +36,7 @@ type Collector struct {
 	clock func() time.Time
 }
 
-// NewCollector returns a collector of the result of live.
+// NewCollector returns a collector that exports the current result of a Live.
 func NewCollector(live *Live, clock func() time.Time) *Collector { return &Collector{live, clock} }
 
 // Describe implements prometheus.Collector.

@@ -35,8 +35,9 @@ func (c *chunk) attribute(l exposition.Labels) (holder, exporter podName, ok boo
 	return scraped, podName{}, true
 }
 
-// counts reports whether a series is used. It is called after the nodes of the pods were read. The series of an exporter is used only if
-// its pod runs on the exporter's node. Any other series is used only if no declared exporter reports the same GPU.
+// counts reports whether a series is used. It is called after the nodes of the pods were read. The series of a declared exporter is used
+// only if the pod that holds the GPU runs on the exporter's node. Any other series is used only if no declared exporter reports the same
+// GPU.
 func (c *chunk) counts(k seriesKey, reported map[deviceKey]bool, at deviceKey) bool {
 	if k.exporter == (podName{}) {
 		return !reported[at]

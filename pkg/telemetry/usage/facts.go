@@ -149,7 +149,8 @@ func capacityType(m model.Metric) string {
 	return cost.OnDemand // on-demand is the default of these cloud providers
 }
 
-// last returns one element for each combination of values of the labels in by that the metric had within the chunk.
+// last returns the combinations of label values that the metric with the given name had within the chunk. The parameter by contains the
+// names of these labels. The result has one element for each combination.
 func (c *chunk) last(ctx context.Context, by, name string, matchers ...*labels.Matcher) (model.Vector, error) {
 	query := fmt.Sprintf("group by (%s) (last_over_time(%s[%s]))", by, c.options.metric(name, matchers...), c.length())
 	return c.server.Instant(ctx, query, c.end)

@@ -131,7 +131,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// chunk reads up to chunkSteps steps from the time from on, and adds them to the ledger.
+// chunk reads the usage of up to chunkSteps steps, and adds it to the ledger. The first step begins at the time in the parameter from.
 func (r *reader) chunk(ctx context.Context, from time.Time) error {
 	o := &r.options
 	steps := int(min(chunkSteps, o.To.Sub(from)/o.Step))
