@@ -35,7 +35,7 @@ func (c *Cluster) TargetUID(w *scaling.Workload) (string, bool) {
 // write to it.
 func (c *Cluster) Pods(w *scaling.Workload) []engine.Pod { return c.cache.Pods(w) }
 
-// Exporters returns the DCGM exporter pods: the pods in a namespace that have all of the labels in by, sorted by name. A DaemonSet runs
+// Exporters returns the DCGM exporter pods: the pods in a namespace that have all of the given labels, sorted by name. A DaemonSet runs
 // them, so they belong to no workload. Exporters skips pods that have finished or are terminating and pods without a node or an IP address.
 // It returns no pod if the namespace or the labels are empty. It sends no request.
 func (c *Cluster) Exporters(namespace string, by map[string]string) []engine.Pod {

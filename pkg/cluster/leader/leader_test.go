@@ -193,7 +193,7 @@ func TestInvalidDurationsAreRejectedAtTheStart(t *testing.T) {
 	}
 }
 
-// A process that was suspended still counts as the leader when it resumes, although another replica has taken the Lease meanwhile. It must
+// A process that was suspended still acts as the leader when it resumes, although another replica has taken the Lease meanwhile. It must
 // stop as soon as it reads the Lease with the other holder. The election alone would stop it only after RenewDeadline, which is longer here
 // than the test waits.
 func TestLeaderStopsWhenItSeesAnotherHolder(t *testing.T) {

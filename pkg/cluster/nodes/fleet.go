@@ -64,8 +64,8 @@ func (n *Cache) fleetNode(node *Node, resource string) capacity.Node {
 	return out
 }
 
-// templateOf returns a template with the labels of NodeSelector, and with the labels and taints that all of the nodes have. A label with
-// different values on the nodes may have any of them.
+// templateOf returns a template with the labels of NodeSelector, and with the labels and taints that all of the nodes have. If nodes have
+// different values of a label, the template permits all these values.
 func templateOf(g *capacity.Group, nodes []*Node) *karpv1.NodeClaimTemplate {
 	t := &karpv1.NodeClaimTemplate{ObjectMeta: karpv1.ObjectMeta{Labels: g.NodeSelector}}
 	if len(nodes) == 0 {
@@ -90,7 +90,7 @@ func templateOf(g *capacity.Group, nodes []*Node) *karpv1.NodeClaimTemplate {
 	return t
 }
 
-// valuesOf returns the different values of a label of the nodes, nil if one of them does not have the label.
+// valuesOf returns the different values that a label has on the nodes, or nil if one of the nodes does not have the label.
 func valuesOf(key string, nodes []*Node) (values []string) {
 	for _, node := range nodes {
 		value, has := node.labels[key]

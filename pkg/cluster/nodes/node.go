@@ -60,7 +60,7 @@ func TrimNode(obj any) (any, error) {
 		}
 	}
 	if len(n.extended) > 0 || node.Labels[karpv1.NodePoolLabelKey] == "" {
-		n.labels = node.Labels // a NodeClaim has those of other nodes
+		n.labels = node.Labels // the labels of all other nodes are in their NodeClaims
 	}
 	return n, nil
 }
