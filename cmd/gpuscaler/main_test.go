@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/cmd/gpuscaler/commandline"
 )
 
-// A command must fail if it cannot write its result, even if its own check succeeds.
+// A command must fail if it cannot write its result, even if the result itself contains no problem.
 func TestCommandsFailIfTheirResultCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

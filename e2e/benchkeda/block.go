@@ -34,7 +34,8 @@ const (
 	hpaWorkers, requestsPerSecond = 20, 200
 )
 
-// result contains the measurements of one block. A block is one run of the benchmark with one mode in a new cluster.
+// result contains the measurements of one block. A block is one run of the benchmark in a new cluster, with one way of serving the metrics
+// (one mode).
 type result struct {
 	p50, p99         time.Duration // duration of a GET of an external metric through the API server
 	reads, refused   int           // number of requests of the benchmark, and how many of them failed

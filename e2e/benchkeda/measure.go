@@ -86,7 +86,8 @@ func spreadOf(took []time.Duration) spread {
 
 // raised is the number of workloads whose load is raised, one after the other. apart is the time between two of them, so all are raised
 // within about three sync periods of the HPA controller. apart must not be a multiple of the sync period or of the scrape interval: HPAs
-// that were created together are synced together, and with such a multiple every load would be raised the same time before the next sync.
+// that were created together are synced together, and with such a multiple, the time from the raise to the next sync would be the same for
+// every load.
 const raised, apart = 20, 2300 * time.Millisecond
 
 func (b *bench) raise(ctx context.Context) (s signal, err error) {

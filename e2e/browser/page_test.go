@@ -43,7 +43,7 @@ func (b *tab) freeze() {
 	}
 }
 
-// A day of the demo: every page works on a phone, a tablet and a laptop, with a keyboard and with a screen reader.
+// Every page must work on a phone, a tablet and a laptop, with a keyboard and with a screen reader. The pages are those of the demo.
 func TestPagesOfTheDemo(t *testing.T) {
 	b := open(t)
 	root := startDemo(t)

@@ -16,8 +16,8 @@ type noPolicies struct{ *explaintest.Service }
 
 func (noPolicies) Current() []scaling.Workload { return nil }
 
-// The page of a controller that cannot decide: before its first tick, without policies, with missing inputs, without the scale target, and
-// after its ticks stopped.
+// This test checks the pages of a controller that cannot decide: before its first tick, without policies, with missing inputs, without the
+// scale target, and after its ticks stopped.
 func TestPagesWithoutDecisions(t *testing.T) {
 	b := open(t)
 	service := explaintest.New(nil)

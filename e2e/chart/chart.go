@@ -24,7 +24,7 @@ import (
 type Release struct {
 	Name, Namespace string
 	Values          map[string]any // override values.yaml, as --set does
-	APIs            []string       // additional API versions of the cluster: keda.sh/v1alpha1
+	APIs            []string       // additional API versions of the cluster, for example keda.sh/v1alpha1
 }
 
 // Apply creates or updates the objects of some templates (rbac.yaml, serviceaccount.yaml) as the administrator.

@@ -90,8 +90,8 @@ func (c *Controller) CLI(ctx context.Context, args ...string) (string, error) {
 	return string(text), err
 }
 
-// Metric returns the value of the sample in the leader's /metrics with that name and the given labels. pairs are label names and values in
-// turn. It returns an error unless exactly one sample matches.
+// Metric returns the value of the sample in the leader's /metrics with that name and the given labels. pairs contains the names of labels,
+// each followed by its value. Metric returns an error unless exactly one sample matches.
 func (c *Controller) Metric(ctx context.Context, name string, pairs ...string) (float64, error) {
 	return metricAt(ctx, "http://"+c.status.Address+"/metrics", name, pairs)
 }

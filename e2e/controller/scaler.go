@@ -13,7 +13,7 @@ const scalerPort = 9090
 // ScalerFlag returns the flag that makes gpuscaler serve the external scaler for KEDA on the pod's address.
 func ScalerFlag() string { return "--scaler-address=" + at(scalerPort) }
 
-// Scaler starts a proxy, instead of kube-proxy, for the leader's external scaler.
+// Scaler starts and returns a proxy to the leader's external scaler, because a stack has no kube-proxy.
 func (c *Controller) Scaler(ctx context.Context) (*leaderproxy.Proxy, error) {
 	number, err := c.Stack.Port()
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *Suite) Namespace(t testing.TB, name string) string {
 	return name
 }
 
-// Explanation returns the explanation of a policy, and fails the test without one.
+// Explanation returns the explanation of a policy, and fails the test if there is none.
 func (s *Suite) Explanation(t testing.TB, policy string) explain.Explanation {
 	t.Helper()
 	e, err := s.Explain(t.Context(), policy)

@@ -33,8 +33,8 @@ type Workload struct {
 	suite *Suite
 }
 
-// Workload creates a Deployment and its HPA, waits until the replicas are ready, starts the recording, and then writes the policy. All are
-// deleted at the end of the test.
+// Workload creates a Deployment and its HPA, waits until the replicas are ready, starts the recording, and then writes the policy. At the
+// end of the test, it deletes these objects.
 func (s *Suite) Workload(t testing.TB, d *appsv1.Deployment, spec string) Workload {
 	t.Helper()
 	u := Workload{Namespace: d.Namespace, Name: d.Name, suite: s}
@@ -69,7 +69,7 @@ func (u Workload) HasReplicas(replicas int32) func(context.Context) error {
 	return workload.HasReplicas(u.suite.Stack.Client, u.Namespace, u.Name, replicas)
 }
 
-// Transitions returns the transitions of the policy in the logs of all leaders.
+// Transitions returns the explanations of the policy that all leaders have logged, one for each change, oldest first.
 func (u Workload) Transitions(t testing.TB) []explain.Explanation {
 	t.Helper()
 	all, err := record.Transitions(u.suite.Logs(), u.Policy())

@@ -26,7 +26,7 @@ type Values struct {
 	Upstream float64 // requests that wait at the gateway, for all replicas
 }
 
-// Load computes the metric values of each ready replica at a time, given the number of ready replicas.
+// Load computes the metric values of one ready replica at the time now, if the workload has the given number of ready replicas.
 type Load interface {
 	At(now time.Time, ready int) Values
 }

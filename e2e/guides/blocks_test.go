@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// skipped contains the blocks that cannot run here, by a text in them, with the reason. It has at most five entries.
+// skipped contains the blocks of commands that cannot run in this test. A key is a text in the block, and the value is the reason. It has
+// at most five entries.
 var skipped = map[string]string{
 	"make test ":                        "make test runs this test, and make demo runs until Ctrl-C (package pkg/replay/demo tests it)",
 	"ko build ":                         "ko pushes an image to a registry; this test builds the same binary with go build",
@@ -85,7 +86,7 @@ func commands(t *testing.T) (all []block) {
 	return all
 }
 
-// A block of commands without a language, or with another one, would not run.
+// The tests find the blocks of commands by their language. A block without a language, or with an unknown one, would not run.
 func TestEveryBlockHasAKnownLanguage(t *testing.T) {
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)

@@ -128,8 +128,8 @@ func (r *reader) write(t *testing.T, name, text string) {
 // lintFound matches the output of `gpuscaler lint` if it found errors. Its exit code is then 1.
 var lintFound = regexp.MustCompile(`(?m)^\d+ errors?, \d+ warnings?, \d+ hints?$`)
 
-// checkFound matches the output of `gpuscaler check`, whose exit code is 1 if a check failed. Port-forwards do not work here, and no pod of
-// Prometheus Operator, KEDA or Karpenter runs. The checks of the cluster and of the leader must succeed.
+// checkFound matches the output of `gpuscaler check`, whose exit code is 1 if a check failed. Some checks fail, because port-forwards do
+// not work here and no pod of Prometheus Operator, KEDA or Karpenter runs. The checks of the cluster and of the leader must succeed.
 var checkFound = regexp.MustCompile(`(?s)✓ Kubernetes v.*✓ .* nodes offer GPUs: .*✓ this user may install the chart.*` +
 	`✓ Deployment gpuscaler-system/gpuscaler is available.*✓ pod \S+ holds the Lease gpuscaler-system/gpuscaler and renews it.*` +
 	`✓ APIService \S+ refers to gpuscaler-system/gpuscaler and is available.*\d+ checks ok, \d+ warnings?, \d+ checks? failed`)

@@ -70,7 +70,7 @@ func newCluster() *cluster {
 		client: &said{pods: metrics.PodMetricsInfo{}}}
 }
 
-// add adds n pods. value returns their metric; nil means that they have none.
+// add adds n pods. The function value returns the metric of one pod. If value is nil, the pods have no metric.
 func (c *cluster) add(t *testing.T, n int, phase v1.PodPhase, ready bool, value func() int64) {
 	status := v1.ConditionFalse
 	if ready {

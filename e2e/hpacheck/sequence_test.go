@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play runs the HorizontalController of Kubernetes with its queue and informers on a simulated clock, until it has synced the HPA syncs
-// times.
+// play runs the HorizontalController of Kubernetes with its queue and informers on a simulated clock, until it has synced the HPA n times,
+// where n is the parameter syncs.
 func play(s *stage, object *autoscalingv2.HorizontalPodAutoscaler, syncs int) {
 	for i, m := range s.metrics {
 		object.Spec.Metrics = append(object.Spec.Metrics, m.spec(i))

@@ -17,7 +17,7 @@ import (
 
 const clusterExamples = "../../config/examples/cluster"
 
-// Users copy the examples, so the API server must accept each object and each must have the effect in its comment.
+// Users copy the examples, so the API server must accept each object and each must have the effect that its comment describes.
 func TestClusterExamplesAreAcceptedAndWork(t *testing.T) {
 	serve(t, "karpenter.sh", "nodepools")
 	// In the order in which a user applies them.

@@ -90,7 +90,7 @@ func term(key, value string) corev1.NodeSelectorTerm {
 		Values: []string{value}}}}
 }
 
-// refusal returns the API server's error for a pod, as a dry run.
+// refusal creates a pod as a dry run and returns the error of the API server.
 func refusal(ctx context.Context, pod *corev1.Pod) error {
 	return cluster.Client.Create(ctx, pod, client.DryRunAll)
 }

@@ -66,7 +66,7 @@ mount -o remount,ro "$root"
 export KUBECONFIG=/kubeconfig
 exec setpriv --no-new-privs chroot --userspec=65532:65532 "$root" /gpuscaler "$@"`
 
-// confined reports whether this machine allows mount namespaces and setpriv, which container needs.
+// confined reports whether this machine allows mount namespaces and setpriv, which the script container needs.
 func confined() bool {
 	return exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && setpriv --no-new-privs true").Run() == nil
 }
@@ -437,7 +437,7 @@ func dump(t *testing.T, pods *kubelet.Kubelet, namespace string) {
 	}
 }
 
-// The commands accept every flag in the chart: flags are parsed before --help is processed.
+// The commands must accept every flag in the chart. The test adds --help, because flags are parsed before --help is processed.
 func TestBinaryAcceptsEveryFlagOfTheChart(t *testing.T) {
 	text, err := os.ReadFile("../chart/testdata/everything.yaml")
 	if err != nil {

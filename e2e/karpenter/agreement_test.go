@@ -35,8 +35,8 @@ func (g *fastProcess) agrees(t *testing.T) record.Verified {
 	return v
 }
 
-// sameAsSimulated simulates the same day with the same engine in the replay's simulator. It fails the test unless the group has the same
-// sequence of phases there as in live, the sequence with the real Karpenter.
+// sameAsSimulated simulates the day of the test with the same engine in the replay's simulator. The parameter live contains the phases of
+// the group with the real Karpenter. The simulated group must have the same sequence of phases.
 func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 	t.Helper()
 	simulated, most, last := simulatedDay(t)
@@ -51,7 +51,7 @@ func sameAsSimulated(t *testing.T, live []statemachine.Phase) {
 
 // simulatedDay runs TestDayOfOneGroupFromZeroToZero in the simulator: from zero to two replicas, then six, of which spot can provide only
 // three, then back to spot when it has capacity, and to zero. It returns the phases of the group, the maximum number of nodes, and the
-// number at the end.
+// number of nodes at the end.
 func simulatedDay(t *testing.T) (phases []statemachine.Phase, most, last int) {
 	t.Helper()
 	begin := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)

@@ -35,7 +35,7 @@ const fastEnv = "GPUSCALER_E2E_FAST"
 type fastConfig struct {
 	Kubeconfig, Policies string
 	Load, Status         string // files with the demand by policy, and with the decisions
-	Prefix               string // of the names of this test's NodePools; gpuscaler must ignore the NodePools of other tests
+	Prefix               string // prefix of the names of this test's NodePools; gpuscaler must ignore other NodePools
 	Epoch                time.Time
 	Speed                float64
 }

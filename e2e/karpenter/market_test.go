@@ -8,7 +8,7 @@ import (
 )
 
 // market contains the instance types of tests with capacity shortages, by the name of the test. Each such test has its own instance type,
-// because a shortage applies to the cluster of all tests.
+// because all tests share one cluster, and a shortage applies to the whole cluster.
 var market = map[string]karpenter.InstanceType{
 	"day":   {Name: "g6e.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.78, "on-demand": 1.861}},
 	"zone":  {Name: "g5.xlarge", GPUs: 1, Prices: map[string]float64{"spot": 0.42, "on-demand": 1.006}, Zones: []string{"zone-a", "zone-b"}},

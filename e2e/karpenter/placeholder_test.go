@@ -27,7 +27,8 @@ import (
 // first replica of the workload. A copy of the placeholder with the lowest priority must not keep its node.
 func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	t.Parallel()
-	// held is for the placeholder and the workload. The copy with the lowest priority uses lost, so that the two do not share a node.
+	// The NodePool held is for the placeholder and the workload. The copy with the lowest priority uses the NodePool lost, so that the two
+	// do not share a node.
 	held := pool{name: "place-held", kind: "spot", weight: 10, by: serverSide}
 	lost := pool{name: "place-lost", kind: "spot", weight: 10, by: serverSide}
 	held.create(t)

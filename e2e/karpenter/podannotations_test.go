@@ -26,7 +26,7 @@ const (
 	shieldMark = "karpenter.sh/do-not-disrupt"
 )
 
-// podsOf lists the pods of a suite's Deployment that are not terminating, oldest first.
+// podsOf returns the pods of the Deployment chat in a namespace, oldest first, without terminating pods.
 func podsOf(ctx context.Context, namespace string) (pods []corev1.Pod, err error) {
 	var list corev1.PodList
 	err = suite.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{"app": "chat"})
@@ -35,7 +35,7 @@ func podsOf(ctx context.Context, namespace string) (pods []corev1.Pod, err error
 	return pods, err
 }
 
-// marked waits until exactly one pod of a suite has an annotation, and returns its name.
+// marked waits until exactly one pod of the Deployment chat has the annotation, and returns its name.
 func marked(t *testing.T, namespace, key, value string) (name string) {
 	t.Helper()
 	stack.Eventually(t, 30*time.Second, "one pod has "+key+" "+value, func(ctx context.Context) error {
@@ -227,8 +227,8 @@ func TestLongScaleInDeletesTheReplicaOnDemand(t *testing.T) {
 	}
 }
 
-// Idle reports whether a file of the test contains the name of the pod. It replaces package telemetry, which reports the utilization of
-// single pods.
+// Idle reports whether the file "idle", which the test writes, contains the name of the pod. In gpuscaler, package telemetry reports the
+// utilization of single pods instead.
 func (d *demand) Idle(_ *scaling.Workload, pod string, _ time.Time) bool {
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(d.config.Load), "idle"))
 	return err == nil && string(text) == pod

@@ -138,8 +138,8 @@ func (m *recorded) available(ahead time.Duration) int {
 	return m.trace.Available(m.from + time.Duration(float64(time.Since(m.began))*speed) + ahead)
 }
 
-// step interrupts the oldest nodes for which the market has no capacity now. It announces the interruption of those for which it will have
-// none in two minutes.
+// step interrupts the oldest nodes for which the market has no capacity now. It also announces the interruption of the oldest nodes for
+// which the market will have no capacity in two minutes.
 func (m *recorded) step(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

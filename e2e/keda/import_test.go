@@ -20,7 +20,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/migrate"
 )
 
-// The migration, the switch and the rollback of `gpuscaler import` change no replicas.
+// The number of replicas must not change during the migration with `gpuscaler import`, the switch to gpuscaler, and the rollback.
 func TestImportSwitchAndRollbackChangeNoReplicas(t *testing.T) {
 	t.Parallel()
 	s := place(t, "import", 1)
@@ -120,7 +120,7 @@ func TestImportAllOfACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// the text after the JSON lists objects that follow gpuscaler already
+		// The text after the JSON lists the objects that already read a target of gpuscaler.
 		if err := json.NewDecoder(strings.NewReader(text)).Decode(&plans); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

@@ -190,7 +190,7 @@ func (k *Keda) register(ctx context.Context) error {
 		w := &webhooks.Webhooks[i]
 		fail, url := admissionv1.Fail, "https://"+k.at("webhooks")+*w.ClientConfig.Service.Path
 		w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: k.stack.CA.PEM}
-		// In KEDA's manifest, the failure policy is Ignore. With Fail, the test fails if the webhook does not respond.
+		// The test sets the failure policy Fail instead of KEDA's Ignore, so that a test fails if the webhook does not respond.
 		w.FailurePolicy = &fail
 	}
 	if err := client.IgnoreAlreadyExists(k.stack.Client.Create(ctx, &webhooks)); err != nil {

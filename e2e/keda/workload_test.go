@@ -129,7 +129,7 @@ func apply(t *testing.T, manifest string) {
 	}
 }
 
-// annotate sets annotations of the ScaledObject, or removes those that are nil.
+// annotate sets annotations of the ScaledObject. It removes an annotation if its value is nil.
 func (s *scaledWorkload) annotate(t *testing.T, pairs ...any) {
 	t.Helper()
 	annotations := map[string]any{}

@@ -48,7 +48,7 @@ func (a activation) String() string {
 	return fmt.Sprintf("%s (gpuscaler's target after %s, KEDA's scale-up %s later)", a.total, a.decided, a.total-a.decided)
 }
 
-// activate pushes one job while the workload has zero replicas, and measures the time until the API server has one replica.
+// activate pushes one job while the workload has zero replicas, and measures the time until spec.replicas of the Deployment is one.
 func (s *scaledWorkload) activate(t *testing.T) (took activation) {
 	t.Helper()
 	before, pushed := len(s.course(t)), time.Now()

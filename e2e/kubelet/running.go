@@ -99,7 +99,8 @@ func (r *running) start(ctx context.Context) error {
 	return nil
 }
 
-// attend probes the process until it ends. It returns true if the pod was deleted.
+// attend runs the readiness probe of the process repeatedly, until the process ends or the pod is deleted. It returns true if the pod was
+// deleted.
 func (r *running) attend(ctx context.Context) (deleted bool) {
 	probe := r.probe()
 	ready := false

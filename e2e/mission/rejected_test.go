@@ -76,7 +76,8 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	if err := suite.Stack.Client.Patch(t.Context(), quota, raise); err != nil {
 		t.Fatal(err)
 	}
-	// The ReplicaSet controller waits up to 17 minutes between two attempts. The runbook PodsRejected makes it try at once, in the same way.
+	// The ReplicaSet controller waits up to 17 minutes between two attempts. The patch makes it try at once, as the runbook PodsRejected
+	// recommends.
 	d := workload.Deployment(ns, "chat", 0)
 	retry := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"quota-raised":"now"}}}`))
 	if err := suite.Stack.Client.Patch(t.Context(), d, retry); err != nil {

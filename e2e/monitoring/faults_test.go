@@ -60,7 +60,7 @@ var healthy = input{
 var nvlinkRate = strings.Repeat("900 1100 ", 30)
 
 // faults lists the cases: each one changes series of healthy after one hour. quiet and loud are minutes from the start of the series. The
-// alert does not fire at quiet. At loud it fires, and no other alert except those in also.
+// alert does not fire at quiet. At loud, it fires together with the alerts in also, and no other alert fires.
 var faults = []struct {
 	alert       string
 	quiet, loud int
@@ -157,8 +157,8 @@ func TestEachAlertFiresOnlyForItsFault(t *testing.T) {
 	}
 }
 
-// The activity of an inference server without requests drops to 0, as does that of a training job that hangs. Only the alert GPUIdle fires
-// for the server.
+// If an inference server has no requests, the activity of its GPU drops to 0, as in a training job that hangs. For the inference server,
+// only the alert GPUIdle must fire.
 func TestIdleServerIsNotAStalledTraining(t *testing.T) {
 	w := healthy.with(map[string]string{"DCGM_FI_PROF_GR_ENGINE_ACTIVE" + busyGPU: "0.7x60 0x240",
 		"DCGM_FI_DEV_GPU_UTIL" + busyGPU: "92x60 0x240"})

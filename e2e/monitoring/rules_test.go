@@ -98,7 +98,8 @@ func firingAlerts(t *testing.T, w input, minute int) (out []*rules.Alert) {
 	return out
 }
 
-// evaluate evaluates the rules from minute 0 and calls see at each of the given minutes, with its index.
+// evaluate evaluates the rules from minute 0 on. At each of the given minutes, it calls the function see with the index of the minute and
+// the rule groups.
 func evaluate(t *testing.T, w input, minutes []int, see func(i int, groups []*rules.Group)) {
 	t.Helper()
 	loader, err := promqltest.NewLazyLoader(w.load(), promqltest.LazyLoaderOpts{})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The link of an alert leads to a page with the meaning of the alert, what to look at and what to do.
+// Each alert must link to a runbook, which explains the alert, what to look at and what to do.
 func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 	pages, err := filepath.Glob(root + "/config/runbooks/*.md")
 	if err != nil {

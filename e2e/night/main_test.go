@@ -91,7 +91,8 @@ type outages struct {
 	wrong   error // a read that returned another target
 }
 
-// watchServing reads a policy's target repeatedly and requires that it does not change. It returns after the first successful read.
+// watchServing reads a policy's target repeatedly and requires that it does not change. It returns after the first successful read, and the
+// reads continue until end is called.
 func watchServing(t *testing.T, s controller.Workload, want int32) *outages {
 	t.Helper()
 	stack.Eventually(t, time.Minute, "the target is served", func(ctx context.Context) error {

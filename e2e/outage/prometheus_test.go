@@ -30,7 +30,7 @@ func TestPrometheusStopsAndStarts(t *testing.T) {
 		})
 }
 
-// fresh returns a check that Prometheus has samples of the given number of engines that are less than two seconds old.
+// fresh returns a check that exactly the given number of vLLM servers has samples in Prometheus that are less than two seconds old.
 func fresh(namespace string, engines float64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		n, err := suite.Stack.Prometheus.Value(ctx, fmt.Sprintf(`count(time() - timestamp(vllm:num_requests_waiting{namespace=%q}) < 2)`,

@@ -117,7 +117,8 @@ func (c *cluster) during(ctx context.Context, ours *controller.Controller, r *re
 	return nil
 }
 
-// raise changes all signals so that each requests one replica more, and returns the time of the change. Prometheus scrapes it later.
+// raise changes all signals so that each requests one replica more, and returns the time of the change. Prometheus scrapes the new values
+// later.
 func (f *faultRun) raise() time.Time {
 	f.targets++
 	f.waiting.Store(int64(f.targets*10 - 5))

@@ -90,7 +90,7 @@ func (r *reader) value(ctx context.Context, i int) (string, error) {
 	return list.Items[0].Value.String(), nil
 }
 
-// latencies are the durations of the reads of one load, including those that failed.
+// latencies are the durations of the reads of one call of load, including failed reads.
 type latencies struct {
 	p50, p99      time.Duration
 	reads, failed int
@@ -137,7 +137,8 @@ func (s served) String() string {
 	return fmt.Sprintf("first %s, last %s", s.first.Round(100*time.Millisecond), s.last.Round(100*time.Millisecond))
 }
 
-// until reads the policies until each has returned the value once.
+// until reads each policy repeatedly until the policy has returned the value once. It returns the times from began until the first and
+// until the last policy returned the value.
 func (r *reader) until(ctx context.Context, n int, value string, began time.Time) (s served, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()

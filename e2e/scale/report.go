@@ -66,7 +66,7 @@ func (r *report) ratio(out io.Writer, of, to row) {
 		compared(a.p50, b.p50), compared(a.p99, b.p99), compared(a.own, b.own), compared(a.chain, b.chain))
 }
 
-// mean returns the mean of the measurements that have the adapter, the condition and the way of m.
+// mean returns the mean of the measurements that have the same adapter, condition and way of reading as m.
 func (r *report) mean(m row) row {
 	n := time.Duration(0)
 	for _, w := range r.rows {

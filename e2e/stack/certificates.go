@@ -92,7 +92,7 @@ func certificate(name string, organization []string) *x509.Certificate {
 	}
 }
 
-// writeKeyPair writes the key with which ServiceAccount tokens are signed.
+// writeKeyPair writes a new key pair. The private key signs the tokens of ServiceAccounts, and the public key verifies them.
 func writeKeyPair(privatePath, publicPath string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -62,6 +62,6 @@ func (f *Kube) Loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.Context})
 }
 
-// ConnectTimeout is the maximum time of two operations: connecting to the leader, which takes two requests to the API server and a protocol
-// upgrade; and the few requests of a command that only reads objects of a cluster.
+// ConnectTimeout is the maximum time for connecting to the leader, which takes two requests to the API server and a protocol upgrade.
+// Commands that only read objects of a cluster use it too.
 const ConnectTimeout = 15 * time.Second

@@ -52,10 +52,10 @@ type controller struct {
 	leader   *leader.Candidate
 	loop     *loop
 	spending *spending
-	metrics  atomic.Pointer[externalmetrics.Server] // closed when the process begins to exit
-	stopping <-chan struct{}                        // closed when the process ends
-	// failed receives the error with which a leader stopped. The process then exits. Without the exit, it would hold the Lease but make no
-	// decisions.
+	metrics  atomic.Pointer[externalmetrics.Server] // the external metrics API; nil until it serves
+	stopping <-chan struct{}                        // closed when the process begins to exit
+	// failed receives the error with which a leader stopped. The process then exits. Without the exit, the process would hold the Lease but
+	// make no decisions.
 	failed chan error
 }
 
@@ -281,7 +281,8 @@ func (c *controller) reportUnlistedNamespaces(p *policy.Platform) {
 	}
 }
 
-// unlisted returns the namespaces of all teams for which the function has returns true, except the namespaces in the parameter listed.
+// unlisted returns the namespaces of the teams that have a setting, which are the teams for which the function in the parameter has returns
+// true. It omits the namespaces in the parameter listed.
 func unlisted(p *policy.Platform, listed []string, has func(*policy.Team) bool) (namespaces []string) {
 	for i := range p.Teams {
 		for _, namespace := range p.Teams[i].Namespaces {

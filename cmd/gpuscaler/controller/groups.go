@@ -9,7 +9,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/engine"
 )
 
-// restoreTimeout is the maximum time for removing the NodePool limits before the process exits. The kubelet kills the pod after 30 seconds.
+// restoreTimeout is the maximum time for removing the NodePool limits before the process exits. It must be shorter than 30 seconds, because
+// the kubelet kills the pod then.
 const restoreTimeout = 5 * time.Second
 
 // shutdownRound is the interval of the rounds of the shutdown. In each round, gpuscaler checks which NodePools still have one of its

@@ -23,7 +23,7 @@ func (c *controller) memory() (engine.Memory, error) {
 	return c.learned, err
 }
 
-// saveLearned writes what was learned until the last tick, if this process still holds the Lease.
+// saveLearned writes to the ConfigMap what was learned until the last tick, if this process still holds the Lease.
 func (c *controller) saveLearned(ctx context.Context) {
 	if c.learned == nil || !c.leading() {
 		return

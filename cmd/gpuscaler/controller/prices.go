@@ -18,8 +18,8 @@ type prices struct {
 
 	mu     sync.Mutex
 	of     *policy.Platform // the PlatformConfig from which book was made
-	listed *cost.Book       // the prices of listed, except where the PlatformConfig sets another price
-	book   *cost.Book       // listed with the PlatformConfig's prices, which take precedence
+	listed *cost.Book       // the last valid price book of the file; nil before the first read
+	book   *cost.Book       // the prices of listed, except where the PlatformConfig sets another price
 	failed string
 }
 

@@ -68,7 +68,7 @@ func (c *controller) gatherers() []prometheus.Gatherer {
 	return all
 }
 
-// registerFamilies creates a registry for each collector whose number of series grows with the number of policies.
+// registerFamilies creates a registry of its own for each collector whose number of series grows with the number of policies.
 func (c *controller) registerFamilies() {
 	decisions := c.engine.Decisions()
 	all := append(metrics.NewPolicyCollectors(decisions), metrics.NewGroupCollector(decisions), metrics.NewTeamCollector(decisions),

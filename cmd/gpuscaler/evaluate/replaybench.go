@@ -35,7 +35,7 @@ var benchTraces = []benchTrace{
 		To: 48 * time.Hour, Seed: 1}},
 }
 
-// open returns the case of a trace in the directory of the shared data, without a policy and a cold start.
+// open returns the case of a trace in the directory of the shared data, without a policy and without a cold start.
 func (t *benchTrace) open(data string) (evaluate.Case, error) {
 	traffic, err := tracefile.Open(filepath.Join(data, "requests", t.file), t.options)
 	return evaluate.Case{

@@ -35,8 +35,8 @@ type absent struct{}
 type fieldProbe struct {
 	field string // kind and path, with indexes: "policy spec.signals[0].target"
 	was   any    // value before the change; nil: the value in the base documents
-	is    any    // other edits, made in both variants
-	with  edit   // other edits, made before and after the change
+	is    any    // the changed value
+	with  edit   // other edits, made in both variants
 	also  edit   // further edits of the changed variant, for fields that may only be written together
 	see   func(t *testing.T, d docSet) []string
 }

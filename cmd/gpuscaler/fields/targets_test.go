@@ -219,8 +219,8 @@ func bursts(second int, _ string) scaling.Reading {
 
 var vllmLatency = fields("name", "latency", "type", "vllm", "metric", "interTokenLatency")
 
-// withObjective returns an edit that adds an objective and signals without targets: the arrivals, the waiting work, and signal if it is not
-// nil. A signal with the name "queue" replaces the arrivals.
+// withObjective returns an edit that adds an objective and signals without targets: the arrivals, the waiting work, and the parameter
+// signal if it is not nil. A signal with the name "queue" replaces the arrivals.
 func withObjective(signal map[string]any, objective ...any) edit {
 	list := []map[string]any{fields("name", "queue", "type", "prometheus", "metric", "arriving_total", "rate", "1m")}
 	waiting := fields("name", "waiting", "type", "redis", "source", "jobs", "listName", "waiting")

@@ -98,7 +98,8 @@ func (o *getOptions) validate(names []string) error {
 	return nil
 }
 
-// chosen returns the explanations with the given names in the selected namespace, or all of its explanations if no names are given.
+// chosen returns the explanations with the given names in the selected namespace, or all explanations of that namespace if no names are
+// given.
 func (o *getOptions) chosen(ctx context.Context, names []string) ([]explain.Explanation, error) {
 	found, err := o.list(ctx)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/externalmetrics"
 )
 
-// apiServer is a minimal API server for explain: it lists pods and forwards a port to the page, by SPDY or, as API servers do since
-// 1.30, by WebSocket, with the API server's own code.
+// apiServer is a minimal API server for explain: it lists pods and forwards a port to the page. It forwards by SPDY and, if the parameter
+// websocket is true, also by WebSocket, as API servers do since 1.30. For forwarding it uses the code of the real API server.
 func apiServer(t *testing.T, pods []corev1.Pod, page string, websocket bool) (kubeconfig string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -134,7 +134,7 @@ func explained(t *testing.T, websocket bool) {
 	}
 }
 
-// If gpuscaler serves the external metrics API, explain does not access its pods.
+// If gpuscaler serves the external metrics API, explain must use this API and must not access gpuscaler's pods.
 func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	var asked []string
 	ours, code := true, http.StatusOK
@@ -175,7 +175,7 @@ func TestExplainUsesTheExternalMetricsAPI(t *testing.T) {
 	if _, err = explain(); err == nil || err.Error() != "no policy team/x" || len(asked) != 1 {
 		t.Errorf("error of gpuscaler: %v, asked %q", err, asked)
 	}
-	ours = false // another adapter, such as KEDA's, does not serve the metric, so explain lists the pods
+	ours = false // now another adapter serves the API, so explain lists the pods
 	if _, err = explain(); err == nil || len(asked) != 2 || !strings.HasPrefix(asked[1], "/api/v1/namespaces/gpuscaler-system/pods?") {
 		t.Errorf("error of another adapter: %v, asked %q", err, asked)
 	}

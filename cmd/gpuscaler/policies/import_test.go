@@ -97,7 +97,7 @@ func TestErrorsNameTheNextStep(t *testing.T) {
 	}
 }
 
-// For a file with several policies the command prints one document for each. If one of them fails, it prints none.
+// `gpuscaler manifests` prints one document for each policy of a file. If it fails for one of the policies, it must print none.
 func TestManifestsPrintsAllPoliciesOfAFileOrNone(t *testing.T) {
 	text, err := command(t, "manifests", "scaledobject", "../../../config/examples/embed.yaml",
 		"--config", "../../../config/examples/platform.yaml")

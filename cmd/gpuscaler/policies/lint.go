@@ -73,7 +73,7 @@ Every finding says what is wrong, what it causes and how to fix it. The exit cod
 	return c
 }
 
-// linted is the result of lint: facts that are printed in any case, and findings.
+// linted is the result of lint: facts that are always printed, and findings.
 type linted struct {
 	Facts    []fact         `json:"facts"`
 	Findings []lint.Finding `json:"findings"`
@@ -134,7 +134,8 @@ func (o *lintOptions) collect(ctx context.Context, names []string) (*linted, err
 	if known {
 		problems := store.LoadPaths(paths...).Problems
 		l.policies(problems)
-		// if a policy is refused, not all policies are known, and a reference to it must not be reported as missing
+		// If a policy is refused, the store does not contain all policies. A reference to the refused policy must then not be reported as
+		// missing.
 		known = policy.Errors(problems) == 0
 	}
 	var triggers []snapshot.TriggerQueries

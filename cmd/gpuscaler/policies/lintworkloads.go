@@ -70,9 +70,9 @@ func (p podTemplates) claims(w *scaling.Workload) bool {
 	return t.claims
 }
 
-// rollout returns how a Deployment replaces its pods. known is false for other kinds and other strategies, which remove a pod before they
-// create its successor. The API server sets defaults for missing fields. rollout uses the same defaults, because objects in files can lack
-// these fields.
+// rollout returns how a Deployment replaces its pods. known is false for the strategy Recreate and for other kinds of workloads, because
+// they remove a pod before they create its replacement. The API server sets defaults for missing fields. rollout uses the same defaults,
+// because objects in files can lack these fields.
 func (p podTemplates) rollout(w *scaling.Workload, replicas int32) (r lint.Rollout, known bool) {
 	t, _ := p.of(w)
 	if t.strategy == nil || t.strategy.Type == appsv1.RecreateDeploymentStrategyType {
@@ -92,7 +92,7 @@ func (p podTemplates) rollout(w *scaling.Workload, replicas int32) (r lint.Rollo
 }
 
 // partitions returns the names of the resources that are partitions or shares of GPUs, for example MIG profiles: those that the pods of a
-// workload request, and the one that its capacity group counts.
+// workload request, and the resource of its capacity group.
 func (p podTemplates) partitions(w *scaling.Workload, platform *policy.Platform) (out []string) {
 	t, _ := p.of(w)
 	names := make([]string, 0, len(t.extended)+1)

@@ -16,8 +16,8 @@ spec:
   signals: [{name: queue, type: vllm, target: 10}]
 `
 
-// The test's team has a limit below the sum of its workloads' minReplicas times the requests of their pod templates. The pod templates are
-// read from the files of --objects.
+// The team's limit is lower than what its workloads need at minReplicas, so lint must report it. What a workload needs is minReplicas times
+// the requests of its pod template, which lint reads from the files of --objects.
 func TestLintReportsMinReplicasAboveTheLimitOfATeam(t *testing.T) {
 	platform := written(t, "platform.yaml", `apiVersion: gpuscaler.io/v1alpha1
 kind: PlatformConfig

@@ -130,7 +130,7 @@ func manifests(out io.Writer, asked string, config []string, make func(*policy.C
 	return err
 }
 
-// policiesIn loads the requested policies: those of a file, or one by its name.
+// policiesIn loads the requested policies. The parameter asked is the path of a file with policies, or the name of one policy.
 func policiesIn(asked string, config []string) ([]*policy.Compiled, *policy.Platform, error) {
 	paths, inFile := config, false
 	if _, err := os.Stat(asked); err == nil {

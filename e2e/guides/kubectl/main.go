@@ -1,4 +1,5 @@
-// Command kubectl is the kubectl of the module versions of this test, so that the test does not depend on an installed one.
+// Command kubectl is kubectl, built with the module versions of the end-to-end tests. With it, the tests do not depend on an installed
+// kubectl.
 package main
 
 import (
