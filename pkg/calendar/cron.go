@@ -25,8 +25,8 @@ const (
 	minute = 60
 	day    = 24 * 60 * minute
 
-	// searchMonths is 41 years. A search of 8 years would miss a window on 29 February around the year 2100. A search of 28 years would miss a
-	// window on a 29 February that is a Sunday.
+	// searchMonths is 41 years. A search of 8 years would miss a window on 29 February around the year 2100, which is not a leap year. A
+	// search of 28 years would miss a window on a 29 February that is a Sunday.
 	searchMonths = 41 * 12
 )
 

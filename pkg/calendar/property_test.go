@@ -95,8 +95,8 @@ func compare(t *testing.T, watcher *walk, start, end string) (int, error) {
 	return len(instants), nil
 }
 
-// timesNear returns a random cron expression. Its times are near the readings of the zone's clock just before and just after the given
-// instant.
+// timesNear returns a random cron expression. Its times are near the two times that the zone's clock shows just before and just after the
+// given instant.
 func timesNear(rng *rand.Rand, loc *time.Location, at time.Time) string {
 	before, after := at.Add(-time.Second).In(loc), at.In(loc)
 	asUTC := func(t time.Time) time.Time {

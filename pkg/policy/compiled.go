@@ -53,7 +53,7 @@ const (
 	SourceNIM        SourceType = "nim"
 	SourceRay        SourceType = "ray"
 	SourceTGI        SourceType = "tgi"
-	SourceTRTLLM     SourceType = "trtllm"   // trtllm-serve of TensorRT-LLM; its backend for Triton is SourceTriton
+	SourceTRTLLM     SourceType = "trtllm"   // trtllm-serve of TensorRT-LLM; for TensorRT-LLM in Triton, use triton
 	SourceDynamo     SourceType = "dynamo"   // workers of NVIDIA Dynamo, with any engine
 	SourceRedis      SourceType = "redis"    // length of a list, or number of stream entries that are not acknowledged
 	SourceKueue      SourceType = "kueue"    // pending workloads of a queue that Kueue could admit; others are not counted

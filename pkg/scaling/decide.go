@@ -100,8 +100,8 @@ func (t *tick) run() {
 	}
 }
 
-// apply runs one rule: one of those that compute what the signals need, or by limit one of the others. It uses a switch instead of a list
-// of functions, because a call of a function value would move the tick to the heap.
+// apply runs one rule. It runs the rules that compute what the signals need, and calls the method limit for all other rules. It uses a
+// switch instead of a list of functions, because a call of a function value would move the tick to the heap.
 func (t *tick) apply(rule Rule) {
 	switch rule {
 	case RulePropose:
@@ -135,7 +135,8 @@ func (t *tick) apply(rule Rule) {
 	}
 }
 
-// limit runs one of the rules after those about signals: schedules, nodes, operators, and the bounds of the owner and the team.
+// limit runs one of the rules that follow the rules about signals: the rules about schedules and nodes, the rules for an override and a
+// pause, the bounds, and the team limit.
 func (t *tick) limit(rule Rule) {
 	switch rule {
 	case RuleScheduleFloor:

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/planner"
 )
 
-// isEvidence reports whether the signal has no target, so that it is used only as evidence for the objective.
+// isEvidence reports whether the signal has no target. Such a signal proposes no replicas, and only the model of the objective uses it.
 func (s *Signal) isEvidence() bool { return s.Target == 0 && s.Measures != MeasureNone }
 
 // observe adds the readings of this tick to the model of the objective and computes the plan. If it is called again in the same tick, it
@@ -25,9 +25,9 @@ func (t *tick) observe() {
 	learned.Observe(&now, t.p.Objective, limits)
 }
 
-// evidence returns the readings of this tick as evidence. A reading that is stale or has low coverage is treated as missing, because it
-// does not show how much load there is. If several signals measure the queue or the work in flight, their values are added. If one of these
-// values is missing, the sum is missing.
+// evidence returns the readings of this tick in the form that the model of the objective reads. A reading that is stale or has low coverage
+// is treated as missing, because it does not show how much load there is. If several signals measure the queue or the work in flight, their
+// values are added. If one of these values is missing, the sum is missing.
 func (t *tick) evidence() (e objective.Evidence) {
 	e.Version = t.o.Version
 	var missing [MeasureLatency + 1]bool
@@ -55,7 +55,7 @@ func (t *tick) evidence() (e objective.Evidence) {
 	return e
 }
 
-// evidenceOf returns the field of e for a measure, or nil for MeasureNone.
+// evidenceOf returns a pointer to the field of e that contains the value of a measure, or nil for MeasureNone.
 func evidenceOf(e *objective.Evidence, m Measure) *objective.Value {
 	switch m {
 	case MeasureArrivals:
@@ -74,8 +74,8 @@ func evidenceOf(e *objective.Evidence, m Measure) *objective.Value {
 	return nil
 }
 
-// amount returns the evidence in a reading for the whole workload. If the reading covers only some of the pods, amount assumes the same
-// values for the other pods.
+// amount returns the value of a reading for the whole workload, in the unit of the model. If the reading covers only some of the pods,
+// amount assumes the same values for the other pods.
 func (t *tick) amount(sig *Signal, r *Reading) float64 {
 	v := r.Value
 	switch sig.Measures {
@@ -121,7 +121,7 @@ func (t *tick) objective() {
 	t.unrounded, t.binding, t.index = float64(need), RuleObjective, -1
 }
 
-// hasObjective reports whether the rule objective applies in this run of the rules.
+// hasObjective reports whether RuleObjective applies in this run of the rules.
 func (t *tick) hasObjective() bool {
 	return t.p.Objective != nil && t.s.planner.Plan() != nil && !t.skips(RuleObjective, -1)
 }

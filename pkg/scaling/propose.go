@@ -75,21 +75,23 @@ func (t *tick) propose() {
 	}
 }
 
-// activity is what the values of all signals say about the demand of a workload.
+// activity collects in which way the values of all signals compare with their activation values.
 type activity struct {
-	above  bool // a value is above its activation value
-	below  bool // a value is not above its activation value
-	hidden bool // the same, from a reading that does not cover all ready pods
-	proven bool // the same, from a reading that covers all of them
+	above  bool // at least one value is above its activation value
+	below  bool // at least one value is not above its activation value
+	hidden bool // at least one value is not above it, and its reading covers only some of the ready pods
+	proven bool // at least one value is not above it, and its reading covers all ready pods
 }
 
-// add adds the value of a signal. partly reports that the reading does not cover all ready pods.
+// add adds the value of a signal. The parameter above reports whether the value is above its activation value, and partly whether its
+// reading covers only some of the ready pods.
 func (a *activity) add(above, partly bool) {
 	a.above, a.below = a.above || above, a.below || !above
 	a.hidden, a.proven = a.hidden || !above && partly, a.proven || !above && !partly
 }
 
-// of reports whether the workload is active, and if it is not, whether a pod that did not report may be serving requests.
+// of reports whether the workload is active. The result hidden reports whether a pod that did not report may be serving requests, although
+// the signals do not show activity.
 func (a *activity) of(by Activation) (active, hidden bool) {
 	all := by == ActiveByAll
 	return a.above && !(all && a.below), a.hidden && !(all && a.proven)

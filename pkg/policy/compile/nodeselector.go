@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// nodeSelector checks the fields of the group with index i that say where its nodes come from: exactly one of nodePools and nodeSelector.
-// The rules that write to NodePools are refused for a group with a nodeSelector.
+// nodeSelector checks the fields that define the nodes of the group with index i. The group must have either nodePools or a nodeSelector.
+// For a group with a nodeSelector, it rejects the fields that change NodePools.
 func (c *platformCompiler) nodeSelector(i int, p *decode.Path) {
 	s := &c.spec.CapacityGroups[i]
 	if s.NodeSelector == nil {
@@ -62,13 +62,13 @@ func (c *platformCompiler) withoutNodePools(s *spec.Group, p *decode.Path) {
 		setField{"zeroLimit", s.ZeroLimit}, setField{"startupShield", s.StartupShield}, setField{"schedules", len(s.Schedules) > 0})
 }
 
-// setField is a field with whether a rule applies to its value.
+// setField is the name of a field, and whether the field is set.
 type setField struct {
 	key string
 	set bool
 }
 
-// rejectFields reports the same problem for each of the fields that is set.
+// rejectFields reports a problem with the given text for each of the fields that is set.
 func (c *platformCompiler) rejectFields(p *decode.Path, problem, allowed string, fields ...setField) {
 	for _, f := range fields {
 		if f.set {

@@ -26,8 +26,8 @@ import (
 // document in which aliases refer to other aliases.
 const maxNodes = 20000
 
-// decoder decodes YAML nodes into structs. The yaml tags of a struct define the allowed fields. Each difference becomes a Problem, and
-// decoding continues.
+// decoder decodes YAML nodes into structs. The yaml tags of a struct define the allowed fields. Each difference between the text and the
+// struct becomes a Problem, and decoding continues.
 type decoder struct {
 	*Collector
 	nodes int

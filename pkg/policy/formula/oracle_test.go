@@ -17,7 +17,7 @@ import (
 
 // The oracle is CEL's own interpreter. It evaluates the same text with the same declarations, but without the code of evaluate.go.
 
-// asking represents a proposal as a value of CEL's interpreter.
+// asking implements the value type of CEL's interpreter for a proposal.
 type asking struct{ ask scaling.Proposal }
 
 func (a asking) ConvertToNative(reflect.Type) (any, error) {

@@ -12,7 +12,8 @@ import (
 // annotation of that object.
 type CarrierStatus struct {
 	Kind, Namespace, Name string
-	// State is InForce if the policies are in force as written. It is empty if that is not known yet.
+	// State is InForce if the policies are in force as written. If a policy has an error, State is Refused, or LastValid if the last valid
+	// version of an object's policy stays in force. It is empty if the result is not known yet.
 	State    State
 	Workload *scaling.Workload // the policy of an HPA or a ScaledObject that is in force; nil: none
 	InForce  []string          // the policies of a ConfigMap that are in force as written, as in ConfigMapStatus
