@@ -18,7 +18,7 @@ const dcgmNamespace = "gpu-operator"
 var dcgmLabels = map[string]string{"app": "nvidia-dcgm-exporter"}
 
 // createExporters creates the DaemonSet of the DCGM exporter, as the GPU operator does. Its pods must exist in the API server, because
-// gpuscaler uses the pod labels in a series only if the series comes from a pod of a declared exporter.
+// gpuscaler uses the pod labels of a series only if it scraped the series from a pod of a declared exporter.
 func createExporters(ctx context.Context, c client.Client) error {
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: dcgmNamespace, Name: "nvidia-dcgm-exporter"},

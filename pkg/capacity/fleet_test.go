@@ -155,7 +155,7 @@ func TestKnownDemandOfAFleetIsAdviceWithTheCommand(t *testing.T) {
 		c.ahead = []Span{{From: midnight.Add(time.Hour), Until: midnight.Add(3 * time.Hour), GPUs: 3, Workload: "team-chat/llama", Replicas: 3}}
 		c.run(40 * time.Minute)
 		if f := c.finding(explain.FindKeepNodes); f != nil {
-			t.Errorf("%s: the advice comes too early: %+v", label, f)
+			t.Errorf("%s: the advice is given too early: %+v", label, f)
 		}
 		c.run(15 * time.Minute)
 		if f := c.finding(explain.FindKeepNodes); f == nil || !strings.Contains(f.Text(c.g.Names()), want) {

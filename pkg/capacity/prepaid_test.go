@@ -60,8 +60,8 @@ func TestMixedNodePoolBesideReservedOnesIsTheOnDemandSide(t *testing.T) {
 	for _, listed := range []CapacityType{OnDemand, Reserved} {
 		pools := []prepaid{{Pool: Pool{"block-a", Reserved}, weight: "90", slots: 1}, {Pool: Pool{"block-b", Reserved}, weight: "85", slots: 1},
 			{Pool: Pool{"spot", Spot}, weight: "80"}, {Pool: Pool{"mixed", listed}, weight: "20", mixed: true}}
-		for turn := range len(pools) {
-			order := slices.Concat(pools[turn:], pools[:turn])
+		for first := range len(pools) {
+			order := slices.Concat(pools[first:], pools[:first])
 			c := newPrepaid(t, order, nil)
 			before := c.specs()
 			chat := c.add("team-chat/llama", 1)

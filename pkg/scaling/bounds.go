@@ -102,7 +102,7 @@ func (t *tick) maxReplicas() int32 {
 }
 
 // withinBounds limits n to minReplicas and maxReplicas of the policy, and to the maximum of the managed HPA. There is one exception: a
-// paused workload is not raised to minReplicas, because an operator who scales a broken model to 0 and pauses it wants 0 replicas. If
+// paused workload is not raised to minReplicas, because an operator who scales a broken model to 0 and pauses it needs 0 replicas. If
 // minReplicas exceeds maxReplicas, maxReplicas applies, because it protects other workloads.
 func (t *tick) withinBounds(n int32) int32 {
 	if t.skips(RuleBounds, -1) {

@@ -79,7 +79,7 @@ var mutants = []mutant{
 		new: "	if err := c.Err(); err != nil {\n		switch {\n		case true:\n			return 0, scaling.CauseNone"},
 	{what: "a stream that does not exist counts as an empty backlog", file: "pkg/telemetry/redisqueue/redisqueue.go",
 		old: "			return 0, scaling.CauseEmpty\n		}", new: "			return 0, scaling.CauseNone\n		}"},
-	{what: "a replica of Redis without a master is believed", file: "pkg/telemetry/redisqueue/redisqueue.go",
+	{what: "a replica of Redis without a master is trusted", file: "pkg/telemetry/redisqueue/redisqueue.go",
 		old: "	if f.disconnected(role) {", new: "	if f.disconnected(role) && false {"},
 	{what: "an unknown lag counts as no lag", file: "pkg/telemetry/redisqueue/redisqueue.go",
 		old: "if !lagKnown || !pendingKnown || lag < 0", new: "if !lagKnown && !pendingKnown || lag < 0"},

@@ -87,7 +87,7 @@ func (c *hpaCheck) disabled(direction string, r *autoscalingv2.HPAScalingRules) 
 }
 
 // rates adds a finding if the HPA's scaling policies for the direction can delay a change of the target over several syncs. Without scaling
-// policies, scale-up is limited too: by default, an HPA adds at most 100% of the replicas or 4 pods within 15 seconds, whichever is more.
+// policies, scale-up is limited too: by default, an HPA adds at most 100% of the replicas or 4 pods within 15 seconds, the greater of both.
 func (c *hpaCheck) rates(direction string, r *autoscalingv2.HPAScalingRules) {
 	if r != nil && r.SelectPolicy != nil && *r.SelectPolicy == autoscalingv2.DisabledPolicySelect {
 		return

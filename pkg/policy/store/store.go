@@ -233,5 +233,5 @@ func (s *Store) publish() bool {
 }
 
 // Groups returns the capacity groups in the order of the current PlatformConfig. The pointers remain the same until another PlatformConfig
-// comes into force. The caller must not change the groups.
+// is in force. The caller must not change the groups.
 func (s *Store) Groups() []*capacity.Group { return s.current.Load().platform.NodeGroups }
