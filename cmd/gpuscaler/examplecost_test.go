@@ -71,8 +71,8 @@ func besideKEDA(t *testing.T, args ...string) (ours, keda result) {
 	return report.Runs[0], report.Runs[1]
 }
 
-// serviceSize is a number of slots (requests that a replica serves at once) and the traffic for it. The traffic of all sizes is chosen so
-// that about the same number of replicas is busy.
+// serviceSize is a number of slots (requests that a replica serves at once) and the traffic for it. The traffic is chosen so that about the
+// same number of replicas is busy for each size.
 type serviceSize struct {
 	slots  string
 	sample string // share of the recorded requests; "": all of them

@@ -1,5 +1,5 @@
-// Package browser opens gpuscaler's page and its reports in Chromium, and checks what a user sees, reads and reaches with the keyboard.
-// It keeps a screenshot of each page and width in dist/screenshots.
+// Package browser opens gpuscaler's page and its reports in Chromium, and checks what a user sees, reads and reaches with the keyboard. It
+// writes a screenshot of each page and width to dist/screenshots.
 package browser
 
 import (

@@ -113,7 +113,7 @@ func (b *tab) theme(name string) {
 	})
 }
 
-// picture keeps a screenshot of the whole page.
+// picture writes a screenshot of the whole page to the folder of the screenshots.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/trace"
 )
 
-// Knobs is a Load that a test sets directly. Every replica reports the same values.
+// Knobs is a Load whose values a test sets directly. Every replica reports the same values.
 type Knobs struct {
 	mu     sync.Mutex
 	values Values

@@ -42,7 +42,7 @@ func Run(ctx context.Context, s *stack.Stack, workloads ...*Workload) (*Exporter
 				return
 			case <-time.After(followEvery):
 			}
-			// After a failed read, the last known pods stay in use, as with a scrape configuration whose discovery fails.
+			// After a failed read, the last known pods are still used, as with a scrape configuration whose discovery fails.
 			if err := e.follow(ctx, s); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "exporter:", err)
 			}

@@ -164,7 +164,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 
 	stack.Eventually(t, 40*time.Second, "an expired consolidation freeze is removed", c.restored(t, "crash-expired"))
 	stack.Eventually(t, 40*time.Second, "an unfinished move leaves no annotation", unmarked("crash"))
-	// The group with the limit cap has only schedules, so the new leader knows its demand from the first tick and keeps the cap.
+	// The group with the limit cap has only schedules, so the new leader knows the demand of the group at its first tick, and keeps the
+	// limit cap.
 	present := "zero limit 0, limit cap 0, freeze budgets 3, fallback weight 81, probe limit 1"
 	unchanged := func(context.Context) error {
 		if now := c.present(t.Context()); now != present {
@@ -251,8 +252,8 @@ func crashScene(t *testing.T) *crash {
 	return c
 }
 
-// leftover runs and kills a fast process (see fastEnv) that froze consolidation half an hour ago. The budget of the freeze has expired. If
-// gpuscaler did not remove it, the schedule of the budget would apply again in a year.
+// leftover runs and kills a fast process (see fastEnv) that froze consolidation half an hour ago. The budget of the freeze has expired.
+// gpuscaler must remove this budget, because its schedule would apply again in a year.
 func leftover(t *testing.T, c *crash) {
 	t.Helper()
 	equalAt := time.Now().Add(time.Minute)

@@ -142,7 +142,8 @@ func nudgingGroup(pool string) string {
 `)
 }
 
-// weights returns a check of a NodePool's weight and GPU limit. ours is whether gpuscaler must own a field of the NodePool.
+// weights returns a check of a NodePool's weight and GPU limit. If ours is true, gpuscaler must own a field of the NodePool. Otherwise, it
+// must own none.
 func weights(p pool, weight int64, limit string, ours bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		u := p.get(ctx)

@@ -113,7 +113,7 @@ func Start(ctx context.Context, s *stack.Stack, o Options) (*Karpenter, error) {
 	return k, stack.AwaitReady(ctx, k.Process, fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
 }
 
-// Scarce replaces the shortages of the cloud. They apply from the next launch; existing nodes stay.
+// Scarce replaces the shortages of the cloud. They apply from the next launch; existing nodes are not removed.
 func (k *Karpenter) Scarce(shortages ...Shortage) error {
 	text, err := json.Marshal(shortages)
 	if err != nil {

@@ -133,7 +133,8 @@ func replayMarket(t *testing.T, p pool, of *spotmarket.Trace, from time.Duration
 	return m
 }
 
-// available returns the number of spot machines in the trace at a time ahead of now. Both times are by the clock of the trace.
+// available returns the number of spot machines in the trace, after the given duration from now. The duration is measured by the clock of
+// the trace.
 func (m *recorded) available(ahead time.Duration) int {
 	return m.trace.Available(m.from + time.Duration(float64(time.Since(m.began))*speed) + ahead)
 }

@@ -51,7 +51,7 @@ func TestUnmovablePodsStayOnDemandAndAreReported(t *testing.T) {
 	lonelyJob(t, "stuck", map[string]string{"suite": "stuck"})
 	g.group(t, 2*time.Minute, "four on-demand nodes without spot", on(0, 4))
 	// Karpenter tries to launch spot once for all pods or once for each pod, depending on how it batches them. After a single failed launch
-	// the group does not fall back, although its nodes are on-demand. So both phases are correct.
+	// the group does not fall back, although its nodes are on-demand. So the phases fallback and returning are both correct.
 	g.group(t, 30*time.Second, "the group falls back, or returns", func(s fastGroup) error {
 		if phase("fallback")(s) != nil {
 			return phase("returning")(s)

@@ -29,8 +29,8 @@ type Service struct {
 	Port      string            // name of the container port
 }
 
-// Proxy forwards TCP connections. As with kube-proxy, an open connection stays with its pod when the label moves. New connections are
-// forwarded to the new leader.
+// Proxy forwards TCP connections. As with kube-proxy, an open connection is not closed when another pod gets the leader label. New
+// connections are forwarded to the new leader.
 type Proxy struct {
 	Address string // address at which the proxy listens
 
@@ -61,7 +61,7 @@ func Run(ctx context.Context, c client.Reader, s Service, address string) (*Prox
 	return p, nil
 }
 
-// follow updates the targets. If the pods cannot be read, the last targets stay, as kube-proxy's rules do.
+// follow updates the targets. If the pods cannot be read, the last known targets are still used, as with kube-proxy.
 func (p *Proxy) follow(ctx context.Context, c client.Reader, s Service) {
 	for ctx.Err() == nil {
 		if targets, err := s.leaders(ctx, c); err == nil {

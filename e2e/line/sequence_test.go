@@ -19,7 +19,7 @@ import (
 )
 
 // behaving returns the same behavior in two forms: for the HPA in the API server, and for the HPA of the replay. It has stabilization
-// windows, rate limits and a tolerance. No period is a multiple of the sync period: otherwise a sync could fall exactly on the edge of a
+// windows, rate limits and a tolerance. No period is a multiple of the sync period: otherwise a sync could fall exactly on the end of a
 // period, and the result would depend on milliseconds.
 func behaving() (*autoscalingv2.HorizontalPodAutoscalerBehavior, hpa.Spec) {
 	rules := func(window int32, policies ...autoscalingv2.HPAScalingPolicy) *autoscalingv2.HPAScalingRules {

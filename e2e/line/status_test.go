@@ -50,8 +50,9 @@ func hasStatus(o client.Object, texts ...string) func(context.Context) error {
 	}
 }
 
-// A team applies an HPA with a wrong policy by a GitOps tool, and reads the refusal on the HPA. It corrects the policy, and removes it
-// later.
+// A team applies an HPA with a GitOps tool. First, the policy in the HPA's annotation is wrong, and the status annotation of the HPA must
+// contain the refusal. Then the team corrects the policy, and the status must report that it is accepted. At last the team removes the
+// policy, and gpuscaler must remove the status.
 func TestATeamReadsTheStatusOfItsPolicyOnTheHPA(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, statusNamespace)
@@ -89,7 +90,8 @@ func TestATeamReadsTheStatusOfItsPolicyOnTheHPA(t *testing.T) {
 	stack.Eventually(t, 3*time.Minute, "the annotation ends with the policy", hasStatus(hpa))
 }
 
-// A team reads which policy of a ConfigMap is refused. It removes the label, and another team member deletes a ConfigMap.
+// The status annotation of a ConfigMap must report which of its policies is refused. When the team removes the label of the ConfigMap,
+// gpuscaler must remove the status. gpuscaler must not create a deleted ConfigMap again.
 func TestATeamReadsTheStatusOfItsPoliciesOnTheConfigMap(t *testing.T) {
 	t.Parallel()
 	ns := suite.Namespace(t, statusNamespace)

@@ -95,9 +95,9 @@ func TestResourceQuotaIsNamedAsTheCauseOfMissingReplicas(t *testing.T) {
 	stack.Eventually(t, 2*time.Minute, "no nodes", nodes(0, 0))
 }
 
-// A LimitRange gives each container one GPU and half a CPU, which the pod template does not request. The pods request them, so each
-// replica counts as one GPU and gets a node. A second workload asks for more CPU than the LimitRange permits: its pods are rejected, and
-// explain names the LimitRange.
+// A LimitRange gives each container one GPU and half a CPU, which the pod template does not request. The pods request them, so each replica
+// counts as one GPU and gets a node. A second workload requests more CPU than the LimitRange permits: its pods are rejected, and explain
+// names the LimitRange.
 func TestLimitRangeDefaultsAreCountedAndItsRejectionIsNamed(t *testing.T) {
 	ns, queue, large := suite.Namespace(t, "limitrange"), jobs(t, "limitrange"), jobs(t, "large")
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "defaults"}, Spec: corev1.LimitRangeSpec{

@@ -25,7 +25,7 @@ type overload struct {
 	spec      func(i int) string // returns the spec of policy i; only the first policy of the namespace evil-series has a Deployment
 }
 
-// overloads returns one namespace for each limit. Each namespace exceeds a default limit of data sources: 50,000 series in an answer, and
+// overloads returns one namespace for each limit. Each namespace exceeds a default limit of data sources: 50,000 series in a response, and
 // 32 selectors and 256 KiB of label values for each namespace.
 func overloads() []overload {
 	selector := func(metric, queue, kind string) string {

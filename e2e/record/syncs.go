@@ -133,7 +133,7 @@ const (
 
 // Fits replays the syncs of the real HPA and varies their times within what the log allows. The HPA reads the clock at an unknown time
 // between the two log lines of a sync. These lines are usually a millisecond apart. If the machine stalled or the API server was slow, they
-// are seconds apart, and the edge of a stabilization window or rate period may be between them.
+// are seconds apart, and a stabilization window or rate period may end between them.
 //
 // Fits calls attempt with one time for each sync. attempt returns the index of the first sync whose result differs from that of the real
 // HPA, or the number of syncs if none differs. Fits returns nil if it finds times at which no sync differs. Otherwise it returns the error

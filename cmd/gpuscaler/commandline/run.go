@@ -1,4 +1,4 @@
-// Package commandline has what several commands of gpuscaler share: groups of flags, the files and connections that these flags name, the
+// Package commandline contains what the commands of gpuscaler share: groups of flags, the files and connections that these flags name, the
 // form of results, and exit codes. It contains no command.
 package commandline
 
@@ -50,8 +50,8 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	return 1
 }
 
-// resultWriter writes the result of a command and keeps the first error. Without it a full disk would go unnoticed where a command
-// ignores the error of fmt.Fprintf, and CI would accept the incomplete output.
+// resultWriter writes the result of a command and stores the first error. Commands ignore the errors of fmt.Fprintf. Without resultWriter,
+// a command would succeed on a full disk, and CI would accept the incomplete output.
 type resultWriter struct {
 	to  io.Writer
 	err error

@@ -36,7 +36,7 @@ func TestAuditOfTheSampleNamesEachCause(t *testing.T) {
 	}
 }
 
-// An exported snapshot gives the same report as the data that it was exported from.
+// The report on an exported snapshot must equal the report on the data from which the snapshot was exported.
 func TestAuditOfAnExportIsTheSame(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "snapshot.json")
 	_, direct, _ := auditOf(t, "--sample", "--replay", "-1s", "-o", "json", "--export", file)

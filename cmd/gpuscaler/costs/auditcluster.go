@@ -104,8 +104,8 @@ func (o *auditCluster) options(now time.Time, wait time.Duration) (collect.Optio
 		Matchers: o.prometheus.Matchers, Region: o.region, Hourly: o.hourly}, nil
 }
 
-// workloads reads the autoscalers, Deployments and StatefulSets of the cluster. It returns the workloads to audit, and a gap for each kind
-// of missing data. It sets read.Nodes to the instance types of the present nodes.
+// workloads reads the autoscalers, Deployments and StatefulSets of the cluster. It returns the workloads to audit, and one audit.Gap for
+// each kind of missing data. It sets read.Nodes to the instance types of the present nodes.
 func (o *auditCluster) workloads(ctx context.Context, read *collect.Options) ([]audit.Workload, []audit.Gap, error) {
 	rest, err := o.kube.Loader().ClientConfig()
 	if err != nil {

@@ -56,7 +56,7 @@ func TestAdviseRejectsWrongFlags(t *testing.T) {
 	}
 }
 
-// A user without a policy gets one that passes `gpuscaler validate`, and its replay costs what the answer says.
+// If the user has no policy, advise writes one. It must pass `gpuscaler validate`, and its replay must cost what advise printed.
 func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "advised.yaml")
 	text, err := advised(t, "--policy-name", "team/chat", "--slo", "99%:10s", "-o", "json", "--file", file)
@@ -93,8 +93,8 @@ func TestAdvisedPolicyIsValidAndCostsWhatTheAnswerSays(t *testing.T) {
 	}
 }
 
-// All documents are in one file. The policy of the user keeps its other fields, and the bounds of the PlatformConfig apply to the
-// candidates.
+// The PlatformConfig and two policies are in one file. advise must keep the other fields of the selected policy, and must apply the bounds
+// of the PlatformConfig to the candidates.
 func TestAdviseKeepsThePolicyAndTheBoundsOfThePlatform(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "all.yaml")
 	write(t, file, []byte(`apiVersion: gpuscaler.io/v1alpha1

@@ -143,7 +143,7 @@ func signals(all ...map[string]any) edit {
 	return edit{"policy spec.signals": list}
 }
 
-// fields returns a mapping made of keys and values in turn.
+// fields returns a mapping. pairs contains its keys, each followed by the value.
 func fields(pairs ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
