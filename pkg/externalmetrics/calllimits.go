@@ -63,7 +63,7 @@ type excessKey struct{}
 
 // count is called when the headers of a call have arrived, and returns the context of the call. For a call that exceeds a limit, it only
 // marks the context, and an interceptor then rejects the call. If count rejected the call itself, gRPC would not include the call in the
-// limit of its connection, and a client that sends calls but does not read the rejections could make the server buffer them without a
+// limit of the connection, and a client that sends calls but does not read the rejections could make the server buffer them without a
 // limit.
 func (l *callLimits) count(ctx context.Context, info *tap.Info) (context.Context, error) {
 	open, limit := &l.calls, int64(maxCalls)

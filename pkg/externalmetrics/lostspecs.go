@@ -31,8 +31,8 @@ func (l *lostSpecs) notify(ref *externalscaler.ScaledObjectRef) {
 	}
 }
 
-// listen registers a stream of a ScaledObject. The channel again receives a value when the stream must send the specs again. The stream is
-// registered until the caller calls forget.
+// listen registers a stream of a ScaledObject. The channel that it returns receives a value when the stream must send the specs one more
+// time. The stream is registered until the caller calls forget.
 func (l *lostSpecs) listen(ref *externalscaler.ScaledObjectRef) (again <-chan struct{}, forget func()) {
 	key, stream := keyOf(ref), make(chan struct{}, 1)
 	l.mu.Lock()

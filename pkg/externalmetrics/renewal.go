@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// selfSignedLife is short, so that renewals happen regularly and are tested in practice.
+	// selfSignedLife is the lifetime of a self-signed certificate. It is short, so that each installation renews its certificate regularly
+	// and a defect in the renewal is found early.
 	selfSignedLife = 90 * 24 * time.Hour
 	// backdating is how far before the current time the library sets the start of a certificate's validity, for clients with a slow clock.
 	backdating = time.Hour
@@ -26,7 +27,7 @@ const (
 //
 //	2/3 of its life   the next pair of certificate and key is created, and the bundle contains both certificates
 //	then              the next pair is served as soon as the APIService has that bundle
-//	5/6 of its life   the next pair is served in any case, because a standby, or a server in mode off, does not read the APIService
+//	5/6 of its life   the next pair is served in any case, because a standby does not read the APIService (nor does mode off)
 type selfSigned struct {
 	names []string
 	life  time.Duration

@@ -22,7 +22,7 @@ func (t *tick) atLeast(n int32) int32 {
 }
 
 // surge adds replicas for a move between NodePools. It adds none to a workload with 0 replicas. While required signals are missing, it
-// keeps the replicas that atRisk and surge added in earlier ticks, because removing them would lower the target.
+// keeps the replicas that atRisk and surge added in earlier ticks, because the target must not decrease during this time.
 func (t *tick) surge() {
 	extra := clamp(t.o.Advice.Surge, 0, maxReplicas)
 	if t.inputs.degraded {

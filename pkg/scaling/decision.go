@@ -158,8 +158,8 @@ type Decision struct {
 	Degraded bool
 	// ScaleDownRule is the rule that prevents a decrease before EarliestScaleDown.
 	ScaleDownRule Rule
-	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. Tied is set if the target would be the same
-	// without the rule Binding: it is the last rule that would then change the target. Otherwise Tied is RuleNone.
+	// Binding is the last rule that changed the target, or RuleCombine if no rule changed it. If the target would be the same without the
+	// rule Binding, Tied is the last rule that would change the target then. Otherwise Tied is RuleNone.
 	Binding, Tied           Rule
 	BindingIndex, TiedIndex int8
 	Proposals               [MaxSignals]int32 // number of replicas that each signal needs; -1 if RuleCombine does not use the signal

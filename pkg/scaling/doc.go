@@ -42,8 +42,9 @@
 //   - A floor, a forecast or an override above maxReplicas: maxReplicas applies.
 //   - The minimum of an override above a ceiling: the override applies, because it is newer. A minimum above its own maximum: the minimum
 //     applies.
-//   - A pause and an override: the pause applies. A pause above maxReplicas: maxReplicas applies. A pause below minReplicas: the
-//     current replicas stay, because an operator who scales a broken model to 0 and pauses it needs 0.
+//   - A pause and an override: the pause applies. A pause with more current replicas than maxReplicas: maxReplicas applies. A pause with
+//     fewer current replicas than minReplicas: the current replicas stay, because an operator who scales a broken model to 0 and pauses it
+//     needs 0.
 //   - minReplicas above maxReplicas: maxReplicas applies.
 //   - A managed HPA with a maxReplicas below the policy's: the HPA's applies, even below minReplicas. The HPA never exceeds its own
 //     maxReplicas, so a greater target would differ from the replicas that the HPA sets.
@@ -54,8 +55,8 @@
 //   - Missing signals at zero replicas: pods that do not run report nothing, so the tick is degraded only if no signal is left that could
 //     scale up the workload. In this case a static fallback scales it up, as in KEDA.
 //   - A capacity cap below the current replicas: the current replicas stay, because Karpenter launches nodes for pending pods.
-//   - A team limit and any other rule: the limit applies at once, also while signals are missing and to replicas that the rules about
-//     nodes add.
+//   - A team limit and any other rule: the limit applies at once. It also applies while signals are missing, and it includes the replicas
+//     that the rules about nodes add.
 //
 // # Last target
 //

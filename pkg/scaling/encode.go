@@ -68,8 +68,8 @@ func StateOf(p *Policy, numbers []int64) (State, error) {
 	return s, nil
 }
 
-// appendWords appends the encoded state to the slice words. The parameter schedules is the number of entries of the schedule cache to
-// encode. It does not encode the policy and the planner. Pack uses this encoding for states in memory, and Numbers for recordings.
+// appendWords appends the encoded state, without the policy and the planner, to the slice words. The parameter schedules is the number of
+// entries of the schedule cache to encode. Pack uses this encoding for states in memory, and Numbers for recordings.
 func (s *State) appendWords(words []int64, schedules int) []int64 {
 	var trends, forecasts int64 // one bit for each trend and forecast that has a value
 	for i := range MaxSignals {

@@ -35,9 +35,9 @@ func TestARestartDoesNotLowerAnObjective(t *testing.T) {
 	}
 }
 
-// A new version serves half as much work per second. The queue grows, the new capacity is learned from it, and after half an hour the
-// replicas serve all work again. Then a faster version is rolled out. Its capacity is learned when its replicas are saturated, and no work
-// waits.
+// A new version serves half as much work per second. The queue grows, and the model must learn the new capacity from it. Work may be late
+// for at most 10 minutes, and after half an hour the replicas must serve all work again. A lower load afterwards must not change the
+// learned capacity.
 func TestASlowerVersionIsLearned(t *testing.T) {
 	p := chat()
 	p.Objective.Capacity, p.MaxReplicas = 0, 40

@@ -301,8 +301,8 @@ func TestToleranceComparesWithTheRaisedRecommendation(t *testing.T) {
 	t.Run("loading", func(t *testing.T) {
 		p := &Policy{Signals: []Signal{queue(1), busy(0.7)}, MinReplicas: 1, MaxReplicas: 20, ScaleDown: Direction{Tolerance: 0.1}}
 		for _, load := range []float64{0, 5, 10, 10.5, 10.9, 11, 12} {
-			// The last target is 12, 10 replicas are ready and 1 is loading. RuleLoading raises the target to 11, which is within the
-			// tolerance of 12.
+			// The last target is 12, 10 replicas are ready and 1 is loading. RuleLoading raises the target to 11, which the tolerance
+			// ignores as too small a change from 12.
 			o := Observation{Replicas: 12, Ready: 10, Loading: 1, Readings: []Reading{known(load), known(0.5)}}
 			if n := decide(p, o); n != 12 {
 				t.Errorf("load %v: %d replicas, want 12", load, n)

@@ -19,7 +19,7 @@ func longest(p *Policy) int64 {
 }
 
 // rise returns the number of replicas to which a rate permits an increase. The parameter start is the number of replicas at the start of
-// the period. A percentage is rounded up, as in an HPA. Otherwise a rate of 10% would never permit an increase of 5 replicas. The
+// the period. A percentage is rounded up, as in an HPA. Otherwise a rate of 10% would never permit an increase from 5 replicas. The
 // calculation uses integers, because in floating-point arithmetic 110 plus 10% would be rounded up to 122.
 func (r RatePolicy) rise(start int32) int32 {
 	add := max(int64(r.Value), 0)

@@ -170,7 +170,7 @@ func TestScaleToZeroAtNightAndUpOnTheFirstRequest(t *testing.T) {
 		ScaleDown: Direction{StabilizationWindow: 5 * time.Minute, Rates: []RatePolicy{{Pods, 1, time.Minute}}}}
 	w := newScenario(t, p, 3, 0)
 	w.run(5 * time.Minute)
-	w.expect(2, RuleRate) // the window no longer contains 3
+	w.expect(2, RuleRate) // the window no longer contains a recommendation of 3
 	w.run(time.Minute)
 	w.expect(1, RuleIdle) // the queue needs no replica, but the cooldown keeps one
 	w.run(9*time.Minute - time.Second)

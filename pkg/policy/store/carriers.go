@@ -24,8 +24,8 @@ type CarrierStatus struct {
 func (s *Store) StatusRevision() uint64 { return s.statusRevision.Load() }
 
 // CarrierStatuses returns the status of each object that carries a policy of a team with policyStatus: true, sorted by kind, namespace and
-// name. known is false while a change waits for Publish, and while the PlatformConfig cannot be read: which teams have policyStatus is
-// then unknown.
+// name. known is false while a change waits for Publish, and while the PlatformConfig cannot be read, because it is then unknown which
+// teams have policyStatus.
 func (s *Store) CarrierStatuses() (all []CarrierStatus, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

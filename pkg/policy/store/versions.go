@@ -267,8 +267,9 @@ func order(a, b bool) int {
 }
 
 // resolve returns the policies that come into force, sorted by namespace and name. If several policies have the same scale target, it
-// returns only the one that already scales the target. If none does, it returns the first of them in claims. A policy in a ConfigMap never
-// takes precedence over a policy in a file, even if it has scaled the target before. The other policies get a conflict.
+// returns only the one that already scales the target. If none does, it returns the first of them in the order of the method claims. A
+// policy in a ConfigMap never takes precedence over a policy in a file, even if it has scaled the target before. For each of the other
+// policies, resolve stores the name of this policy as the conflict.
 func (s *Store) resolve() []*policy.Compiled {
 	all := s.claims()
 	inFile := map[targetKey]bool{} // targets of policies in files; needed only if there are ConfigMaps

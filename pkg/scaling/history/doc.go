@@ -2,8 +2,8 @@
 // changes of the target, and moving averages of signals. It does not depend on a policy: callers pass lengths, periods and targets as
 // arguments. Each type has a fixed size, which does not depend on the length of the history, and copying a value copies the history.
 //
-//	Window    the greatest recommendation of a time
-//	Steps     the target at the start of a period
+//	Window    the greatest recommendation in a stabilization window
+//	Steps     the target at the start of the period of a rate
 //	Trend     whether a signal grows
 //	Forecast  mean and deviation of a signal's proposals
 //

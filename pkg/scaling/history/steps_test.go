@@ -14,7 +14,7 @@ func TestStepsContainEveryChangeOrItsRange(t *testing.T) {
 		var all []event
 		const keep = 120 * time.Second
 		now := nine
-		even := rapid.IntRange(0, 5).Draw(t, "even") // interval between changes; 0 means random intervals
+		even := rapid.IntRange(0, 5).Draw(t, "even") // seconds between two changes; 0 means random intervals
 		for range rapid.IntRange(1, 80).Draw(t, "ticks") {
 			step := even
 			if step == 0 {
