@@ -23,8 +23,9 @@ var (
 	now   = begin.Add(30 * time.Minute)
 )
 
-// findingsOf starts a Prometheus test server with the given series and returns the findings of Prometheus for the subjects. Each line of
-// series is one series in the notation of Prometheus' own tests. kinds contains the type of each metric.
+// findingsOf starts a Prometheus test server with the given series. It returns the findings that the function Prometheus returns for this
+// server and the subjects. Each line of the parameter series is one series in the notation of Prometheus' own tests. The parameter kinds
+// contains the type of each metric.
 func findingsOf(t *testing.T, series string, kinds map[string]string, subjects ...Subject) []Finding {
 	t.Helper()
 	web := promtest.Serve(t, begin, series)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// gpuscaler applies a team's limit even below minReplicas. If the limit is below the sum of the minimums, the linter must report it, with
-// the requests of each policy.
+// gpuscaler applies a team's limit even below minReplicas. If the limit is below the requests of all minReplicas together, the linter must
+// return a finding that contains the requests of each policy.
 func TestMinReplicasAboveTheLimitOfATeam(t *testing.T) {
 	const gpu = "nvidia.com/gpu"
 	policyOf := func(name, team, group string, minimum int32) *policy.Compiled {

@@ -18,7 +18,8 @@ func TestVersionsAreParsed(t *testing.T) {
 	}
 }
 
-// Kubernetes before 1.33 has no field for the tolerance of an HPA. KEDA does not help, because it creates an HPA of the same API version.
+// Kubernetes before 1.33 has no field for the tolerance of an HPA. The fix must not recommend KEDA, because KEDA creates an HPA of the same
+// API version, which has no such field either.
 func TestOldKubernetesNeedsTheToleranceOfTheController(t *testing.T) {
 	for minor, want := range map[int]string{31: "--horizontal-pod-autoscaler-tolerance=0.001", 34: "feature gate HPAConfigurableTolerance"} {
 		var fixes []string
