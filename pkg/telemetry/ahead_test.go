@@ -19,8 +19,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// stampedSource is a source whose samples contain their own times. Its response has the value 0 and contains the word STAMP, which says
-// replaces with the time of the sample. The Date header of the response is correct.
+// stampedSource is a source whose samples contain their own times. Its response has the value 0 and contains the word STAMP. The method
+// says replaces this word with the time of the sample. The Date header of the response is correct.
 type stampedSource struct {
 	name   string
 	signal policy.Source
@@ -194,7 +194,7 @@ func TestPodWithAClockAheadDoesNotHideOtherPods(t *testing.T) {
 		server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, name), at, 10)
 	}
 	handler := server.Config.Handler
-	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // llama-3 is an hour ahead, with the value 0
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // makes llama-3 report 0, an hour ahead
 		record := &recorder{header: w.Header()}
 		handler.ServeHTTP(record, r)
 		const honest = `"pod":"llama-3"`

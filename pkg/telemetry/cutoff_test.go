@@ -11,9 +11,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// A failing server, or a failing proxy before it, cuts off every second answer, and later all of them, or marks them as partial. No
-// namespace causes this, so no namespace is reported, and a poll sends at most two queries for all namespaces. After some polls the query
-// is divided once, because a proxy may cut off answers of that size. While every second answer is complete, no reading is lost.
+// A failing server, or a failing proxy before it, cuts off its responses or marks them as partial: first every second response, and in the
+// second half of the test each response. No namespace is the cause, so no namespace must be reported, and a poll must send at most two
+// queries for all namespaces. There is one exception: after some failed polls, the query is divided once, because a proxy may cut off
+// responses of that size. While every second response is complete, no reading must be lost.
 func TestIncompleteAnswersAreNoFaultOfANamespace(t *testing.T) {
 	for name, fail := range map[string]http.HandlerFunc{
 		"a lost connection": func(w http.ResponseWriter, _ *http.Request) {

@@ -29,7 +29,8 @@ func chatOnNodeA() (*policy.Compiled, Options) {
 	return w, Options{Pods: testPods{w.Workload.Key: pods}, Exporters: testExporters{exporterOn("dcgm-a", "a"), exporterOn("dcgm-b", "b")}}
 }
 
-// honest returns the series of the real exporter, model server and Kueue, as a scrape without honor_labels stores them.
+// honest contains the series of the real exporter, model server and Kueue, as a scrape without honor_labels stores them. Each series has
+// two samples: the value in the field first, and one minute later the value in the field now.
 var honest = []struct {
 	series     string
 	first, now float64
@@ -87,7 +88,7 @@ func TestAScrapedPodCannotWriteAnotherTenantsReadings(t *testing.T) {
 			} {
 				if name == "an exporter, of a pod on another node" || name == "a pod of the exporter's namespace that is no exporter" {
 					if series[0] == 'k' {
-						continue // Kueue's metrics are trusted if they are from Kueue's namespace, and these are from another one
+						continue // these two cases are about DCGM exporters and do not apply to Kueue's metrics
 					}
 				}
 				server.put(series, at.Add(-50*time.Second), 0)

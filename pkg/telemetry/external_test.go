@@ -147,7 +147,7 @@ func TestReadingOfAFaultyAdapter(t *testing.T) {
 			if c.name == "slow" {
 				source.Timeout = 300 * time.Millisecond
 				p.SetPolicies([]*policy.Compiled{w}, platformOf(source))
-				clear(p.runners) // reconcile also restarts the runners, because a client keeps the timeout with which it was created
+				clear(p.runners) // a client keeps its first timeout, so new runners are needed; reconcile starts them too
 			}
 			pollOnce(t, p)
 			if r := read(p, w)[0]; r.Known != c.known || r.Cause != c.cause || r.Failures != 1 {

@@ -36,8 +36,8 @@ func selectorSource(namespace, metric string, match map[string]string) policy.So
 		Query: fmt.Sprintf(`sum by (namespace) (%s{%s,namespace=%q})`, metric, strings.Join(text, ","), namespace)}
 }
 
-// victimAt returns a policy of namespace victim that uses each kind of query that namespaces share, a Prometheus server with the samples
-// for it, and the pods of the workload.
+// victimAt returns three results: a Prometheus server with samples, a policy of namespace victim whose signals read these samples, and the
+// pods of the policy's workload. The policy uses each kind of query that namespaces share.
 func victimAt(t *testing.T, at time.Time) (*testPrometheus, *policy.Compiled, testPods) {
 	t.Helper()
 	server := newTestPrometheus(t)

@@ -72,7 +72,7 @@ func (e *edited) annotate(edit func(o *store.Object)) {
 	if problems := e.store.SetObject(o); len(problems) > 0 {
 		e.t.Fatal(policy.Render(problems))
 	}
-	e.store.Publish() // the controller publishes before each tick too
+	e.store.Publish() // makes the edit visible; the controller also calls Publish before each tick
 }
 
 func (e *edited) tick() scaling.Decision {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// If the polls of one namespace do not end, the polls of other namespaces still run. Each of them waits for at most one other poll.
+// The polls of namespace evil do not end. The polls of other namespaces must still run, and each of them must wait for at most one other
+// poll.
 func TestPollQueueAlternatesBetweenNamespaces(t *testing.T) {
 	queue := newPollQueue()
 	acquire := func(namespace string, admitted chan<- string) {

@@ -119,8 +119,8 @@ func TestValueOfAQueryHasTheTimeOfItsOldestSample(t *testing.T) {
 	}
 }
 
-// putLatencies stores vLLM's histogram of the time to first token, with count requests that each took the given number of seconds, as the
-// samples of one scrape.
+// putLatencies stores vLLM's histogram of the time to first token, as the samples of one scrape. The histogram has the given number of
+// requests (the parameter count), which each took the given number of seconds.
 func putLatencies(p *testPrometheus, pod string, at time.Time, count int, took float64) {
 	const name = "vllm:time_to_first_token_seconds"
 	for _, le := range []string{"0.1", "0.5", "1", "+Inf"} {

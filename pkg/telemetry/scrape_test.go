@@ -167,7 +167,7 @@ func TestScrapedLatencyNeedsTwoPollsAndContinuesAfterARestart(t *testing.T) {
 		cause        scaling.Cause
 		mean, median float64
 	}{
-		{page(100, 100, 10, 0), false, scaling.CauseEmpty, 0, 0},           // it is not known when the first hundred requests were served
+		{page(100, 100, 10, 0), false, scaling.CauseEmpty, 0, 0},           // unknown: the 100 requests may be older than the window
 		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // ten more requests of 0.8 s each
 		{page(100, 110, 18, 0), true, 0, 0.8, 0.75},                        // the same ten requests are still within the window
 		{page(4, 4, 0.4, 0), true, 0, (8 + 0.4) / 14, 0.5 + 0.5*(7-4)/10.}, // the pod restarted and served four fast requests
@@ -206,7 +206,7 @@ func (e testExporters) Exporters(namespace string, labels map[string]string) []e
 	return e
 }
 
-// onNodeN is the exporter of the node on which readyPods run.
+// onNodeN contains the exporter of node n, on which all pods of the function readyPods run.
 var onNodeN = testExporters{exporterOn("dcgm-n", "n")}
 
 func TestExportersAreReadWhereThePodsRun(t *testing.T) {

@@ -15,8 +15,9 @@ type sharedNodes map[string]bool
 
 func (s sharedNodes) SharesGPUs(node string) bool { return s[node] }
 
-// replicasOf simulates 12 rounds. In each round the target becomes the number of ready pods, and put stores the samples of these pods.
-// replicasOf returns the last target and the last reading of the GPU signal.
+// replicasOf simulates 12 rounds. In each round, the number of ready pods is the target of the previous round (in the first round: the
+// parameter start), and the function put stores the samples of these pods. replicasOf returns the last target and the last reading of the
+// GPU signal.
 func replicasOf(t *testing.T, o Options, start int, put func(server *testPrometheus, at time.Time, pods []engine.Pod),
 	extra ...policy.Source) (target int32, r scaling.Reading) {
 	t.Helper()
@@ -99,7 +100,7 @@ func TestActivityOfASharedGPUHoldsAndDoesNotRaise(t *testing.T) {
 
 // Each pod has a GPU that another pod held in the previous scrape. Such a GPU is not shared, so its activity increases the target.
 func TestGPUHeldByOnePodAfterAnotherIsNotShared(t *testing.T) {
-	busy := 6.0 // total work, in fully used GPUs
+	busy := 6.0 // total work of the pods, as the number of GPUs that it keeps fully busy
 	got, r := replicasOf(t, Options{}, 4, func(s *testPrometheus, at time.Time, pods []engine.Pod) {
 		for i, p := range pods {
 			s.put(gpuSeries(fmt.Sprint("GPU-", i), p.Name, ""), at, min(busy/float64(len(pods)), 1))

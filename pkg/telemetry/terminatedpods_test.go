@@ -32,7 +32,8 @@ func newDraining(t *testing.T) *draining {
 
 func (d *draining) list(names ...string) { d.pods[d.policy.Workload.Key] = readyPods(names...) }
 
-// scrape stores a sample for each of the pods: at the given time, each requests wait in every pod.
+// scrape stores a sample of the number of waiting requests for each pod. The parameter each is the number of requests that wait in one pod
+// at the given time.
 func (d *draining) scrape(at time.Time, each float64, pods ...string) {
 	for _, p := range pods {
 		d.server.put(fmt.Sprintf(`{__name__="vllm:num_requests_waiting",namespace="chat",pod=%q}`, p), at, each)

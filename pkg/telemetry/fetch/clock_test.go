@@ -15,8 +15,9 @@ func dateOf(at time.Time, ahead time.Duration) http.Header {
 	return http.Header{"Date": {at.Add(ahead).UTC().Format(http.TimeFormat)}}
 }
 
-// polls simulates n requests, 15 s apart, to a server whose clock is ahead by the given duration. Each response takes a random time of at
-// most latency, and the server writes the Date header at a random moment of this time. polls returns the correction for the last response.
+// polls simulates n requests, 15 s apart, to a server whose clock is ahead by the given duration. Each response takes a random time, which
+// is at most the parameter latency. The server writes the Date header at a random moment of this time. polls returns the correction for the
+// last response.
 func polls(c *Clock, n int, ahead, latency time.Duration) (last time.Duration) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {

@@ -64,7 +64,7 @@ func TestInvalidAnswers(t *testing.T) {
 	one := `{"metric":{"a":"1"},"value":[0,"1"]}`
 	for _, c := range []struct {
 		name, text string
-		want       string // truncated, api or format
+		want       string // kind of the expected error: truncated, api or format
 	}{
 		{"a login page", "<html>", "format"},
 		{"nothing at all", "", "truncated"},

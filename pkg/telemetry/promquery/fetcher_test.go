@@ -126,7 +126,7 @@ func TestNamespaceWithinItsShareIsReadBesideAnyOthers(t *testing.T) {
 		victim := fmt.Sprintf("ns-%02d", rapid.IntRange(0, n-1).Draw(t, "victim"))
 		query.loads[victim] = load{series: 3, bytes: 30}
 		f := newFetcher(query, fakeLimits)
-		isolated := 2 + 4*n/maxQueries // rounds that are needed to query each namespace alone, and before that the sections that contain it
+		isolated := 2 + 4*n/maxQueries // maximum number of rounds until each namespace was queried alone, after the larger sections with it
 		for round := range isolated + 2*undividedInterval {
 			if rapid.IntRange(0, 9).Draw(t, "joins") == 0 && len(names) < 70 {
 				draw(fmt.Sprintf("zz-%02d", len(names)))
@@ -273,9 +273,9 @@ func TestNamespaceWhoseQueryIsSlowIsIsolated(t *testing.T) {
 	})
 }
 
-// The queries of two of three namespaces need more time than a round has. The first round of the division fails for all three. The third
-// namespace must be queried alone in the next round, and later it must have a reading in each round, even if the undivided query is tested
-// again.
+// The queries of two of three namespaces need more time than a round has. The first round of the division fails for all three. In the next
+// round, the third namespace must be queried alone. Later, it must have a reading in each round, even in rounds in which the undivided
+// query is sent again.
 func TestNamespacesWhoseQueriesAreSlowDoNotStopTheDivision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		query := &fakeQuery{loads: map[string]load{"a-evil": {takes: time.Minute}, "b-evil": {takes: 2 * time.Second},

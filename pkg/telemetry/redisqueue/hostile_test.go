@@ -35,7 +35,8 @@ func rawRedis(t *testing.T, reply string) (address string) {
 	return l.Addr().String()
 }
 
-// serveRaw answers HELLO with an error, as servers before Redis 6 do, and each command that reads a key with reply.
+// serveRaw answers HELLO with an error, as servers before Redis 6 do. It answers each command that reads a key with the bytes in the
+// parameter reply.
 func serveRaw(c net.Conn, reply []byte) {
 	defer c.Close()
 	for in := bufio.NewScanner(c); in.Scan(); {
@@ -124,7 +125,7 @@ func FuzzRedisReplies(f *testing.F) {
 		defer fetcher.Close()
 		requests := []source.Request{{Source: &policy.Source{ListName: "jobs"}}, {Source: &group}}
 		out := make([]scaling.Reading, len(requests))
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // an incomplete reply has no end
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // Fetch waits this long for the rest of a reply
 		defer cancel()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

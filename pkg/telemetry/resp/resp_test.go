@@ -89,7 +89,7 @@ func TestEachCommandHasFullLimitsAndAFailureIsFinal(t *testing.T) {
 	p := &pieces{size: 1 << 20}
 	c := Bound(p, small)
 	b := make([]byte, 1<<20)
-	for i := range 10 { // 2,000 bytes in total
+	for i := range 10 { // together more bytes than the limit, which applies to each command
 		_, _ = c.Write([]byte("command"))
 		p.left = []byte(reply)
 		if _, err := c.Read(b); err != nil {

@@ -79,8 +79,8 @@ gpuscaler_cost_unmeasured_per_hour{`+labels+`} 0
 	}
 }
 
-// The times of updates have fractions of a second, which Prometheus rounds to milliseconds. If Update did not truncate them to seconds, the
-// only step could be outside the window.
+// The times of updates have fractions of a second, which Prometheus rounds to milliseconds. If Update did not truncate these times to
+// seconds, the time of the only step could be rounded to a time outside the window.
 func TestUpdateSucceedsInEveryFractionOfASecond(t *testing.T) {
 	l := liveOn(t, busyHalf)
 	for at := time.Unix(1800, 0); at.Before(time.Unix(1800, 1e6)); at = at.Add(50 * time.Microsecond) {
