@@ -106,7 +106,7 @@ func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 // query checks the selectors of a query and returns the names of its metrics. If the query contains alternatives such as `new_name or
 // old_name`, at least one of them must exist. The operands of absent() and of `unless` need not exist.
 func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
-	var missing []Finding // findings about alternatives that do not exist
+	var missing []Finding // findings about metrics that do not exist but are alternatives to others
 	answered := false
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)

@@ -20,7 +20,7 @@ type Fleet struct {
 	// Rollout returns how a workload replaces its pods if it has the given number of replicas. known is false if the rollout settings of the
 	// workload were not read, or if workloads of this kind always remove a pod before they create its successor.
 	Rollout func(w *scaling.Workload, replicas int32) (r Rollout, known bool)
-	// Room returns how much of its resource the nodes of a capacity group may have in total. known is false if there is no limit.
+	// Room returns how much of the group's resource the nodes of the group may have in total. known is false if there is no limit.
 	Room func(group *policy.Group) (amount int64, known bool)
 }
 
@@ -42,7 +42,7 @@ func Rollouts(policies []*policy.Compiled, platform *policy.Platform, fleet Flee
 		others := otherMinimums(policies, c, group, fleet.Requests)
 		replicas := (room - others) / each
 		if replicas < 1 || replicas > int64(w.Policy.MaxReplicas) {
-			continue // no replica to replace, or even at maxReplicas there is room for one more
+			continue // the GPUs suffice for no replica, or even for one more than maxReplicas
 		}
 		if r, known := fleet.Rollout(w, int32(replicas)); known && r.Surge > 0 && r.Unavailable == 0 {
 			all = append(all, waitingRollout(w, group, allUsed{replicas, each, room, others}))

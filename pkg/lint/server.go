@@ -76,7 +76,7 @@ func Prometheus(ctx context.Context, source Source, subjects []Subject, now time
 	return c.all, nil
 }
 
-// Unreachable returns the finding for a server that did not respond during the function Prometheus.
+// Unreachable returns the finding for a server that did not respond to a request of the function Prometheus.
 func Unreachable(about string, err error) Finding {
 	return Finding{Severity: Error, Check: ServerSilent, About: about,
 		What: "it does not respond: " + strings.ReplaceAll(err.Error(), "\n", "; "),

@@ -19,7 +19,8 @@ type Subject struct {
 // Signal is one metric or query that a Subject reads.
 type Signal struct {
 	Name string
-	// Query is a PromQL query. If it is empty, Names contains the metrics that are read from each pod, with the newest name first.
+	// Query is a PromQL query. If Query is empty, the signal reads one metric of each pod, and Names contains the alternative names of this
+	// metric, with the newest name first.
 	Query string
 	Names []string
 	GPU   bool // Names are metrics of DCGM, whose series belong to the pod that uses the GPU

@@ -56,7 +56,7 @@ func (p *Plan) fromHPA(u *unstructured.Unstructured) (*spec.Policy, error) {
 // hpaMetric converts one metric of an HPA to a signal, and adds the signal to the policy in the parameter out. If the metric cannot be
 // converted, hpaMetric records the reason in p.Lost. It returns ErrManaged if the metric is the target that gpuscaler serves.
 func (p *Plan) hpaMetric(m *autoscalingv2.MetricSpec, out *spec.Policy) error {
-	switch { // the field that is set determines the type, because a file can have a different value in the field type
+	switch { // the field named type is not used, because in a file it can contradict the fields that are set
 	case m.External != nil:
 		if m.External.Metric.Name == metricName {
 			return ErrManaged
@@ -192,7 +192,8 @@ func behaviorMap(v Version) map[string]any {
 	return map[string]any{"scaleUp": side(b.ScaleUp), "scaleDown": side(b.ScaleDown)}
 }
 
-// target returns a reference to a scale target. For a Deployment of apps/v1, only the name is set.
+// target returns a reference to a scale target. For a Deployment of apps/v1, only the name is set, because these are the defaults of kind
+// and apiVersion.
 func target(apiVersion, kind, name string) *spec.TargetRef {
 	t := &spec.TargetRef{Name: name}
 	if kind != "" && (kind != "Deployment" || apiVersion != "" && apiVersion != "apps/v1") {

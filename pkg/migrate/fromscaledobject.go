@@ -43,8 +43,8 @@ type scaledObject struct {
 }
 
 // fromScaledObject returns a policy with the triggers, bounds, behavior and fallback of a ScaledObject, and sets p.Replacement. It converts
-// cron triggers to schedules. The other triggers remain in the ScaledObject with a higher target. The policy reads their values with
-// signals of type keda, through KEDA, so that no credentials are copied.
+// cron triggers to schedules. For each other trigger, the policy gets a signal of type keda, which reads the value of the trigger through
+// KEDA. No credentials must be copied for this. These triggers remain in the ScaledObject with a higher target (see mirrorTarget).
 func (p *Plan) fromScaledObject(u *unstructured.Unstructured, o Options) (*spec.Policy, error) {
 	so, err := readScaledObject(u)
 	if err != nil {
@@ -113,7 +113,7 @@ func readScaledObject(u *unstructured.Unstructured) (*scaledObject, error) {
 	return &so, json.Unmarshal(text, &so)
 }
 
-// Triggers returns the triggers of a ScaledObject. They are the value for Options.Triggers.
+// Triggers returns the triggers of a ScaledObject. Use the result as the value of Options.Triggers.
 func Triggers(u *unstructured.Unstructured) ([]map[string]any, error) {
 	so, err := readScaledObject(u)
 	return so.Triggers, err

@@ -24,7 +24,7 @@ func FallbackReplicas(u *unstructured.Unstructured) (replicas int64, ok bool) {
 			switch n := field.(type) {
 			case int64:
 				return n, true
-			case float64: // numbers that are read from a file are of this type
+			case float64: // the type of every number that was read from a file
 				return int64(n), true
 			}
 			return 0, true

@@ -23,9 +23,9 @@ const ownServicePart = "gpuscaler"
 type ClusterFacts struct {
 	Version string // version of the API server, "v1.36.4"; empty if it is unknown
 	Minor   int    // minor version of the API server; 0 if it is unknown
-	// APIService is the name of the APIService of external metrics. Service is the Service in its spec, as NAMESPACE/NAME. It is empty if
-	// there is no APIService or if its spec contains no Service. Available is the status of the condition Available: "True", or "False: " and
-	// the reason. Detail is the message of this condition.
+	// APIService is the name of the APIService of external metrics. Service is the Service in the spec of the APIService, as NAMESPACE/NAME.
+	// Service is empty if there is no APIService or if its spec contains no Service. Available is the status of the APIService's condition
+	// Available: "True", or "False: " and the reason. Detail is the message of this condition.
 	APIService, Service, Available, Detail string
 	KEDA, Karpenter                        string // versions of KEDA and Karpenter; empty if they are not installed or unknown
 	NodePoolsServed                        bool   // the API server serves NodePools as karpenter.sh/v1

@@ -16,8 +16,8 @@ const (
 )
 
 const (
-	// idleGuard is the longest cooldownPeriod of KEDA that is not reported as a second delay. It is longer than two polls of KEDA, so that one
-	// wrong poll does not scale the workload to zero.
+	// idleGuard is the longest cooldownPeriod of KEDA for which the check DoubledIdleDelay adds no finding. Such a cooldownPeriod is useful:
+	// it is longer than two polls of KEDA, so one wrong poll does not scale the workload to zero.
 	idleGuard = time.Minute
 	// defaultCooldown is the time that KEDA uses if spec.cooldownPeriod is not set.
 	defaultCooldown = 300 * time.Second
@@ -91,7 +91,7 @@ var scaledObjectRules = []scaledObjectRule{
 		text("a trigger of type external is polled: a scale-up from zero waits up to pollingInterval"), "set its type: external-push"},
 }
 
-// idleDelay returns how long KEDA waits between an inactive trigger and zero replicas.
+// idleDelay returns how long KEDA waits after the last trigger has become inactive, before it scales the workload to zero.
 func (s *ScaledObjectFacts) idleDelay() time.Duration {
 	if s.Cooldown == nil {
 		return defaultCooldown
