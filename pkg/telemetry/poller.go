@@ -134,8 +134,8 @@ func New(o Options) (*Poller, error) {
 
 // SetPolicies replaces the policies whose signals are polled. A signal whose source did not change keeps its reading, because otherwise an
 // edit of one policy would make all workloads wait for their next poll. SetPolicies does no I/O. Call it before the first tick that uses
-// the new versions of the policies, because the signals of a version that was not passed to SetPolicies are unknown. Options.Prepare of
-// package policy/store can call SetPolicies in time.
+// the new versions of the policies, because the signals of a version that was not passed to SetPolicies are unknown. To call it in time,
+// set Options.Prepare of package policy/store to SetPolicies.
 func (p *Poller) SetPolicies(policies []*policy.Compiled, platform *policy.Platform) {
 	if platform == nil {
 		platform = &policy.Platform{}

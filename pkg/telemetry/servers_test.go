@@ -71,7 +71,8 @@ func TestQueriesReadRoutersInFrontOfModelServers(t *testing.T) {
 }
 
 // AMD's exporter writes the pod of each GPU into the labels namespace and pod, and the ServiceMonitor of its chart keeps them
-// (honorLabels). The query in config/guides/support.md adds the name of the Deployment to the series of its GPUs.
+// (honorLabels). The query in config/guides/support.md derives the name of the Deployment from the name of the pod, and adds it to the
+// series as a label.
 func TestQueryReadsTheActivityOfAMDGPUs(t *testing.T) {
 	server := newTestPrometheus(t)
 	at := time.Now().Add(-10 * time.Second).Truncate(time.Second)

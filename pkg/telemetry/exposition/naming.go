@@ -26,7 +26,7 @@ var scrapeNames = []struct {
 	{"k8s.namespace.name", []string{"k8s.pod.name"}},                            // the same names with dots instead of underscores
 }
 
-// reportLabels contains labels that no scrape configuration sets. If a series has one of them, it is from the page.
+// reportLabels contains labels that no scrape configuration sets. If a series has such a label, the label is from the scraped page.
 var reportLabels = []struct{ namespace, pod string }{
 	{"exported_namespace", "exported_pod"},
 	{"pod_namespace", "pod_name"}, // set by the DCGM exporter with its flag --use-old-namespace
@@ -91,8 +91,8 @@ func scrapedPod(l Labels) (out Owner, ok bool) {
 }
 
 // Namespaces returns the names of the labels that Read uses for namespaces. scraped contains those with the namespace of the scraped pod,
-// and reported those with the namespace of a pod to which the page refers. Names that must be quoted in PromQL are not included, as in
-// Names.
+// and reported those with the namespace of a pod to which the page refers. Names that must be quoted in PromQL are not included (see the
+// method Names).
 func (s ScrapeLabels) Namespaces() (scraped, reported []string) {
 	for _, c := range reportLabels {
 		if !slices.Contains(reported, c.namespace) {

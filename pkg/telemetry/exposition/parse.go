@@ -177,8 +177,8 @@ func flatten(name string, kind dto.MetricType, m *dto.Metric, at time.Time, each
 	}
 }
 
-// year10000 is the start of the year 10000 in Unix milliseconds. JSON cannot represent this time or a later one, so a tick with such a time
-// could not be recorded.
+// year10000 is the start of the year 10000 in Unix milliseconds. Ticks are recorded as JSON, and Go cannot encode this time or a later time
+// as JSON. Therefore such a timestamp is not usable.
 const year10000 = 253_402_300_800_000
 
 // stamp converts a timestamp in Unix milliseconds to a time. For an unusable timestamp it returns the zero time, for which Cell and GPUs

@@ -12,11 +12,11 @@ const (
 	skewTolerance = 2 * time.Second
 	// agreementAnswers and agreementPeriod define when a clock that is behind gpuscaler's clock is corrected: at least this number of
 	// responses must agree, and at least this time must pass between the first and the last of them. This correction makes samples look newer,
-	// so it needs more evidence than the opposite one. A cached response has an old Date header, which looks like a clock that falls behind
-	// further with each poll.
+	// so it needs more evidence than the correction of a clock that is ahead. A cached response has an old Date header, which looks like a
+	// clock that falls behind further with each poll.
 	agreementAnswers = 3
 	agreementPeriod  = 30 * time.Second
-	// skewDrift limits the drift between two clocks: a drift of one second in skewDrift seconds is accepted. Quartz clocks drift much less. A
+	// skewDrift is the number of seconds in which the difference between two clocks may change by one second. Quartz clocks drift much less. A
 	// Date header that never changes drifts much more.
 	skewDrift = 1000
 	// maxSkew is the greatest clock difference that is recorded, because sums of greater differences could overflow a time.Duration.
@@ -100,7 +100,7 @@ func (c *Clock) correct(h http.Header, sent, received time.Time) time.Duration {
 }
 
 // take adds one more response: it reduces the agreed range to its intersection with s, the range of that response. If the two ranges do not
-// intersect, take starts again with s. This happens if a clock was set, or if two servers with different clocks respond in turn.
+// intersect, take starts again with s. This happens if a clock was adjusted, or if two servers with different clocks respond in turn.
 func (c *Clock) take(s span, received time.Time) {
 	slack := max(received.Sub(c.newest), 0) / skewDrift
 	have := span{c.agreed.low - slack, c.agreed.high + slack}

@@ -14,7 +14,7 @@ import (
 // one more replica for each pod that terminated. The zero Totals is ready to use, but not safe for concurrent use.
 type Totals struct {
 	totals     map[totalKey]*total
-	terminated map[totalKey][]terminatedPod // terminated pods that are still counted
+	terminated map[totalKey][]terminatedPod // terminated pods whose values are still added to the total
 }
 
 // TotalsRound updates Totals during one poll.

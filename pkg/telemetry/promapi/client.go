@@ -18,7 +18,7 @@ import (
 type Limits struct {
 	Bytes  int64 // maximum size of the body after decompression
 	Series int   // maximum number of elements of the result
-	Labels int   // maximum size of the label names and values of one series
+	Labels int   // maximum bytes of the label names and values of one series
 }
 
 // Client sends queries to one server.

@@ -15,7 +15,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/fetch"
 )
 
-// Series is one element of a result. Decode reuses it for the next element. The caller may keep its strings.
+// Series is one element of a result. Decode uses the same Series for the next element, so the caller must not keep a reference to it. The
+// caller may keep the strings in it.
 type Series struct {
 	Labels exposition.Labels // includes __name__ if the server sent it
 	Value  float64           // value of an element of a vector, or newest value of an element of a matrix
@@ -24,7 +25,8 @@ type Series struct {
 	Valid  bool              // false if the element has no number, because it is a native histogram
 }
 
-// Decode reads one response of /api/v1/query. It returns an error for every malformed, oversized or partial response.
+// Decode reads one response of /api/v1/query, and calls the function each for every series in it. It returns an error for every malformed,
+// oversized or partial response.
 func Decode(r io.Reader, l Limits, each func(*Series) error) error {
 	d := &decoder{json: json.NewDecoder(r), limits: l, each: each, names: internedNames{}}
 	err := d.answer()

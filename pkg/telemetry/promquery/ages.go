@@ -111,7 +111,8 @@ func needsAll(expr parser.Expr) bool {
 	return all
 }
 
-// mark adds partLabel with the value part to the series of an expression.
+// mark returns an expression with the same result, in which each series also has the label partLabel. The parameter part is the value of
+// this label.
 func mark(expr, part string) string {
 	return fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, expr, partLabel, part)
 }

@@ -20,7 +20,7 @@ type join struct {
 	keys     []string
 	next     []int32 // for each request, the index of the next request with the same key; -1: none
 	found    []found
-	ages     []map[string]time.Time // for each selector, the time of the oldest sample by key
+	ages     []map[string]time.Time // for each selector, a map from a key to the time of its oldest sample
 	allAges  bool                   // the value of ages.all
 	key      []byte
 }

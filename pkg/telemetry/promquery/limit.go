@@ -65,7 +65,8 @@ func (f *Fetcher) limitOfResponse(err error) Limit {
 	return limitOf(err)
 }
 
-// countIncomplete counts consecutive undivided queries with an incomplete response. err is the error of the last one.
+// countIncomplete counts consecutive undivided queries whose response was incomplete. The parameter err is the error of the newest query.
+// If it is another error or nil, the count becomes 0.
 func (f *Fetcher) countIncomplete(err error) {
 	if f.incomplete++; !errors.Is(err, fetch.ErrIncomplete) {
 		f.incomplete = 0

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// Server is a Prometheus server, and the pods of the cluster to which its series belong.
+// Server contains a client of a Prometheus server, and the pods of the cluster to which the series of this server belong.
 type Server struct {
 	API        *promapi.Client
 	Limits     promapi.Limits // limits of one response

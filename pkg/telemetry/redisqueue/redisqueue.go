@@ -99,7 +99,7 @@ func tlsDialer(dial Dialer, c *tls.Config) Dialer {
 		}
 		secure := tls.Client(raw, c)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = raw.Close() // the error of the handshake is returned
+			_ = raw.Close() // an error of Close is ignored, because the error of the handshake is returned
 			return nil, err
 		}
 		return secure, nil

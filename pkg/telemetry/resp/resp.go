@@ -163,7 +163,8 @@ func (s *scanner) begin(b byte) error {
 	return nil
 }
 
-// text reads one byte of a line. The line ends with a line feed, as in the client.
+// text checks one byte of a line. Only a line feed ends the line, because the client also reads up to the line feed. A line feed without a
+// carriage return before it is an error.
 func (s *scanner) text(b byte) error {
 	limit := s.limits.Line
 	if s.kind == ':' {

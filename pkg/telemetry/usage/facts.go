@@ -134,7 +134,7 @@ func (c *chunk) readLabels(ctx context.Context) error {
 	return nil
 }
 
-// capacityType returns the capacity type in Karpenter's terms.
+// capacityType returns the capacity type of a node (spot, on-demand or reserved, as in Karpenter) from the labels of the node.
 func capacityType(m model.Metric) string {
 	if v := first(m, labelKarpenter); v != "" {
 		return v
