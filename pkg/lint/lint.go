@@ -14,7 +14,8 @@ import (
 // Severity is the severity of a finding.
 type Severity string
 
-// Possible values of Severity. Error means that something does not work as its author intended.
+// Possible values of Severity. Error means that something does not work as its author intended. Warning means that something can fail, or
+// that its result is not exact. Info means that an optional component is missing.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"

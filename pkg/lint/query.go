@@ -103,8 +103,8 @@ func (c *check) joined(ctx context.Context, about string, g *Signal) error {
 	return nil
 }
 
-// query checks the selectors of a query and returns the names of its metrics. If the query contains alternatives such as `new_name or
-// old_name`, at least one of them must exist. The operands of absent() and of `unless` need not exist.
+// query checks the selectors of a query and returns the names of its metrics. If the query contains alternative metrics such as `new_name
+// or old_name`, at least one of these metrics must exist. Metrics in the operands of absent() and of `unless` need not exist.
 func (c *check) query(ctx context.Context, about string, expr parser.Expr) (names []string, err error) {
 	var missing []Finding // findings about metrics that do not exist but are alternatives to others
 	answered := false

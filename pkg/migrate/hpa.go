@@ -162,7 +162,7 @@ func manifest(notes []string, o object) (string, error) {
 	return out.String(), encoder.Close()
 }
 
-// fold splits a text into lines of at most width bytes.
+// fold splits a text into lines. The parameter width is the maximum length of a line in bytes.
 func fold(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -19,7 +19,7 @@ const (
 	// idleGuard is the longest cooldownPeriod of KEDA for which the check DoubledIdleDelay adds no finding. Such a cooldownPeriod is useful:
 	// it is longer than two polls of KEDA, so one wrong poll does not scale the workload to zero.
 	idleGuard = time.Minute
-	// defaultCooldown is the time that KEDA uses if spec.cooldownPeriod is not set.
+	// defaultCooldown is the cooldownPeriod that KEDA uses if the ScaledObject does not set spec.cooldownPeriod.
 	defaultCooldown = 300 * time.Second
 )
 

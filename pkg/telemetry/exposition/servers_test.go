@@ -127,7 +127,8 @@ func meanOf(t *testing.T, p *Profile, page, metric string) Value {
 	return Value{Value: v, At: scraped, Quality: quality}
 }
 
-// Each metric that a policy can name has a test case with a sample page. Each sample page says from where its names were taken.
+// Each metric of a model server that a policy can use must have a test case with a sample page. Each sample page must contain the source
+// from which its metric names were copied.
 func TestEveryMetricOfAServerHasASample(t *testing.T) {
 	// Three pages are not in serverCases, because only queries in package telemetry use them.
 	covered, used := map[string]bool{}, map[string]bool{"llm-d.prom": true, "dynamo-frontend.prom": true, "amd.prom": true}

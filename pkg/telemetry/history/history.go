@@ -119,8 +119,8 @@ func (c *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// query calls f with the time limit and the options of the server, and stores the warnings of the response. The parameter what describes
-// the query in error messages.
+// query calls the function f, which sends one query, with the time limit and the options of the server. It returns the response and stores
+// the warnings of the response. The parameter what describes the query in error messages.
 func query[T any](ctx context.Context, s *Server, what string, f func(context.Context, ...v1.Option) (T, v1.Warnings, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Time)
 	defer cancel()

@@ -91,7 +91,7 @@ func (f *Fetcher) Fetch(ctx context.Context, requests []source.Request, out []sc
 		f.findOutside(whole)
 		source.SetEmpty(out)
 		if ctx.Err() != nil || f.paused() {
-			return bytes, err // no time or no query is left in this round, so the next round queries the sections
+			return bytes, err // no time is left, or the one query of a paused round was sent; the next round queries the sections
 		}
 	}
 	n, err := f.fetchSections(ctx, requests, out)

@@ -1,11 +1,7 @@
-// Package promquery reads signals by queries to Prometheus servers.
-//
-// One query reads the values of all workloads that use the same query template, the gauges or a latency of the same engine, the GPU
-// counters or Kueue's queues. Selectors that differ only in the values of their labels are combined too (see [Shape]). Queries are changed
-// only with Prometheus' own parser. Their text is never concatenated with other text.
-//
-// A [Fetcher] sends a shared query. If the series of one namespace make the query fail, the Fetcher divides it by namespaces, so that only
-// the signals of that namespace are missing.
+// One query is shared by many workloads. Workloads share a query if they use the same query template, the gauges of the same engine, the
+// same latency of the same engine, the GPU counters, or Kueue's queues. Selectors that differ only in the values of their labels are
+// combined into one query too (see [Shape]). Queries are changed only with Prometheus' own parser. Their text is never concatenated with
+// other text.
 package promquery
 
 import (

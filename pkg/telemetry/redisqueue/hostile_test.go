@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry/source"
 )
 
-// rawRedis accepts connections. It answers each command that reads a key with the bytes of reply.
+// rawRedis accepts connections. It answers each command that reads a key with the bytes in the parameter reply.
 func rawRedis(t *testing.T, reply string) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

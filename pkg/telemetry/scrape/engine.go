@@ -110,8 +110,8 @@ func (e *Engines) newRound(list *pods.List, requests []source.Request) *engineRo
 	return r
 }
 
-// targets returns the pods to read. If the data source selects pods by label, these are the selected pods, and the labels of a sample name
-// the workload's pod to which it belongs. Otherwise they are the workloads' own pods.
+// targets returns the pods to read. If the data source selects pods by label, targets returns the selected pods. A sample from such a pod
+// belongs to the workload's pod that the labels of the sample contain. Otherwise targets returns the workloads' own pods.
 func (r *engineRound) targets() (out []target) {
 	if len(r.source.PodLabels) > 0 {
 		for _, p := range selectedPods(r.source, r.cluster) {
