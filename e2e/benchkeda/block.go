@@ -25,8 +25,8 @@ const (
 	namespace = "bench"
 	// hpaSync is the sync period of the HPA controller. It is the default of Kubernetes.
 	hpaSync = 15 * time.Second
-	// scrape is the scrape interval of Prometheus, and the interval at which gpuscaler queries Prometheus: more frequent queries return
-	// the same data.
+	// scrape is the scrape interval of Prometheus, and the interval at which gpuscaler queries Prometheus. More frequent queries would
+	// return the same data.
 	scrape = 5 * time.Second
 	// hpaWorkers and requestsPerSecond are above the defaults. With its defaults of 5 workers and 20 requests per second, the HPA
 	// controller syncs each of 1,000 HPAs only once a minute, with any metrics server. With its default of 20 requests per second, KEDA's

@@ -101,7 +101,7 @@ func (j judge) refusals(u request) (messages []string) {
 	return messages
 }
 
-// merge returns an object after a JSON merge patch.
+// merge applies a JSON merge patch to an object and returns the result.
 func merge(t *testing.T, object map[string]any, patch string) (out map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(object)

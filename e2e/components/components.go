@@ -52,8 +52,8 @@ var All = []Component{
 		Name: "prometheus", Module: "github.com/prometheus/prometheus",
 		Packages: []string{"github.com/prometheus/prometheus/cmd/prometheus"},
 		Set:      []string{"github.com/prometheus/common/version.Version={version}"},
-		// This file is left out because it imports the service discoveries of cloud providers: a third of the packages and most of the compile
-		// time. minimum.go adds file and HTTP discovery.
+		// plugins.go is deleted because it imports the service discoveries of cloud providers: a third of the packages and most of the
+		// compile time. minimum.go adds file and HTTP discovery.
 		Prune: []string{"plugins/plugins.go"},
 	},
 	{

@@ -150,8 +150,8 @@ func (c *Controller) refreshEndpoints(ctx context.Context) {
 	}
 }
 
-// Ready returns a check that gpuscaler has exactly that number of pods, all of them are Ready, one has the leader label, and the APIService
-// of the external metrics API is available.
+// Ready returns a check that gpuscaler has exactly the given number of pods, all of them are Ready, one has the leader label, and the
+// APIService of the external metrics API is available.
 func (c *Controller) Ready(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pods, err := c.Pods(ctx)

@@ -26,9 +26,9 @@ type Setup struct {
 	Controller Options
 	// Prepare runs after the start of the stack and before that of gpuscaler.
 	Prepare func(context.Context, *stack.Stack) error
-	// Ready runs when gpuscaler is ready and before the PlatformConfig is written; nil means none.
+	// Ready runs when gpuscaler is ready and before the PlatformConfig is written; nil means that no function runs.
 	Ready func(context.Context, *Controller) error
-	// After runs after all tests, while gpuscaler still serves. An error fails the package. nil means none.
+	// After runs after all tests, while gpuscaler still serves. An error fails the package. nil means that no function runs.
 	After func(*Controller) error
 	// Platform returns the spec of the PlatformConfig.
 	Platform func(*stack.Stack) string

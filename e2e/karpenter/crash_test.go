@@ -191,8 +191,8 @@ func TestLongKilledInEveryStateAllNodePoolsAreRestored(t *testing.T) {
 	undrifted(t, c.pools...)
 }
 
-// generations returns metadata.generation of each NodePool with an override. It must not change without need, because Karpenter validates a
-// NodePool again after each change of its spec.
+// generations returns metadata.generation of each NodePool with an override. A generation must not change without need, because Karpenter
+// validates a NodePool again after each change of its spec.
 func (c *crash) generations(t *testing.T) map[string]int64 {
 	all := map[string]int64{}
 	for _, name := range []string{"crash-zero", "crash-freeze", "crash-fallback-spot", "crash-fallback-od", "crash-probe-spot",

@@ -189,7 +189,7 @@ func reported(ctx context.Context, prefix string) (said []string) {
 	return slices.Compact(said)
 }
 
-// both returns a check that a field of the spec has the value want in all NodePools.
+// both returns a check that a field of the spec has the value want in all of the given NodePools.
 func both(pools []pool, want string, path ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for _, p := range pools {

@@ -92,7 +92,7 @@ func TestPlaceholderKeepsItsNodeUntilARealReplicaStarts(t *testing.T) {
 	})
 }
 
-// placeholder returns the objects that the command prints for the Deployment chat, without the policy.
+// placeholder returns the objects that `gpuscaler manifests placeholder` prints for the Deployment chat, without the policy.
 func placeholder(t *testing.T, namespace string) (objects []client.Object) {
 	t.Helper()
 	binary, err := controller.Build(t.Context(), os.Stderr, t.TempDir())

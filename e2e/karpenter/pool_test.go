@@ -37,7 +37,7 @@ const (
 	serverSide style = "server-side apply"
 )
 
-// suite returns the test that a pool belongs to: the beginning of its name.
+// suite returns the name of the test that a pool belongs to, which is the part of the pool's name before the first hyphen.
 func (p pool) suite() string {
 	name, _, _ := strings.Cut(p.name, "-")
 	return name

@@ -151,7 +151,7 @@ func TestRestoreWithARunningControllerAndWithoutOne(t *testing.T) {
 	restore(t, c.Binary, 0) // the second run has nothing to restore
 }
 
-// restore runs the command with gpuscaler's account and requires that it restores at least the given number of NodePools.
+// restore runs `gpuscaler restore` with gpuscaler's account and requires that it restores at least the given number of NodePools.
 func restore(t *testing.T, binary string, least int) {
 	t.Helper()
 	out, err := restoreAs(t, binary, suite.account)
@@ -170,7 +170,7 @@ func restore(t *testing.T, binary string, least int) {
 	}
 }
 
-// restoreAs runs the command with an account and returns its output.
+// restoreAs runs `gpuscaler restore` with an account and returns its output.
 func restoreAs(t *testing.T, binary, account string) ([]byte, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "restore", "--kubeconfig="+account, "--namespace="+controller.Namespace, "-o", "json")

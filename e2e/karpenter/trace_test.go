@@ -94,7 +94,7 @@ func bamboo(t *testing.T) *spotmarket.Trace {
 	return spot
 }
 
-// recorded is a market that follows a trace: the pool's instance type has as many spot machines as the trace.
+// recorded is a market that follows a trace: the pool's instance type has as many spot machines as the trace has at that time.
 type recorded struct {
 	pool  pool
 	trace *spotmarket.Trace

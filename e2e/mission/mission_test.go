@@ -67,7 +67,8 @@ behavior:
 		}
 		return err
 	})
-	stack.Eventually(t, time.Minute, "one node for the window", nodes(1, 0)) // Karpenter may report the node as ready after its pod
+	// Wait for the node, too: Karpenter may report the node as ready later than the pod on it.
+	stack.Eventually(t, time.Minute, "one node for the window", nodes(1, 0))
 
 	queue(27)
 	stack.Eventually(t, time.Minute, "spot nodes for a burst", s.HasReplicas(3))

@@ -81,7 +81,7 @@ func namespace(t *testing.T, name string) string {
 	return name
 }
 
-// replicas returns a check of the desired and the ready replicas.
+// replicas returns a check that a Deployment has the given numbers of desired and ready replicas.
 func replicas(namespace, name string, desired, ready int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d appsv1.Deployment

@@ -94,7 +94,7 @@ func (p *Process) Exited() (bool, error) {
 // Signal sends sig to the process, not to its group.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Kill sends SIGKILL to the process and its group, and waits.
+// Kill sends SIGKILL to the process and its group, and waits until the process has ended.
 func (p *Process) Kill() {
 	if ended, _ := p.Exited(); ended {
 		return // the process has ended, and another process may have the same ID now

@@ -80,8 +80,8 @@ func TestTokensForMetricsAreNotSentInPlainText(t *testing.T) {
 	}
 }
 
-// The API server of this test authenticates anna, but returns an error when gpuscaler checks her permissions. So no client may read the
-// metrics.
+// The API server of this test authenticates anna, but returns an error when gpuscaler checks her permissions. Therefore gpuscaler must not
+// serve the metrics to any client.
 func TestMetricsWithAuthorizationAreNotServedToOthers(t *testing.T) {
 	dir := t.TempDir()
 	pem, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)

@@ -51,8 +51,8 @@ func (r *rangeFlags) register(f *pflag.FlagSet) {
 // enabled reports whether the trace is fetched from a server.
 func (r *rangeFlags) enabled() bool { return r.Address != "" }
 
-// open returns the trace. On the first call it fetches the series; later calls decode the same response again. The format of the response
-// is the one that --save writes.
+// open returns the trace. On the first call, it fetches the series from the server and stores the response. Later calls decode the stored
+// response again. --save writes the response in the same format.
 func (r *rangeFlags) open(ctx context.Context, o tracefile.Options) (*trace.Trace, error) {
 	if r.answer == nil {
 		span, err := r.span(time.Now()) // I/O edge: --start and --end refer to the time of the command

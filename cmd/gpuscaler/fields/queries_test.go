@@ -92,7 +92,7 @@ func (j *journal) all() (out []string) {
 	return out
 }
 
-// times returns the number of recorded requests whose line contains a word.
+// times returns the number of recorded requests whose line contains the given word.
 func (j *journal) times(word string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

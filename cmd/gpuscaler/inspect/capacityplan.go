@@ -91,7 +91,8 @@ func (p *planner) Act(g *capacity.Group, actions []capacity.Action) <-chan struc
 	return done
 }
 
-// add adds the changes of an action to the plan once. The engine repeats the action at every tick, because it is never applied.
+// add adds the changes of an action to the plan once. The engine repeats the action at every tick, because `capacity plan` never applies
+// it.
 func (g *groupPlan) add(in span, action capacity.Action) {
 	var changes []plannedChange
 	switch a := action.(type) {
@@ -138,8 +139,8 @@ func makePlan(ctx context.Context, policies both, seen seenCluster, ahead time.D
 	return plan
 }
 
-// look adds the planned actions of an advisory group to the plan. At the first tick it also copies the reasons and findings of the group,
-// advisory or not.
+// look adds the planned actions of an advisory group to the plan. At the first tick, it also copies the reasons and findings of the group,
+// even if the group is not advisory.
 func (g *groupPlan) look(decisions *engine.DecisionStore, first bool, in span) {
 	r, ok := decisions.Group(g.Name)
 	if !ok || r.At.IsZero() {

@@ -209,7 +209,7 @@ func forwardTo(ctx context.Context, config *rest.Config, pod *corev1.Pod, name s
 	return fmt.Sprintf("http://127.0.0.1:%d", ports[0].Local), func() { close(stop); <-ended }, nil
 }
 
-// portOf returns the number of a named port of the pod, or the default of gpuscaler.
+// portOf returns the number of a named port of the pod, or gpuscaler's default port of that name if the pod has no such port.
 func portOf(pod *corev1.Pod, name string) int32 {
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
