@@ -258,7 +258,7 @@ func TestWindowsThatNeverEndAreReported(t *testing.T) {
 	if !w.NeverEnds() {
 		t.Error("an end on 30 February: never ends is false, want true")
 	}
-	checkStory(t, w, []beat{{"Fri 2026-11-20 07:00", true, ""}}) // the start of the day before still has an effect
+	checkStory(t, w, []beat{{"Fri 2026-11-20 07:00", true, ""}}) // the window opened on the day before and never closes
 	w.To = y2040
 	if w.NeverEnds() {
 		t.Error("the same within a season: never ends is true, want false")

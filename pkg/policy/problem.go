@@ -12,8 +12,8 @@ import (
 type Problem struct {
 	// path of the file as passed to Load, or the object: "ScaledObject team-chat/llama-chat"
 	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`     // number of the line from 1; 0 if the text has no lines, for example because a file is missing
-	Column   int    `json:"column,omitempty"`   // number of the column from 1
+	Line     int    `json:"line,omitempty"`     // line number, from 1; 0 if the text has no lines, for example because a file is missing
+	Column   int    `json:"column,omitempty"`   // column number, starting at 1
 	Document string `json:"document,omitempty"` // kind and name: "ScalingPolicy team-chat/llama-chat"; empty if the document has no name
 	Field    string `json:"field,omitempty"`    // path of the field: "spec.signals[2].target"
 	Found    string `json:"found,omitempty"`

@@ -30,7 +30,7 @@ func TestTotalOfSomePodsDoesNotScaleBelowTheTotalOfAll(t *testing.T) {
 			}
 		}
 		if answered == 0 {
-			return // an empty answer means that the value is unknown; other tests cover this
+			return // if no pod reports, the value is unknown; other tests cover this case
 		}
 		n := int32(pods)
 		decide := func(value, coverage float64, reported int) Decision {

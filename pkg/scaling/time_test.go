@@ -53,7 +53,7 @@ func TestScheduleAcrossTheEndOfDaylightSavingTime(t *testing.T) {
 		t.Error("active at zero: KEDA would wake it against the ceiling")
 	}
 	w.run(3 * time.Hour)
-	w.expect(0, RuleScheduleCeiling) // 02:03 occurs for the first time
+	w.expect(0, RuleScheduleCeiling) // the clock shows 02:03 for the first of two times
 	w.load(0)
 	at(25, 5, 59) // seven hours and 59 minutes after 23:00, because this night has an additional hour
 	w.run(55 * time.Second)

@@ -15,15 +15,15 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/spec"
 )
 
-// Limits for the ConfigMaps of a namespace. They are necessary because a tenant can create objects of 1 MiB each, and every problem causes
-// a log line and an Event.
+// These are limits for the ConfigMaps of a namespace. They are necessary because a tenant can create objects of 1 MiB each, and every
+// problem causes a log line and an Event.
 const (
 	// MaxConfigMapBytes is the greatest total size of the keys and values of a ConfigMap. A policy has about 1 KiB.
 	MaxConfigMapBytes = 128 << 10
 
-	maxConfigMaps         = 100 // ConfigMaps of a namespace
-	maxConfigMapDocuments = 100 // documents of a ConfigMap
-	maxConfigMapProblems  = 20  // problems that are reported for a ConfigMap
+	maxConfigMaps         = 100 // maximum number of ConfigMaps in a namespace
+	maxConfigMapDocuments = 100 // maximum number of documents in a ConfigMap
+	maxConfigMapProblems  = 20  // maximum number of problems that are reported for a ConfigMap
 )
 
 // ConfigMap is a ConfigMap in which a team writes policies for its own namespace. Its policies are accepted only if the PlatformConfig has
