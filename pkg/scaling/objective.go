@@ -156,7 +156,7 @@ func (w Work) Same(o Work) bool {
 	return true
 }
 
-// identity returns a hash (FNV-1a) of the fields that the method measures compares.
+// identity returns a hash (FNV-1a) of the fields that identify the measured quantity. These are the fields that Signal.measures compares.
 func (s *Signal) identity() uint64 {
 	h := uint64(14695981039346656037)
 	add := func(b byte) { h = (h ^ uint64(b)) * 1099511628211 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// evidence returns a signal without a target, which is evidence for the given measure.
+// evidence returns a signal without a target that measures the given quantity for the objective.
 func evidence(m Measure) Signal {
 	return Signal{Name: m.String(), Source: uint64(m) + 1, Measures: m, MaxAge: time.Minute}
 }
@@ -194,7 +194,7 @@ func TestRestoreContinuesWithWhatWasLearned(t *testing.T) {
 	}
 }
 
-// anyObjective returns a random policy with an objective, whose signals are evidence, have targets, or both.
+// anyObjective returns a random policy with an objective, whose signals measure a quantity for the objective, have a target, or both.
 func anyObjective(t *rapid.T, calm bool) *Policy {
 	p := anyPolicy(t, calm)
 	p.Objective = &objective.Objective{Kind: objective.Kind(rapid.IntRange(0, 3).Draw(t, "kind")),

@@ -192,7 +192,7 @@ type Policy struct {
 	Signals    []Signal // at most MaxSignals
 	Formula    Formula  // nil: the greatest proposal is used
 	Activation Activation
-	// Objective is the SLO from which the rule "objective" computes the replicas. If it is nil, every signal has a target.
+	// Objective is the SLO from which RuleObjective computes the replicas. If it is nil, every signal has a target.
 	Objective *objective.Objective
 
 	MinReplicas, MaxReplicas int32 // 0 <= MinReplicas <= MaxReplicas, within the platform's bounds

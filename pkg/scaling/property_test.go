@@ -84,7 +84,8 @@ func anyObservation(t *rapid.T, p *Policy, now time.Time, calm bool) Observation
 	return o
 }
 
-// drive runs several ticks of a random policy with random observations. Before each tick it calls look with the inputs of Decide.
+// drive runs several ticks of a random policy with random observations. Before each tick it calls the function look with the inputs of
+// Decide.
 func drive(t *rapid.T, calm bool, look func(p *Policy, o Observation, s State, now time.Time)) {
 	p := anyPolicy(t, calm)
 	now := nine

@@ -42,7 +42,8 @@ func (o *ConfigMap) Equal(other *ConfigMap) bool {
 		o.Bytes == other.Bytes && maps.Equal(o.Data, other.Data) && slices.Equal(o.Binary, other.Binary)
 }
 
-// ConfigMapStatus contains the policies of a ConfigMap that the store accepted, and the problems of the others. It is sent as an Event.
+// ConfigMapStatus contains the policies of a ConfigMap that the store accepted, and the problems of the policies that it refused. It is
+// sent as an Event.
 type ConfigMapStatus struct {
 	Namespace, Name, UID string
 	InForce              []string // policies that apply as written, each with its version: "llama-chat@3f1c"

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/policy/store"
 )
 
-// configMapManifest returns the manifest of a ConfigMap with the label that teams must set. Its key chat.yaml contains text.
+// configMapManifest returns the manifest of a ConfigMap with the label that teams must set. Its key chat.yaml contains the parameter text.
 func configMapManifest(namespace, text string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: chat\n  namespace: " + namespace +
 		"\n  labels: {gpuscaler.io/policy: \"true\"}\n" +

@@ -39,7 +39,7 @@ func nearest(s string, words []string) string {
 	return containing(s, words)
 }
 
-// leastPart is the minimum length of a text that containing accepts as a part of a word.
+// leastPart is the minimum length of the text for which the function containing searches.
 const leastPart = 4
 
 // containing returns the only word that begins or ends with s, such as queryRef for query. It returns "" if there is no such word, or if
