@@ -2,27 +2,28 @@ package objective
 
 import "math"
 
-// expert simulates a fleet that has followed one rule from the beginning. The simulation uses the observed work, the learned capacity and
-// the learned cold start. The exported fields are saved.
+// expert is the simulated state of the workload if one rule had always determined its number of replicas. The simulation uses the observed
+// work, the learned capacity and the learned cold start. The exported fields are saved.
 type expert struct {
 	Queue float32
-	// smallest target in each part of the last cold start; the smallest of all is the number of ready replicas
+	// Target contains the smallest number of replicas that the rule proposed in each part of the last cold start. The minimum of these
+	// numbers is the number of ready replicas, because a replica is ready one cold start after the proposal.
 	Target  [buckets]uint16
 	Back    backlog
-	Cost    float32 // sum of the replicas over the slots; older slots have less weight
-	Late    float32 // work that was served late; older work has less weight
-	Square  float32 // sum over the blocks of the square of their late work; older blocks have less weight
-	NewCost float32 // Cost of the current block
-	NewLate float32 // Late of the current block
+	Cost    float32 // sum of the proposed replicas over the slots of the closed blocks; older blocks have less weight
+	Late    float32 // work of the closed blocks that was served late; older blocks have less weight
+	Square  float32 // sum of the squares of the late work of each closed block; older blocks have less weight
+	NewCost float32 // sum of the proposed replicas over the slots of the current block
+	NewLate float32 // work of the current block that was served late
 }
 
-// bank contains an expert for each rule, and Actual for the workload itself, with which the experts are compared.
+// bank contains one expert for each rule. Actual contains the observed queue and the observed late work of the workload itself.
 type bank struct {
 	Experts [numRules]expert
 	Actual  expert
-	// index in Target of the part of the cold start to which the current slot belongs
+	// At is the index, in expert.Target, of the part of the cold start to which the current slot belongs.
 	At      uint8
-	Filled  uint32 // number of slots that this part contains so far
+	Filled  uint32 // number of slots so far in the part At
 	Work    float64
 	NewWork float64 // work in the current block
 	Block   int32   // number of slots in the current block
@@ -61,8 +62,8 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 		level, margin, hold := s.want(&rules[i])
 		n := x.replicas(max(level+margin, hold))
 		if !b.Started {
-			// An expert begins with its first target as the number of ready replicas, so that a rule is not charged for the cold start at the
-			// beginning.
+			// In the first slot, all replicas that an expert proposes are ready at once. Otherwise, the simulation would begin without
+			// replicas, and each rule would be charged for the work that is late during the first cold start.
 			for k := range e.Target {
 				e.Target[k] = uint16(x.bounded(n))
 			}
@@ -94,8 +95,8 @@ func (b *bank) step(f *features, s *signals, x *plant, queued, late float64) {
 	b.choose(f, x)
 }
 
-// closeBlock adds the current block to the history and reduces the weight of older blocks. While the history is short, only about its
-// second half has weight, because the first plans were worse.
+// closeBlock adds the current block to the history and reduces the weight of older blocks. While the history is short, mainly its second
+// half has weight, because the first plans were computed from little data.
 func (b *bank) closeBlock(f *features, x *plant) {
 	elapsed := float64(f.Slots) * x.slot
 	keep := max(1-float64(b.Block)*x.slot/min(x.t.Memory, max(elapsed/2, 2*blockSeconds)), 0)
@@ -125,8 +126,8 @@ func (e *expert) ready(count int) uint16 {
 	return least
 }
 
-// allowed returns the late work that a rule may have. If the workload itself had more late work than the objective permits, the result is
-// reduced (Tuning.Feedback).
+// allowed returns the amount of work that may be late with a rule. If the workload itself had more late work than the objective permits,
+// the result is reduced (Tuning.Feedback).
 func (b *bank) allowed(x *plant) float64 {
 	allowed := x.allowed * (b.Work + b.NewWork)
 	if actual := b.Actual.late(); actual > allowed {
@@ -135,9 +136,9 @@ func (b *bank) allowed(x *plant) float64 {
 	return allowed
 }
 
-// choose sets Best to the cheapest rule whose late work is allowed. The late work of a rule includes an assumed part for the future
-// (Tuning.Event). If no rule has so little late work, choose increases the cost of each rule in proportion to its late work, and then
-// chooses the cheapest.
+// choose sets Best to the cheapest rule whose late work is at most the result of allowed. An assumed amount for events that have not
+// occurred yet (Tuning.Event) is added to the late work of each rule. If every rule has more late work than allowed, choose increases the
+// cost of each rule in proportion to its late work, and then chooses the cheapest.
 func (b *bank) choose(f *features, x *plant) {
 	allowed := max(b.allowed(x), 1e-9)
 	event := x.t.Event * float64(x.cold) * x.slot * f.Level[levels-1]
@@ -172,8 +173,8 @@ func (b *bank) choose(f *features, x *plant) {
 	b.Best, b.Met = int32(max(best, 0)), met
 }
 
-// price compares the best rule with each cheaper rule: how many replica-seconds the best rule costs more for each unit of late work that it
-// avoids. It returns the greatest of these values.
+// price returns how much the best rule costs for each unit of late work that it avoids, in replica-seconds. It compares the best rule with
+// each cheaper rule, and returns the greatest result, or 0 if no rule is cheaper.
 func (b *bank) price(x *plant) (price float64) {
 	best := &b.Experts[b.Best]
 	for i := range b.Experts {
@@ -195,8 +196,9 @@ const maxReplicas = 30000
 
 func (x *plant) bounded(n int32) int32 { return min(max(min(n, x.most), x.least, 0), maxReplicas) }
 
-// forBacklog returns the number of replicas for the load and for the waiting work that is left when a replica that starts now becomes
-// ready. It returns 0 if the ready replicas serve the queue within the allowed wait.
+// forBacklog returns how many replicas are necessary to serve the load and, in addition, the work that still waits when a replica that
+// starts now becomes ready. It returns 0 if the ready replicas serve the queue within the allowed wait, or before a new replica can be
+// ready. ready is the number of ready replicas.
 func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	if queue <= float64(ready*x.capacity)*float64(x.wait)*x.slot {
 		return 0
@@ -209,8 +211,8 @@ func (x *plant) forBacklog(queue, ready, load float64) int32 {
 	return x.replicas(load + left/max(cold*x.t.Drain, float64(x.wait)*x.slot, x.slot))
 }
 
-// backlog is a number of replicas for waiting work. They are kept for Left slots, which is a cold start and a tenth of it, although the
-// queue becomes shorter in this time. Otherwise they would be removed before they are ready.
+// backlog is the number of replicas that are necessary for waiting work. The plan keeps at least this number for Left slots, which is 1.1
+// cold starts at the beginning, even if the queue becomes shorter. Otherwise, the new replicas would be removed before they are ready.
 type backlog struct{ Replicas, Left uint16 }
 
 func (b *backlog) age() {

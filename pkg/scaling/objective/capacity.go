@@ -7,31 +7,32 @@ import (
 
 // capacity is what is known about the work per second that a replica serves.
 //
-// While work waits, the throughput shows the capacity. Otherwise there are two lower bounds: the greatest throughput, and the greatest
-// work in flight divided by the mean service time. By Little's law, the mean service time is the mean work in flight divided by the mean
-// throughput. Greater values are tried in steps: after a span without a wait, plans use the capacity with which one replica less would
-// have served the load of that span.
+// While work waits, the throughput of a replica is its capacity. If no work has waited yet, two lower bounds of the capacity are known: the
+// greatest throughput of a replica, and its greatest work in flight divided by the mean service time. By Little's law, the mean service
+// time is the mean work in flight divided by the mean throughput. Because the true capacity can be greater than these bounds, it is
+// explored in steps: after a time in which no work waited, plans assume a capacity with which one replica less would have served the load
+// of that time.
 type capacity struct {
 	Saturated samples // throughput of a replica while work waited
 	Full      samples // work in flight in a replica while work waited
 	Value     float64 // the capacity that plans use; 0: not known
 	Proven    float64 // greatest throughput of a replica
-	Peak      float64 // greatest work in flight in a replica, in two consecutive samples
-	Tried     float64 // greatest capacity that was tried; 0: none
+	Peak      float64 // greatest work in flight per replica that two consecutive samples reached
+	Tried     float64 // greatest capacity that plans have assumed to explore it; 0: none
 	Version   uint64
 
 	InFlight   float64   // weighted mean of the work in flight per replica
-	Served     float64   // mean throughput per replica, with the same weights
+	Served     float64   // mean throughput per replica, with the same weights as InFlight
 	Weight     float64   // sum of the weights, in seconds
-	Before     float64   // work in flight per replica in the previous sample
-	InFlightAt signedInt // time of the previous sample
-	Through    float64   // throughput of the workload, mean of two minutes
+	Before     float64   // work in flight per replica in the last sample
+	InFlightAt signedInt // time of the last sample of the work in flight
+	Through    float64   // throughput of the whole workload, as a moving average of two minutes
 	Recent     float64   // greatest load per replica since QuietAt
 	QuietAt    signedInt // time since which no work has waited and the number of replicas has not changed
 }
 
-// newVersion deletes the measurements of the previous version of the server, and reports whether the version is new. Plans use the old
-// capacity until the new version is measured.
+// newVersion compares the version of the server with the known version. If it is another version, newVersion deletes the measurements of
+// the previous version and returns true. Plans use the old capacity until the new version is measured.
 func (c *capacity) newVersion(version uint64) bool {
 	if version == 0 || version == c.Version {
 		return false
@@ -62,9 +63,10 @@ func (c *capacity) prove(throughput float64) {
 	c.Proven = max(c.Proven, throughput)
 }
 
-// perInFlight returns the throughput per unit of work in flight, which is 1 / the mean service time; 0: not known. The means of the type
-// active raise it while at least half of the late budget is left. If the work of a replica that processes few requests at once is late by
-// chance, the lower value of the type capacity keeps more replicas.
+// perInFlight returns the throughput of a replica per unit of work in flight, which is the inverse of the mean service time, or 0 if it is
+// not known. It is computed from the means of the type capacity. If the means of the type active give a greater value, even after it is
+// divided by activeMargin, that value is returned, but only while at least half of the late budget is left. After that, the smaller value
+// leads to more replicas.
 func (m *Model) perInFlight() float64 {
 	c, active := &m.saved.Capacity, &m.saved.Active
 	if c.Weight < minWeight || c.InFlight <= 0 {
@@ -80,29 +82,32 @@ func (m *Model) perInFlight() float64 {
 // active contains the mean work in flight and the mean throughput of a replica, each with the same weight for all samples in which there
 // was work.
 //
-// In the means of the type capacity, the samples with much work in flight have most of the weight. If a replica has few requests, these are
-// the samples in which a request happens to be in flight, while the throughput is a rate over a minute: with one request a minute, the
-// service time seems to be a minute, even if it is a second. The means of the type active do not have this error. But they are also means
-// over times with little load, in which servers that batch requests are faster.
+// In the means of the type capacity, samples with much work in flight have most of the weight. If a replica has few requests, these are the
+// samples in which a request happens to be in flight. The throughput of these samples is a rate over a minute. With one request a minute,
+// the service time therefore seems to be a minute, even if it is a second. The means of the type active do not have this error. But they
+// also include times with little load, in which servers that batch requests are faster.
 type active struct {
 	InFlight float64
 	Served   float64
-	Time     float64 // seconds with work, at most maxActive
+	Time     float64 // sum of the times in which there was work, in seconds, at most maxActive
 }
 
 // Limits for the type active.
 const (
-	minActive = 600  // seconds with work from which the means are used
-	maxActive = 7200 // seconds with work over which they are means
-	// a sample counts for at most these seconds: the throughput is usually a rate over a minute, and says nothing about the time before
+	minActive = 600  // the means are used after this many seconds with work
+	maxActive = 7200 // time constant of the means, in seconds with work
+	// the longest time, in seconds, that one sample represents: the throughput is usually a rate over the last minute, so the time before
+	// that minute is not known
 	maxSample = 60
-	// the throughput of a sample counts as at most this multiple of the mean, so that a wrong metric has a limited effect
+	// the throughput of a sample is limited to this multiple of the mean throughput, so that a wrong metric has a limited effect
 	maxRise = 100
-	// activeMargin is the factor by which the service time may be longer than these means show: servers that batch requests are faster under
-	// little load, and requests do not arrive evenly. Half: of 72 cells with few requests (make bench-decisions), 71 instead of 72 meet the
-	// SLO. Twice: the family trickle costs 1.18 instead of 1.03 of the smallest fixed fleet.
-	// Above a percentile of 99, it increases with the inverse of the allowed share: work is then late too seldom to correct the capacity in
-	// time. With 2 at 99.9%, 46 instead of 48 cells of lonely and trickle meet the SLO.
+	// activeMargin is a safety factor: the service time is assumed to be this many times as long as the means of the type active show,
+	// because servers that batch requests are faster under little load, and because requests do not arrive evenly. With this value, all of
+	// 72 cells with few requests (make bench-decisions) meet the SLO. With half of it, 71 cells do. With twice the value, the family
+	// trickle costs 1.18 times the smallest fixed fleet, instead of 1.03 times.
+	// Above a percentile of 99, the factor increases with the inverse of the share of work that may be late: late work is then so rare that
+	// the capacity is not corrected in time. If the factor were 2 at 99.9%, 46 instead of 48 cells of the families lonely and trickle would
+	// meet the SLO.
 	activeMargin = 2
 )
 
@@ -136,7 +141,7 @@ func (c *capacity) update(rate float64) {
 }
 
 // summary returns the known distribution of the capacity. Before any work has waited, P10 is the greatest load that a replica has served,
-// P50 is the capacity that is tried, and P90 and P95 are 0.
+// P50 is the capacity that plans assume, and P90 and P95 are 0.
 func (c *capacity) summary(rate float64) Distribution {
 	if c.Full.Count > 0 && rate > 0 {
 		d := c.Full.summary()
@@ -148,23 +153,23 @@ func (c *capacity) summary(rate float64) Distribution {
 	return Distribution{P10: min(c.bound(rate), c.Value), P50: c.Value}
 }
 
-// headroom is the number of concurrent requests that plans leave free in each replica, as a multiple of the square root of its
-// concurrency. Requests take different times and arrive in bursts that a rate over a minute does not show; both matter less if a replica
-// processes many requests at once. Without headroom, a diurnal day of the replay costs 8% less, but only 99.2% instead of 99.99% of the
-// work is on time, and its first 6 hours are below 99%.
+// headroom is the number of concurrent requests that plans leave free in each replica, as a multiple of the square root of its concurrency.
+// It is necessary because requests differ in duration, and arrive in bursts that a rate over a minute does not show. Both effects are
+// smaller if a replica processes many requests at once. Without headroom, a simulated day with a diurnal load costs 8% less, but only 99.2%
+// instead of 99.99% of the work is on time, and its first 6 hours are below 99%.
 const headroom = 0.3
 
-// minWeight is the sum of the weights, in seconds, from which the mean service time is used.
+// minWeight is the minimum of capacity.Weight, in seconds. Below it, the mean service time is not used.
 const minWeight = 60
 
-// maxWeight limits the sum of the weights, in seconds: the mean service time is a mean of about this time.
+// maxWeight is the maximum of capacity.Weight, in seconds. The mean service time is therefore a mean over about this time.
 const maxWeight = 1800
 
 // measureCapacity adds a sample of the throughput. The number of replicas must be the same as in the previous tick. A queue while the GPUs
 // are idle does not count as saturation, because then the server hangs or the queue is not for this server.
 //
-// The throughput is usually a mean of the last minute, so a sample counts only if the number of replicas has not changed for a minute. The
-// first three samples count without this condition.
+// The throughput is usually a mean of the last minute. A sample of saturated replicas is therefore used only if the number of replicas has
+// not changed for a minute. The first three samples are used without this condition.
 func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	s := &m.saved
 	if e.Ready <= 0 || e.Ready != s.Ready {
@@ -174,7 +179,7 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	if !usable(e.Served) {
 		onlyQueue := !usable(e.Arrivals) && !usable(e.InFlight)
 		if waited && s.Growth < 0 && onlyQueue && s.Capacity.Saturated.Count == 0 {
-			// the queue shrinks, so the replicas serve at least this
+			// the queue shrinks, so the replicas serve at least the work by which it shrinks
 			s.Capacity.measure(float64(-s.Growth)/float64(e.Ready), false, m.perInFlight())
 		}
 		return
@@ -188,7 +193,7 @@ func (m *Model) measureCapacity(now time.Time, e *Evidence) {
 	steady := m.steady(now) || s.Capacity.Saturated.Count < 3
 	saturated := waited && !idle(e)
 	if limit := s.O.Limit.Seconds(); s.O.Kind == InterTokenLatency && usable(e.Latency) && e.Latency.V > limit {
-		// The time between two tokens exceeds the limit. Within the limit, a replica serves less than it does now.
+		// The time between two tokens exceeds the limit. To meet the limit, a replica can serve only a part of its current throughput.
 		throughput, saturated = throughput*max(limit/e.Latency.V, 0.5), true
 	}
 	if steady || !saturated {
@@ -205,7 +210,7 @@ func (m *Model) steady(now time.Time) bool {
 }
 
 // measureLoad learns a lower bound of the capacity from the load of the ready replicas, which are not necessarily saturated. rate is the
-// work that arrives per second.
+// work that arrives per second; it is used if the throughput is not measured.
 func (m *Model) measureLoad(now time.Time, e *Evidence, rate, elapsed float64) {
 	s := &m.saved
 	c := &s.Capacity
@@ -274,10 +279,10 @@ func (m *Model) budgetLeft() bool {
 // exploreSeconds is the minimum time in seconds without a wait before a greater capacity is tried.
 const exploreSeconds = 240
 
-// explore tries a greater capacity after a span without a wait. Each step is as large as is necessary to remove one replica. The steps end
-// when work waits, because the capacity is then measured. A step that is too large makes work late for about one cold start. explore
-// therefore takes no step if a cold start is longer than half of the late budget of the window, or if more than half of the late budget is
-// used.
+// explore makes plans assume a greater capacity after a time in which no work waited. Each step is large enough to remove one replica. The
+// steps end when work waits, because the capacity is then measured. If the assumed capacity is too great, work is late for about one cold
+// start. explore therefore takes no step if a cold start is longer than half of the time for which all work may be late in the window, or
+// if more than half of the late budget is used.
 func (m *Model) explore(now time.Time, e *Evidence) {
 	s := &m.saved
 	c := &s.Capacity

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Plan computes the replicas from the evidence of the last Observe. A repeated call with the same arguments returns the same plan.
+// Plan returns the plan for the evidence of the last Observe. A second call with the same arguments returns the same plan.
 func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 	s := &m.saved
 	s.O, s.L = o, Limits{Min: max(l.Min, 0), Max: max(l.Max, l.Min, 0)}
@@ -33,8 +33,8 @@ func (m *Model) Plan(now time.Time, o Objective, l Limits) Plan {
 	return p
 }
 
-// withoutCapacity returns the replicas while the capacity is not known. It keeps the current replicas. It doubles them if no replica is
-// starting while work waits or the time between tokens is too long.
+// withoutCapacity returns the target while the capacity is not known. It returns the current replicas. If work waits or the time between
+// two tokens exceeds the limit, and no replica is starting, it returns twice as many.
 func (m *Model) withoutCapacity(current int32) int32 {
 	s := &m.saved
 	if s.Queued <= 0 && s.Pending <= 0 && !s.Slow {
@@ -46,8 +46,9 @@ func (m *Model) withoutCapacity(current int32) int32 {
 	return max(current, 1)
 }
 
-// safe returns the replicas for the greatest need of the last four cold starts, with a margin. It returns at least 1 if there was any
-// load: whether the workload can be at zero is known only after several idle times.
+// safe returns the replicas of the safe policy: those for the greatest need within the last four cold starts, with a margin
+// (Tuning.SafeMargin). It returns at least 1 if there was any load, because several idle times must be observed before it is known whether
+// the workload can be at zero.
 func (m *Model) safe(x *plant) int32 {
 	n := x.replicas(m.t.SafeMargin * m.saved.F.Hold[0].value())
 	if n == 0 && m.saved.F.Level[levels-1] > 0 {
@@ -78,8 +79,8 @@ func (m *Model) learnedPlan(p *Plan, x *plant, now time.Time) {
 	p.EarliestScaleDown = now.Add(time.Duration(float64(m.slotsUntilDecrease(x, r, p)) * x.slot * float64(time.Second)))
 }
 
-// slotsUntilDecrease returns the number of slots until the greatest past value that the plan uses expires, if there is no load from now
-// on.
+// slotsUntilDecrease returns after how many slots the plan can decrease if there is no load from now on. Then the greatest past value that
+// the plan uses is too old and is removed.
 func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 	f := &m.saved.F
 	switch {
@@ -97,7 +98,7 @@ func (m *Model) slotsUntilDecrease(x *plant, r *rule, p *Plan) int {
 	return 0
 }
 
-// addBacklog adds the replicas for the work that waits; at least one if there is any.
+// addBacklog adds the replicas for the work that waits. If any work waits, the plan then has at least one replica.
 func (m *Model) addBacklog(p *Plan, x *plant, level float64) {
 	s := &m.saved
 	s.Back.raise(x, min(x.forBacklog(s.Queued, float64(s.Ready), level), max(x.most, 0)))

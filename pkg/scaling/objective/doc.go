@@ -10,18 +10,18 @@
 // A fixed set of rules proposes replicas: the expected load (means of half a minute to an hour, a rising trend, the time of the day) plus a
 // number of deviations, and at least a share of the greatest need of a past span of time. For each rule, the model simulates the fleet that
 // would have followed it, with the observed work, the learned capacity and the learned cold start: which work would have been late, and how
-// many replicas would have been paid. It uses the cheapest rule whose late work, with a margin for the uncertainty of what was observed, is
-// within the SLO. If the workload itself had more late work than allowed, the margin increases. The late budget, which is the late work
-// that the SLO permits, is therefore used where it saves most replicas, and the user does not have to select a rule.
+// many replica-seconds would have been paid. It uses the cheapest rule whose late work, with a margin for the uncertainty of what was
+// observed, is within the SLO. If the workload itself had more late work than allowed, the margin increases. The late budget, which is the
+// late work that the SLO permits, is therefore used where it saves most replicas, and the user does not have to select a rule.
 //
-// For work that waits, replicas are added to each rule. They serve the part of this work that the ready replicas cannot serve within a cold
-// start, and they are kept until they have become ready.
+// If work waits, replicas are added to the proposal of each rule. They serve the part of the waiting work that the ready replicas cannot
+// serve within a cold start, and they are kept until they have become ready.
 //
 // # Rules
 //
 //   - Missing evidence never lowers the plan. A value that is missing is not zero.
-//   - While too little is known, or while the result of the plans is worse than the objective, the safe policy decides and the plan
-//     has the reason.
+//   - While too little is known, or while the result of the plans is worse than the objective, the safe policy decides and the plan has the
+//     reason.
 //   - No measured value, correct or not, changes what was learned by more than a bounded factor in a tick.
 //
 // # Arithmetic

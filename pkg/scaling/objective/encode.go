@@ -11,10 +11,10 @@ import (
 // ErrEncoding is the error of UnmarshalBinary for bytes that AppendBinary did not write.
 var ErrEncoding = errors.New("saved objective model cannot be read")
 
-// encodingVersion is the first byte of the encoding. It must be changed with the layout and with the rules. Then UnmarshalBinary must also
-// read the previous version, of which testdata has a file, because an upgrade must not lose what was learned. Bytes of a later version or
-// of version 1 return an error, and the model starts to learn again: version 1 was never released. Version 2 has fewer numbers: those at
-// the end of the type saved are missing.
+// encodingVersion is the first byte of the encoding. Increase it if the layout of the type saved or the list of rules changes.
+// UnmarshalBinary must still read the previous version, because an upgrade must not lose what was learned. The folder testdata has a file
+// of each version. UnmarshalBinary returns an error for version 1, which was never released, and for later versions, and the model then
+// learns again. Version 2 does not have the numbers at the end of the type saved.
 const encodingVersion = 3
 
 // MaxEncoded is the maximum number of bytes that AppendBinary appends.

@@ -11,17 +11,19 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/golden"
 )
 
-// learnedFile is the encoding of a model by the version that wrote it first. Files of earlier versions stay.
+// learnedFile returns the path of a file with a model in the given version of the encoding. The file was written when this version was new.
+// Files of earlier versions are kept, so that the tests check that they can still be read.
 func learnedFile(version int) string { return fmt.Sprintf("testdata/model-v%d.bin", version) }
 
-// taught returns a model of two hours.
+// taught returns a workload whose model has learned from two hours of load.
 func taught(t *testing.T) *workload {
 	w := newWorkload()
 	w.run(t, 2*time.Hour, 4.2)
 	return w
 }
 
-// An upgrade reads what the versions before have learned: a file of each version is decoded and gives the plan of the model that wrote it.
+// After an upgrade, the model must read what earlier versions have saved. The test decodes the file of each version. The decoded model must
+// compute the same plan as the model that wrote the file.
 func TestModelsOfEachVersionAreRead(t *testing.T) {
 	w := taught(t)
 	if golden.Update() {
@@ -53,8 +55,8 @@ func TestModelsOfEachVersionAreRead(t *testing.T) {
 	}
 }
 
-// A downgrade finds a version that it does not know. It must return an error and keep the model, and a model that starts again must not
-// need fewer replicas than the one that was lost.
+// After a downgrade, UnmarshalBinary gets a version that it does not know. It must return an error and must not change the model. A new
+// model, which then replaces the saved one, must not plan fewer replicas than the load needs.
 func TestModelsOfALaterVersionAreRefusedAndLowerNoTarget(t *testing.T) {
 	data, err := os.ReadFile(learnedFile(encodingVersion))
 	if err != nil {

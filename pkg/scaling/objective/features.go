@@ -64,15 +64,16 @@ const binSeconds = 86400 / seasonBins
 
 // features contains what is known about the load, in work per second. The exported fields are saved.
 type features struct {
-	Ring   [ringSlots]float32 // work of each of the last slots; Head is the index of the newest
-	Head   uint8
-	Slots  int64
-	Need   float64
-	Level  [levels]float64
-	Square [levels]float64 // mean square of Need above Level, relative to Level
-	Recent [levels]peak    // greatest Level in a time span as long as a cold start
+	Ring  [ringSlots]float32 // work of each of the last slots; Head is the index of the newest
+	Head  uint8
+	Slots int64
+	Need  float64
+	Level [levels]float64
+	// mean of (Need - Level)² / Level, where a Need below Level counts as Level; it measures the variation of the load
+	Square [levels]float64
+	Recent [levels]peak // greatest value of each Level within the last cold start
 	Trend  peak
-	Hold   [holds]peak // greatest Need within the spans of holdSeconds
+	Hold   [holds]peak // greatest Need within each of the time spans in holdSeconds
 
 	Season [seasonBins]float32 // mean load of each time of the day
 	Days   [seasonBins]uint8   // number of days that each mean in Season contains

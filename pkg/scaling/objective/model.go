@@ -26,11 +26,12 @@ type saved struct {
 	Pending  float64   // work since the last complete slot
 	Time     float64   // seconds since the last complete slot
 	Slot     float64   // seconds of a slot
-	Observed float64   // seconds with evidence
+	Observed float64   // total time, in seconds, for which the load was known
 	Measured bool      // arrivals were measured since the model was created
 	Base     float64   // latency without a queue, in seconds
-	Inflow   float64   // slow mean of the measured arrivals
-	// slow mean of the arrivals computed from throughput and growth of the queue; compared with Inflow to detect a wrong measurement
+	Inflow   float64   // mean of the measured arrivals over about ten minutes, in work per second
+	// Outflow is the mean, over about ten minutes, of the arrivals that are computed from the throughput and the growth of the queue. It is
+	// compared with Inflow to detect a wrong measurement.
 	Outflow  float64
 	Capacity capacity
 	Cold     coldStarts
@@ -51,7 +52,7 @@ type saved struct {
 	Slow     bool  // in the last Observe, the time between two tokens exceeded the limit of the objective
 	Back     backlog
 
-	// Fields that encodingVersion 2 does not have follow. They are 0 in a model of that version.
+	// The following fields are not part of encodingVersion 2. They are 0 in a model that was read from that version.
 	Active active
 }
 
@@ -70,13 +71,13 @@ func (m *Model) Clone() *Model {
 // maxValue is the greatest measured value that is accepted.
 const maxValue = 1e12
 
-// maxGap is the longest time, in seconds, between two ticks over which the load counts as constant. After a longer gap the time between the
-// ticks is not observed.
+// maxGap is the longest time, in seconds, between two ticks for which the load is assumed to be constant from one tick to the next. If more
+// time has passed, the model ignores the time between the two ticks.
 const maxGap = 300
 
 func usable(v Value) bool { return v.Known && v.V >= 0 && v.V <= maxValue }
 
-// Observe adds the evidence of a tick. It does not keep the slices of e.
+// Observe adds the evidence of a tick. After it returns, it does not use the slices of e.
 func (m *Model) Observe(now time.Time, e *Evidence) {
 	s := &m.saved
 	elapsed := float64(now.UnixNano()-int64(s.Last)) / 1e9
@@ -107,9 +108,9 @@ func (m *Model) Observe(now time.Time, e *Evidence) {
 	m.closeSlots(now, e.Late)
 }
 
-// sinceSample returns the seconds between the last sample and a sample at the time at. isNew is false for the last sample itself and for
-// an older one. A sample that is more than maxGap seconds older is new, because a clock was set back. After a smaller step of a clock the
-// samples are new again after maxGap seconds at most.
+// sinceSample returns the seconds from the last sample to a sample with the time at. isNew is false if the sample is the last one again, or
+// an older one. Exception: a sample that is more than maxGap seconds older is new, because the clock was set back. If the clock was set
+// back by a shorter time, samples are ignored until their time is after the last sample, which takes at most maxGap seconds.
 func sinceSample(at, last signedInt) (elapsed float64, isNew bool) {
 	elapsed = float64(at-last) / 1e9
 	return elapsed, elapsed > 0 || elapsed < -maxGap
@@ -134,8 +135,8 @@ func (m *Model) readQueue(now time.Time, e *Evidence) {
 }
 
 // arrivals returns the work that arrives per second, and false if that is not known. If the arrivals are not measured, they are computed
-// from the queue and the throughput. If both are known and differ by more than a factor of two for long, the measured arrivals have
-// another unit or are wrong, so the computed ones are used.
+// from the queue and the throughput. If both are known and their means over about ten minutes differ by more than a factor of two, the
+// measured arrivals are wrong or have another unit. Then the computed arrivals are used.
 func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate float64, known bool) {
 	s := &m.saved
 	inferred, exact := m.inferred(e, continuous)
@@ -155,7 +156,8 @@ func (m *Model) arrivals(e *Evidence, elapsed float64, continuous bool) (rate fl
 	return rate, true
 }
 
-// inferred returns the arrivals that explain the change of the queue. exact is true if both the queue and the throughput are measured.
+// inferred returns the arrivals, in work per second, that explain the change of the queue. exact is true if both the queue and the
+// throughput are measured.
 func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool) {
 	s := &m.saved
 	if !usable(e.Queued) || !continuous {
@@ -171,7 +173,7 @@ func (m *Model) inferred(e *Evidence, continuous bool) (rate float64, exact bool
 	case usable(e.Busy):
 		return all * min(e.Busy.V, 1), false
 	default:
-		// No work waits, so the load is somewhere between 0 and the capacity of all replicas.
+		// No work waits, so the load is between 0 and the capacity of all replicas. Half of this capacity is assumed.
 		return all / 2, false
 	}
 }

@@ -2,7 +2,7 @@ package objective
 
 import "time"
 
-// Kind is what an objective limits.
+// Kind is the kind of time that an objective limits.
 type Kind uint8
 
 // Values of Kind.
@@ -43,7 +43,7 @@ type Limits struct{ Min, Max int32 }
 // Value is one measured number.
 type Value struct {
 	V     float64
-	At    time.Time // when the sample was taken; the same time again is the same sample
+	At    time.Time // when the sample was taken; values with the same time are the same sample
 	Known bool      // false: missing, stale or not usable. Missing is not zero.
 }
 
@@ -73,10 +73,10 @@ type Phase uint8
 // Values of Phase, in the order of time.
 const (
 	NodeLaunch     Phase = iota // from the decision to a launched node
-	Registration                // until the node has joined the cluster
-	GPUAllocatable              // until the node reports its GPUs
-	ImagePull                   // until the container has started
-	ModelLoad                   // until the replica is ready
+	Registration                // from the launch of the node until the node has joined the cluster
+	GPUAllocatable              // from joining the cluster until the node reports its GPUs
+	ImagePull                   // from the report of the GPUs until the container has started
+	ModelLoad                   // from the start of the container until the replica is ready
 	Phases                      // the number of phases
 )
 

@@ -9,7 +9,8 @@ var start = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 
 func known(v float64, at time.Time) Value { return Value{V: v, At: at, Known: true} }
 
-// workload drives a model with a fluid workload of one-second ticks.
+// workload simulates a workload whose replicas follow the plans of the model m. Work is a continuous quantity, without single requests. A
+// tick is 5 seconds long.
 type workload struct {
 	m        *Model
 	o        Objective
@@ -30,7 +31,7 @@ func newWorkload() *workload {
 		cold: time.Minute, ready: 1, version: 1}
 }
 
-// run continues for a time with a load in work per second.
+// run continues the simulation for the time length. load is the work that arrives per second.
 func (w *workload) run(t *testing.T, length time.Duration, load float64) {
 	t.Helper()
 	const tick = 5 * time.Second
@@ -59,7 +60,7 @@ func (w *workload) run(t *testing.T, length time.Duration, load float64) {
 	}
 }
 
-// follow makes the replicas follow the plan.
+// follow starts or removes replicas so that their number is that of the plan.
 func (w *workload) follow(t *testing.T) {
 	t.Helper()
 	sum := int32(0)
@@ -81,8 +82,9 @@ func (w *workload) follow(t *testing.T) {
 	}
 }
 
-// TestLearnsAWorkload follows a workload from its first minute: the safe policy decides until the capacity and enough load were observed;
-// then the fleet is close to the load, a missing metric keeps it, and a slower version is learned.
+// TestLearnsAWorkload runs a workload from its first minute. At first, the safe policy must determine the plan. After two hours, the
+// replicas must be close to what the load needs. If all metrics are missing, the replicas must not change. If a new version of the server
+// has half the capacity, the model must learn it.
 func TestLearnsAWorkload(t *testing.T) {
 	w := newWorkload()
 	w.run(t, time.Minute, 4.2)

@@ -50,11 +50,12 @@ type Plan struct {
 	Load     float64 // expected work per second when a replica that starts now is ready
 	Queued   float64 // work that waits now
 	Capacity float64 // assumed work per second that one replica serves; 0: not known
-	// ColdStart is the time until a new replica is ready that the plan assumes.
+	// ColdStart is the time from the decision to a ready replica that the plan assumes.
 	ColdStart time.Duration
-	// Quantile is the share of the work, 0..1, that would have been served on time in the observed past with the rule of this plan.
+	// Quantile is the share of the observed work, 0..1, that would have been served on time if the rule of this plan had always been used.
 	Quantile float64
-	// Price is the cost that the plan accepts to avoid one unit of late work, in replica-seconds. Cheaper rules would have this late work.
+	// Price is the cost, in replica-seconds, that the plan accepts to avoid one unit of late work. It is computed from rules that are
+	// cheaper and have more late work.
 	Price float64
 	Rule  uint8 // index of the rule that the plan uses; RuleText describes it
 	Safe  SafeReason

@@ -13,7 +13,7 @@ var levelSeconds = [levels]float64{30, 120, 600, 3600}
 // Levels that are not moving averages.
 const (
 	seasonal = levels // the mean of ten minutes, multiplied by the rise that is usual at this time of the day
-	// the mean of half a minute, if the load rises for another cold start as it did in the last two minutes
+	// the mean of half a minute, plus its rise during one cold start if the load continues to rise as it did in the last two minutes
 	trend     = levels + 1
 	allLevels = levels + 2
 )

@@ -135,8 +135,8 @@ func TestSlowTokensAddReplicas(t *testing.T) {
 	}
 }
 
-// The clock is set back by an hour, and then the load triples. For an hour, the times of new samples are before the last sample. The queue
-// must still raise the replicas after at most maxGap seconds, as it does without the step of the clock.
+// The clock is set back by an hour, and then the load triples. For an hour, new samples have an earlier time than the last sample before
+// the change. The queue must nevertheless raise the replicas, at most maxGap seconds later than it does if the clock is not set back.
 func TestQueueIsReadAfterAClockWasSetBack(t *testing.T) {
 	grown := func(back time.Duration) int32 {
 		w := newWorkload()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// inFlightOnly is the evidence of a usual model server: arrivals as a rate over a minute, the queue, and the requests in flight, all read
-// every 15 s. A request takes service seconds. The throughput is not measured.
+// inFlightOnly changes the evidence to that of a usual model server: arrivals as a rate over a minute, the queue, and the requests in
+// flight, all read every 15 s. service is the time, in seconds, that a request takes. The throughput is not measured.
 func (w *workload) inFlightOnly(service float64) {
 	var arrived []float64
 	var sample Evidence
@@ -22,8 +22,8 @@ func (w *workload) inFlightOnly(service float64) {
 	}
 }
 
-// runVarying continues with a load that rises and falls by a share in every two minutes. It returns the share of the time in which more
-// work waited than the replicas serve within the limit.
+// runVarying continues with a load that rises and falls around the parameter load with a period of two minutes. share is the amplitude as a
+// share of that load. runVarying returns the share of the time in which more work waited than the replicas serve within the limit.
 func (w *workload) runVarying(t *testing.T, length time.Duration, load, share float64) (late float64) {
 	t.Helper()
 	const step = 5 * time.Second
@@ -38,15 +38,15 @@ func (w *workload) runVarying(t *testing.T, length time.Duration, load, share fl
 }
 
 // TestLearnsCapacityWithoutSaturation begins with more than twice the replicas that the load needs, so that none of them is saturated.
-// After an hour of load, the capacity is known well enough that few replicas are too many. Work was late during the exploration, but the
-// day meets the SLO.
+// After an hour, the capacity must be known so well that few replicas more than necessary are running. Some work is late while greater
+// capacities are tried, but the day must meet the SLO.
 func TestLearnsCapacityWithoutSaturation(t *testing.T) {
 	const service, slots = 6.5, 8 // capacity 1.23/s
 	for _, c := range []struct {
 		name        string
 		load, share float64
 		found       int32
-		most        int32 // replicas at the end
+		most        int32 // the maximum of replicas after the first hour
 	}{
 		{"twelve for five", 5.4, 0.1, 12, 7},
 		{"six for three", 3, 0.2, 6, 4},
@@ -70,8 +70,8 @@ func TestLearnsCapacityWithoutSaturation(t *testing.T) {
 	}
 }
 
-// TestExplorationIsTakenBack serves a load with the fewest replicas that suffice. A smaller fleet is tried at most briefly: work waits, the
-// capacity is measured, and the fleet is not reduced again.
+// TestExplorationIsTakenBack serves a load with the fewest replicas that suffice. If the model tries fewer replicas, work waits, so the
+// capacity is measured, and the number of replicas must not be reduced again.
 func TestExplorationIsTakenBack(t *testing.T) {
 	w := newWorkload()
 	w.capacity, w.ready = 8/6.5, 5
@@ -100,13 +100,13 @@ func TestKeepsTheReplicasThatItFound(t *testing.T) {
 }
 
 // TestFewRequestsNeedOneReplica runs a day with a request of about 2 s every minute. One replica with 8 slots serves them. The model once
-// kept five. A request is seldom in flight when the metrics are read, and its service time was then computed from the rate of arrivals in
-// a minute, as if it took a minute. The second half of the day is measured.
+// kept five. A request is seldom in flight when the metrics are read, and its service time was then computed from the rate of arrivals in a
+// minute, as if it took a minute. The test checks the mean number of replicas in the second half of the day.
 func TestFewRequestsNeedOneReplica(t *testing.T) {
 	const every, service, tick = 60, 2, 5 * time.Second
 	d := rand.New(rand.NewPCG(1, 2))
 	m, o, now := New(), Objective{Limit: 10 * time.Second, Percentile: 99}, start
-	var arrived, ends []float64 // seconds
+	var arrived, ends []float64 // times in seconds since the start
 	var e Evidence
 	next, replicas, paid := 0.0, int32(1), 0.0
 	for s := 0.0; s < 86400; s += tick.Seconds() {

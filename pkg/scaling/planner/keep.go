@@ -5,8 +5,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling/objective"
 )
 
-// keep is the number of replicas that the plan keeps after a time without observation. The model then knows only the load before that time,
-// and the load of a few seconds after it. The running replicas may be necessary for the current load.
+// keep is the minimum number of replicas of the plan for some time after an interruption of the observation. After an interruption, the
+// model knows only the load before it and the load of the first seconds after it. The replicas that are running may be necessary for the
+// current load.
 type keep struct {
 	replicas int32
 	until    int64
@@ -14,14 +15,17 @@ type keep struct {
 
 // Constants for times without observation, in milliseconds.
 const (
-	// the shortest time without observation after which the replicas are kept
-	unobserved  = 5 * 60_000
-	leastToKeep = 60_000      // shortest time for which they are kept; in this time the model observes the current load in twelve slots
-	mostToKeep  = 60 * 60_000 // longest time for which they are kept; the longest mean of the model is over an hour
+	// shortest time without observation after which the plan keeps the running replicas
+	unobserved = 5 * 60_000
+	// shortest time for which the replicas are kept; in this time, the model observes the current load for twelve slots
+	leastToKeep = 60_000
+	// longest time for which the replicas are kept; the slowest moving average of the model has a time constant of one hour
+	mostToKeep = 60 * 60_000
 )
 
-// observe begins to keep the current replicas if the last observation, at the time last, is too old. They are kept for as long as there was
-// no observation. If nothing was learned before, they are kept for a minute.
+// observe begins to keep the current replicas if the last observation was at least unobserved milliseconds ago. last is the time of that
+// observation. The replicas are kept for as long as there was no observation, within leastToKeep and mostToKeep. If nothing was learned
+// before, or the clock was set back, they are kept for leastToKeep.
 func (k *keep) observe(t *Tick, last int64) {
 	gap := t.At - last
 	if gap >= 0 && gap < unobserved {
@@ -33,7 +37,7 @@ func (k *keep) observe(t *Tick, last int64) {
 	*k = keep{replicas: t.Current, until: t.At + max(leastToKeep, min(gap, mostToKeep))}
 }
 
-// apply raises a plan to the replicas that are kept, within the limits l.
+// apply raises the replicas of a plan to at least the number that is kept, within the limits l.
 func (k *keep) apply(p *objective.Plan, at int64, l objective.Limits) {
 	need := p.Replicas - p.Added[objective.TermLimits]
 	if at >= k.until || need >= k.replicas {

@@ -1,7 +1,7 @@
 // Package planner connects the model of package objective to the ticks of one workload. It measures cold starts, from the request of a
-// replica until the replica is ready. It passes the evidence to the model, and keeps the running replicas for some time after a time
-// without observation. It does not depend on policies and signals: a Tick contains only numbers, and package scaling computes the evidence.
-// All times are in Unix milliseconds, as in package history.
+// replica until the replica is ready. It passes the evidence to the model, and keeps the running replicas for some time after an
+// interruption of the observation. It does not depend on policies and signals: a Tick contains only numbers, and package scaling computes
+// the evidence. All times are in Unix milliseconds, as in package history.
 package planner
 
 import (
@@ -68,7 +68,8 @@ type Tick struct {
 	Pending int32 // replicas without a node
 	// LastTarget is the target before this tick, without the replicas that the rules about nodes added.
 	LastTarget int32
-	// Evidence contains the readings and the version. Observe sets its numbers of replicas and its cold starts.
+	// Evidence is the evidence for the model. The caller sets the readings and the version. Planner.Observe sets the fields Ready, Starting
+	// and ColdStarts.
 	Evidence objective.Evidence
 }
 

@@ -23,7 +23,8 @@ func newWorkload(p *Planner, replicas int32) *workload {
 	return &workload{p: p, tick: Tick{At: history.Stamp(nine), Current: replicas, Ready: replicas, LastTarget: replicas}, load: 3}
 }
 
-// run observes the same numbers of replicas each second for the duration d.
+// run passes the current tick to the planner once a second for the duration d, with unchanged numbers of replicas, and returns the last
+// plan.
 func (w *workload) run(d time.Duration) *objective.Plan {
 	slo := objective.Objective{Limit: 10 * time.Second, Percentile: 99, Capacity: 2}
 	for range d / time.Second {

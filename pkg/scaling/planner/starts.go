@@ -14,7 +14,7 @@ type starts struct {
 	known    bool
 	ready    int32 // ready replicas in the last tick
 	pending  int32
-	target   int32 // the last target; targetAt is the time at which it was set
+	target   int32 // the last target; targetAt is the tick in which it was first observed
 	targetAt int64
 	n        int8
 	list     [maxStarts]start // the first n entries are used, with the oldest first
@@ -67,8 +67,8 @@ func (p *Planner) follow(t *Tick) {
 	p.ages = s.ages(p.ages[:0], t.At)
 }
 
-// begin returns the entry for replicas that are observed for the first time in this tick. Their start began with the decision that
-// requested them.
+// begin returns the entry for replicas that are observed for the first time in this tick. If the decision that requested them was at most
+// decisionLag ago, their start began at the time of that decision, otherwise at the time of this tick.
 func (s *starts) begin(t *Tick, count int32) start {
 	out := start{at: t.At, count: count, whole: s.known && t.Ready >= s.ready}
 	if t.Pending == 0 {
@@ -80,7 +80,8 @@ func (s *starts) begin(t *Tick, count int32) start {
 	return out
 }
 
-// finish removes as many of the oldest replicas as have become ready, and appends their cold starts to cold.
+// finish removes the oldest replicas from the list. ready is the number to remove: the replicas that became ready in this tick. finish
+// appends the cold starts of the removed replicas to the slice cold, and returns that slice.
 func (s *starts) finish(cold []objective.ColdStart, ready int32, at int64) []objective.ColdStart {
 	for ready > 0 && s.n > 0 {
 		first := &s.list[0]
