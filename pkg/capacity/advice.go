@@ -57,7 +57,7 @@ func (t *tick) addAtRisk() {
 }
 
 // addReserve distributes the reserve over the workloads, in proportion to the number of their exposed replicas that are necessary for the
-// demand. needed is the sum of these replicas over all workloads. The result is the number of replicas that were added. It can exceed the
+// demand. needed is the sum of these replicas over all workloads. It returns the number of replicas that were added, which can exceed the
 // reserve, because each share is rounded up.
 func (t *tick) addReserve(reserve, needed int32) (added float64) {
 	for i := range t.o.Workloads {
@@ -76,7 +76,8 @@ func (e *exposure) replicasLostWith(nodes int32) int32 {
 		return 0
 	}
 	share := float64(float64(nodes) / e.nodes)
-	n := math.Ceil(float64(share*float64(e.pods)) - rounding) // each pod may belong to a different replica
+	// each lost pod counts as a lost replica, because each pod may belong to a different replica
+	n := math.Ceil(float64(share*float64(e.pods)) - rounding)
 	return int32(min(n, float64((e.needed+1)/2)))
 }
 
@@ -108,7 +109,8 @@ func (a *analysis) exposed(w *Workload) (risk, exposed, needed int32) {
 				ready = false
 			case n.Notice && !n.Voluntary, n.Deleting && !n.Voluntary:
 				leaving = true
-			case n.Type == Spot && !n.Notice && !n.Deleting: // without nodes that Karpenter disrupts, because Karpenter replaces these itself
+			// a node that Karpenter is deleting is not included, because Karpenter replaces it
+			case n.Type == Spot && !n.Notice && !n.Deleting:
 				spot = true
 			}
 		}
@@ -208,7 +210,7 @@ func (w *Workload) placed() (n int32) {
 	return n
 }
 
-// closedGroup is the reason why no NodePool of a group provides a node. It names the first NodePool.
+// closedGroup is the reason why no NodePool of a group provides a node: the index of its first NodePool, and why this one provides no node.
 type closedGroup struct {
 	pool     int8
 	cause    explain.Cause // CauseNone: some NodePool may provide a node
@@ -237,10 +239,10 @@ func (t *tick) allClosed() (closed closedGroup) {
 	return closed
 }
 
-// closedBy returns why a NodePool provides no node for the smallest waiting pod, and CauseNone if it may provide one. During a target cap,
-// every recent refused launch is evidence. Without a cap, only refused launches since the end of the last cap are evidence, so that the
-// full target is tried once. The same applies to the time for which
-// a capacity reservation launched nothing.
+// closedBy returns why a NodePool provides no node for the smallest waiting pod, or CauseNone if it may provide one. During a target cap,
+// every recent refused launch is evidence. Without a cap, only launches that were refused after the end of the last cap are evidence, so
+// that the full target is tried once after each cap. For the same reason, a time in which a capacity reservation launched no node is only
+// evidence if it is after the end of the last cap.
 func (t *tick) closedBy(pool int) explain.Cause {
 	since := t.s.TargetCap.Since
 	if t.s.TargetCap.On {

@@ -22,12 +22,12 @@ type analysis struct {
 	demand        Demand
 	claims        claimCount    // workloads and pods whose devices cannot be counted
 	pendingClaims claimCount    // workloads and pods without a node that claim devices
-	known         bool          // the demand is complete
+	known         bool          // the demand of all workloads and pods is known
 	pods          int           // number of pods that run or are pending
-	short         time.Duration // how long pods have waited for which no node is being launched
+	short         time.Duration // how long pods have waited without a node being launched for them
 	smallestWait  int64         // units of the smallest pod without a node
 
-	returnable   int64          // units of on-demand nodes whose pods can move to spot
+	returnable   int64          // units that become free on on-demand nodes if all movable pods move to spot, see findReturnable
 	smallestMove int64          // units of the smallest movable pod
 	returning    []onDemandNode // the nodes of the on-demand NodePools; the slice is reused between ticks
 }
@@ -127,8 +127,8 @@ func (a *analysis) workload(key string) int {
 }
 
 // nodeSize returns the size of the group's largest known node in units of its resource, or that of the largest pod if that is greater. A
-// limit that allows one more node must leave this much: Karpenter launches an instance type only if its whole capacity fits below the
-// limit.
+// limit that allows one more node must leave room for this size: Karpenter launches an instance type only if its whole capacity fits below
+// the limit.
 func (a *analysis) nodeSize() (size int64) {
 	for i := range a.views() {
 		size = max(size, a.pools[i].largest)

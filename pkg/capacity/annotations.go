@@ -12,11 +12,12 @@ const (
 	// maxAnnotationsPerTick is the maximum number of pod annotations that one tick writes. The others are written in the next ticks.
 	maxAnnotationsPerTick = 16
 	// minShield is the shortest duration that karpenter.sh/do-not-disrupt gets on a loading pod. It applies to groups without a lead time,
-	// or with one of less than 15 minutes. Most models load within it. Karpenter counts the duration from the start of the pod, so the
-	// protection ends by itself.
+	// or with one of less than 15 minutes. Most models are loaded within this time. Karpenter counts the duration from the start of the
+	// pod, so the protection also ends if gpuscaler does not remove the annotation.
 	minShield = 30 * time.Minute
-	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that scale-in packing
-	// sets, so a ReplicaSet deletes this pod before those. Only pods that a move to spot replaces have a lower cost.
+	// noticeCost is the deletion cost of a pod on a node with an interruption notice. It is lower than every cost that the rule for
+	// scale-in packing sets, so a ReplicaSet deletes this pod before the pods of that rule. Only pods that a move to spot replaces have a
+	// lower cost.
 	noticeCost = "-100"
 	// lowestCost is lower than every other deletion cost.
 	lowestCost = "-2147483647"

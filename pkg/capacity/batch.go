@@ -122,8 +122,9 @@ func (t *tick) successorOnDemand() bool {
 }
 
 // keepSuccessors continues the move with as many victims (pods to delete) as there are successors (new pods) that are ready on spot or
-// reserved capacity. If there are fewer than requested, the other successors that run on new on-demand nodes also become victims, up to the
-// size of the batch. The limit is necessary because some pods on new on-demand nodes may serve demand that has grown meanwhile.
+// reserved capacity. If fewer successors than requested are ready there, the successors on new on-demand nodes also become victims, but the
+// batch does not become larger. The size is limited because some pods on new on-demand nodes may serve demand that has grown during the
+// move.
 func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 	m := &t.s.Move
 	m.Step = statemachine.Annotating
@@ -147,8 +148,8 @@ func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 }
 
 // refuseBatch records that spot had no capacity for the complete batch. This is not a failure of spot: replicas on spot stay there, and new
-// replicas still use spot first. If full is true, the next batch has one replica and waits. Each consecutive wait is twice as long as the
-// previous one.
+// replicas still use spot first. If full is true, the next batch has one replica and starts only after a wait. After each further call
+// without a complete batch in between, this wait is twice as long.
 func (t *tick) refuseBatch(full bool) {
 	t.s.Move.Refused = true
 	if full {

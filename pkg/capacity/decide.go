@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// Decide returns the actions, the advice and the reasons for one tick, and the state for the next one. It is pure, never blocks and
-// never fails. It does not keep o.
+// Decide returns the actions, the advice and the reasons for one tick, and the state for the next one. It is pure, never blocks and never
+// fails. After it returns, it does not use o.
 func Decide(g *Group, o Observation, s State, now time.Time) (Decision, State) {
 	var d Decision
 	s.Decide(g, &o, now, &d)
@@ -32,8 +32,8 @@ func (s *State) Release(g *Group, o *Observation, now time.Time, d *Decision) {
 	t.run()
 }
 
-// Shutdown restores the limits, because a limit must not remain without a running controller. Weights and records stay for the next leader,
-// and a consolidation freeze ends by itself.
+// Shutdown restores the limits, because a limit must not remain without a running controller. Weights and records are not changed, because
+// the next leader continues with them. A consolidation freeze ends by itself.
 func (s *State) Shutdown(g *Group, o *Observation, now time.Time, d *Decision) {
 	t := tick{leaving: true}
 	t.begin(g, o, s, now, d)

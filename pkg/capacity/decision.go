@@ -26,7 +26,7 @@ type Decision struct {
 
 // Demand is how much of the group's resource, such as nvidia.com/gpu, policies and pods request.
 type Demand struct {
-	Policies      int64 // uncapped targets
+	Policies      int64 // units that the targets of policies request, without target caps
 	UnmanagedPods int64 // requests of all other pods that run or are pending
 	Pending       int64 // requests of pods without a node for which no node is being launched
 	Unknown       bool  // the demand may be greater than the fields above
@@ -37,7 +37,7 @@ func (d Demand) Total() int64 { return d.Policies + d.UnmanagedPods }
 
 // Advice is the adjustment of one workload's target that package scaling applies at the next tick. Its fields are those of scaling.Advice.
 type Advice struct {
-	Cap    int32 // greatest target that nodes exist for, plus one replica; -1: no cap
+	Cap    int32 // maximum of the target: the replicas that have nodes, plus one; -1: no cap
 	AtRisk int32 // replicas to add for ready replicas on nodes that are about to be lost
 	Surge  int32 // replicas to add for a move
 }

@@ -97,9 +97,9 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 // claimCount counts the workloads and pods that claim devices by dynamic resource allocation and that make the demand unknown. There are
 // two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet.
 //
-// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of
-// this kind therefore does not show whether spot has capacity. If the demand counted as known, a limit that stays until pods have waited
-// for spot would never be removed.
+// The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of this
+// kind therefore does not show whether spot has capacity. If the demand were regarded as known, on-demand would keep its limit cap until
+// the spot wait timeout, although no node is launched for these pods on spot.
 type claimCount struct {
 	first string
 	count int

@@ -5,7 +5,7 @@
 // # The rules, in order
 //
 //	adoptRecords         reads the records that a previous leader left on the NodePools
-//	settleOverrides      compares each override with the cluster; an edit of another manager stays
+//	settleOverrides      compares each override with the cluster; an edit of another manager is kept
 //	countDemand          uncapped targets, and every other pod that requests the resource, running or pending
 //	schedule             limits, weight and disruption settings of open windows
 //	updatePhase          the phase between spot and on-demand
@@ -28,7 +28,7 @@
 //
 // # Packages
 //
-// Imports go down this list. No package of the list imports one above it, and none imports this package.
+// A package of this list imports only packages below it. No package below capacity imports capacity.
 //
 //	capacity      the group, the observation, the decision, and the rules, which read an analysis of the observation
 //	override      the overrides of NodePools: their state, their records, the patches
@@ -57,9 +57,9 @@
 //   - A field is overridden only if the NodePool's owner lists it in gpuscaler.io/nudge, the CRD has it, and its value can be saved.
 //   - The owner's value, its field manager and the state are stored in an annotation on the NodePool, which is called the record. It is
 //     written in the same apply, so a crash loses nothing.
-//   - An edit of another manager stays and becomes the owner's value. The field is not overridden for ten minutes, and after the third edit
-//     for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze continues.
-//   - A write of the same value is not an edit: Argo CD with RespectIgnoreDifferences applies the value that it finds.
+//   - An edit of another manager is kept and becomes the owner's value. The field is not overridden for ten minutes, and after the third
+//     edit for six hours. If an edit of the budgets keeps the entries of a freeze, the freeze continues.
+//   - A write of the same value is not an edit: Argo CD with RespectIgnoreDifferences applies the value that the field has in the cluster.
 //   - A change of an override that does not allow more nodes is written at most every two minutes. Every other change is written at once.
 //   - When no rule requests a field any more, its owner's value is restored.
 //
@@ -73,7 +73,8 @@
 //     the others.
 //   - In a fallback, every on-demand NodePool is above every spot NodePool by weight. The order within a side stays that of its owner.
 //   - NodePools of reserved capacity beside on-demand belong to no side. Those that Karpenter uses before on-demand stay before it in a
-//     fallback. A replica that a return replaces on one of them has moved, like one that it replaces on spot.
+//     fallback. If the successor of a replica starts on one of them during a return, the replica counts as moved, as if the successor had
+//     started on spot.
 //   - A probe lets each spot NodePool launch one node, and succeeds as soon as one of them keeps a new node.
 //   - On-demand is limited only if the limits of all on-demand NodePools may be overridden.
 //   - A NodePool that does not exist, is not ready, or whose owner does not allow overrides provides no room, and a finding names it.
@@ -93,11 +94,11 @@
 //
 // # After a crash
 //
-// A consolidation freeze ends by itself, because its budget entries contain their end. A weight that stays costs money and stops no pod. A
-// limit that stays stops pods: it is removed at shutdown and while demand is unknown, and a leader that starts without a record removes the
-// limits that its field manager owns. After kill -9 without a new leader the limit stays. Therefore limits are opt-in and always reported.
-// A CapacityBuffer that stays keeps nodes. It is removed when it is no longer needed, at shutdown, and together with the workload that owns
-// it.
+// A consolidation freeze ends by itself, because its budget entries contain their end. If a weight is not restored, nodes can cost more,
+// but pods still get nodes. If a limit is not restored, pods may not get nodes. Therefore limits are removed at shutdown and while demand
+// is unknown, and a leader that starts without a record removes the limits that its field manager owns. After kill -9 without a new leader,
+// the limit is not removed. For this reason, limits are opt-in and always reported. If a CapacityBuffer is not removed, it keeps nodes. It
+// is removed when it is no longer needed, at shutdown, and together with the workload that owns it.
 //
 // # Conflicts and their resolution
 //
@@ -106,7 +107,8 @@
 //     on-demand nodes stay there, their consolidation continues, and explain names the limit.
 //   - A NodePool of reserved and on-demand capacity (In [reserved, on-demand], as documented for capacity reservations) is the on-demand
 //     side, also where the group lists it as reserved beside NodePools of only reserved capacity. Its reserved nodes are part of the base,
-//     and no replica moves away from them: the reservation is paid for in any case. A replica that a return replaces on one has moved.
+//     and no replica moves away from them: the reservation is paid for in any case. If the successor of a replica starts on such a node
+//     during a return, the replica counts as moved.
 //   - A capacity reservation without a limit of its NodePool: Karpenter does not report that it is full. While pods wait and the NodePool
 //     launches no node, it counts as full, and targets are capped if no other NodePool of the group is open.
 //   - A scheduled limit and a limit cap: the smaller one applies. A scheduled limit below what runs is written as configured; Karpenter
@@ -117,7 +119,7 @@
 //   - A consolidation freeze and a probe: while known demand arrives, no probe and no move starts.
 //   - Weights and a consolidation freeze: in a fallback, the weights keep Karpenter from replacing on-demand nodes by spot nodes, and in a
 //     probe and a return the freeze does. The freeze begins before the weights are restored and ends a minute after it was last needed,
-//     because Karpenter needs only a second without protection to choose every on-demand node.
+//     because within a second without protection, Karpenter could choose every on-demand node for consolidation.
 //   - An on-demand base and Karpenter's consolidation: on-demand is first by weight and its limit ends at the base, so a simulation of
 //     Karpenter leaves the pods of the base where they are and puts all others on spot.
 //   - A surge and growing demand: all replicas are needed, so no pod is deleted and the move ends.

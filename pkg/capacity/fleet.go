@@ -34,7 +34,8 @@ func (t *tick) measureFleet(pool int) {
 	f.exhausted = f.room > 0 && t.noNodeAdded(pool, 0)
 }
 
-// noNodeAdded reports whether pods have waited for provisionTimeout, and no node was added in this time and since the stamp since.
+// noNodeAdded reports whether pods have waited for provisionTimeout, and no node was added for provisionTimeout. A node that was added
+// before the time since (in Unix milliseconds) or before the wait began is ignored.
 func (t *tick) noNodeAdded(pool int, since int64) bool {
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
 	return t.s.ShortSince != 0 && t.at-from >= provisionTimeout.Milliseconds()
@@ -51,7 +52,7 @@ func (t *tick) fleetClosedBy(pool int, since int64) explain.Cause {
 	return explain.CauseNone
 }
 
-// checkFleet adds findings about the nodes, and before known demand the commands with which a user keeps enough of them.
+// checkFleet adds findings about the nodes, and if known demand starts soon, a finding with the commands that keep enough nodes.
 func (t *tick) checkFleet() {
 	v := &t.o.Pools[0]
 	count := func(kind explain.FindingKind, n int) {
@@ -84,7 +85,7 @@ func (t *tick) checkFleet() {
 	}
 }
 
-// adviseFleet adds a finding with the number of nodes that known demand needs, from the time at which nodes must not be removed any more.
+// adviseFleet adds a finding with the number of nodes that known demand needs, as soon as nodes must be kept for it.
 func (t *tick) adviseFleet() {
 	empty, inUse := t.knownDemandUntil()
 	until := max(empty, inUse)

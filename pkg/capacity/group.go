@@ -84,15 +84,15 @@ type Group struct {
 	ConsolidationFreeze bool // no consolidation while known demand arrives
 	StartupShield       bool // loading pods are not disrupted
 	EmptyWholeNodes     bool // a scale-in first deletes the pods whose deletion makes whole nodes empty
-	Buffer              bool // a CapacityBuffer before known demand, where the cluster serves it
+	Buffer              bool // a CapacityBuffer before known demand, in clusters that support CapacityBuffers
 	LeadTime            time.Duration
 	Schedules           []Schedule // at most MaxSchedules
 
 	// NodeSelector contains the labels of the group's nodes if the group has no NodePools: nodes that Cluster Autoscaler, GKE or AKS adds,
 	// or a static fleet. Pools then has one entry for all of these nodes, and nothing is overridden.
 	NodeSelector map[string]string `json:",omitempty"`
-	// MaxNodes and MaxCapacity are how many nodes and how many units of the resource the nodes of NodeSelector may have; 0: not set. If
-	// neither is set, no node can be added.
+	// MaxNodes and MaxCapacity limit the nodes of NodeSelector: the number of nodes, and the sum of their units of the resource; 0: not
+	// set. If neither is set, no node can be added.
 	MaxNodes    int64 `json:",omitempty"`
 	MaxCapacity int64 `json:",omitempty"`
 
@@ -165,7 +165,7 @@ const DeviceClassPrefix = "deviceclass.resource.kubernetes.io/"
 // countsDevices reports whether the group counts the devices of a DeviceClass.
 func (g *Group) countsDevices() bool { return strings.HasPrefix(g.Resource, DeviceClassPrefix) }
 
-// Limits returns the resources whose limits the group may set; its own is the first.
+// Limits returns the resources whose limits the group may set. The first one is the group's own resource.
 func (g *Group) Limits() []string { return g.limits }
 
 // alternative returns the capacity type that replaces spot: on-demand, or reserved in a group without an on-demand NodePool.

@@ -32,8 +32,8 @@ func (t *tick) buffer() {
 	}
 }
 
-// needsBuffer reports whether a CapacityBuffer must keep nodes for the span at present. It adds a finding if the cluster does not support
-// CapacityBuffers.
+// needsBuffer reports whether a CapacityBuffer must keep nodes at present for the span s of known demand. It adds a finding if the cluster
+// does not support CapacityBuffers.
 func (t *tick) needsBuffer(s *Span) bool {
 	if !t.g.Buffer || t.g.Advisory || t.leaving {
 		return false
@@ -130,7 +130,8 @@ func (a *analysis) peak() bool {
 	return inUse > a.at+statemachine.FreezeHandover.Milliseconds()
 }
 
-// freezePool updates the freeze of one NodePool. If the freeze is needed, it requests a list of budgets that contains its entries.
+// freezePool updates the freeze of one NodePool. While the freeze is needed, it requests a list of disruption budgets that contains the
+// entries of the freeze.
 func (t *tick) freezePool(pool int, in statemachine.FreezeInput, knownDemand bool) {
 	h := &t.s.Pools[pool].Freeze
 	if h.Step(in) == statemachine.Thawed {

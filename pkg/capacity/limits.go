@@ -8,9 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// This file contains the rules that set limits. The table lists all rules that request the limit of a NodePool for the group's
-// resource. If several rules request it, the last one in the table applies, but a limit cap never exceeds the limit that applies without
-// it.
+// This file contains the rules that set limits. The table lists all rules that request the limit of a NodePool for the group's resource. If
+// several rules request it, the last one in the table applies, but a limit cap never exceeds the limit that applies without it.
 //
 //	rule                 NodePool   limit                                    while
 //	schedule             as listed  the number of the schedule               its window is open
@@ -19,13 +18,13 @@ import (
 //	spot wait timeout    on-demand  units that run there, at least the base  every phase but Fallback, demand is known, spot is open
 //	zero limit           all        0                                        no demand, see ZeroLimit
 //
-// A rule for spot or on-demand limits each NodePool of this type to the units that run in it. If several on-demand NodePools run less than
-// the base together, one of them may grow by the missing units, see growing.
+// A rule for spot or on-demand limits each NodePool of this type to the units that run in it. If the on-demand NodePools together run fewer
+// units than the base, one of them may grow by the missing units, see the method growing.
 //
 // Units are those of the group's resource, such as GPUs. A NodePool is open if it may provide nodes. Shutdown removes all of these limits:
 // without a controller to remove a limit, pods could not get nodes.
 
-// schedule requests the values of the group's open schedules. A limit is used as configured even if it is below what runs, because
+// schedule requests the values of the group's open schedules. A limit is used as configured even if it is below the units that run, because
 // Karpenter does not remove nodes to meet a limit.
 func (t *tick) schedule() {
 	for i := range t.g.Schedules {
@@ -79,7 +78,7 @@ func (t *tick) needsOnDemandCap() bool {
 		(t.at-t.s.KnownSince >= trustInterval.Milliseconds() || t.s.UnknownAt == 0 && t.onDemandCapInForce())
 }
 
-// onDemandCapInForce reports whether an on-demand NodePool has a limit cap, also of a previous leader.
+// onDemandCapInForce reports whether an on-demand NodePool has a limit cap. The cap may have been set by a previous leader.
 func (t *tick) onDemandCapInForce() bool {
 	return slices.ContainsFunc(t.onDemand.all(), func(i int8) bool {
 		o := &t.s.Pools[i].Overrides[nodepool.FieldLimit]
@@ -141,7 +140,7 @@ func (t *tick) capOnDemand() {
 }
 
 // capLimit requests a limit of n units of the group's resource for a NodePool. If the NodePool already has a lower limit, the lower limit
-// stays.
+// is kept.
 func (t *tick) capLimit(pool int, n int64, rule explain.Rule) {
 	current := t.fields.Effective(pool, nodepool.FieldLimit)
 	limit, ok := current.Number()

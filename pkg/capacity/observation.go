@@ -107,17 +107,18 @@ type Workload struct {
 	// Uncapped is the target before the target cap. Extra is the number of replicas in Uncapped that replace replicas at risk or that are
 	// added for a move (surge).
 	Uncapped, Extra int32
-	// Bounded reports that maxReplicas, an override of the target or a team limit allows a surge of only Room more replicas than Uncapped.
+	// Bounded reports that maxReplicas, an override of the target or a team limit restricts a surge. The target may then exceed Uncapped by
+	// at most Room replicas.
 	Bounded bool
 	Room    int32
 	Current int32 // spec.replicas of the scale target
 	GPUs    int64 // GPUs of all pods of one replica together
-	PodGPUs int64 // GPUs of the largest pod, if a replica has several pods; 0: as GPUs
+	PodGPUs int64 // GPUs of the largest pod, if a replica has several pods; 0: the same as GPUs
 	Size    int32 // number of pods of one replica; 0 means 1
 	Known   bool  // it has a recent decision, from readings that are not missing
 	Paused  bool  // a user paused it: its demand is its current size
 	Quota   bool  // the API server rejects its pods, for example because of a ResourceQuota or a LimitRange
-	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not included in GPUs
+	Claims  bool  // its pods claim devices by dynamic resource allocation that may be GPUs and are not counted in the field GPUs
 	Claimed bool  `json:",omitempty"` // its pods claim devices that are included in GPUs, except for claims that its replicas share
 	Buffer  int32 // replicas of the CapacityBuffer that gpuscaler wrote for it
 	Pods    []Pod // the pods of one replica are adjacent

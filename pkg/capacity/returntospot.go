@@ -115,7 +115,7 @@ func (t *tick) nextNode() int64 {
 	return max(next, t.s.Pace.Until)
 }
 
-// nodeInterval returns the time between two nodes, in milliseconds.
+// nodeInterval returns the minimum time between the moves of two nodes, in milliseconds.
 func (a *analysis) nodeInterval() int64 {
 	return time.Hour.Milliseconds() / max(a.g.ReturnNodesPerHour, 1)
 }
@@ -127,7 +127,7 @@ func (t *tick) startMove() {
 	if !t.known || t.peak() || t.s.ShortSince != 0 || !t.canReturn() || t.hasEmptyNode() || t.at < t.s.Pace.Until {
 		return
 	}
-	allowed := int64(0) // number of nodes that may be chosen in addition
+	allowed := int64(0) // number of nodes that may be chosen in addition to the node that is being emptied
 	if next := t.nextNode(); t.at >= next {
 		allowed = 1 + (t.at-next)/t.nodeInterval()
 	}
@@ -153,8 +153,8 @@ func (t *tick) startMove() {
 	}
 }
 
-// nextToEmpty returns the index in t.returning of the node that is emptied after the node with index after, or -1 if there is none. With -1
-// as argument it returns the first node. The order is that of before.
+// nextToEmpty returns the index, in t.returning, of the node that is emptied next after the node with the index after, or -1 if there is
+// none. If after is -1, it returns the first node to empty. The method before defines the order.
 func (t *tick) nextToEmpty(after int, spare int64) int {
 	best := -1
 	for i := range t.returning {
@@ -202,7 +202,7 @@ func (t *tick) batchWidth(w *Workload) int32 {
 }
 
 // hasEmptyNode reports whether an empty on-demand node exists. If there is one, the next successor would be scheduled there and not on
-// spot. An empty node of a capacity reservation does not count, because a successor there has moved.
+// spot. An empty node of a capacity reservation is ignored, because a successor that is scheduled there counts as moved.
 func (a *analysis) hasEmptyNode() bool {
 	for i := range a.returning {
 		if n := a.returningNode(i); n.Used == 0 && n.GPUs > 0 && n.Type != Reserved && n.Stage == Usable && n.acceptsPods(a.now) {

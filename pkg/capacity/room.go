@@ -19,8 +19,8 @@ import (
 const limitOfNodes = "nodes"
 
 // measureRoom computes by how many units of the group's resource each NodePool may still grow, and which of its limits allows the least. It
-// uses the limits of the owner and of open schedules. Limits that later rules of this tick request are ignored. A NodePool
-// whose capacity reservation is full may not grow.
+// uses the limits of the owner and of open schedules. The limits that later rules request in this tick are ignored. A NodePool whose
+// capacity reservation is full may not grow.
 func (t *tick) measureRoom() {
 	for i := range t.views() {
 		f := &t.pools[i]
@@ -49,15 +49,16 @@ func (t *tick) measureRoom() {
 }
 
 // fullAfter is how long pods wait without a launch in a NodePool of reserved capacity before its reservation counts as full. Karpenter
-// creates a NodeClaim at most ten seconds after a pod becomes pending, and one in each further loop.
+// creates a NodeClaim at most ten seconds after a pod becomes pending, and one more in each further scheduling loop.
 const fullAfter = 2 * time.Minute
 
 // reservationFull reports whether the capacity reservation of a NodePool of only reserved capacity has no free instance.
 //
 // Karpenter does not report this. The AWS provider of Karpenter 1.15 marks the offering of a full reservation as unavailable, so Karpenter
 // creates no NodeClaim, and EC2NodeClass.status.capacityReservations has no number of free instances. Only a launch that loses a race fails
-// with an InsufficientCapacityError, once. What can be observed is that pods wait and the NodePool launches nothing: for fullAfter, no
-// NodeClaim was created since the pods began to wait, since its newest node, and since the stamp since.
+// with an InsufficientCapacityError, once. What can be observed is that pods wait and the NodePool launches no node. The reservation is
+// regarded as full if fullAfter has passed since the pods began to wait, since the newest node of the NodePool was created, and since the
+// time since (in Unix milliseconds).
 func (t *tick) reservationFull(pool int, since int64) bool {
 	v := &t.o.Pools[pool]
 	if t.s.ShortSince == 0 || t.typeOf(pool) != Reserved || !v.Exists || !v.Ready {

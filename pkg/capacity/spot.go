@@ -71,7 +71,8 @@ func (t *tick) spotFailure(waitOver bool, e statemachine.Evidence) explain.Cause
 	return e.Failure(t.short)
 }
 
-// settled reports whether a spot node that was created after an instant has run for SettleTime, in a NodePool that lost no node since then.
+// settled reports whether a spot node that was created after the time since (in Unix milliseconds) has run for SettleTime, in a NodePool
+// that lost no node since then.
 func (a *analysis) settled(since int64) bool {
 	for _, i := range a.spot.all() {
 		if a.settledIn(&a.o.Pools[i], since) && a.evidence(int(i), since).Lost == 0 {

@@ -13,8 +13,8 @@ import (
 )
 
 // State is the state of one group between two ticks. It is a plain value of fixed size that the caller stores. With the zero State, Decide
-// reads the records on the NodePools, so the owners' original values are not lost in a crash. A field that gpuscaler owns without a record
-// loses its override.
+// reads the records on the NodePools, so the owners' original values are not lost in a crash. If gpuscaler owns a field and no record
+// contains its override, the override is removed.
 type State struct {
 	group *Group
 	memory
@@ -89,7 +89,7 @@ func (s *State) adapt(g *Group) {
 	s.group = g
 }
 
-// Overrides appends the current overrides of the group's NodePools to into, ordered by NodePool and field, and returns it.
+// Overrides appends the current overrides of the group's NodePools to the slice into, ordered by NodePool and field, and returns the slice.
 func (s *State) Overrides(into []override.Current) []override.Current {
 	if s.group == nil {
 		return into

@@ -27,7 +27,7 @@ const (
 	CauseQuota                 // the API server rejects the pods, for example because of a ResourceQuota or a LimitRange
 	CauseProbe                 // a probe failed
 	CauseReservation           // the capacity reservation of the NodePool has no free instance
-	CauseFleet                 // the nodes of a NodeSelector are all that the group may have
+	CauseFleet                 // the group may have no more nodes: maxNodes or maxCapacity is reached, or neither is set
 	CauseNoNewNode             // pods wait, and the autoscaler of the cluster adds no node
 )
 

@@ -24,7 +24,7 @@ const (
 	FindNever                                // consolidateAfter: Never keeps empty nodes
 	FindZeroBudget                           // a disruption budget of 0 keeps empty nodes
 	FindDoNotDisrupt                         // pods with karpenter.sh/do-not-disrupt keep an empty node
-	FindBlockingPods                         // pods without the resource keep a node
+	FindBlockingPods                         // pods that do not request the group's resource keep an otherwise empty node
 	FindBuffered                             // a CapacityBuffer keeps nodes
 	FindUnmovable                            // pods on on-demand nodes that cannot be moved to spot; Blocker is the reason
 	FindForeignAnnotation                    // a pod has a deletion cost of another manager: it is not changed
@@ -56,9 +56,9 @@ type MoveBlocker uint8
 // The reasons why a pod cannot be moved.
 const (
 	BlockedByOwner        MoveBlocker = iota // a StatefulSet or LeaderWorkerSet creates no successor before the pod is deleted
-	BlockedByNoOwner                         // a Job, or a pod without a controller
+	BlockedByNoOwner                         // the pod belongs to a Job or has no controller, so no successor is created for it
 	BlockedByLabels                          // it is unknown whether the pod can be scheduled to spot
-	BlockedByDoNotDisrupt                    // karpenter.sh/do-not-disrupt of another manager
+	BlockedByDoNotDisrupt                    // the pod has karpenter.sh/do-not-disrupt of another manager
 	BlockedByUnmanagedPod                    // a pod without a policy runs on a node that would otherwise become empty
 	BlockedByClaims                          // by default Karpenter launches no node for a pod that claims devices
 	NumMoveBlockers
@@ -207,7 +207,7 @@ func (f Finding) claims(names Names) string {
 	return text + "; they count if extendedResourceName of their DeviceClass is " + names.Resource
 }
 
-// text returns the problem as a predicate of the NodePool.
+// text returns the problem without a subject, such as "is not ready". The caller adds the name of the NodePool.
 func (p PoolProblem) text() string {
 	return [...]string{"may be used", "is not ready", "does not allow gpuscaler to change it",
 		"has a limit that another field manager changed", "has spec.replicas"}[min(p, PoolStatic)]

@@ -76,7 +76,7 @@ func (n *Names) phrase(pools []string, i int8) phrase {
 	return phrase{text: "NodePools " + enumerate(pools), several: true}
 }
 
-// limitName returns the name of the limit of the group's resource below spec.
+// limitName returns the path, below spec, of the limit of the group's resource, such as limits[nvidia.com/gpu].
 func (n *Names) limitName() string { return nodepool.FieldLimit.Name(n.Resource) }
 
 // amount returns an amount of the group's resource, such as 3 GPUs. For a resource other than whole GPUs, the result contains the name of

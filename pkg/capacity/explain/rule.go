@@ -9,7 +9,7 @@ type Rule uint8
 const (
 	RuleNone        Rule = iota
 	RuleDemand           // A: units of policies; B: units of unmanaged pods
-	RuleForeignEdit      // an edit of another manager stays. Name: the field; A: number of edits; Until: not overridden before
+	RuleForeignEdit      // an edit of another manager is kept. Name: the field; A: number of edits; Until: not overridden before
 	RuleSchedule         // a window of the group is open. Name: the window; Until: its end
 	RuleBase             // the first units run on on-demand nodes. A: base; B: units that run on on-demand nodes
 	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe.

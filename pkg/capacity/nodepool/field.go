@@ -12,7 +12,8 @@ const (
 	MaxLimits = 4 // maximum number of resources whose limits a group may set, including its own resource
 )
 
-// Field is a field of a NodePool's spec that may be overridden. None of them is part of Karpenter's drift hash.
+// Field is a field of a NodePool's spec that may be overridden. None of these fields is part of Karpenter's drift hash, so an override does
+// not make Karpenter replace nodes.
 type Field uint8
 
 // Values of Field.
@@ -35,7 +36,7 @@ const (
 	formatNumber   valueFormat = iota // a JSON number
 	formatQuantity                    // a resource.Quantity: a JSON string, as kubectl writes it
 	formatText                        // a JSON string
-	formatList                        // a JSON array that the package builds itself
+	formatList                        // a JSON array
 )
 
 // fieldTable describes each field once: its path, the consent that a write needs, and the format of its value. The patch, the record,

@@ -55,7 +55,7 @@ func (v Value) Quantity() (n float64, ok bool) {
 	return float64(n * scale), true
 }
 
-// Same reports whether two values are equal as numbers or as text: 8 and "8" are.
+// Same reports whether two values are equal as numbers or as text. For example, 8 and "8" are equal.
 func (v Value) Same(w Value) bool {
 	if v == w {
 		return true
@@ -68,7 +68,8 @@ func (v Value) Same(w Value) bool {
 	return ok1 && ok2 && a == b
 }
 
-// MaxUnits is the maximum of all amounts of a resource. With it, sums and products of a few amounts fit in an int64.
+// MaxUnits is the greatest amount of a resource that this module computes with. Sums of several such amounts, and their products with small
+// numbers, fit in an int64.
 const MaxUnits = int64(1) << 32
 
 // Units returns an amount of a resource, limited to the range from 0 to MaxUnits.

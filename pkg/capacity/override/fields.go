@@ -20,10 +20,10 @@ type Fields struct {
 	requests [nodepool.MaxPools][nodepool.NumFields]request
 }
 
-// Group is what this package needs to know of a capacity group.
+// Group contains the properties of a capacity group that this package needs.
 type Group struct {
 	Name, Resource string
-	Advisory       bool // nothing is overridden; Write returns what would be
+	Advisory       bool // nothing is overridden; Write returns the changes that it would make otherwise
 	CountsDevices  bool // its resource is a DeviceClass, for which a limit has no effect
 }
 

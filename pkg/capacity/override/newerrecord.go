@@ -82,7 +82,7 @@ func newNewerRecord(text string, limits *Limits) *newerRecord {
 }
 
 // examineRecord looks for a newer record on a NodePool. It parses the record only if the record has changed and this process has not
-// written it. When a newer record appears or ends, the state of the NodePool starts again.
+// written it. When a newer record appears or is removed, the state of the NodePool is reset.
 func (fs *Fields) examineRecord(pool int) {
 	p, text := &fs.State.Pools[pool], fs.Views[pool].Record
 	if p.examined == text || p.newer == nil && p.Written == text {

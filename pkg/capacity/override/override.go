@@ -62,7 +62,8 @@ const (
 // InForce reports whether the field is overridden and its owner's value is not being restored.
 func (o *Override) InForce() bool { return o.On && !o.Releasing }
 
-// yield returns the override as ended. The result only contains the count and the times of edits by other managers.
+// yield returns the state of the field after its override has ended. The result only contains the count and the times of edits by other
+// managers.
 func (o *Override) yield() Override {
 	return Override{Overwrites: o.Overwrites, Yielded: o.Yielded, Retry: o.Retry}
 }
@@ -84,7 +85,8 @@ func (o *Override) overwritten(at int64) Override {
 	return Override{Overwrites: count, Yielded: at, Retry: at + wait.Milliseconds()}
 }
 
-// forgotten reports whether the count of edits and the wait after an edit of a field that is not overridden are over.
+// forgotten reports whether the edits of a field that is not overridden need not be stored any more: the last edit is older than
+// overwriteMemory, and the wait after it is over.
 func (o *Override) forgotten(at int64) bool {
 	if o.Overwrites == 0 {
 		return o.Retry > 0 && at >= o.Retry

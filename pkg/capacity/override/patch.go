@@ -66,7 +66,8 @@ func (c *Current) Name() string { return c.Field.Name(c.Resource) }
 // Path returns the path of the field in the NodePool.
 func (c *Current) Path() nodepool.Path { return c.Field.Path(c.Resource) }
 
-// Current appends the current overrides of a NodePool with a name to into, ordered by field, and returns it.
+// Current appends the current overrides of a NodePool to the slice into, ordered by field, and returns the slice. name is the name of the
+// NodePool.
 func (s *State) Current(into []Current, pool int, name string) []Current {
 	p := &s.Pools[pool]
 	for f := range nodepool.NumFields {

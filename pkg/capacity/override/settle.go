@@ -86,7 +86,7 @@ func (fs *Fields) settle(pool int, f nodepool.Field) {
 	case o.Releasing && value.Same(o.Original):
 		// The owner's value is restored, but gpuscaler still owns the field.
 	case value.Same(o.To):
-		o.Seen = true // also if another manager owns it too: Argo CD applies the values of fields that it ignores as they are
+		o.Seen = true // even if another manager also owns the field: Argo CD applies the observed value of a field that it ignores
 	case fs.isBehind(pool, f):
 	case f == nodepool.FieldBudgets && !o.Releasing && statemachine.HasFreeze(value):
 		o.Original, _ = statemachine.WithoutFreeze(value)

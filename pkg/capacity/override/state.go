@@ -7,8 +7,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// State is what a group keeps of its overrides between two ticks, with the phase of the group, which is also in the records. It is a plain
-// value of fixed size. Times are in Unix milliseconds, and 0 means that the time is not set.
+// State contains the overrides of a group between two ticks. It also contains the phase of the group, because the records store the phase
+// too. It is a plain value of fixed size. Times are in Unix milliseconds, and 0 means that the time is not set.
 type State struct {
 	Limits Limits                 `json:"limits"`
 	Pools  Pools                  `json:"pools"`
@@ -20,7 +20,7 @@ type State struct {
 // Pools are the states of the NodePools of a group.
 type Pools [nodepool.MaxPools]Pool
 
-// minSavedPools is the least number of NodePools in the JSON form of Pools.
+// minSavedPools is the minimum number of NodePools in the JSON form of Pools.
 const minSavedPools = 4
 
 // MarshalJSON omits the zero states after the last NodePool of the group, except for the first minSavedPools. A recording of a group with
@@ -96,8 +96,8 @@ func (l *Limits) FieldAt(pointer string) (f nodepool.Field, ok bool) {
 	return l.Field(resource)
 }
 
-// Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. was contains the former
-// index of each NodePool, and -1 for a new one. The state of every other NodePool is dropped: its overrides are in its record.
+// Adapt changes the state to a new version of the group, in which NodePools and limits may have other indexes. The parameter was contains
+// the former index of each NodePool, or -1 for a new one. The state of every other NodePool is dropped: its overrides are in its record.
 func (s *State) Adapt(limits []string, was []int) {
 	old := *s
 	s.Pools, s.Limits = Pools{}, Limits{}
@@ -155,8 +155,8 @@ func (s *State) LimitsPending() bool {
 	return false
 }
 
-// Stamps appends pointers to all times (in Unix milliseconds) of the state, except those of the entries of a consolidation freeze, to all
-// and returns it. The caller changes them if the clock was set back.
+// Stamps appends pointers to the times (in Unix milliseconds) of the state to the slice all, and returns the slice. The times in the
+// entries of a consolidation freeze are not included. The caller changes them if the clock was set back.
 func (s *State) Stamps(all []*int64) []*int64 {
 	all = append(all, &s.Spot.Since, &s.Spot.Until, &s.Spot.Moved)
 	for i := range s.Pools {
