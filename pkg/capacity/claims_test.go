@@ -67,9 +67,9 @@ func (c *cluster) node(gpus int64) *simNode {
 	return n
 }
 
-// A Job claims two devices. Karpenter launches no node for it. The devices are demand, but a pod that Karpenter ignores is no evidence that
-// spot has no capacity: the group does not fall back to on-demand, lowers no limit and caps no target. Once the pod has a node, the demand
-// is known. The zero limit is set again after the pod has ended.
+// A Job claims two devices. Karpenter launches no node for it. The devices are included in the demand. But Karpenter ignores the pod, so
+// the waiting pod does not show that spot has no capacity: the group must not fall back to on-demand, lower a limit or cap a target. Once
+// the pod has a node, the demand is known. The zero limit is set again after the pod has ended.
 func TestPodWithCountedClaims(t *testing.T) {
 	c := newCluster(t, func(g *Group) { g.ZeroLimit, g.SpotWaitTimeout = true, 2*time.Minute })
 	c.add("team-chat/llama", 1)

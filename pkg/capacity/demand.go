@@ -98,8 +98,9 @@ func (w *Workload) awaitsDevices(replicas int32) bool {
 // two kinds: claims whose devices cannot be counted, and claims of pods that have no node yet.
 //
 // The devices of the second kind are included in the demand, but by default Karpenter launches no node for such pods. A waiting pod of this
-// kind therefore does not show whether spot has capacity. If the demand were regarded as known, on-demand would keep its limit cap until
-// the spot wait timeout, although no node is launched for these pods on spot.
+// kind therefore does not show whether spot has capacity. For this reason, such pods do not count as waiting for spot, and the limit cap of
+// on-demand, which is removed after pods have waited for spot, would never be removed for them. The demand is therefore unknown while such
+// pods wait, so that no limit cap is set.
 type claimCount struct {
 	first string
 	count int

@@ -132,7 +132,7 @@ func TestHardFallbackSetsNoLimitWhileDemandIsUnknown(t *testing.T) {
 		t.Errorf("unknown: %v, limit %d, weight %s\n%s", c.d.Phase, c.limit(0), c.pools[1].fields["weight"].Value, c.why())
 	}
 	writes := c.writes
-	for i := range 60 { // every ten seconds, demand is known or unknown in turn
+	for i := range 60 { // demand is known for ten seconds, then unknown for ten seconds, and so on
 		c.known = i%2 == 0
 		c.run(10 * time.Second)
 	}

@@ -111,7 +111,7 @@ func TestLeastUsedMovableNodeIsEmptiedFirst(t *testing.T) {
 	doomed.Deleting = true
 	for name, c := range map[string]struct {
 		base  int64
-		nodes []Node // each has a movable pod for each unit in use, but none on a node named shared
+		nodes []Node // a node has one pod for each unit in use; the pods are movable, except those on a node with the name shared
 		want  string
 	}{
 		"the least used":                         {0, []Node{node("a", 8, 3), node("b", 8, 2)}, "b"},

@@ -34,8 +34,8 @@ func (t *tick) measureFleet(pool int) {
 	f.exhausted = f.room > 0 && t.noNodeAdded(pool, 0)
 }
 
-// noNodeAdded reports whether pods have waited for provisionTimeout, and no node was added for provisionTimeout. A node that was added
-// before the time since (in Unix milliseconds) or before the wait began is ignored.
+// noNodeAdded reports whether pods wait, and provisionTimeout has passed since they began to wait, since the newest node was added, and
+// since the time since (in Unix milliseconds).
 func (t *tick) noNodeAdded(pool int, since int64) bool {
 	from := max(since, t.s.ShortSince, statemachine.Stamp(t.pools[pool].newest))
 	return t.s.ShortSince != 0 && t.at-from >= provisionTimeout.Milliseconds()

@@ -47,7 +47,7 @@ func TestStaticFleetCapsTheTargetAtItsNodes(t *testing.T) {
 	c.until(time.Hour, "the cap rises", func() bool { return chat.lastAdvice.Cap == 5 })
 }
 
-// An autoscaler adds nodes up to a maximum, which the platform team states as nodes or as GPUs. Below it nothing is capped.
+// An autoscaler adds nodes up to a maximum, which the platform team states as nodes or as GPUs. Below this maximum, no target is capped.
 func TestFleetIsCappedAtTheMaximumOfThePlatformTeam(t *testing.T) {
 	for name, change := range map[string]func(g *Group){
 		"maxNodes": func(g *Group) { g.MaxNodes = 5 }, "maxCapacity": func(g *Group) { g.MaxCapacity = 6 },
@@ -74,7 +74,8 @@ func TestFleetIsCappedAtTheMaximumOfThePlatformTeam(t *testing.T) {
 	}
 }
 
-// The autoscaler may add nodes and adds none, for example because the provider has no capacity. After its own timeout the target is capped.
+// The autoscaler may add nodes but adds none, for example because the provider has no capacity. After provisionTimeout, which is the
+// autoscaler's own timeout, the target must be capped.
 func TestAutoscalerThatAddsNoNodeCapsTheTarget(t *testing.T) {
 	c, chat := newFleet(t, 2, func(g *Group) { g.MaxNodes = 10 })
 	chat.want = 6
@@ -90,7 +91,8 @@ func TestAutoscalerThatAddsNoNodeCapsTheTarget(t *testing.T) {
 	c.until(time.Hour, "all replicas are ready", c.whole(chat))
 }
 
-// Nodes that cannot be read are not an empty fleet: nothing is capped, and a finding says so.
+// If the nodes cannot be read, the fleet must not be regarded as empty: no target is capped, and a finding reports that the nodes cannot be
+// read.
 func TestUnreadableNodesCapNothing(t *testing.T) {
 	c, chat := newFleet(t, 2, nil)
 	c.pools[0].gone, chat.want = true, 6
@@ -100,7 +102,7 @@ func TestUnreadableNodesCapNothing(t *testing.T) {
 	}
 }
 
-// The findings about the nodes of a group, and what is free on them.
+// The test checks the findings about the nodes of a group, and the number of free units on them.
 func TestFindingsAboutTheNodesOfAFleet(t *testing.T) {
 	usable := func(gpus, used int64, ready bool) Node {
 		return Node{Stage: Usable, GPUs: gpus, Used: used, Ready: ready, Created: midnight}

@@ -51,7 +51,8 @@ func (c *cluster) byWeight() []*simPool {
 
 func (p *simPool) number(field string) int64 { n, _ := p.fields[field].Value.Number(); return n }
 
-// fits reports whether one more node stays below every limit, as Karpenter 1.15 checks it; instead is the node that it replaces.
+// fits reports whether one more node stays below every limit, as Karpenter 1.15 checks it; the parameter instead is the node that the new
+// node replaces, or nil.
 func (p *simPool) fits(instead *simNode) bool {
 	nodes := int64(len(p.nodes))
 	if instead != nil && instead.pool == p {

@@ -144,7 +144,7 @@ func (m *model) userEdits(pool int) {
 	}[name]
 	v := rapid.SampledFrom(values).Draw(m.rt, "value")
 	if m.pools[pool].fields[name].Value == v {
-		return // the API server takes no ownership for what changes nothing
+		return // a write that does not change the value does not change the owner of the field
 	}
 	m.edit(pool, name, v)
 	m.people[pool][name] = v

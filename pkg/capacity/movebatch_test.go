@@ -24,7 +24,7 @@ func (c *cluster) surges(l *simLoad, d time.Duration, what string, holds func() 
 	return widths
 }
 
-// scarce returns a cluster with sixteen ready replicas on on-demand nodes. Spot refused them at first and has capacity now.
+// scarce returns a cluster with sixteen ready replicas on on-demand nodes. Spot had no capacity when they started, and has capacity now.
 func scarce(t *testing.T) (*cluster, *simLoad) {
 	c := newCluster(t, func(g *Group) { g.ReturnNodesPerHour = 600 })
 	for _, p := range c.pools {

@@ -31,7 +31,7 @@ func inBatch(t *testing.T, m statemachine.Move) (*Group, Observation, State) {
 	return g, o, s
 }
 
-// batchOf returns a move of the pods with the given UIDs. Its step began the given time before midnight.
+// batchOf returns a move of the pods with the given UIDs. Its step has the given age at midnight.
 func batchOf(step statemachine.MoveStep, age time.Duration, victims ...string) statemachine.Move {
 	m := statemachine.Move{Step: step, Since: statemachine.Stamp(midnight.Add(-age)), Count: int32(len(victims))}
 	copy(m.Victims[:], victims)

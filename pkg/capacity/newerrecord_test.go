@@ -9,7 +9,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/statemachine"
 )
 
-// rollBack replaces each record by one of a newer version and starts an older controller, which knows the records only.
+// rollBack replaces each record by one of a newer version and starts an older controller, which has no state except the records.
 func (c *cluster) rollBack(newer func(record string) string) {
 	for _, p := range c.pools {
 		p.record = newer(p.record)
@@ -18,7 +18,7 @@ func (c *cluster) rollBack(newer func(record string) string) {
 }
 
 // After a rollback, an older controller finds zero limits whose records have a newer format. It restores the owner's limits, removes the
-// records, and then works as without a record: it sets the zero limits again after their delay.
+// records, and then decides as if no record had existed: it sets the zero limits again after ZeroLimitDelay.
 func TestOlderControllerRestoresFromANewerRecord(t *testing.T) {
 	for name, newer := range map[string]func(string) string{
 		"a newer version":             func(r string) string { return strings.Replace(r, `"v":1`, `"v":2`, 1) },
@@ -44,7 +44,7 @@ func TestOlderControllerRestoresFromANewerRecord(t *testing.T) {
 }
 
 // A newer record contains an override of a field that an older controller does not know. The older controller restores the other fields,
-// keeps the record unchanged, and overrides nothing, also after the PlatformConfig has changed.
+// keeps the record unchanged, and overrides nothing, even after the PlatformConfig has changed.
 func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {
 	c, _, before := zeroLimitCluster(t)
 	c.rollBack(func(r string) string {
@@ -82,7 +82,7 @@ func TestOlderControllerKeepsWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-// A future version stores its overrides in a list with another name. An older controller changes nothing, also when the group is removed.
+// A future version stores its overrides in a list with another name. An older controller changes nothing, even when the group is removed.
 func TestOlderControllerChangesNothingWithoutAListOfFields(t *testing.T) {
 	c, _, _ := zeroLimitCluster(t)
 	zeroed := c.specs()

@@ -78,7 +78,7 @@ func TestThirdOverwriteBacksOffAcrossARestart(t *testing.T) {
 }
 
 // Argo CD with RespectIgnoreDifferences applies the live value of an ignored field, and becomes an owner of the field beside gpuscaler.
-// This is not an edit: the override stays, and its restore returns the value in git.
+// This is not an edit: the override is kept, and when it ends, the value in git is restored.
 func TestOverrideThatAGitOpsControllerAppliesTooIsRestored(t *testing.T) {
 	const limit = "limits[nvidia.com/gpu]"
 	for name, restarts := range map[string]bool{"seen by the leader that wrote it": false, "seen first by a new leader": true} {
@@ -217,7 +217,7 @@ func TestOverrideStaysAndIsReportedWhileConsentIsWithdrawn(t *testing.T) {
 			if f == nil || f.Pool != 0 || f.Resource != "nvidia.com/gpu" || f.Name != "16" && f.Name != `"16"` {
 				t.Fatalf("findings %+v", c.d.Findings)
 			}
-			c.s = State{} // a new leader knows the record only
+			c.s = State{} // a new leader has no state except the record
 			c.run(5 * time.Second)
 			if c.finding(explain.FindConsentWithdrawn) == nil || c.limit(0) != 0 {
 				t.Errorf("a new leader: limit %d, findings %+v", c.limit(0), c.d.Findings)
@@ -288,7 +288,7 @@ func TestCrashAtAnyTimeLosesNoOriginal(t *testing.T) {
 		for range int(d / (77 * time.Second)) {
 			c.run(77 * time.Second)
 			kept := c.s.Spot
-			c.s = State{} // kill -9; the next leader has the records only
+			c.s = State{} // as after kill -9: the next leader has no state except the records
 			kills++
 			c.step()
 			if c.s.Spot.Phase != kept.Phase && kept.Phase != statemachine.PreferSpot {

@@ -53,9 +53,9 @@ func (c *cluster) pool(name string) int {
 
 func (c *cluster) nodesOf(name string) int { return c.nodes(c.pool(name)) }
 
-// A NodePool of reserved and on-demand capacity is the on-demand side of its group, in every order of the NodePools. The group lists it
-// as on-demand, or beside the reserved NodePools. The prepaid NodePools are used first, in a fallback too. Its on-demand replicas return
-// to spot, and the replicas on its prepaid node stay.
+// A NodePool of reserved and on-demand capacity is the on-demand side of its group, in every order of the NodePools. The test runs once
+// with this NodePool listed as on-demand, and once with it listed as reserved. The prepaid NodePools must be used first, even in a
+// fallback. The replicas on its on-demand nodes must return to spot. The replicas on its prepaid node must not move.
 func TestMixedNodePoolBesideReservedOnesIsTheOnDemandSide(t *testing.T) {
 	for _, listed := range []CapacityType{OnDemand, Reserved} {
 		pools := []prepaid{{Pool: Pool{"block-a", Reserved}, weight: "90", slots: 1}, {Pool: Pool{"block-b", Reserved}, weight: "85", slots: 1},
@@ -93,8 +93,8 @@ func TestMixedNodePoolBesideReservedOnesIsTheOnDemandSide(t *testing.T) {
 	}
 }
 
-// An instance of the reservation of a mixed NodePool becomes free while replicas return, and spot refuses again. The successor on this
-// instance has moved: the replica that it replaces is deleted, and the batch is no failed one.
+// An instance of the reservation of a mixed NodePool becomes free while replicas return, and spot refuses again. The successor that starts
+// on this instance counts as moved: the replica that it replaces must be deleted, and the batch must not count as failed.
 func TestSuccessorOnThePrepaidNodeOfAMixedNodePoolHasMoved(t *testing.T) {
 	c := newPrepaid(t, []prepaid{{Pool: Pool{"mixed", OnDemand}, weight: "20"}, {Pool: Pool{"spot", Spot}, weight: "80"},
 		{Pool: Pool{"block", Reserved}, weight: "90", slots: 1}}, nil)
@@ -121,8 +121,9 @@ func TestSuccessorOnThePrepaidNodeOfAMixedNodePoolHasMoved(t *testing.T) {
 	}
 }
 
-// A reserved NodePool has no limit, and its reservation is full. Karpenter creates no NodeClaim and sends no Event, so the full reservation
-// shows only in pods that wait. The target is capped at one replica more than the reservation has, and grows when the reservation does.
+// A reserved NodePool has no limit, and its reservation is full. Karpenter creates no NodeClaim and sends no Event, so waiting pods are the
+// only sign of a full reservation. The target must be capped at one replica more than the reservation has instances. When the reservation
+// gets more instances, the cap must increase.
 func TestFullReservationWithoutALimitCapsTheTarget(t *testing.T) {
 	full := []prepaid{{Pool: Pool{"block-a", Reserved}, weight: "90", slots: 2}, {Pool: Pool{"block-b", Reserved}, weight: "85", slots: 1}}
 	closed := []prepaid{{Pool: Pool{"on-demand", OnDemand}, weight: "20"}}
@@ -155,7 +156,8 @@ func TestFullReservationWithoutALimitCapsTheTarget(t *testing.T) {
 	}
 }
 
-// While another NodePool of the group may launch nodes, a full reservation caps nothing. A mixed NodePool is never full by its reservation.
+// While another NodePool of the group may launch nodes, a full reservation must not cap the target. A mixed NodePool is not regarded as
+// full when its reservation is full, because it can launch on-demand nodes.
 func TestFullReservationBesideAnOpenNodePoolCapsNothing(t *testing.T) {
 	block := prepaid{Pool: Pool{"block", Reserved}, weight: "90", slots: 1}
 	for name, pools := range map[string][]prepaid{

@@ -88,8 +88,9 @@ func TestReservedCapacityStaysFirstInAFallback(t *testing.T) {
 	c.untouched(before)
 }
 
-// While a group returns to spot, the reservation becomes free. Karpenter uses it for the successors before spot. These replicas have moved
-// too, so gpuscaler deletes the replicas on on-demand nodes that they replace, and does not start the same batch again and again.
+// While a group returns to spot, the reservation becomes free. Karpenter uses it for the successors before spot. These successors count as
+// moved. gpuscaler must therefore delete the replicas on on-demand nodes that they replace, and must not start the same batch again and
+// again.
 func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 	c := newSix(t)
 	before := c.specs()
@@ -118,7 +119,7 @@ func TestSuccessorsOnReservedCapacityEndTheirBatch(t *testing.T) {
 // The test checks the weights that a fallback sets in a group with a reserved NodePool, a spot NodePool and an on-demand NodePool.
 func TestWeightsOfAFallbackBesideReservedCapacity(t *testing.T) {
 	for name, w := range map[string]struct {
-		before, after [3]nodepool.Value // reserved, spot, on-demand
+		before, after [3]nodepool.Value // weights in the order reserved, spot, on-demand
 		fixed         bool              // the weight of the reserved NodePool may not be set
 	}{
 		"there is space between reserved and spot":          {[3]nodepool.Value{"90", "80", "20"}, [3]nodepool.Value{"90", "80", "81"}, false},

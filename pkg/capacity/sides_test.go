@@ -380,7 +380,7 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 	}
 }
 
-// The weights of a fallback: on-demand is above spot, and the order of the NodePools of each type stays.
+// The weights of a fallback: on-demand is above spot, and the order of the NodePools of each type does not change.
 func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [4]nodepool.Value

@@ -162,7 +162,8 @@ func TestFewRefusalsCauseNoFallback(t *testing.T) {
 	chat := c.add("team-chat/llama", 1)
 	chat.want = 2
 	c.pools[0].failures = []Failure{{UID: "a", At: c.now, Capacity: true}, {UID: "b", At: c.now, Capacity: true}}
-	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...) // repeated Events
+	// each refusal is in the list twice, because Kubernetes repeats Events
+	c.pools[0].failures = append(c.pools[0].failures, c.pools[0].failures...)
 	for i := range 9 {
 		c.pools[0].failures = append(c.pools[0].failures, Failure{UID: string(rune('c' + i)), At: c.now}) // not for lack of capacity: ignored
 	}

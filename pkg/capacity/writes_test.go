@@ -34,8 +34,8 @@ func newWriter(t *testing.T) *writer {
 	return &writer{t: t, g: g, o: o}
 }
 
-// want runs a tick at the given time after midnight in which the field is requested to have the value n, or in which no value is requested
-// if n < 0. It returns the patch and its last change. ok is false if nothing changes.
+// want runs a tick at the given time after midnight. In this tick, the value n is requested for the field, or no value if n is below 0.
+// want returns the patch and its last change. ok is false if the tick changes no field.
 func (w *writer) want(at time.Duration, f nodepool.Field, n int64) (c override.Change, patch NodePoolPatch, ok bool) {
 	w.t.Helper()
 	var d Decision

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/capacity/nodepool"
 )
 
-// The value of the annotation gpuscaler.io/nudge.
+// ConsentOf parses a value of the annotation gpuscaler.io/nudge.
 func ExampleConsentOf() {
 	consent, unknown := nodepool.ConsentOf("limits,weight")
 	fmt.Println(consent == nodepool.ConsentLimits|nodepool.ConsentWeight, unknown == "")

@@ -16,9 +16,9 @@ type settled uint8
 const (
 	stays     settled = iota // nothing changes
 	confirmed                // the value was observed
-	kept                     // gpuscaler may not write the field: the value stays, and a restore that has begun ends
+	kept                     // gpuscaler may not write the field: the value is kept, and a restore that has begun is stopped
 	freed                    // the override ends, and the number of earlier edits is kept
-	yields                   // the edit of another manager stays, and is counted
+	yields                   // the edit of another manager is kept and counted
 	forgotten                // the override ends; the record is read again
 )
 

@@ -80,8 +80,8 @@ func WithoutFreeze(list nodepool.Value) (v nodepool.Value, found bool) {
 	return joinBudgets(kept), true
 }
 
-// isFreezeEntry reports whether an entry has exactly the form that entry writes. An owner has no reason to write a budget that applies to
-// only one day of the year.
+// isFreezeEntry reports whether an entry has exactly the form that entry writes. Such an entry is regarded as one of gpuscaler, because an
+// owner has no reason to write a budget that applies to only one day of the year.
 func isFreezeEntry(entry string) bool {
 	var minutes, minute, hour, day, month int
 	for _, reason := range []string{ReasonEmpty, ReasonUnderutilized} {

@@ -24,15 +24,15 @@ const (
 //	Thawed    freezeExtends  Frozen    writes entries that start now
 //	Thawed    freezeOver     Thawed    nothing
 //	Frozen    freezeExtends  Frozen    writes entries with a later end
-//	Frozen    freezeNeeded   Frozen    keeps the entries, also where demand needs less
+//	Frozen    freezeNeeded   Frozen    keeps the entries, even if a shorter freeze is needed
 //	Frozen    freezeUnused   Ending    keeps the entries for FreezeHandover
 //	Ending    freezeUnused   Ending    keeps the entries
 //	Ending    freezeNeeded   Frozen    keeps the entries
 //	Ending    freezeExtends  Frozen    writes entries with a later end
 //	any       freezeOver     Thawed    restores the owner's list
 //
-// The state ending makes the freeze continuous: it does not end if a rule stops needing it and another rule, or the same one, needs it
-// again shortly afterwards.
+// The state Ending prevents interruptions: if no rule needs the freeze any more, but a rule needs it again within FreezeHandover, the
+// freeze continues.
 type Freeze struct {
 	Start  int64 `json:"start,omitempty"`
 	Empty  int64 `json:"empty,omitempty"`
@@ -60,10 +60,11 @@ const (
 type freezeEvent uint8
 
 const (
-	freezeUnused  freezeEvent = iota // no rule needs a freeze
-	freezeOver                       // no rule has needed the freeze for FreezeHandover, or its entries have ended
-	freezeNeeded                     // a rule needs a freeze, and entries that exist last long enough
-	freezeExtends                    // a rule needs more than an entry that does not exist or ends within FreezeRenewal
+	freezeUnused freezeEvent = iota // no rule needs a freeze
+	freezeOver                      // no rule has needed the freeze for FreezeHandover, or its entries have ended
+	freezeNeeded                    // a rule needs a freeze, and the existing entries last long enough
+	// a rule needs an entry that does not exist, or needs it longer than it lasts and it ends within FreezeRenewal
+	freezeExtends
 	numFreezeEvents
 )
 

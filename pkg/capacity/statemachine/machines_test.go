@@ -138,7 +138,7 @@ func TestEveryStepAndEventOfAMove(t *testing.T) {
 	}
 }
 
-// All combinations of inputs together must cause exactly the events that the table of move lists for each step.
+// All combinations of inputs together must cause exactly the events that the table of the type Move lists for each step.
 func TestEveryInputOfAMoveCausesAnEventOfItsTable(t *testing.T) {
 	want := [numMoveSteps][]MoveEvent{
 		NoMove:     {MoveUnchanged},

@@ -26,12 +26,12 @@ const (
 //	Surging     SuccessorsReady     Annotating  drops the victims without a successor
 //	Surging     SuccessorsRefused   NoMove      the next batch waits longer
 //	Annotating  VictimsAnnotated    Shrinking   the target decreases by the surge
-//	Annotating  MoveTimeout         NoMove      the next node waits
-//	Shrinking   MoveTimeout         NoMove      the victims stay
+//	Annotating  MoveTimeout         NoMove      the next move waits as long as after an emptied node
+//	Shrinking   MoveTimeout         NoMove      the remaining victims are not deleted
 //	Shrinking   DemandGrew          NoMove      the victims are needed
-//	any         VictimsGone         NoMove      after Shrinking: the next batch is twice as wide
+//	any         VictimsGone         NoMove      after Shrinking: the next batch may be twice as large
 //	any         WorkloadUnknown     NoMove      the target decreases by the surge
-//	any         ForeignAnnotation   NoMove      the annotation of another manager stays
+//	any         ForeignAnnotation   NoMove      the annotation of another manager is kept
 //
 // In every other combination the step does not change; moveTransitions is the complete table. The move is not part of a record. A new
 // leader computes the target without the surge and clears the annotations of the move.
@@ -105,7 +105,7 @@ type MoveInput struct {
 	Victims   int32
 	Foreign   bool          // a pod that the batch replaces has a deletion cost of another manager
 	Age       time.Duration // age of the move, or of the step shrinking
-	Limit     time.Duration // successorTimeout plus the group's lead time
+	Limit     time.Duration // maximum Age in the step Surging: successorTimeout plus the group's lead time
 	Came      Successors
 	Grew      bool  // the target is as high as the number of pods
 	Annotated bool  // the observation shows the lowest deletion cost on every replaced pod
@@ -162,20 +162,21 @@ func (m *Move) DropGone(exists func(uid string) bool) {
 	clear(m.Victims[m.Count:])
 }
 
-// Refused makes the next batch one replica, and makes it wait. Each consecutive wait is twice as long as the previous one. group is the
-// name of the group, so that several groups do not wait equally long.
+// Refused records that spot had no capacity for a batch. The next batch has one replica and starts only after a wait, which is twice as
+// long after each consecutive batch of this kind. The wait depends on the name of the group, so that several groups do not retry at the
+// same time.
 func (p *Pace) Refused(at int64, group string) {
 	p.Width, p.Level = 1, min(p.Level+1, MaxLevel)
 	p.Until = at + jittered(min(SettleTime<<(p.Level-1), maxPaceWait), group, p.Level).Milliseconds()
 }
 
-// Completed makes the next batch twice as large as the last one.
+// Completed records that spot had capacity for a batch. The next batch may be twice as large as the last one.
 func (p *Pace) Completed() { p.Width, p.Level = min(2*max(p.Width, 1), MaxBatch), 0 }
 
 // Next returns the step after an event.
 func (m *Move) Next(event MoveEvent) MoveStep { return moveTransitions[m.Step][event] }
 
-// End ends a move. The node remains the one that is being emptied, so that the next batch continues with it.
+// End ends a move. It keeps the field Node, so that the next batch continues to empty the same node.
 func (m *Move) End() { *m = Move{Node: m.Node} }
 
 // Pace contains the size and the start time of the next batch. It is not part of a record: after a change of the leader, the first batch

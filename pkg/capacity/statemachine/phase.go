@@ -58,8 +58,8 @@ const (
 	SpotUnchanged    SpotEvent = iota
 	PairLost                   // the group no longer has both a spot and an on-demand NodePool
 	SpotFails                  // launches are refused, nodes are lost, or pods waited for the spot wait timeout
-	FallbackOver               // no replica is left that a probe could move to spot, or no node may be launched
-	ProbeUseless               // no replica is left to probe with, or no node may be launched
+	FallbackOver               // the fallback has lasted for its full time, and a probe is possible
+	ProbeUseless               // no replica or pod is left that could show whether spot has capacity, or spot may launch no node
 	ProbeFails                 // the probe was refused, its node was lost, or it took too long
 	ProbeSucceeds              // a node of the probe has run for SettleTime
 	ReplicasOnDemand           // replicas on on-demand nodes could run on spot
@@ -109,7 +109,7 @@ type SpotInput struct {
 	Full       bool          // the owners' limits allow no spot node
 	Launched   bool          // spot has launched a node in this phase
 	Settled    bool          // a spot node of this phase has run for SettleTime
-	Returnable bool          // during a probe, a replica that should move to spot got a new on-demand node, because spot had no capacity
+	Returnable bool          // a replica on an on-demand node can move, and spot has space for it
 	Replaced   bool          // the successor of the probe's batch runs on a new on-demand node, because spot had no capacity
 	Moving     bool          // a batch of replicas is moving
 }

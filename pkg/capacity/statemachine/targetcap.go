@@ -22,7 +22,7 @@ const (
 type TargetCap struct {
 	On    bool  `json:"on"`
 	Level uint8 `json:"level,omitempty"`
-	Since int64 `json:"since,omitempty"` // start or end of the cap
+	Since int64 `json:"since,omitempty"` // start of the present cap, or end of the last one
 	Until int64 `json:"until,omitempty"`
 }
 

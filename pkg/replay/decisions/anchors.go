@@ -17,7 +17,7 @@ func smallestStatic(r *run, s setup, allowed float64) (int32, score) {
 	return int32(n), simulate(r, s, static(n))
 }
 
-// slidingMax is the maximum of the values within a sliding window.
+// slidingMax computes the maximum of the values within a sliding window.
 type slidingMax struct{ q *slidingMin }
 
 func newSlidingMax(window int) slidingMax { return slidingMax{newSlidingMin(window)} }

@@ -42,9 +42,10 @@ func (flapping) decide(v *view) int32 {
 // TestObjectiveOnUntunedTraffic is a short part of `make bench-decisions`. The model knows only the SLO, and not the capacity of a replica.
 func TestObjectiveOnUntunedTraffic(t *testing.T) {
 	for _, c := range []struct {
-		family           string
-		wait             time.Duration
-		overStatic, most float64 // greatest cost relative to the smallest static fleet and to the best reactive baseline in hindsight
+		family string
+		wait   time.Duration
+		// greatest allowed cost: relative to the smallest static fleet, and relative to the best reactive baseline in hindsight
+		overStatic, most float64
 	}{
 		{"flat", 10 * time.Second, 1.15, 1.1},
 		{"bursty", 10 * time.Second, 1.2, 1.1},

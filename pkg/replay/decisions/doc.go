@@ -6,14 +6,14 @@
 // # The simulator
 //
 // Time is divided into slots of 5 s. Work arrives in units (requests). Ready replicas serve it first in, first out, and each serves the
-// same amount of work in a slot. A replica that is started in a slot is ready one cold start later and is paid from its start. Replicas
-// are removed at once, the youngest first, so the number of ready replicas is the smallest target of the last cold start. Work is late if
-// it is not served at the end of the slot in which its allowed wait ends.
+// same amount of work in a slot. A replica that is started in a slot is ready one cold start later and is paid from its start. Replicas are
+// removed at once, the youngest first, so the number of ready replicas is the smallest target of the last cold start. Work is late if it is
+// not served at the end of the slot in which its allowed wait ends.
 //
 // The capacity of a replica is drawn at random from the seed. Only the anchors know it, because their settings are relative to it.
 //
-// A second simulator has whole requests that are served in the slots of replicas, for traffic with so few requests that single requests
-// matter. Its families are run for replicas with 1, 4, 8 and 32 slots.
+// A second simulator processes whole requests. It is used for traffic with so few requests that single requests have an effect on the
+// result. In this simulator, each replica has 1, 4, 8 or 32 slots, which is the number of requests that it processes at once.
 //
 // # Scores
 //

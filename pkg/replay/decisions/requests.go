@@ -78,7 +78,7 @@ type servers struct {
 	before score // the requests before the scored part
 }
 
-// advance lets the servers work until t.
+// advance simulates the servers until the time t.
 func (s *servers) advance(t float64) {
 	for len(s.queue) > 0 {
 		first, best, start := s.queue[0], -1, t
@@ -109,7 +109,7 @@ func (s *servers) advance(t float64) {
 	s.at = t
 }
 
-// occupy fills the slot of a replica that is free first.
+// occupy assigns a request to the slot of the replica that becomes free first. The slot is then occupied until the time until.
 func (s *servers) occupy(replica int, until float64) {
 	slots := s.free[replica*s.slots : (replica+1)*s.slots]
 	slots[slices.Index(slots, s.first[replica])] = until
@@ -153,8 +153,8 @@ func (s *servers) evidence(e *objective.Evidence, arrived []request) {
 	e.Arrivals, e.Queued, e.InFlight = known(float64(recent)/60), known(float64(len(s.queue))), known(float64(len(s.ends)))
 }
 
-// serve runs the servers on the requests. decide returns the replicas; with nil, their number does not change. As in the other runs, the
-// last 40% are scored.
+// serve simulates the servers with the requests and returns the score of the last 40% of the run, as in the other simulator. The function
+// decide returns the number of replicas. If it is nil, the number does not change.
 func (s *servers) serve(requests []request, length float64, decide func(now time.Time, e *objective.Evidence) int32) score {
 	next, e := 0, objective.Evidence{}
 	s.from = length * 0.6

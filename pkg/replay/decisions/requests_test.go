@@ -35,8 +35,8 @@ func TestRequestsWaitForASlot(t *testing.T) {
 	}
 }
 
-// TestObjectiveOnFewRequests runs workloads with so few requests that one replica serves them. The SLO is met with this fleet, although the
-// capacity of a replica is not known: no work ever waits.
+// TestObjectiveOnFewRequests runs workloads with so few requests that one replica serves them. The model must meet the SLO at about the
+// cost of this replica, although it cannot measure the capacity, because no work ever waits.
 func TestObjectiveOnFewRequests(t *testing.T) {
 	g, f := grid{tuning: objective.DefaultTuning()}, requestFamilies[0]
 	f.days = 1

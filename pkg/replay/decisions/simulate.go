@@ -77,7 +77,7 @@ func simulateFrom(r *run, s setup, p policy, from int) (out score) {
 	return out
 }
 
-// slidingMin is the minimum of the values within a sliding window. It is a queue of increasing values, each with its slot.
+// slidingMin computes the minimum of the values within a sliding window. It is a queue of increasing values, each with its slot.
 type slidingMin struct {
 	slot       []int
 	value      []int32

@@ -39,7 +39,7 @@ func (c *cell) met(s score) bool { return s.lateShare() <= c.allowed() }
 // siblings is the number of other draws of the law on which the oracle is tuned.
 const siblings = 3
 
-// cells runs the cells of one family and one seed, and calls each with every cell.
+// cells runs the cells of one family and one seed, and calls the function each for every cell.
 func (g grid) cells(f family, seed uint64, each func(c *cell)) {
 	l := f.newLaw(seed)
 	r := l.realize(seed)
