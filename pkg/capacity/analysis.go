@@ -41,7 +41,8 @@ type poolFacts struct {
 	newest   time.Time // creation time of the newest launched node
 	room     int64     // units by which the NodePool may grow under its owner's limits and the open schedules; MaxUnits: without a limit
 	full     string    // the resource whose limit allows the fewest nodes; "": there is no limit
-	// exhausted reports that its capacity reservation has no free instance, see reservationFull; room is then 0
+	// exhausted reports that no node is launched although the limits allow one: the capacity reservation of the NodePool has no free
+	// instance (room is then 0), or the autoscaler of a group with a NodeSelector adds no node
 	exhausted bool
 }
 
@@ -164,8 +165,8 @@ func (a *analysis) spotWait() time.Duration {
 	return a.g.SpotWaitTimeout
 }
 
-// within reports whether an event happened after the time from (in Unix milliseconds) and not in the future. The result is also true for an
-// event up to one minute in the future, because the clock of the machine that recorded the event may be ahead.
+// within reports whether an event happened after the time from (in Unix milliseconds) and at most one minute after the present time. The
+// minute is allowed because the clock of the machine that recorded the event may be ahead.
 func (a *analysis) within(when time.Time, from int64) bool {
 	at := statemachine.Stamp(when)
 	return at > from && at <= a.at+time.Minute.Milliseconds()

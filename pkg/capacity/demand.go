@@ -62,7 +62,8 @@ func (a *analysis) countDemand() {
 	d.Pending = max(waiting, 0)
 }
 
-// countClaims adds a workload to claims or to pendingClaims if its claims make the demand unknown. replicas is the demand of the workload.
+// countClaims counts a workload in the field claims or pendingClaims if the devices that it claims make the demand unknown. replicas is the
+// demand of the workload.
 func (a *analysis) countClaims(w *Workload, replicas int32) {
 	switch {
 	case w.Claims && (replicas > 0 || len(w.Pods) > 0):
@@ -72,7 +73,7 @@ func (a *analysis) countClaims(w *Workload, replicas int32) {
 	}
 }
 
-// countClaimsOf adds an unmanaged pod to claims or to pendingClaims if its claims make the demand unknown.
+// countClaimsOf counts an unmanaged pod in the field claims or pendingClaims if the devices that it claims make the demand unknown.
 func (a *analysis) countClaimsOf(p *Pod) {
 	switch {
 	case p.Claims:
@@ -82,7 +83,7 @@ func (a *analysis) countClaimsOf(p *Pod) {
 	}
 }
 
-// awaitsDevices reports whether fewer pods are on nodes than the given number of replicas consists of.
+// awaitsDevices reports whether any pod of the given number of replicas does not exist or has no node.
 func (w *Workload) awaitsDevices(replicas int32) bool {
 	missing := int64(replicas) * int64(max(w.Size, 1))
 	for i := range w.Pods {

@@ -119,7 +119,8 @@ func TestFreezeIsRenewedShortlyBeforeItsEnd(t *testing.T) {
 	if len(changes) != 4 || changes[1] < 55*time.Minute || changes[1] > 56*time.Minute {
 		t.Errorf("written at %v, want every 55 minutes", changes)
 	}
-	// Known demand has a fixed end, so its entries are written once. They are written again only if another span of demand ends later.
+	// Known demand has a fixed end, so the freeze entries for it are written once. They must be written again only if another span of known
+	// demand ends later.
 	var tick tick
 	tick.begin(g, &o, &s, midnight.Add(4*time.Hour), &d)
 	s.Pools[0].Freeze = statemachine.Freeze{}

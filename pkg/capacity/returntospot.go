@@ -165,7 +165,8 @@ func (t *tick) nextToEmpty(after int, spare int64) int {
 	return best
 }
 
-// before reports whether the node with index i in t.returning is emptied before the one with index j.
+// before reports whether the node with index i in t.returning is emptied before the node with index j: first the node that is being emptied
+// already, then the node with fewer GPUs in use, then the node whose name is first in the alphabet.
 func (t *tick) before(i, j int) bool {
 	a, b := t.returningNode(i), t.returningNode(j)
 	if x, y := a.Name == t.s.Move.Node, b.Name == t.s.Move.Node; x != y {

@@ -17,8 +17,8 @@ const (
 	FindMissing           FindingKind = iota // the NodePool does not exist
 	FindNotConsented                         // gpuscaler.io/nudge does not list the field
 	FindUnsupported                          // the CRD does not have the field, or this Karpenter does not support the feature
-	FindUnreadable                           // the value of the field cannot be compared: it is not overridden
-	FindContested                            // the field was overwritten three times: it is not overridden for a while
+	FindUnreadable                           // the value of the field cannot be compared, so the field is not overridden
+	FindContested                            // another manager edited the field three times, so the field is not overridden for six hours
 	FindMixed                                // a NodePool of several capacity types is only observed
 	FindWeights                              // the weights do not put spot before on-demand, so replicas never return to spot
 	FindNever                                // consolidateAfter: Never keeps empty nodes
@@ -27,7 +27,7 @@ const (
 	FindBlockingPods                         // pods that do not request the group's resource keep an otherwise empty node
 	FindBuffered                             // a CapacityBuffer keeps nodes
 	FindUnmovable                            // pods on on-demand nodes that cannot be moved to spot; Blocker is the reason
-	FindForeignAnnotation                    // a pod has a deletion cost of another manager: it is not changed
+	FindForeignAnnotation                    // a pod has a deletion cost of another manager, which gpuscaler does not change
 	// a limit is overridden, and the override would stay if gpuscaler were killed and not started again
 	FindPermanentLimit
 	FindRecord // the record cannot be read; the fields that gpuscaler owns are removed

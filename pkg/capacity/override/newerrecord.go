@@ -55,7 +55,8 @@ func GroupOf(text string) (name, resource string) {
 	return r.Group, r.Resource
 }
 
-// newNewerRecord returns nil if this version understands the record, or if the text is not a record of any version.
+// newNewerRecord parses a record of a newer version. It returns nil if this version understands the record completely, or if the text is
+// not a record of any version.
 func newNewerRecord(text string, limits *Limits) *newerRecord {
 	r, ok := parseStable(text)
 	if !ok {

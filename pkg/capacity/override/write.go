@@ -152,7 +152,7 @@ func loosens(f nodepool.Field, from, to nodepool.Value) bool {
 }
 
 // writeRecord sets the record of the patch, and reports whether a field or the record must be written. If gpuscaler.io/nudge lists no
-// field, it does nothing, because the chart's admission policy rejects a write of the record.
+// field, writeRecord does nothing and returns false, because the chart's admission policy rejects a write of the record.
 func (fs *Fields) writeRecord(pool int, patch *Patch) (due bool) {
 	p := &fs.State.Pools[pool]
 	if fs.Views[pool].Consent&nodepool.ConsentAny == 0 {

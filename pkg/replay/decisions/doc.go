@@ -1,7 +1,7 @@
 // Package decisions measures how good the decisions of package objective are on traffic for which they were not tuned. It contains a fluid
 // simulator that runs a day in a fraction of a second, families of traffic that are drawn from known distributions (their law), and
-// anchors, to which the policies are compared. The anchors are static fleets, a reactive autoscaler with default settings and with settings
-// that are tuned in hindsight, and an oracle that knows the law and the present, but not the future.
+// anchors, which are results with which the policies are compared. The anchors are static fleets, a reactive autoscaler with default
+// settings and with settings that are tuned in hindsight, and an oracle that knows the law and the present, but not the future.
 //
 // # The simulator
 //

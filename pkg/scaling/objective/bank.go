@@ -3,7 +3,8 @@ package objective
 import "math"
 
 // expert is the simulated state of the workload if one rule had always determined its number of replicas. The simulation uses the observed
-// work, the learned capacity and the learned cold start. The exported fields are saved.
+// work, the learned capacity and the learned cold start. It advances in time slots of equal length (see slotSeconds) and adds up its
+// results in blocks of slots (see blockSeconds). The exported fields are saved.
 type expert struct {
 	Queue float32
 	// Target contains the smallest number of replicas that the rule proposed in each part of the last cold start. The minimum of these

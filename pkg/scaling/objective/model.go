@@ -223,8 +223,8 @@ func (m *Model) closeSlots(now time.Time, measured Value) {
 // image and a model load.
 const initialColdStart = 300
 
-// slotSeconds is the minimum length of a slot, in seconds. It is used for an allowed wait of up to a minute. A longer wait is divided into
-// twelve slots.
+// slotSeconds is the minimum length of a slot, in seconds. The model divides time into slots of equal length. The minimum is used if the
+// allowed wait is at most a minute. A longer wait is divided into twelve slots.
 const slotSeconds = 5
 
 // plant returns what is known about the replicas.
