@@ -63,7 +63,7 @@ const (
 	freezeUnused freezeEvent = iota // no rule needs a freeze
 	freezeOver                      // no rule has needed the freeze for FreezeHandover, or its entries have ended
 	freezeNeeded                    // a rule needs a freeze, and the existing entries last long enough
-	// a rule needs an entry that does not exist, or needs it longer than it lasts and it ends within FreezeRenewal
+	// a rule needs an entry for longer than it lasts, and the entry ends within FreezeRenewal or does not exist
 	freezeExtends
 	numFreezeEvents
 )

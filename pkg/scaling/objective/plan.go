@@ -50,7 +50,7 @@ type Plan struct {
 	Load     float64 // expected work per second when a replica that starts now is ready
 	Queued   float64 // work that waits now
 	Capacity float64 // assumed work per second that one replica serves; 0: not known
-	// ColdStart is the time from the decision to a ready replica that the plan assumes.
+	// ColdStart is the cold start that the plan assumes: the time from the decision to a ready replica.
 	ColdStart time.Duration
 	// Quantile is the share of the observed work, 0..1, that would have been served on time if the rule of this plan had always been used.
 	Quantile float64

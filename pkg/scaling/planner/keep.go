@@ -19,7 +19,7 @@ const (
 	unobserved = 5 * 60_000
 	// shortest time for which the replicas are kept; in this time, the model observes the current load for twelve slots
 	leastToKeep = 60_000
-	// longest time for which the replicas are kept; the slowest moving average of the model has a time constant of one hour
+	// longest time for which the replicas are kept; the slowest moving average of the load has a time constant of one hour
 	mostToKeep = 60 * 60_000
 )
 
