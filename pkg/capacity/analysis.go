@@ -39,8 +39,9 @@ type poolFacts struct {
 	smallest int64     // units of the smallest node; 0: there is none
 	nodes    int       // number of nodes that exist and are not being deleted
 	newest   time.Time // creation time of the newest launched node
-	room     int64     // units by which the NodePool may grow under its owner's limits and the open schedules; MaxUnits: without a limit
-	full     string    // the resource whose limit allows the fewest nodes; "": there is no limit
+	// units by which the NodePool may still grow within the limits of its owner and of open schedules; MaxUnits: no limit
+	room int64
+	full string // the resource whose limit allows the fewest nodes; "": there is no limit
 	// exhausted reports that no node is launched although the limits allow one: the capacity reservation of the NodePool has no free
 	// instance (room is then 0), or the autoscaler of a group with a NodeSelector adds no node
 	exhausted bool

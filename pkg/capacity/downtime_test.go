@@ -82,7 +82,8 @@ func TestEditToTheOriginalValueStaysAfterTwoChangesOfLeader(t *testing.T) {
 	c.untouched(before)
 }
 
-// If no NodePool that the PlatformConfig names exists, targets are not capped. It is unknown what the NodePools would provide.
+// If no NodePool that the PlatformConfig names exists, targets must not be capped, because it is unknown what nodes these NodePools would
+// provide.
 func TestMissingNodePoolsCapNoTarget(t *testing.T) {
 	for name, w := range map[string]struct {
 		gone, shut [2]bool

@@ -41,7 +41,7 @@ func (t *tick) noNodeAdded(pool int, since int64) bool {
 	return t.s.ShortSince != 0 && t.at-from >= provisionTimeout.Milliseconds()
 }
 
-// fleetClosedBy is closedBy for nodes that are found by their labels.
+// fleetClosedBy does the same as closedBy for a group whose nodes are found by their labels.
 func (t *tick) fleetClosedBy(pool int, since int64) explain.Cause {
 	switch {
 	case t.pools[pool].room < max(t.smallestWait, 1):

@@ -84,7 +84,7 @@ type Group struct {
 	ConsolidationFreeze bool // no consolidation while known demand arrives
 	StartupShield       bool // loading pods are not disrupted
 	EmptyWholeNodes     bool // a scale-in first deletes the pods whose deletion makes whole nodes empty
-	Buffer              bool // a CapacityBuffer before known demand, in clusters that support CapacityBuffers
+	Buffer              bool // gpuscaler writes CapacityBuffers before known demand, in clusters that support CapacityBuffers
 	LeadTime            time.Duration
 	Schedules           []Schedule // at most MaxSchedules
 

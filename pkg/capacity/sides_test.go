@@ -380,7 +380,8 @@ func TestEvidenceOfSeveralNodePools(t *testing.T) {
 	}
 }
 
-// The weights of a fallback: on-demand is above spot, and the order of the NodePools of each type does not change.
+// The test checks the weights that a fallback sets: each on-demand NodePool must be above each spot NodePool, and the order of the
+// NodePools of each type must not change.
 func TestWeightsOfAFallbackWithSeveralNodePools(t *testing.T) {
 	for name, w := range map[string]struct {
 		before, after [4]nodepool.Value

@@ -15,8 +15,9 @@ const (
 	// RuleFallback: on-demand is used before spot. A: refused launches or lost nodes; B: all launches or nodes; Until: the next probe.
 	// Until is zero in the reason why a hard fallback does not limit spot.
 	RuleFallback
-	RuleProbe           // spot may have one more node. A: the limit; Until: end of the probe, zero if spot is not limited
-	RuleReturn          // replicas move back to spot. A: units still on on-demand nodes; B: nodes per hour; Until: start of the next node
+	RuleProbe // spot may have one more node. A: the limit; Until: end of the probe, zero if spot is not limited
+	// replicas move back to spot. A: units still on on-demand nodes; B: nodes per hour; Until: when the next node may be emptied
+	RuleReturn
 	RuleMove            // one batch moves. Name: the workload; A: its ready replicas; B: the replicas that it needs
 	RuleSpotWaitTimeout // on-demand may not grow. A: its limit; Until: end of the timeout, zero while no pod waits
 	RuleZeroLimit       // the limit is 0 because no demand exists

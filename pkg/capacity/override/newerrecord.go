@@ -100,7 +100,7 @@ func (fs *Fields) examineRecord(pool int) {
 }
 
 // adoptNewer reads those overrides of a newer record that the NodePool still has, so that they are restored. A field that gpuscaler does
-// not own has its owner's value already. A field with a value that is not in the record stays as it is.
+// not own has its owner's value already. A field whose value is neither the override nor the original value in the record is not changed.
 func (fs *Fields) adoptNewer(pool int) {
 	p := &fs.State.Pools[pool]
 	for f := range nodepool.NumFields {

@@ -10,8 +10,8 @@ const (
 	MaxBatch = 16
 	// ShrinkTimeout is how long the deletion of the annotated pods may take after the target has decreased.
 	ShrinkTimeout = 10 * time.Minute
-	// GrowthDelay is how long the target must be at least the number of pods before the move ends. With such a target, the ReplicaSet
-	// deletes none of the annotated pods.
+	// GrowthDelay is the minimum time in the step Shrinking before growing demand ends the move. Demand has grown if the target is at least
+	// the number of pods: the ReplicaSet then deletes none of the annotated pods.
 	GrowthDelay = time.Minute
 	// maxPaceWait is the longest wait after a batch for which spot had no capacity. Each attempt while spot has no capacity costs an
 	// additional on-demand node for some minutes.

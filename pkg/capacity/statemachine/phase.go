@@ -8,7 +8,7 @@ import (
 
 const (
 	// FirstFallback is how long on-demand is used first after the first failure of spot. AWS and Karpenter reject further requests for
-	// about 3 minutes after a refusal. With a fallback of that length, the group would switch between spot and on-demand all the time.
+	// about 3 minutes after a refusal. With a fallback of only 3 minutes, the group would switch between spot and on-demand all the time.
 	FirstFallback = 15 * time.Minute
 	maxFallback   = 2 * time.Hour
 	// MaxLevel is the level at which a fallback has the maximum length: FirstFallback doubled four times is more than maxFallback.

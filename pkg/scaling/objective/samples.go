@@ -55,8 +55,8 @@ func (s *phaseSamples) summary() Distribution {
 	return d
 }
 
-// maxColdStart is the longest cold start that is accepted. It prevents a replica that was pending for days from affecting the plans for
-// a long time.
+// maxColdStart is the greatest value that is recorded for a cold start. A longer cold start is recorded with this value, so that a replica
+// that was pending for days does not affect the plans for a long time.
 const maxColdStart = time.Hour
 
 func (c *coldStarts) measure(s *ColdStart) {
