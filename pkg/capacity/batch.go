@@ -148,8 +148,8 @@ func (t *tick) keepSuccessors(w *Workload, came statemachine.Successors) {
 }
 
 // refuseBatch records that spot had no capacity for the complete batch. This is not a failure of spot: replicas on spot stay there, and new
-// replicas still use spot first. If full is true, the next batch has one replica and starts only after a wait. After each further call
-// without a complete batch in between, this wait is twice as long.
+// replicas still use spot first. If full is true, the next batch has one replica and starts only after a wait. The wait becomes twice as
+// long with each consecutive batch of this kind.
 func (t *tick) refuseBatch(full bool) {
 	t.s.Move.Refused = true
 	if full {

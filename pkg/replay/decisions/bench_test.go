@@ -84,8 +84,8 @@ func variants(base objective.Tuning) (out []variant) {
 // notZero lists the constants that must not be 0, because they are factors or durations.
 var notZero = []string{"Stay", "Drain", "Memory", "SafeMargin"}
 
-// chosenRequests returns the families of whole requests that the flag -families selects. only reports that the flag selects no other
-// family.
+// chosenRequests returns the families of whole requests that the flag -families selects. The second result is true if the flag selects no
+// other family.
 func chosenRequests() (out []requestFamily, only bool) {
 	switch *benchFamilies {
 	case "requests":

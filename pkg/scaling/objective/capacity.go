@@ -65,8 +65,8 @@ func (c *capacity) prove(throughput float64) {
 
 // perInFlight returns the throughput of a replica per unit of work in flight, which is the inverse of the mean service time, or 0 if it is
 // not known. It is computed from the means of the type capacity. If the means of the type active give a greater value, even after it is
-// divided by activeMargin, that value is returned, but only while at least half of the late budget is left. After that, the smaller value
-// leads to more replicas.
+// divided by activeMargin, that value is returned, but only while at least half of the late budget is left. If more of the budget is used,
+// the smaller value is returned, which leads to more replicas.
 func (m *Model) perInFlight() float64 {
 	c, active := &m.saved.Capacity, &m.saved.Active
 	if c.Weight < minWeight || c.InFlight <= 0 {

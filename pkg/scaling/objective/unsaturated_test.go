@@ -100,8 +100,8 @@ func TestKeepsTheReplicasThatItFound(t *testing.T) {
 }
 
 // TestFewRequestsNeedOneReplica runs a day with a request of about 2 s every minute. One replica with 8 slots serves them. The model once
-// kept five. A request is seldom in flight when the metrics are read, and its service time was then computed from the rate of arrivals in a
-// minute, as if it took a minute. The test checks the mean number of replicas in the second half of the day.
+// kept five. A request is seldom in flight when the metrics are read. When one was in flight, its service time was computed from the rate
+// of arrivals in a minute, as if the request took a minute. The test checks the mean number of replicas in the second half of the day.
 func TestFewRequestsNeedOneReplica(t *testing.T) {
 	const every, service, tick = 60, 2, 5 * time.Second
 	d := rand.New(rand.NewPCG(1, 2))
