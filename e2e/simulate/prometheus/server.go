@@ -14,6 +14,7 @@ import (
 // Fault is a failure of the server.
 type Fault uint8
 
+// The failures of the server; with Works it answers correctly.
 const (
 	Works     Fault = iota
 	TimesOut        // the query times out

@@ -3,6 +3,7 @@ package redis
 // Fault is a failure of the server.
 type Fault uint8
 
+// The failures of the server; with Works it replies correctly.
 const (
 	Works        Fault = iota
 	Slow               // it replies after most of the client's time limit

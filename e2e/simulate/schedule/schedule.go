@@ -17,8 +17,10 @@ type Event struct {
 	Lasting time.Duration // how long a fault lasts
 }
 
+// Kind is what happens in an Event.
 type Kind uint8
 
+// The kinds of events.
 const (
 	LoadChanges Kind = iota
 	SourceBreaks

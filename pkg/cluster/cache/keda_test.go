@@ -123,10 +123,6 @@ func TestChecksOfScaledObjects(t *testing.T) {
 	}
 }
 
-func fieldsOf(annotation string) *metav1.FieldsV1 {
-	return metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:` + annotation + `":{}}}}`)
-}
-
 func TestScaledObjectWithAFormulaOverTheTriggerIsManaged(t *testing.T) {
 	u := fixture.ScaledObject("chat", "chat")
 	if err := unstructured.SetNestedField(u.Object, "gpuscaler ?? (mirror / 10)", "spec", "advanced", "scalingModifiers",

@@ -30,23 +30,28 @@ func fleetGroup(t *testing.T, name string, labels map[string]string) *capacity.G
 	return g
 }
 
-// putNode stores a Node of the given labels with GPUs, as the informer does.
-func putNode(t *testing.T, n *Cache, name string, gpus int64, labels map[string]string, change func(*corev1.Node)) {
-	t.Helper()
+// gpuNode returns a Node of the given labels with GPUs, and changes it.
+func gpuNode(name string, gpus int64, labels map[string]string, changes ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: labels,
 		CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	if gpus > 0 {
 		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)}
 	}
-	if change != nil {
+	for _, change := range changes {
 		change(node)
 	}
+	return node
+}
+
+// putNode stores a Node in the cache, as the informer does.
+func putNode(t *testing.T, n *Cache, node *corev1.Node) {
+	t.Helper()
 	trimmed, err := TrimNode(node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.PutNode(n.nodes[name], trimmed.(*Node))
+	n.PutNode(n.nodes[node.Name], trimmed.(*Node))
 }
 
 // gpuPod is a pod that requests one GPU.
@@ -89,16 +94,16 @@ func TestNodesOfAGroupAreFoundByTheirLabels(t *testing.T) {
 	if n.Observe(group, nil, &o); !o.Pools[0].Exists || len(o.Pools[0].Nodes) != 0 || o.Lost {
 		t.Errorf("without a node: %+v, lost %v", o.Pools[0], o.Lost)
 	}
-	putNode(t, n, "busy", 8, l40s, nil)
-	putNode(t, n, "cordoned", 8, l40s, func(node *corev1.Node) { node.Spec.Unschedulable = true })
-	putNode(t, n, "new", 0, l40s, nil)
-	putNode(t, n, "other-gpus", 0, l40s, func(node *corev1.Node) {
+	putNode(t, n, gpuNode("busy", 8, l40s))
+	putNode(t, n, gpuNode("cordoned", 8, l40s, func(node *corev1.Node) { node.Spec.Unschedulable = true }))
+	putNode(t, n, gpuNode("new", 0, l40s))
+	putNode(t, n, gpuNode("other-gpus", 0, l40s, func(node *corev1.Node) {
 		node.Status.Allocatable = corev1.ResourceList{"amd.com/gpu": resource.MustParse("4")}
-	})
-	putNode(t, n, "not-ready", 8, l40s, func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse })
-	putNode(t, n, "of-the-first-group", 8, east, nil)
-	putNode(t, n, "of-karpenter", 8, map[string]string{"accelerator": "l40s", "karpenter.sh/nodepool": "l40s-spot"}, nil)
-	putNode(t, n, "cpu", 0, map[string]string{"accelerator": "none"}, nil)
+	}))
+	putNode(t, n, gpuNode("not-ready", 8, l40s, func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse }))
+	putNode(t, n, gpuNode("of-the-first-group", 8, east))
+	putNode(t, n, gpuNode("of-karpenter", 8, map[string]string{"accelerator": "l40s", "karpenter.sh/nodepool": "l40s-spot"}))
+	putNode(t, n, gpuNode("cpu", 0, map[string]string{"accelerator": "none"}))
 	n.options.Workloads = somePods{pods: []Pod{&gpuPod{ObjectMeta: metav1.ObjectMeta{Name: "job", Namespace: "train", UID: "1"}, node: "busy",
 		facts: gpupods.Facts{Extended: []gpupods.Amount{{Resource: "nvidia.com/gpu", Count: 3}}}}}}
 	n.Observe(group, nil, &o)
@@ -150,8 +155,8 @@ func TestPendingPodCountsIfTheNodesOfTheGroupCouldRunIt(t *testing.T) {
 		n.SetNodesRead()
 		group := fleetGroup(t, "chat", labels)
 		n.options.Groups = groupList{group}
-		putNode(t, n, "a", 8, map[string]string{"accelerator": "l40s", "zone": "a"}, tainted)
-		putNode(t, n, "b", 8, map[string]string{"accelerator": "l40s", "zone": "b"}, tainted)
+		putNode(t, n, gpuNode("a", 8, map[string]string{"accelerator": "l40s", "zone": "a"}, tainted))
+		putNode(t, n, gpuNode("b", 8, map[string]string{"accelerator": "l40s", "zone": "b"}, tainted))
 		c.facts.Extended = []gpupods.Amount{{Resource: "nvidia.com/gpu", Count: 1}}
 		n.options.Workloads = somePods{pods: []Pod{&gpuPod{ObjectMeta: metav1.ObjectMeta{Name: "job", UID: "1"}, facts: c.facts}}}
 		var o capacity.Observation

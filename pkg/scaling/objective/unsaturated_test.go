@@ -105,7 +105,7 @@ func TestKeepsTheReplicasThatItFound(t *testing.T) {
 func TestFewRequestsNeedOneReplica(t *testing.T) {
 	const every, service, tick = 60, 2, 5 * time.Second
 	d := rand.New(rand.NewPCG(1, 2))
-	m, o, now := New(), Objective{Limit: 10 * time.Second, Percentile: 99}, start
+	m, o := New(), Objective{Limit: 10 * time.Second, Percentile: 99}
 	var arrived, ends []float64 // times in seconds since the start
 	var e Evidence
 	next, replicas, paid := 0.0, int32(1), 0.0
@@ -113,7 +113,7 @@ func TestFewRequestsNeedOneReplica(t *testing.T) {
 		for ; next < s; next += every * d.ExpFloat64() {
 			arrived, ends = append(arrived, next), append(ends, next+service*d.ExpFloat64())
 		}
-		now = start.Add(time.Duration(s) * time.Second)
+		now := start.Add(time.Duration(s) * time.Second)
 		if int(s)%15 == 0 {
 			since := func(list []float64, at float64) (n float64) {
 				for i := len(list) - 1; i >= max(0, len(list)-100); i-- {
