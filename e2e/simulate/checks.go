@@ -22,7 +22,7 @@ const (
 	raisingAge   = 4*maxSampleAge + pollInterval
 )
 
-// previousTarget is the decision of the tick before.
+// previousTarget describes the target that a replica decided for a workload in its previous tick.
 type previousTarget struct {
 	engine  *engine.Engine
 	uid     string
@@ -33,7 +33,7 @@ type previousTarget struct {
 	managed string
 }
 
-// ticked checks the decisions of a tick.
+// ticked checks the targets that a replica decided in this tick, by comparing each one with the target of the previous tick.
 func (c *checker) ticked(r *replica) {
 	loaded := &c.sim.people.editions[r.decided].settings
 	for i, w := range c.sim.workloads {
@@ -59,7 +59,7 @@ func (c *checker) ticked(r *replica) {
 	}
 }
 
-// changed checks a target that follows the one before.
+// changed checks that the samples, the policy or the observed replicas permit the change from the previous target to the new target.
 func (c *checker) changed(r *replica, w *workload, o *workloadSettings, rec *engine.Record, before previousTarget) {
 	from, to := before.base, rec.Decision.Uncapped-rec.Decision.Extra
 	needed, fresh := c.needed(r, w, o, rec)
@@ -76,12 +76,13 @@ func (c *checker) changed(r *replica, w *workload, o *workloadSettings, rec *eng
 	}
 }
 
-// need is what the samples of a workload need.
+// need contains the replicas that the samples of a workload require.
 type need struct {
-	least, most int32 // what fresh samples need, and what all samples that can raise the target need
+	least, most int32 // least: according to the fresh samples only; most: according to all samples that can raise the target
 }
 
-// needed returns what the samples that a replica received need, and whether each signal of the policy has a fresh sample.
+// needed returns the replicas that a workload requires according to the samples that a replica of gpuscaler received. fresh is true if each
+// signal of the policy has a fresh sample.
 func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engine.Record) (n need, fresh bool) {
 	fresh = true
 	ask := func(signal string, replicas func(value float64) float64) {
@@ -104,7 +105,7 @@ func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engi
 	return n, fresh
 }
 
-// transition checks the explanation of a change.
+// transition checks the invariant explained: a changed target has a reason of its binding rule.
 func (c *checker) transition(r *replica, t *engine.Record) {
 	c.transitions++
 	d := &t.Decision
@@ -118,7 +119,7 @@ func (c *checker) transition(r *replica, t *engine.Record) {
 	}
 }
 
-// read checks the targets that a replica of gpuscaler serves at this time. No autoscaler uses them.
+// read checks every target that a replica of gpuscaler would return to an autoscaler at this time. No workload is scaled by this read.
 func (c *checker) read(r *replica) {
 	for _, w := range c.sim.workloads {
 		if n, err := r.served(w); err == nil && r != c.sim.fresh {
@@ -127,7 +128,7 @@ func (c *checker) read(r *replica) {
 	}
 }
 
-// served checks a target that an autoscaler reads.
+// served checks the target n that a replica of gpuscaler returns for a workload to an autoscaler.
 func (c *checker) served(r *replica, w *workload, n int32) {
 	rec, _ := r.engine.Decisions().Record(scaling.Key{Namespace: namespace, Name: w.name})
 	s := c.sim
@@ -140,10 +141,10 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 	}
 	o := &loaded.workloads[slices.Index(s.workloads, w)]
 	low, high := o.min, o.max
-	if !rec.Superseded { // until the next decision, only the bounds of new files apply
+	if !rec.Superseded { // a superseded decision respects the bounds of the new files, but not yet their schedules
 		low = min(max(low, w.floorAt(o, rec.At)), high)
 	}
-	if d := rec.Decision; rec.View.Operator.Paused || d.Replicas < d.Uncapped { // capped: no node can be launched
+	if d := rec.Decision; rec.View.Operator.Paused || d.Replicas < d.Uncapped { // paused, or capped because no node can be launched
 		low = 0
 	}
 	if !loaded.broken && (n < low || n > high) {
@@ -156,7 +157,7 @@ func (c *checker) served(r *replica, w *workload, n int32) {
 	}
 }
 
-// wrote checks a write.
+// wrote checks a write of a replica to a NodePool or a pod after the API server applied it.
 func (c *checker) wrote(w *write) {
 	c.writes++
 	s, r := c.sim, w.replica
@@ -212,7 +213,8 @@ func (c *checker) fieldWritten(w *write, p *pool, path, consent []string) {
 // editWait is the time in which gpuscaler does not override a field that its owner edited during an override.
 const editWait = 10 * time.Minute
 
-// recordedOriginal returns the owner's value of a field in the record of a NodePool.
+// recordedOriginal returns the owner's value of a field from the record on a NodePool. recorded is false if the record has no active
+// override of the field.
 func recordedOriginal(u *unstructured.Unstructured, path []string) (value string, recorded bool) {
 	var record struct {
 		Fields []struct {
@@ -238,7 +240,7 @@ func recordedOriginal(u *unstructured.Unstructured, path []string) (value string
 // podAnnotations are the annotations that gpuscaler writes on pods.
 var podAnnotations = []string{gpupods.DoNotDisruptAnnotation, gpupods.DeletionCostAnnotation}
 
-// foreign returns the parts of an object that gpuscaler must not change, as JSON.
+// foreign returns, as JSON, an object without the parts that gpuscaler may change.
 func foreign(kind string, u *unstructured.Unstructured) string {
 	u = u.DeepCopy()
 	values := u.GetAnnotations()

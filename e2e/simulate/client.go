@@ -75,7 +75,8 @@ func (c resourceClient) Patch(_ context.Context, name string, _ types.PatchType,
 // change computes the object that a request stores.
 type change func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)
 
-// write sends one request through the faults of the run.
+// write sends one request to the API server, unless a fault of the run prevents the request. It returns the stored object or the error that
+// the client receives.
 func (c resourceClient) write(name, verb, base string, change change) (*unstructured.Unstructured, error) {
 	r, sim := c.replica, c.replica.sim
 	defer r.stallAfterRequest()
@@ -108,7 +109,8 @@ func (c resourceClient) write(name, verb, base string, change change) (*unstruct
 	return stored.DeepCopy(), nil
 }
 
-// apply is what the API server does with a request that it received. base is the resourceVersion that the request requires, empty for any.
+// apply performs a request that the API server received, and returns the stored object. base is the resourceVersion that the live object
+// must have; empty: any.
 func (c resourceClient) apply(name, base string, change change, late bool) (*unstructured.Unstructured, error) {
 	live, err := c.read(name)
 	if err != nil {
@@ -140,7 +142,7 @@ type lateRequest struct {
 	apply func()
 }
 
-// delay lets the API server apply a request later.
+// delay stores a request that the API server applies only after the next of the delays in faults.
 func (s *simulation) delay(c resourceClient, name, base string, change change) {
 	wait := s.faults.delays[0]
 	s.faults.delays = s.faults.delays[1:]
@@ -164,7 +166,7 @@ func (s *simulation) applyLate() {
 	}
 }
 
-// read returns an object in the form that the library of the field manager accepts.
+// read returns an object as unstructured, because the field manager library accepts only this form.
 func (c resourceClient) read(name string) (*unstructured.Unstructured, error) {
 	switch o := c.replica.sim.api.Get(c.kind, name).(type) {
 	case *unstructured.Unstructured:
@@ -197,8 +199,8 @@ func (c resourceClient) store(live, next *unstructured.Unstructured) *unstructur
 	return next
 }
 
-// job contains the writes that a tick starts. It runs in its own goroutine, as in the product, but only while the simulation waits for it.
-// The events of a run therefore have one order. A job that stalls continues later.
+// job contains the writes that a tick starts. As in the product, a job has its own goroutine. Here the goroutine runs only while the
+// simulation waits for it, so that a seed always produces the same order of events. A job that stalls continues after the pause.
 type job struct {
 	resume, yielded chan struct{}
 	started, ended  bool
@@ -224,7 +226,7 @@ type delayedWrite struct {
 	done chan struct{}
 }
 
-// proceed runs a job until it ends or stalls. A job that stalls pauses the process.
+// proceed runs a job until it ends or stalls. A job that stalls also pauses the process, and continues after the pause.
 func (r *replica) proceed(w delayedWrite) {
 	before := r.job
 	r.job, w.job.started = w.job, true
@@ -245,7 +247,8 @@ func (r *replica) pause(d time.Duration) {
 	r.sim.trace("%s: paused for %s", r.name, d)
 }
 
-// stallAfterRequest is called after each request of the running job. It stalls the job after the request that the job's stall names.
+// stallAfterRequest is called after each request of the running job. It pauses the process and stops the job if this was the request after
+// which the job must stall.
 func (r *replica) stallAfterRequest() {
 	j := r.job
 	if j == nil {
@@ -260,8 +263,8 @@ func (r *replica) stallAfterRequest() {
 	<-j.resume
 }
 
-// sendDelayed continues the jobs that are due. A stalled job is first, because the writer sends the patches of a NodePool one after the
-// other.
+// sendDelayed runs the pending jobs that are due. Jobs that have started and stalled run before jobs that have not started, because the
+// writer sends the patches of a NodePool one after the other.
 func (r *replica) sendDelayed() {
 	all := r.pending
 	r.pending = nil
@@ -278,7 +281,8 @@ func (r *replica) sendDelayed() {
 	}
 }
 
-// abandon ends the jobs of a process that was killed. Their requests do not reach the API server.
+// abandon runs the pending jobs of a process that was killed to their end, so that their goroutines end. Their requests do not reach the
+// API server.
 func (r *replica) abandon() {
 	all := r.pending
 	r.pending = nil

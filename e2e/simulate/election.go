@@ -21,20 +21,21 @@ const (
 	leaseDuration    = 15 * time.Second // as in the chart
 )
 
-// campaign is the leader election of one process: package leader with the election and the REST client of client-go. The type lease models
-// the answers of the API server. The goroutines of the election run between the seconds of the simulation.
+// campaign is the leader election of one process with the real code: package leader, and the leader election and the REST client of
+// client-go. Only the API server is a model: the type lease returns the responses. The goroutines of the election run after one second of
+// the simulation and before the next.
 type campaign struct {
 	replica   *replica
 	candidate *leader.Candidate
 	offset    time.Duration // from a full second to the election's first request
 	end       context.CancelFunc
 	killed    chan struct{} // closed when the process is killed
-	rounds    chan struct{} // closed when the rounds of the shutdown end
+	rounds    chan struct{} // closed after the last round of Engine.Shutdown
 	done      chan struct{} // closed when the election has ended
 }
 
-// seedElections makes the jitter of client-go's election the same for each run of a seed. The directive randseednop=0 in main.go
-// enables it.
+// seedElections makes the jitter of client-go's election the same for each run of a seed. It has an effect only because of the directive
+// randseednop=0 in main.go.
 func seedElections(seed uint64) {
 	rand.Seed(int64(seed)) //nolint:staticcheck // client-go uses the global source
 }
@@ -100,7 +101,7 @@ func (c *campaign) ended() bool {
 	}
 }
 
-// endRounds lets the election of a process that received SIGTERM release the Lease.
+// endRounds is called after the last round of Engine.Shutdown. The election then releases the Lease and ends.
 func (c *campaign) endRounds() {
 	select {
 	case <-c.rounds:
@@ -109,7 +110,7 @@ func (c *campaign) endRounds() {
 	}
 }
 
-// sleep waits for a time, or until the process is killed.
+// sleep waits for the duration d, or until the process is killed.
 func (c *campaign) sleep(d time.Duration) {
 	select {
 	case <-c.killed:
@@ -128,7 +129,9 @@ func (c *campaign) inTurn(f func()) {
 	}
 }
 
-// lead runs while this process holds the Lease. The simulation runs the loop of the controller. A paused process does not end it.
+// lead is called when this process becomes the leader, and returns when its leadership has ended. After SIGTERM, lead first waits for the
+// last round of Engine.Shutdown. While the process is paused, lead does not return. It does not run the loop of the controller, because the
+// simulation calls the ticks.
 func (c *campaign) lead(ctx context.Context) {
 	<-ctx.Done()
 	stopping := false
@@ -142,7 +145,7 @@ func (c *campaign) lead(ctx context.Context) {
 	c.resumes()
 }
 
-// stopped runs when this process leads no more.
+// stopped is called when this process is no longer the leader.
 func (c *campaign) stopped() {
 	c.inTurn(func() {
 		c.replica.engine.Reset()
@@ -151,8 +154,8 @@ func (c *campaign) stopped() {
 	})
 }
 
-// resumes waits until the process is not paused, and returns until when the API server cannot be reached. After a pause, the simulation
-// runs a second of the process before the election continues.
+// resumes waits while the process is paused. It returns the time before which the process cannot reach the API server. After a pause,
+// resumes waits a little longer, so that the simulation runs a second of the process before the election continues.
 func (c *campaign) resumes() (cut time.Time) {
 	for {
 		var paused time.Duration
@@ -166,7 +169,8 @@ func (c *campaign) resumes() (cut time.Time) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It sends a request of the election.
+// RoundTrip implements http.RoundTripper. It sends a request of the election. The request waits while the process is paused or cannot reach
+// the API server.
 func (c *campaign) RoundTrip(request *http.Request) (response *http.Response, err error) {
 	ctx := request.Context()
 	for cut := c.resumes(); time.Now().Before(cut); cut = c.resumes() {
@@ -187,7 +191,7 @@ func (c *campaign) RoundTrip(request *http.Request) (response *http.Response, er
 	return response, err
 }
 
-// send lets the API server answer a request.
+// send returns the response of the modeled API server to a request of the election.
 func (c *campaign) send(request *http.Request) (*http.Response, error) {
 	code, object := c.replica.sim.lease.answer(c.replica.sim, request)
 	body, err := json.Marshal(object)
@@ -199,7 +203,8 @@ func (c *campaign) send(request *http.Request) (*http.Response, error) {
 		ContentLength: int64(len(body))}, nil
 }
 
-// takeTurn waits until no other goroutine uses the simulation. In a bubble of testing/synctest, a wait for a mutex would stop the time.
+// takeTurn waits until no other goroutine uses the simulation. It uses a channel, because in a bubble of testing/synctest the virtual time
+// does not advance while a goroutine waits for a mutex.
 func (s *simulation) takeTurn() { s.turn <- struct{}{} }
 
 func (s *simulation) endTurn() { <-s.turn }

@@ -22,7 +22,7 @@ func (s *simulation) releaseChanges(e schedule.Event) {
 	}
 }
 
-// happen applies an event.
+// happen applies an event of the schedule to the simulation.
 func (s *simulation) happen(e schedule.Event) {
 	s.trace("event: %s (which %d, value %d, for %s)", e.Kind.Name(), e.Which, e.Value, e.Lasting)
 	switch {
@@ -111,7 +111,7 @@ func (s *simulation) filesChange(e schedule.Event) {
 		case schedule.GroupRemoved, schedule.GroupAdded:
 			o.groups[e.Which%2] = e.Kind == schedule.GroupAdded
 			s.forgetEdits(groupNames[e.Which%2])
-			if e.Value%2 == 0 { // in the same edition
+			if e.Value%2 == 0 { // so that one edit of the files contains both changes
 				s.boundsChange(o, e.Value%3, e.Value)
 			}
 		case schedule.ModeHold:

@@ -19,25 +19,25 @@ type faults struct {
 	sourceSince time.Time
 	sourceUntil time.Time
 	signal      string               // the only signal that the fault of Prometheus affects; empty: each
-	frozen      map[string][]float64 // the values of each signal when the fault of Prometheus began
+	frozen      map[string][]float64 // by signal: the value for each workload when the fault of Prometheus began
 	refused     map[*pool]time.Time
 	slow        time.Duration
 	slowUntil   time.Time
-	writes      []verdict        // what happens to the next writes
-	races       []schedule.Event // what the owner does before the next writes of NodePools arrive
-	stalls      []stall          // the pauses of the next writers
-	delays      []time.Duration  // after which the API server applies the next writes
+	writes      []verdict        // what happens to the next writes of NodePools, one element for each write
+	races       []schedule.Event // edits by the owner, each just before one of the next writes of NodePools arrives
+	stalls      []stall          // the pauses of the processes that send the next writes
+	delays      []time.Duration  // how long after a request the API server applies it, for the next writes of NodePools
 }
 
-// stall is a pause of a process before it sends the request with the given number of its next write, counted from 0. With pods, it is the
-// next write that annotates a pod.
+// stall is a pause of the process that sends the next write. The process first sends the given number of requests of this write, and is
+// then paused. If pods is true, the stall waits for the next write that annotates a pod.
 type stall struct {
 	request int
 	pods    bool
 	lasting time.Duration
 }
 
-// source returns the fault of Prometheus that affects a signal, and when it began.
+// source returns the fault of Prometheus that affects a signal, and the time at which the fault began.
 func (f *faults) source(now time.Time, signal string) (prometheus.Fault, time.Time) {
 	if now.Before(f.sourceUntil) && (f.signal == "" || f.signal == signal) {
 		return f.kind, f.sourceSince
@@ -72,7 +72,7 @@ func (s *simulation) judge(r *replica, kind string) verdict {
 	return v
 }
 
-// race lets the owner act on the NodePool of a request before the request arrives.
+// race lets the owner edit a NodePool just before a request of gpuscaler for this NodePool arrives.
 func (s *simulation) race(kind, name string) {
 	if kind != apiserver.KindNodePool || len(s.faults.races) == 0 {
 		return
@@ -86,7 +86,7 @@ func (s *simulation) poolNamed(name string) *pool {
 	return s.pools[slices.IndexFunc(s.pools, func(p *pool) bool { return p.name == name })]
 }
 
-// writeFails arms a fault of the next writes of NodePools.
+// writeFails stores a fault that will affect a later write of gpuscaler.
 func (s *simulation) writeFails(e schedule.Event) {
 	switch f := &s.faults; e.Kind {
 	case schedule.WriteRaced:

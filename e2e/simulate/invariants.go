@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// The invariants. Each is checked at every step, except the last three, which are checked at the end of a run. They are checked from what
-// autoscalers read, what the API server stores, what the watches delivered and what Prometheus returned.
+// The invariants. The last three are checked at the end of a run, and the others during the run. The checks use the targets that
+// autoscalers read, the objects in the API server, the objects that the watches delivered, and the samples that the data sources returned.
 const (
 	evidenceForDecrease = "a target decreases only while each signal of the policy has a sample that is at most two minutes old"
 	loadIsServed        = "a target does not decrease below what the newest sample of a signal needs"
@@ -45,8 +45,8 @@ const (
 // violation is the first broken invariant of a run.
 type violation struct{ invariant, text string }
 
-// checker checks the invariants. It knows the objects of the API server, what the watches of each replica have delivered, and which samples
-// Prometheus returned.
+// checker checks the invariants. It knows the objects in the API server, the objects that the watches of each replica delivered, and the
+// samples that the data sources returned.
 type checker struct {
 	sim         *simulation
 	violation   *violation
@@ -56,10 +56,10 @@ type checker struct {
 	samples    map[*replica]map[string]sample // the newest usable sample that each replica received, by workload and signal
 	previous   map[string]previousTarget      // by replica and workload
 	writeTimes map[string][]time.Time         // by NodePool
-	blocked    map[string]time.Time           // since when a limit blocks a group; by group
+	blocked    map[string]time.Time           // since when a limit of gpuscaler blocks the pending pods of a group; by group
 	healthy    map[*replica]time.Time         // since when a replica is healthy
 	contested  map[*replica]time.Time         // since when a process leads although another release overrides its NodePools
-	led        time.Time                      // when a replica led and ticked last
+	led        time.Time                      // the last time at which a replica had ticked in the 3 s before; only a leader ticks
 }
 
 func newChecker(s *simulation) *checker {
@@ -76,13 +76,13 @@ func (c *checker) fail(invariant, format string, args ...any) {
 	}
 }
 
-// sample is a value of a signal that Prometheus returned.
+// sample is a value of a signal that a data source returned.
 type sample struct {
 	at    time.Time
 	value float64
 }
 
-// evidence records that a replica received a usable sample of a workload.
+// evidence records the newest usable sample of a signal that a replica of gpuscaler received for a workload.
 func (c *checker) evidence(r *replica, w *workload, signal string, value sample) {
 	if c.samples[r] == nil {
 		c.samples[r] = map[string]sample{}
@@ -127,8 +127,8 @@ func (c *checker) second() {
 // takeover is the longest time until a standby leads: the duration of the Lease, and two retries of client-go's election with their jitter.
 const takeover = 25 * time.Second
 
-// otherTakeover is added to takeover if a second release is installed. A process waits until the Lease of the other release has expired for
-// 30 s, reads that Lease every 5 s, and restarts when it finds the other release.
+// otherTakeover is added to takeover if a second release is installed. A process then needs more time to become the leader: it reads the
+// Lease of the other release every 5 s, waits until 30 s after the expiry of that Lease, and restarts if the other release leads.
 const otherTakeover = 60 * time.Second
 
 // starvation checks the invariant noStarvation.
@@ -148,7 +148,8 @@ func (c *checker) starvation() {
 	}
 }
 
-// starves reports whether a pod of a group is pending only because of a limit that gpuscaler set, although a leader could remove it.
+// starves reports whether a pod of a group is pending only because of a limit that gpuscaler set, although a leader could remove that
+// limit.
 func (c *checker) starves(g int, group string) bool {
 	s := c.sim
 	pending, loading := 0, 0
@@ -185,7 +186,8 @@ func (c *checker) starves(g int, group string) bool {
 	return overridden && mayRestore && s.people.editions[len(s.people.editions)-1].settings.groups[g] && c.canWrite()
 }
 
-// canWrite reports whether a leader has received the changes of objects, and could write, for the last minute.
+// canWrite reports whether writes succeed now, and a leader exists that has been healthy for more than a minute and whose watches do not
+// lag.
 func (c *checker) canWrite() bool {
 	s := c.sim
 	if len(s.faults.writes) > 0 || s.faults.slowWrites(s.now) > 0 {
@@ -200,7 +202,7 @@ func (c *checker) canWrite() bool {
 	return false
 }
 
-// converged checks the state after a time without faults.
+// converged checks the invariants convergence and quietNoWrites at the end of the time without faults.
 func (c *checker) converged() {
 	s := c.sim
 	for i, w := range s.workloads {
@@ -219,7 +221,7 @@ func (c *checker) converged() {
 				c.fail(convergence, "%s: target of %s is %d (decided %s ago) and its load needs %d", r.name, w.name, rec.Decision.Replicas,
 					s.now.Sub(rec.At), needed)
 			}
-			moves := rec.Decision.Extra != fresh.Decision.Extra // one of them adds replicas while a group returns to spot
+			moves := rec.Decision.Extra != fresh.Decision.Extra // different additions while a group returns to spot
 			if !moves && rec.Decision.Replicas != fresh.Decision.Replicas {
 				c.fail(convergence, "%s: target of %s is %d, and a new controller decides %d", r.name, w.name, rec.Decision.Replicas,
 					fresh.Decision.Replicas)
@@ -231,7 +233,7 @@ func (c *checker) converged() {
 	}
 	for _, p := range s.pools {
 		if since := s.now.Sub(p.touched); since >= editWait && since < editWait+2*time.Minute {
-			continue // gpuscaler overrides an edited field again after the wait
+			continue // gpuscaler overrides an edited field again after editWait, so it may write the NodePool now
 		}
 		if t := c.writeTimes[p.name]; len(t) > 0 && s.now.Sub(t[len(t)-1]) < time.Minute {
 			c.fail(quietNoWrites, "NodePool %s was written %s before the end", p.name, s.now.Sub(t[len(t)-1]))
@@ -239,7 +241,7 @@ func (c *checker) converged() {
 	}
 }
 
-// restored checks that nothing of gpuscaler is left on a NodePool or a pod.
+// restored checks the invariant restoration: no annotation, record or override of gpuscaler is left on a NodePool or a pod.
 func (c *checker) restored() {
 	for _, p := range c.sim.pods() {
 		for _, key := range podAnnotations {

@@ -31,10 +31,11 @@ type machine struct {
 	created time.Time
 	stage   int // 0: requested, 1: launched, 2: usable
 	deleted time.Time
-	empty   time.Time // time since which no pod runs on the node; zero: a pod runs on it
+	empty   time.Time // time since which no pod runs on the node; zero: a pod runs on the node
 }
 
-// whole converts whole numbers to int64, as in objects that the API server returns.
+// whole converts each float64 in a map to int64, because the API server returns whole numbers as int64. All numbers in the manifests are
+// whole.
 func whole(m map[string]any) {
 	for k, v := range m {
 		switch v := v.(type) {
@@ -59,7 +60,7 @@ var overridable = [][]string{
 	{"spec", "disruption", "consolidationPolicy"}, {"spec", "disruption", "budgets"},
 }
 
-// ownedFields returns the values of the overridable fields.
+// ownedFields returns the values of the overridable fields of a NodePool as JSON, by path; empty: the field is not set.
 func ownedFields(u *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, path := range overridable {
@@ -68,7 +69,7 @@ func ownedFields(u *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// gpuLimit returns the limit of GPUs; -1: none.
+// gpuLimit returns the number of GPUs in spec.limits of a NodePool; -1: the NodePool has no such limit.
 func gpuLimit(u *unstructured.Unstructured) int64 {
 	value, found, _ := unstructured.NestedFieldNoCopy(u.Object, "spec", "limits", gpuResource)
 	if !found {
@@ -94,7 +95,7 @@ func (s *simulation) runKarpenter() {
 	s.consolidate(running)
 }
 
-// bind assigns pending pods to usable nodes without a pod, and makes pods ready.
+// bind assigns each pending pod to a usable node without a pod, and makes a pod ready when its loadTime has passed.
 func (s *simulation) bind(running map[string]string) {
 	for _, p := range s.pods() {
 		switch {
@@ -119,8 +120,8 @@ func (s *simulation) bind(running map[string]string) {
 	}
 }
 
-// launch creates NodeClaims for the pending pods that no launched node will run, in the NodePool with the greatest weight whose limit
-// permits it.
+// launch counts the pending pods of each group, subtracts the nodes that are already being launched, and creates a NodeClaim for each
+// remaining pod. Each NodeClaim belongs to the NodePool with the greatest weight whose limit permits one more node.
 func (s *simulation) launch() {
 	for _, group := range groupNames {
 		missing := 0
@@ -295,7 +296,8 @@ func blocked(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// interrupt removes the n-th usable spot node with its pods, as a cloud that takes the instance. n counts modulo the number of these nodes.
+// interrupt removes a usable spot node and its pods, as if the cloud interrupts the instance. The index of the node is n modulo the number
+// of usable spot nodes.
 func (s *simulation) interrupt(n int) {
 	names := sortedMachines(s.machines)
 	names = slices.DeleteFunc(names, func(name string) bool {

@@ -23,10 +23,10 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/leader"
 )
 
-// lease is the Lease in the API server, and the labels that the leader writes on the pods of gpuscaler.
+// lease is the Lease of a release in the API server, together with the leader labels on the pods of gpuscaler.
 type lease struct {
 	holder   string
-	acquired time.Time // when the holder changed
+	acquired time.Time // when the holder last changed
 	renewed  time.Time
 	serial   int
 	object   *coordinationv1.Lease
@@ -39,7 +39,7 @@ func (s *simulation) holderIs(r *replica) bool {
 	return l.holder == r.name && s.now.Sub(l.renewed) < leaseDuration
 }
 
-// answer is what the API server answers to a request of the election: a status code and an object.
+// answer returns the response of the API server to a request of the election: a status code and an object.
 func (l *lease) answer(s *simulation, request *http.Request) (code int, object any) {
 	name := path.Base(request.URL.Path)
 	switch {
@@ -69,7 +69,8 @@ func (l *lease) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// answerLease answers a read, a creation or an update of the Lease. An update needs the present resourceVersion.
+// answerLease returns the response to a read, a creation or an update of the Lease. An update without the current resourceVersion fails
+// with a conflict.
 func (l *lease) answerLease(s *simulation, request *http.Request) (code int, object any) {
 	resource := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	refuse := func(err *apierrors.StatusError) (int, any) { return int(err.ErrStatus.Code), &err.ErrStatus }
@@ -107,7 +108,8 @@ func (l *lease) answerLease(s *simulation, request *http.Request) (code int, obj
 	return http.StatusOK, next
 }
 
-// labels checks that the Services select the leader only, 20 seconds after the holder of the Lease changed.
+// labels checks the invariant leaderLabeled: only the pod of the leader has the leader label, which the Services select. The check begins
+// 20 seconds after a change of the holder.
 func (c *checker) labels() {
 	if !c.sim.realElection() {
 		return
@@ -128,7 +130,7 @@ func (c *checker) labels() {
 	}
 }
 
-// labelTime is the time in which a leader corrects the labels: its check is every 15 seconds.
+// labelTime is the longest time until a new leader has corrected the labels. A leader checks them every 15 seconds.
 const labelTime = 20 * time.Second
 
 // election is the leader election of one process.
@@ -137,7 +139,7 @@ type election interface {
 	leading() bool
 	// step runs a second of a modeled election.
 	step()
-	// stop is called when the process receives SIGTERM, and endRounds when the rounds of its shutdown have ended.
+	// stop is called when the process receives SIGTERM, and endRounds after the last round of Engine.Shutdown.
 	stop()
 	endRounds()
 	// ended reports whether the election has ended after SIGTERM.
@@ -185,11 +187,11 @@ type modelElection struct {
 	observed int       // serial of the Lease that was last read
 	since    time.Time // when that serial was first read
 
-	campaigns bool      // no other release prevents this process from competing for the Lease
-	checked   time.Time // when another release was last looked for
+	campaigns bool      // the process may compete for the Lease, because no other release overrides its NodePools
+	checked   time.Time // when the process last checked for another release
 }
 
-// leading implements election: the process leads, and its last write of the Lease is less than its duration ago.
+// leading implements election. It returns true if the process holds the Lease and has written it less than leaseDuration ago.
 func (c *modelElection) leading() bool {
 	return c.holds && c.replica.sim.now.Sub(c.renewed) < leaseDuration
 }

@@ -1,6 +1,7 @@
 //go:debug randseednop=0
 
-// Command simulate runs the controller against models of its surroundings, with faults, in virtual time, from seeds. See ../README.md.
+// Command simulate runs the controller in virtual time against models of the API server, Karpenter, KEDA, Prometheus and Redis. A seed
+// determines the events and faults of a run. See ../README.md.
 package main
 
 import (
@@ -40,7 +41,7 @@ func inBubble(t *testing.T, seed uint64, events []schedule.Event) (r result) {
 	return r
 }
 
-// runOne runs one seed with its trace. If it fails, it also prints the fewest events that fail.
+// runOne runs one seed and prints its trace. If an invariant is violated, runOne also prints a smaller list of events that violates it.
 func runOne(t *testing.T, seed uint64) bool {
 	events := schedule.Draw(seed)
 	r := inBubble(t, seed, events)
@@ -56,7 +57,8 @@ func runOne(t *testing.T, seed uint64) bool {
 	return false
 }
 
-// runMany runs the fixed cases, and then consecutive seeds until one fails, the number of seeds is reached or the time has passed.
+// runMany runs the fixed cases, and then consecutive seeds until a seed fails, the given number of seeds has run or the given time has
+// passed.
 func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool {
 	for _, c := range schedule.Cases {
 		if r := inBubble(t, c.Seed, c.Events); r.violation != nil {
@@ -89,7 +91,7 @@ func runMany(t *testing.T, first uint64, seeds int, lasting time.Duration) bool 
 	return true
 }
 
-// shrinks determines whether failing runs are shrunk.
+// shrinks determines whether a failing run is repeated with fewer events, to find the events that the failure needs.
 var shrinks = true
 
 // shrink removes events as long as the run still violates the same invariant.

@@ -17,10 +17,10 @@ import (
 type pool struct {
 	name, group, capacityType string
 	weight, limit             int                  // the values of the manifest
-	owner                     map[string]string    // the owner's values, by field
+	owner                     map[string]string    // the owner's value of each field as JSON, by path
 	edited                    map[string]time.Time // when the owner last edited a field during an override
 	touched                   time.Time            // when the owner last edited any field
-	consented                 time.Time            // when the owner last changed the consent
+	consented                 time.Time            // when the owner last changed the consent annotation
 	refused                   time.Time            // when the cloud last refused a launch
 }
 
@@ -63,10 +63,10 @@ func (s *simulation) createPool(p *pool) {
 	p.owner, p.edited, p.consented = ownedFields(s.nodePool(p)), map[string]time.Time{}, s.now
 }
 
-// allFields is the consent to override every field.
+// allFields is the value of the consent annotation that lets gpuscaler override every field.
 const allFields = "limits,weight,disruption"
 
-// ownerActs is an action of the owner of a NodePool.
+// ownerActs applies an event that is an action of the owner of a NodePool.
 func (s *simulation) ownerActs(p *pool, e schedule.Event) {
 	if s.nodePool(p) == nil {
 		return
@@ -119,7 +119,8 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	s.ownerChanged(p, joined(path), before, text)
 }
 
-// ownerChanged records the owner's new value of a field.
+// ownerChanged records the owner's new value of a field. If the field was overridden before the edit, it also records the time, because
+// gpuscaler must not override the field again for editWait.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
 	if before != p.owner[field] && grouped && len(s.faults.races) == 0 && s.check.canWrite() {

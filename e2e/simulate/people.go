@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// people edit the policy files. An edition is one version of all files.
+// people represents the users who edit the policy files. Each edit creates an edition, which is one version of all files.
 type people struct {
 	sim      *simulation
 	editions []edition
@@ -31,16 +31,16 @@ type settings struct {
 // workloadSettings are the edited fields of one ScalingPolicy.
 type workloadSettings struct {
 	min, max    int32
-	queueTarget int   // the length of the queue for each replica
+	queueTarget int   // the target of the signal queue: the queue length for each replica
 	utilization bool  // the policy has the signal utilization
-	swapped     bool  // utilization is the first signal
+	swapped     bool  // the signal utilization is before the signal queue in the policy
 	floor       int32 // minReplicas of the schedule; 0 if there is no schedule
 }
 
 // utilizationTarget is the target of the signal utilization, in percent.
 const utilizationTarget = 70
 
-// window returns the minutes of the day at which the schedule of a workload opens and closes.
+// window returns when the schedule of a workload opens and closes, in minutes after midnight UTC.
 func (w *workload) window() (opens, closes int) {
 	if w.keda {
 		return 8, 15
@@ -48,7 +48,8 @@ func (w *workload) window() (opens, closes int) {
 	return 12, 20
 }
 
-// floorAt returns the minReplicas of the schedule that is open at a time, 0 if it is closed. A run starts at midnight UTC.
+// floorAt returns the minReplicas of the schedule of a workload if the schedule is open at the given time, and 0 otherwise. A run starts at
+// midnight UTC.
 func (w *workload) floorAt(o *workloadSettings, at time.Time) int32 {
 	opens, closes := w.window()
 	if minute := at.UTC().Hour()*60 + at.UTC().Minute(); minute >= opens && minute < closes {
@@ -71,7 +72,7 @@ spec:
   - {name: utilization, source: prom, query: "avg by (namespace, app) (utilization)", workloadLabel: app}
 `
 
-// groupTexts are the capacity groups. Together they override every field of a NodePool that gpuscaler can override.
+// groupTexts contains the YAML of the capacity groups. Together, the groups override every field of a NodePool that gpuscaler can override.
 var groupTexts = [2]string{
 	"  - {name: llm, resource: nvidia.com/gpu, nodePools: {spot: llm-spot, on-demand: llm-on-demand}, spotWaitTimeout: 1m, " +
 		"zeroLimit: true, leadTime: 2m}\n",
@@ -143,7 +144,7 @@ func (p *people) policy(w *workload, o *workloadSettings) string {
 	return fmt.Sprintf(policyText, w.name, o.min, o.max, optional) + strings.Join(signals, "")
 }
 
-// groupNames are the capacity groups.
+// groupNames are the names of the capacity groups, in the order of groupTexts.
 var groupNames = [2]string{"llm", "rank"}
 
 // edit changes the settings and saves the files.
@@ -152,7 +153,7 @@ func (p *people) edit(change func(*settings)) {
 	p.editions = append(p.editions, edition{at: p.sim.now, text: p.text(), settings: p.settings})
 }
 
-// editionAt returns the index of the edition that a volume contains whose content is of the given time.
+// editionAt returns the index of the newest edition that was saved at or before the given time.
 func (p *people) editionAt(t time.Time) int {
 	for i := len(p.editions) - 1; i > 0; i-- {
 		if !p.editions[i].at.After(t) {

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
-// FieldManagers computes the results of requests by the library that the API server uses: server-side apply, and the managedFields of every
-// other write. The schema is deduced from the objects, so that each list is one field, as spec.disruption.budgets is in the CRD.
+// FieldManagers computes the result of a write with the library that the API server uses: the merged object of a server-side apply, and the
+// managedFields of every write. The library deduces the schema from the objects. It therefore treats each list as one field, as the CRD
+// does for spec.disruption.budgets.
 type FieldManagers struct {
 	byKind map[schema.GroupVersionKind]*managedfields.FieldManager
 }
@@ -34,7 +35,8 @@ func (m *FieldManagers) of(kind schema.GroupVersionKind) *managedfields.FieldMan
 	return m.byKind[kind]
 }
 
-// Apply is a server-side apply with force. live is nil if the object does not exist.
+// Apply returns the object that results from a server-side apply of desired by a field manager. live is the stored object; nil: it does not
+// exist. If force is false, a conflict with another field manager is an error.
 func (m *FieldManagers) Apply(live, desired *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	desired = desired.DeepCopy()
 	desired.SetResourceVersion("")
@@ -45,7 +47,8 @@ func (m *FieldManagers) Apply(live, desired *unstructured.Unstructured, manager 
 	return out.(*unstructured.Unstructured), nil
 }
 
-// Update is any write that is not a server-side apply.
+// Update returns the object that results if a field manager replaces live with next, with its managedFields. It is used for every write
+// that is not a server-side apply.
 func (m *FieldManagers) Update(live, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {
 	out, err := m.of(next.GroupVersionKind()).Update(live.DeepCopy(), next, manager)
 	if err != nil {
@@ -54,7 +57,7 @@ func (m *FieldManagers) Update(live, next *unstructured.Unstructured, manager st
 	return out.(*unstructured.Unstructured)
 }
 
-// Patch returns an object with a JSON patch applied.
+// Patch returns a copy of live to which the JSON patch in body is applied.
 func Patch(live *unstructured.Unstructured, body []byte) (*unstructured.Unstructured, error) {
 	operations, err := jsonpatch.DecodePatch(body)
 	if err != nil {
@@ -71,7 +74,7 @@ func Patch(live *unstructured.Unstructured, body []byte) (*unstructured.Unstruct
 	return next, next.UnmarshalJSON(text)
 }
 
-// SameWithoutTimes compares two objects without the times in managedFields and without metadata that the API server sets.
+// SameWithoutTimes reports whether two objects are equal. It ignores the resourceVersion, the generation and the times in managedFields.
 func SameWithoutTimes(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(withoutTimes(a), withoutTimes(b))
 }
@@ -92,7 +95,7 @@ func sameField(a, b *unstructured.Unstructured, path ...string) bool {
 	return FieldText(a, path...) == FieldText(b, path...)
 }
 
-// FieldText returns a field as JSON, empty if it is not set.
+// FieldText returns the value of a field as JSON, or an empty string if the field is not set.
 func FieldText(u *unstructured.Unstructured, path ...string) string {
 	value, found, _ := unstructured.NestedFieldNoCopy(u.Object, path...)
 	if !found {
@@ -105,7 +108,7 @@ func FieldText(u *unstructured.Unstructured, path ...string) string {
 	return string(text)
 }
 
-// TextOf returns the text of a field with a value, empty for nil.
+// TextOf returns a value as JSON, in the form in which FieldText returns a field. It returns an empty string for nil.
 func TextOf(value any) string {
 	if value == nil {
 		return ""
@@ -128,7 +131,8 @@ func SetField(u *unstructured.Unstructured, value any, path ...string) {
 	}
 }
 
-// unconverted is the conversion, defaulting and creation of objects of a kind with one version and no defaults.
+// unconverted implements the converter, the defaulter and the creator that the library needs. Each kind has one version and no defaults, so
+// conversion and defaulting change nothing.
 type unconverted struct{}
 
 func (unconverted) Convert(_, _, _ any) error { return fmt.Errorf("not supported") }

@@ -1,5 +1,5 @@
 // Package apiserver is a model of the Kubernetes API server: objects with resourceVersions, UIDs and generations, server-side apply and
-// managedFields by the API server's own library, and the history that watches read.
+// managedFields (computed with the API server's own library), and the history of changes that watches deliver.
 package apiserver
 
 import (
@@ -33,7 +33,7 @@ type Object interface {
 	runtime.Object
 }
 
-// Version is one change of one object. The watches deliver versions in their order.
+// Version is one change of one object. The watches deliver the versions in the order in which they were written.
 type Version struct {
 	At      time.Time
 	Kind    string
@@ -48,7 +48,7 @@ type Server struct {
 	Managed *FieldManagers
 
 	now    func() time.Time
-	latest map[string]int // index into Log by kind and name; deleted objects have none
+	latest map[string]int // index into Log by kind and name; a deleted object has no entry
 	serial int64          // the resourceVersion of the last write
 
 	pods        []*corev1.Pod
@@ -60,7 +60,7 @@ func New(now func() time.Time) *Server {
 	return &Server{now: now, latest: map[string]int{}, Managed: newFieldManagers()}
 }
 
-// Get returns an object, nil if it does not exist. The caller must not change it.
+// Get returns an object, or nil if the object does not exist. The caller must not change the object.
 func (a *Server) Get(kind, name string) Object {
 	if i, ok := a.latest[kind+" "+name]; ok {
 		return a.Log[i].Object
@@ -68,7 +68,7 @@ func (a *Server) Get(kind, name string) Object {
 	return nil
 }
 
-// Put creates or replaces an object. The API server takes over o.
+// Put creates or replaces an object. Put stores o itself, not a copy, so the caller must not change o afterward.
 func (a *Server) Put(kind string, o Object) {
 	a.serial++
 	o.SetResourceVersion(strconv.FormatInt(a.serial, 10))
@@ -83,7 +83,7 @@ func (a *Server) Put(kind string, o Object) {
 	a.Log = append(a.Log, Version{At: a.now(), Kind: kind, Name: name, Object: o})
 }
 
-// Remove deletes an object at once.
+// Remove deletes an object at once, without a grace period or finalizers. It does nothing if the object does not exist.
 func (a *Server) Remove(kind, name string) {
 	o := a.Get(kind, name)
 	if o == nil {
@@ -102,7 +102,8 @@ func nameOf(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// Update replaces an object for a client that is not gpuscaler, as its field manager.
+// Update applies the function change to a copy of an object, and stores the copy as a write of the given field manager. The clients other
+// than gpuscaler use it.
 func (a *Server) Update(kind, name, manager string, change func(u *unstructured.Unstructured)) {
 	o := a.Get(kind, name)
 	if o == nil {
@@ -114,7 +115,8 @@ func (a *Server) Update(kind, name, manager string, change func(u *unstructured.
 	a.Store(kind, live, a.Managed.Update(live, next, manager))
 }
 
-// Store writes a changed object. It increments the generation if the spec changed, and writes nothing if nothing changed.
+// Store replaces the object live with next and returns the stored object. It increments the generation if the spec changed, and writes
+// nothing if next equals live.
 func (a *Server) Store(kind string, live, next *unstructured.Unstructured) *unstructured.Unstructured {
 	if live != nil && SameWithoutTimes(live, next) {
 		return live
@@ -126,7 +128,7 @@ func (a *Server) Store(kind string, live, next *unstructured.Unstructured) *unst
 	return next
 }
 
-// Latest reports whether an entry of Log is the present version of its object.
+// Latest reports whether an entry of Log is the current version of its object.
 func (a *Server) Latest(i int) bool {
 	v := &a.Log[i]
 	latest, exists := a.latest[v.Kind+" "+v.Name]
@@ -141,7 +143,7 @@ func (a *Server) Pods() []*corev1.Pod {
 	return a.pods
 }
 
-// list returns the objects of a kind, oldest first, and by name if they are of the same age.
+// list returns the objects of a kind, oldest first. Objects of the same age are sorted by name.
 func list[T Object](a *Server, kind string) (all []T) {
 	prefix := kind + " "
 	for key, i := range a.latest {

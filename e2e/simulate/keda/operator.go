@@ -1,6 +1,6 @@
 // Package keda is a model of the part of KEDA's operator that receives pushes. For a ScaledObject with a trigger of type external-push, the
-// operator keeps one stream of StreamIsActive open, and connects again after each end (KEDA v2.21, pkg/scalers/external_scaler.go). The
-// model works in a bubble of testing/synctest.
+// operator keeps one stream of StreamIsActive open. When the stream ends, the operator opens a new one (KEDA v2.21,
+// pkg/scalers/external_scaler.go). The model works in a bubble of testing/synctest.
 package keda
 
 import (
@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. KEDA returns to firstPause
-	// only after a stream that the server ended without an error, and a server that stops ends its streams with an error.
+	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. The pause never returns to
+	// firstPause: KEDA resets it only after a stream that the server ended without an error, but a server that stops ends its streams with
+	// an error.
 	firstPause = 2 * time.Second
 	// longestPause is the longest pause between two streams.
 	longestPause = time.Minute
@@ -22,7 +23,8 @@ const (
 	connectionAge = 5*time.Minute + 10*time.Second
 )
 
-// Reconnects is the longest time from the end of a failure to the next stream: the longest pause, and up to a second until the offset.
+// Reconnects is the longest time from the end of a failure to the next stream: the longest pause, and up to a second because an operator
+// connects only at its offset after a full second.
 const Reconnects = longestPause + time.Second
 
 // Stream is the server's side of a stream.
@@ -38,13 +40,14 @@ type Server interface {
 type Surroundings interface {
 	// Exclusively calls f while no other goroutine uses the simulation.
 	Exclusively(f func())
-	// Connect returns the server of a new connection; nil: the connection fails. It is called exclusively.
+	// Connect returns the server of a new connection; nil: the connection fails. The operator calls it inside Exclusively.
 	Connect() Server
-	// Received handles a message that a server sent. It is called exclusively.
+	// Received handles a message that a server sent. The operator calls it inside Exclusively.
 	Received(from Server, active bool)
 }
 
-// Operator receives the messages for one ScaledObject. Its methods, except Run, are called exclusively.
+// Operator receives the messages for one ScaledObject. A caller of its methods, except Run, must prevent that another goroutine uses the
+// simulation at the same time.
 type Operator struct {
 	around Surroundings
 	ref    *externalscaler.ScaledObjectRef
@@ -54,11 +57,11 @@ type Operator struct {
 	closed []*stream // closed streams whose handlers have not returned
 	pause  time.Duration
 	wake   chan struct{} // ends the present pause
-	left   chan struct{} // closed by Stop
+	left   chan struct{} // Stop closes this channel
 }
 
-// NewOperator returns an operator that connects at the given offset after full seconds. If each operator has another offset, no two of them
-// do something at the same instant, and a run has one order of events.
+// NewOperator returns an operator that connects at the given offset after full seconds. If all operators have different offsets, no two
+// operators act at the same instant, and the events of a run always have the same order.
 func NewOperator(around Surroundings, ref *externalscaler.ScaledObjectRef, offset time.Duration) *Operator {
 	return &Operator{around: around, ref: ref, offset: offset, pause: firstPause, wake: make(chan struct{}, 1), left: make(chan struct{})}
 }
@@ -79,7 +82,8 @@ func (o *Operator) Run() {
 	}
 }
 
-// waits waits for a pause, and then until the next offset. It returns false if the operator was stopped.
+// waits waits for the given pause, and then until the operator's offset after the next full second. It returns false if the operator was
+// stopped.
 func (o *Operator) waits(pause time.Duration) bool {
 	now := time.Now()
 	select {
@@ -135,13 +139,13 @@ func (o *Operator) Silence() {
 // Silent reports whether the messages of the open stream are lost.
 func (o *Operator) Silent() bool { return o.open != nil && o.open.silent }
 
-// Restart replaces the process of the operator. Its first connection follows at once.
+// Restart simulates a restart of KEDA's operator. The new process connects without a pause, at the next offset.
 func (o *Operator) Restart() {
 	o.Break()
 	o.pause = firstPause
 	select {
 	case o.wake <- struct{}{}:
-	default: // the new process has not connected yet
+	default: // an earlier restart has not been handled yet
 	}
 }
 
@@ -161,7 +165,7 @@ func (o *Operator) Unreturned(before time.Time) (servers []Server) {
 	return servers
 }
 
-// stream is one stream. It implements Stream.
+// stream is one stream from a server to the operator. It implements Stream, the side that the server uses.
 type stream struct {
 	grpc.ServerStream
 	operator *Operator
@@ -169,7 +173,7 @@ type stream struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	opened   time.Time
-	ended    time.Time // when it was closed
+	ended    time.Time // when the stream was closed
 	returned bool      // the server's handler has returned
 	silent   bool
 }
@@ -209,7 +213,7 @@ func (s *stream) close() {
 // Context implements grpc.ServerStream.
 func (s *stream) Context() context.Context { return s.ctx }
 
-// errClosed is the error of a message on a closed stream.
+// errClosed is the error that Send returns on a closed stream.
 var errClosed = errors.New("transport is closing")
 
 // Send implements grpc.ServerStreamingServer.

@@ -9,7 +9,7 @@ import (
 	"github.com/kedacore/keda/v2/pkg/scalers/externalscaler"
 )
 
-// cluster is a simulation with one server, which sends `true` on each stream. With down, connections fail.
+// cluster is a simulation with one server, which sends `true` on each stream. If down is true, connections fail.
 type cluster struct {
 	turn     chan struct{}
 	down     bool
@@ -46,7 +46,7 @@ func (c *cluster) StreamIsActive(_ *externalscaler.ScaledObjectRef, s Stream) er
 	return nil
 }
 
-// run starts an operator, and calls story while nothing else uses the cluster.
+// run starts an operator, and calls the function story while no other goroutine uses the cluster.
 func run(t *testing.T, story func(c *cluster, o *Operator, sleep func(time.Duration))) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) {

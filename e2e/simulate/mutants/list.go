@@ -1,14 +1,14 @@
 // Package mutants contains defects that are put into the product, to test that the simulation finds them.
 package mutants
 
-// mutant is a defect that is put into the product to test the invariants. `make simulate-mutants` builds the simulation with each one, by
-// an overlay of the compiler, and runs seeds until an invariant is violated.
+// mutant is a defect that is put into the product to test the invariants. For each mutant, `make simulate-mutants` builds the simulation
+// with the changed file (`go build -overlay`), and runs seeds until an invariant is violated.
 type mutant struct {
 	what  string
 	file  string // relative to the root of the repository
 	old   string // occurs once in the file
 	new   string
-	seeds int // within which it must be found; 0: within 100
+	seeds int // the number of seeds within which an invariant must be violated; 0: 100 seeds
 }
 
 var mutants = []mutant{

@@ -14,8 +14,8 @@ import (
 
 const repository = "../../.."
 
-// TestMutantsApply checks that the text that each mutant replaces occurs once in the code. A mutant therefore cannot become outdated
-// unnoticed.
+// TestMutantsApply checks that the text that each mutant replaces occurs once in the code. Otherwise a change of the code could leave a
+// mutant without effect.
 func TestMutantsApply(t *testing.T) {
 	for _, m := range mutants {
 		if _, err := m.source(); err != nil {
@@ -24,7 +24,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// source returns the changed file.
+// source returns the text of the file with the mutant.
 func (m *mutant) source() (string, error) {
 	text, err := os.ReadFile(filepath.Join(repository, m.file))
 	if err != nil {

@@ -21,18 +21,18 @@ const (
 	Fails           // it answers 500
 	Empty           // it answers without series
 	Partial         // it answers without the series of the first workload
-	Stale           // the samples stay those of the time at which the failure began
+	Stale           // it returns the samples from the time at which the failure began
 	NaN             // each value is NaN
 	Truncated       // the connection ends in the middle of the body
 	HTML            // it answers 200 with the page of a proxy
-	Ahead           // sample times are an hour ahead, and the Date header is right
-	Behind          // sample times are an hour behind
+	Ahead           // sample times are an hour in the future, and the Date header is correct
+	Behind          // sample times are an hour in the past
 	Negative        // each value is -1
 	Warning         // it answers without series and warns that a store was not reachable
 	numFaults
 )
 
-// NumFaults is the number of failures, counted from 1.
+// NumFaults is the number of failures. Works is not one of them, so the failures have the values 1 to NumFaults.
 const NumFaults = int(numFaults) - 1
 
 var faultNames = [numFaults]string{"works", "times out", "fails", "is empty", "is partial", "is stale", "returns NaN", "is truncated",
@@ -43,18 +43,18 @@ func (f Fault) String() string { return faultNames[f] }
 // SampleAge is the age of the samples that the server returns.
 const SampleAge = 3 * time.Second
 
-// Series is the newest sample of a workload.
+// Series is a series of a workload with its newest value.
 type Series struct {
 	Namespace, Workload string
 	Value               float64
 }
 
-// Server is the server at the time of a query.
+// Server is the state of the server at the time of a query.
 type Server struct {
 	Now    time.Time
 	Fault  Fault
 	Since  time.Time // when the failure began
-	Series []Series  // with Stale: the series of Since
+	Series []Series  // the series at Now, or at Since if Fault is Stale
 	// Usable is called for each sample in the response that a policy may use.
 	Usable func(s Series, at time.Time)
 }
@@ -91,7 +91,7 @@ func (p *Server) Answer(request *http.Request) (*http.Response, error) {
 		ProtoMinor: 1, Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body))}, nil
 }
 
-// vector returns the elements of the result.
+// vector returns the elements of the result as JSON. Each series has two elements: its value and the time of its sample.
 func (p *Server) vector() (elements []string) {
 	at := p.Now.Add(-SampleAge)
 	switch p.Fault {
