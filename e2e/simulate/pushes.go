@@ -18,22 +18,22 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// push is KEDA's stream for one workload, and what the checker knows about it. It implements keda.Surroundings.
+// push is KEDA's stream for one workload, with the state that the checker records about this stream. It implements keda.Surroundings.
 type push struct {
 	sim      *simulation
 	workload *workload
 	operator *keda.Operator
 	cut      time.Time // KEDA reaches no replica before this time
 
-	received bool        // the last message; false before the first
-	active   time.Time   // when KEDA last received that the workload is active
-	server   *pushServer // to which a new connection was last forwarded, or would have been
+	received bool        // whether the last message reported the workload as active; false before the first message
+	active   time.Time   // when KEDA last received a message that the workload is active
+	server   *pushServer // the server to which the Service forwarded a new connection at the last check
 	since    time.Time   // since when that server serves a target of at least 1; zero: it serves 0
-	known    time.Time   // when that server last did not run or had no target to serve
-	alone    time.Time   // since when that server has no stream, although KEDA can reach it; zero: it has one
+	known    time.Time   // when KEDA last could reach no server, or that server had no target
+	alone    time.Time   // since when KEDA has no stream although it can reach that server; zero: it has one
 }
 
-// startPushes starts KEDA's operator.
+// startPushes starts a model of KEDA's operator for each workload that KEDA scales.
 func (s *simulation) startPushes() {
 	for i, w := range s.workloads {
 		if w.keda {
@@ -58,7 +58,8 @@ func (s *simulation) closePushes() {
 	s.closeStreams(func(server *pushServer) bool { return !server.serves() })
 }
 
-// stopServing closes the streams to a process whose leadership ends. The process can lead again in the same second.
+// stopServing closes the streams to a process whose leadership ends. It does not wait for closePushes at the end of the second, because the
+// process can lead again in the same second.
 func (r *replica) stopServing() {
 	r.sim.closeStreams(func(server *pushServer) bool { return server == r.pushes })
 }
@@ -118,7 +119,8 @@ func (p *push) Connect() keda.Server {
 	return nil
 }
 
-// Received implements keda.Surroundings. As KEDA does, it ignores that a workload is not active.
+// Received implements keda.Surroundings. If the message reports the workload as active, KEDA scales it from zero. A message that the
+// workload is not active is checked, but changes nothing, as in KEDA.
 func (p *push) Received(from keda.Server, active bool) {
 	s, w := p.sim, p.workload
 	if active != p.received {
@@ -149,13 +151,13 @@ func newPushServer(r *replica) *pushServer {
 }
 
 // serves reports whether the server of the process runs: from the beginning of its leadership to SIGTERM or the end of its leadership. A
-// paused process does not notice that end.
+// paused process does not notice the end of its leadership, so its server continues to run.
 func (p *pushServer) serves() bool {
 	r := p.replica
 	return p.life.Err() == nil && r.stopping.IsZero() && (r.lease.leading() || r.sim.now.Before(r.paused))
 }
 
-// runningDecisions are the decisions of a process, which reads them only while it runs.
+// runningDecisions returns the decisions of a process to its external scaler, but only while the process runs and is not paused.
 type runningDecisions struct {
 	server *pushServer
 	store  *engine.DecisionStore
@@ -183,11 +185,11 @@ func (d runningDecisions) Lookup(k scaling.Key, _ time.Time) (served engine.Serv
 	}
 }
 
-// pauseOffset is the time after a full second at which a stream of a paused process checks whether the pause has ended, for each letter in
-// the name of its workload. No two streams of a process therefore act at the same instant.
+// pauseOffset determines when a stream of a paused process checks whether the pause has ended: in each second, pauseOffset after the full
+// second for each letter in the name of the workload. The streams of a process therefore do not act at the same instant.
 const pauseOffset = 25 * time.Millisecond
 
-// pushed checks a message for KEDA.
+// pushed checks the invariant pushedInactive for a message that a server sent to KEDA.
 func (c *checker) pushed(p *push, from *pushServer, active bool) {
 	if active {
 		return
@@ -198,8 +200,8 @@ func (c *checker) pushed(p *push, from *pushServer, active bool) {
 	}
 }
 
-// pushes checks the streams of KEDA: each is open while it can be, transfers within a second that its workload is active, and its handler
-// returns when it is closed.
+// pushes checks the streams of KEDA. Each stream must be open while KEDA can reach a server, and must transfer within a second that its
+// workload is active. Its handler must return after the stream is closed.
 func (c *checker) pushes() {
 	for _, w := range c.sim.workloads {
 		if w.keda {
@@ -209,11 +211,11 @@ func (c *checker) pushes() {
 	}
 }
 
-// arrives checks the stream for one workload.
+// arrives checks the invariant pushArrives for one workload.
 func (c *checker) arrives(p *push) {
 	s := c.sim
 	server, _ := p.Connect().(*pushServer)
-	if server == nil { // a paused process continues later with the same streams
+	if server == nil { // KEDA can reach no server; a paused process keeps its streams
 		p.known, p.alone = s.now, time.Time{}
 		return
 	}
@@ -245,7 +247,7 @@ func (c *checker) arrives(p *push) {
 	}
 }
 
-// pushTime is the time in which an open stream transfers a change.
+// pushTime is the longest time that an open stream may need to transfer a change.
 const pushTime = time.Second
 
 func later(a, b time.Time) time.Time {
@@ -255,7 +257,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// handlersReturn checks that the handlers of closed streams have returned in the processes that were not paused.
+// handlersReturn checks the invariant streamsReturn: the handlers of closed streams have returned. It ignores processes that were paused or
+// unhealthy in the last two seconds.
 func (c *checker) handlersReturn(p *push) {
 	for _, left := range p.operator.Unreturned(c.sim.now.Add(-pushTime)) {
 		server := left.(*pushServer)
@@ -284,7 +287,8 @@ func (r *replica) serve(w *workload) (int32, error) {
 	return int32(list.Items[0].Value.Value()), nil
 }
 
-// active reports whether KEDA scales the workload from zero. known is false if the trigger failed.
+// active reports whether the external scaler of this replica reports the workload as active, so that KEDA scales it from zero. known is
+// false if the scaler returned an error.
 func (r *replica) active(w *workload) (active, known bool) {
 	answer, err := r.scaler.IsActive(context.Background(), w.scaledObjectRef())
 	if err != nil {

@@ -47,8 +47,8 @@ func (s *simulation) leaseOf(release string) *lease {
 	return &s.lease
 }
 
-// installSecond installs the second release. With alone, the replicas of the first release do not run for two minutes, so that the second
-// one takes over its records.
+// installSecond installs the second release. If alone is true, the replicas of the first release are killed and do not run for two minutes,
+// so that the second release takes over the records of the first.
 func (s *simulation) installSecond(alone bool) {
 	if s.second == nil {
 		s.second, s.hasSecond = newReplica(s, secondName), true
@@ -61,7 +61,7 @@ func (s *simulation) installSecond(alone bool) {
 	}
 }
 
-// uninstallSecond removes the second release. Its Lease keeps its holder until it expires.
+// uninstallSecond removes the second release. Its replica does not release the Lease, which therefore remains valid until it expires.
 func (s *simulation) uninstallSecond() {
 	if s.second != nil {
 		s.second.kill()
@@ -78,7 +78,7 @@ func (s *simulation) processes() []*replica {
 	return []*replica{s.replicas[0], s.replicas[1], s.second}
 }
 
-// leaseReader answers the reads of Leases, from the models of both releases.
+// leaseReader is the HTTP transport with which a replica reads Leases. It returns the modeled Leases of both releases.
 type leaseReader struct{ replica *replica }
 
 // RoundTrip implements http.RoundTripper.
@@ -106,7 +106,7 @@ func (l leaseReader) RoundTrip(request *http.Request) (*http.Response, error) {
 		ContentLength: int64(len(body))}, nil
 }
 
-// otherReleases returns the product's view of the Leases of other releases. Without a second release there is none.
+// otherReleases returns the product's object that reads the Leases of other releases. The first call creates it.
 func (r *replica) otherReleases() *leader.Releases {
 	if r.releases == nil {
 		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: leaseReader{r}, QPS: 50, Burst: 100,
@@ -119,7 +119,8 @@ func (r *replica) otherReleases() *leader.Releases {
 	return r.releases
 }
 
-// overriddenByOther returns why another release counts as the leader that overrides a NodePool.
+// overriddenByOther returns why another release that overrides a NodePool is assumed to lead. It returns an empty string if there is no
+// such release.
 func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) string {
 	if !r.sim.hasSecond {
 		return ""
@@ -127,7 +128,7 @@ func (r *replica) overriddenByOther(ctx context.Context, p *karpenter.NodePool) 
 	return cluster.OverriddenByOther(ctx, r.otherReleases(), p)
 }
 
-// otherRelease returns why this process must not lead.
+// otherRelease returns an error if this process must not lead, because another leading release overrides one of its NodePools.
 func (r *replica) otherRelease() error {
 	if !r.sim.hasSecond {
 		return nil
@@ -152,8 +153,8 @@ func (c *modelElection) mayCampaign() bool {
 	return c.campaigns
 }
 
-// watchOtherReleases ends the process while it leads and another release overrides its NodePools. At the start of the term it ends at
-// once, and later after it has restored its limits.
+// watchOtherReleases ends the process if it leads and another leading release overrides its NodePools. If starts is true, the process has
+// just become the leader and ends at once. Later, it first restores its limits.
 func (c *modelElection) watchOtherReleases(starts bool) {
 	r := c.replica
 	if !starts && r.sim.now.Sub(c.checked) < otherReleaseInterval || !r.stopping.IsZero() {
@@ -173,11 +174,12 @@ func (c *modelElection) watchOtherReleases(starts bool) {
 	r.stopping = r.sim.now.Add(otherReleaseInterval)
 }
 
-// releaseTime is how long two releases may act on the same NodePools. It is longer than the checks of another release's Lease, and than
-// a pause after which the Lease of the paused process still counts.
+// releaseTime is the longest time for which two releases may act on the same NodePools. It is longer than the interval between two checks
+// of the other release's Lease, and longer than a pause after which the Lease of the paused process is still assumed to be valid.
 const releaseTime = 30 * time.Second
 
-// heldByOther reports whether the record on a NodePool is of another release than the process's, and that release leads for releaseTime.
+// heldByOther reports whether another release than the one of process r has its record on a NodePool, and has led for more than
+// releaseTime.
 func (c *checker) heldByOther(r *replica, annotations map[string]string) bool {
 	holder := annotations[karpenter.HolderAnnotation]
 	if annotations[karpenter.RecordAnnotation] == "" || holder == "" || holder == r.release {
@@ -187,7 +189,7 @@ func (c *checker) heldByOther(r *replica, annotations map[string]string) bool {
 	return l.holder != "" && now.Sub(l.renewed) < leaseDuration && now.Sub(l.acquired) > releaseTime
 }
 
-// oneRelease checks that no process leads for long while another release that leads overrides its NodePools.
+// oneRelease checks that no process leads for more than releaseTime while another leading release overrides its NodePools.
 func (c *checker) oneRelease() {
 	s := c.sim
 	for _, r := range s.processes() {

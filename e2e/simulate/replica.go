@@ -28,8 +28,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/telemetry"
 )
 
-// replica is one process of gpuscaler. Its parts are the product's own: policy store, poller, caches, engine, writer and servers, and in a
-// share of the seeds package leader. The rest of package cluster and of the binary is modeled: the watches by deliver, the loop by step.
+// replica is one process of gpuscaler. Most of its parts are the product's own code: policy store, poller, caches, engine, writer and
+// servers. One seed in five also runs package leader. The rest of package cluster and of the binary is modeled: the method deliver models
+// the watches, and step models the loop.
 type replica struct {
 	sim     *simulation
 	name    string
@@ -37,7 +38,7 @@ type replica struct {
 	log     *slog.Logger
 
 	up       bool
-	restart  time.Time // when a killed process runs again
+	restart  time.Time // when a killed process starts again
 	paused   time.Time // the process does not run before this time
 	cut      time.Time // no request reaches the API server before this time
 	lag      time.Duration
@@ -45,13 +46,13 @@ type replica struct {
 	started  time.Time
 
 	lease  election
-	cursor int // the next version of the API server's log that its watches deliver
+	cursor int // index in the API server's log of the next version that the watches of this replica deliver
 	seen   map[string]string
 
 	policies *store.Store
 	edition  int       // the edition of the policy files that the store has loaded
 	decided  int       // the edition that the last tick used
-	editedAt time.Time // when a tick first used it
+	editedAt time.Time // when a tick first used the edition decided
 	poller   *telemetry.Poller
 	polled   time.Time
 	polling  chan struct{}   // closed when the last poll has ended
@@ -68,7 +69,7 @@ type replica struct {
 	job      *job // the job that runs now; nil if none does
 	ticked   time.Time
 
-	releases *leader.Releases // nil until a second release is looked for
+	releases *leader.Releases // nil until the first call of otherReleases
 
 	shown map[string]any // the last object of each kind and name that the watches delivered
 }
@@ -179,7 +180,7 @@ func (r *replica) step() {
 	if resumed {
 		r.lease.step()
 	}
-	r.deliver() // objects and files also change between two ticks
+	r.deliver() // the caches and the loaded files also change between two ticks
 	r.load()
 }
 
@@ -206,8 +207,8 @@ func (r *replica) tick() {
 	r.sim.check.ticked(r)
 }
 
-// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended or waits for a server. While a poll
-// waits for a server, no other poll begins.
+// poll polls the sources in another goroutine, as the product does. It returns when the poll has ended, or when the poll waits for a reply
+// of a data source. While a poll waits, no other poll begins.
 func (r *replica) poll() {
 	if r.polling != nil {
 		select {
@@ -218,7 +219,7 @@ func (r *replica) poll() {
 	}
 	ended, poller, life := make(chan struct{}), r.poller, r.life
 	r.polling = ended
-	r.sim.polls = true // before the goroutine starts, which reads it
+	r.sim.polls = true // set before the goroutine starts, because the goroutine reads polls
 	go func() {
 		defer close(ended)
 		poller.PollOnce(life)
@@ -227,12 +228,13 @@ func (r *replica) poll() {
 	r.sim.polls = false
 }
 
-// shutDown is one round of the shutdown of a leader that received SIGTERM. After the last one, the election releases the Lease and ends.
+// shutDown runs one round of Engine.Shutdown in a leader that received SIGTERM. After the last round, the election releases the Lease and
+// ends.
 func (r *replica) shutDown() {
 	rounds := make(chan time.Time, 1)
 	rounds <- r.sim.now
 	close(rounds)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write is received after that
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // a slow write takes longer than this timeout
 	defer cancel()
 	r.engine.Shutdown(ctx, rounds)
 	if !r.sim.now.Before(r.stopping) {
@@ -240,7 +242,8 @@ func (r *replica) shutDown() {
 	}
 }
 
-// load reads the policy files if their volume has changed. A volume is updated on each node at another time.
+// load reads the policy files if their volume has changed. Each node updates its volume at a different time, so a lagging replica reads a
+// change later.
 func (r *replica) load() {
 	if e := r.sim.people.editionAt(r.sim.now.Add(-r.lag)); e != r.edition {
 		r.edition = e
@@ -248,10 +251,11 @@ func (r *replica) load() {
 	}
 }
 
-// clusterView implements engine.Cluster by the product's cache.
+// clusterView implements engine.Cluster with the product's cache.
 type clusterView struct{ replica *replica }
 
-// View implements engine.Cluster. An autoscaler can read while the engine decides.
+// View implements engine.Cluster. In the first tick that uses new files, it also checks the served targets, because an autoscaler can read
+// a target while the engine decides.
 func (c clusterView) View(w *scaling.Workload) (engine.View, bool) {
 	if r := c.replica; r.editedAt.Equal(r.sim.now) {
 		r.sim.check.read(r)
@@ -263,13 +267,13 @@ func (c clusterView) Refusal(w *scaling.Workload) string                 { retur
 func (c clusterView) TargetUID(w *scaling.Workload) (string, bool)       { return c.replica.cache.UID(w) }
 func (c clusterView) Apply(ctx context.Context, _ []engine.Change) error { return ctx.Err() }
 
-// nodeWrites implements engine.Nodes by the product's cache and writer, as package cluster does.
+// nodeWrites implements engine.Nodes with the product's cache and writer, as package cluster does.
 type nodeWrites struct {
 	*nodes.Cache
 	replica *replica
 }
 
-// Act implements engine.Nodes.
+// Act implements engine.Nodes. It sends the writes in a job.
 func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	r, done := n.replica, make(chan struct{})
 	var sends []func()
@@ -310,8 +314,8 @@ func (n nodeWrites) Act(g *capacity.Group, actions []capacity.Action) <-chan str
 	return done
 }
 
-// willStall removes the first stall that affects a write and applies it. A stall before the first request pauses the process at once:
-// between the decision and the write.
+// willStall removes the first stall that affects the write w from the faults, and applies this stall. If the stall is before the first
+// request, the process is paused at once, between the decision and the write.
 func (r *replica) willStall(w *delayedWrite, annotates bool) {
 	f := &r.sim.faults
 	i := slices.IndexFunc(f.stalls, func(s stall) bool { return annotates || !s.pods })
@@ -328,7 +332,8 @@ func (r *replica) willStall(w *delayedWrite, annotates bool) {
 	w.at = r.paused
 }
 
-// served returns the target that the replica serves to HPAs, by the code of the external metrics API.
+// served returns the target that the replica serves to the autoscaler of a workload. It returns an error if the replica does not run, is
+// paused or does not lead.
 func (r *replica) served(w *workload) (int32, error) {
 	if !r.up || r.sim.now.Before(r.paused) || !r.lease.leading() {
 		return 0, fmt.Errorf("no leader answers")

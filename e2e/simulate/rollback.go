@@ -18,8 +18,8 @@ var newerField = struct {
 	owner, override string
 }{[]string{"spec", "template", "spec", "terminationGracePeriod"}, "", "1h"}
 
-// rollBack lets a newer version of gpuscaler write every record, and then replaces both replicas by the present version. With unknown, the
-// newer version also overrides a field that the present version does not know.
+// rollBack simulates a rollback from a newer version of gpuscaler: the newer version writes every record, and then both replicas start with
+// the current version. If unknown is true, the newer version also overrides a field that the current version does not know.
 func (s *simulation) rollBack(unknown bool) {
 	for _, r := range s.replicas {
 		r.kill()
@@ -38,11 +38,12 @@ func (s *simulation) rollBack(unknown bool) {
 				"value": apiserver.TextOf(newerField.override), "original": newerField.owner})
 		}
 		s.applyNewer(u, apiserver.TextOf(record), unknown)
-		clear(p.edited) // the present version does not read the waits after edits from a record of a newer version
+		clear(p.edited) // the current version does not read the times of edits from a record of a newer version
 	}
 }
 
-// applyNewer is the last write of the newer version: it applies the present overrides, its own override, and the record.
+// applyNewer simulates the last write of the newer version to a NodePool: the current overrides, the given record and, if unknown is true,
+// the override of newerField.
 func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, unknown bool) {
 	desired := &unstructured.Unstructured{Object: map[string]any{}}
 	desired.SetGroupVersionKind(live.GroupVersionKind())
@@ -68,7 +69,8 @@ func (s *simulation) applyNewer(live *unstructured.Unstructured, record string, 
 	s.api.Store(apiserver.KindNodePool, live, next)
 }
 
-// finishNewer installs the newer version again until it has restored the fields that only it knows, and has removed its records.
+// finishNewer simulates that the newer version is installed again for a short time. On each NodePool with a record of the newer version, it
+// restores the field that only this version knows, and removes the record.
 func (s *simulation) finishNewer() {
 	for _, p := range s.pools {
 		live := s.nodePool(p)
@@ -87,14 +89,14 @@ func (s *simulation) finishNewer() {
 	}
 }
 
-// isNewer reports whether the record of a NodePool is of a newer version.
+// isNewer reports whether a newer version of gpuscaler wrote the record of a NodePool.
 func isNewer(u *unstructured.Unstructured) bool {
 	var record struct{ V int }
 	return json.Unmarshal([]byte(u.GetAnnotations()[karpenter.RecordAnnotation]), &record) == nil && record.V > 1
 }
 
-// newerRecordKept checks a write to a NodePool that has a record of a newer version: it may only restore fields of the owner, and it may
-// remove the record only if no override is left.
+// newerRecordKept checks a write to a NodePool that has a record of a newer version: the write may only set fields to their owner's values,
+// and may remove the record only if no override is left.
 func (c *checker) newerRecordKept(w *write) {
 	if !isNewer(w.live) {
 		return

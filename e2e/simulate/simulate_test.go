@@ -26,7 +26,7 @@ func TestSeeds(t *testing.T) {
 		}
 		writes, targets = writes+r.writes, targets+r.targets
 	}
-	// A simulation in which nothing happens would violate no invariant.
+	// Without writes and changes of targets, the seeds could not violate an invariant, and the test would check nothing.
 	if writes < 10*testSeeds || targets < 10*testSeeds {
 		t.Errorf("%d seeds made %d writes and %d changes of targets, want at least %d of each", testSeeds, writes, targets, 10*testSeeds)
 	}
@@ -80,8 +80,8 @@ func TestEveryKindOfEventIsDrawn(t *testing.T) {
 	}
 }
 
-// TestStory runs a fixed story: the load ends, the group gets its zero limits, the leader is killed, load returns, and the standby removes
-// the limits.
+// TestStory runs a fixed sequence of events: the load ends, the group gets its zero limits, the leader is killed, load returns, and the
+// standby removes the limits.
 func TestStory(t *testing.T) {
 	r := inBubble(t, 1, []schedule.Event{
 		{Second: 40, Kind: schedule.LoadChanges, Which: 0, Value: 0},

@@ -16,7 +16,7 @@ import (
 
 // simulation is one run. It happens in the virtual time of a synctest bubble, and only one goroutine runs at a time.
 type simulation struct {
-	turn   chan struct{} // full while a goroutine uses the simulation
+	turn   chan struct{} // contains one element while a goroutine uses the simulation
 	seed   uint64
 	began  time.Time
 	now    time.Time
@@ -26,8 +26,8 @@ type simulation struct {
 	lease       lease
 	secondLease lease
 	replicas    [2]*replica
-	second      *replica // of the second release; nil: it does not run
-	hasSecond   bool     // a second release was installed
+	second      *replica // the replica of the second release; nil: that release is not installed
+	hasSecond   bool     // a second release is or was installed
 	fresh       *replica // a controller that starts at the end, for comparison
 	workloads   []*workload
 	pools       []*pool
@@ -37,10 +37,10 @@ type simulation struct {
 	faults      faults
 	lagUntil    [2]time.Time
 	late        []lateRequest
-	scraped     []map[string][]float64 // the values of the last seconds by signal, oldest first
+	scraped     []map[string][]float64 // for each of the last seconds, oldest first: by signal, the value for each workload
 	check       *checker
 	redis       *redis.Server
-	polls       bool // the simulation waits for a poll, which then uses the simulation without taking the turn
+	polls       bool // the simulation waits for a poll; the poll then uses the simulation without taking the turn
 
 	lines []string // the lines of the trace
 	hash  uint64
@@ -60,7 +60,7 @@ type result struct {
 	targets   int // the number of changes of targets
 }
 
-// run runs the events of a seed.
+// run simulates the given events with a seed, and returns the outcome. It stops at the first violation of an invariant.
 func run(seed uint64, events []schedule.Event) result {
 	s := &simulation{seed: seed, events: events, now: time.Now(), machines: map[string]*machine{}, turn: make(chan struct{}, 1)}
 	s.takeTurn()
@@ -101,7 +101,7 @@ func run(seed uint64, events []schedule.Event) result {
 		s.now = time.Now()
 	}
 	r := result{hash: s.hash, violation: s.check.violation, lines: s.lines, writes: s.check.writes, targets: s.check.transitions}
-	for _, r := range s.processes() { // a bubble ends only after its goroutines
+	for _, r := range s.processes() { // a bubble ends only when all of its goroutines have ended
 		r.kill()
 		r.abandon()
 	}
@@ -110,12 +110,13 @@ func run(seed uint64, events []schedule.Event) result {
 	}
 	s.stopPushes()
 	s.endTurn()
-	time.Sleep(5 * time.Second) // connections that are being opened fail
+	time.Sleep(5 * time.Second) // time in which connections that are being opened fail
 	s.takeTurn()
 	return r
 }
 
-// phase starts the next part of a run when its time has come: the end of the faults, the comparison and the removal of the groups.
+// phase starts the part of a run that begins in the given second, if there is one: the end of the faults, the comparison with a new
+// controller, the removal of the groups, or the last check.
 func (s *simulation) phase(second int) {
 	switch second {
 	case schedule.FaultsEnd:
@@ -134,7 +135,7 @@ func (s *simulation) phase(second int) {
 	}
 }
 
-// runSecond runs one second of every process.
+// runSecond runs one second of the simulation: the models, every process, and the checks.
 func (s *simulation) runSecond() {
 	for i, until := range s.lagUntil {
 		if !until.IsZero() && s.now.After(until) {
@@ -147,7 +148,7 @@ func (s *simulation) runSecond() {
 	s.scrape()
 	for _, r := range s.processes() {
 		r.step()
-		s.now = time.Now() // a tick that waits for a write takes time
+		s.now = time.Now() // a tick that waits for a write takes virtual time
 	}
 	if s.fresh != nil {
 		s.fresh.deliver()
@@ -159,7 +160,7 @@ func (s *simulation) runSecond() {
 	s.check.second()
 }
 
-// trace records a line of the course of the run.
+// trace adds a line to the trace of the run, and to the hash of the trace.
 func (s *simulation) trace(format string, args ...any) {
 	line := fmt.Sprintf("%7.1fs %s", s.now.Sub(s.began).Seconds(), fmt.Sprintf(format, args...))
 	s.lines = append(s.lines, line)
@@ -179,7 +180,7 @@ func (s *simulation) wrote(w *write) {
 	s.check.wrote(w)
 }
 
-// difference describes what a write changed in a NodePool.
+// difference returns a description of the fields that a write changed in a NodePool.
 func difference(live, next *unstructured.Unstructured) (text string) {
 	before, after := ownedFields(live), ownedFields(next)
 	for _, path := range overridable {
@@ -197,7 +198,7 @@ func (s *simulation) traceGroup(r *replica, g *engine.GroupRecord) {
 	s.trace("%s: group %s: %s, demand %d", r.name, g.Group.Name, g.Phase, g.Demand.Total())
 }
 
-// report prints a failing run: the seed, the events, the last lines of the trace, and the command that repeats it.
+// report prints a failing run: the seed, the events, the last lines of the trace, and the command that repeats this run.
 func report(out io.Writer, seed uint64, events []schedule.Event, r result) {
 	_, _ = fmt.Fprintf(out, "seed %d: violated: %s\n  %s\n  events:\n", seed, r.violation.invariant, r.violation.text)
 	for _, e := range events {

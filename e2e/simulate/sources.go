@@ -13,7 +13,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/e2e/simulate/schedule"
 )
 
-// pollInterval is the interval of the data sources.
+// pollInterval is the interval between two polls of the data sources.
 const pollInterval = 5 * time.Second
 
 // Signals of the policies.
@@ -22,13 +22,13 @@ const (
 	utilizationSignal = "utilization"
 )
 
-// prometheusClient is the connection of one process of a replica to Prometheus. life ends with that process.
+// prometheusClient is the HTTP transport with which one process of a replica queries Prometheus. The context life ends with that process.
 type prometheusClient struct {
 	replica *replica
 	life    context.Context
 }
 
-// RoundTrip implements http.RoundTripper. It answers the query of the policies.
+// RoundTrip implements http.RoundTripper. It returns the modeled response to a query of the policies.
 func (p prometheusClient) RoundTrip(request *http.Request) (response *http.Response, err error) {
 	if err := request.ParseForm(); err != nil {
 		return nil, err
@@ -46,7 +46,8 @@ func (p prometheusClient) RoundTrip(request *http.Request) (response *http.Respo
 	return response, err
 }
 
-// server returns Prometheus at the time of a query. Samples that a policy may use are recorded as evidence.
+// server returns the model of Prometheus for a query of a signal at this time. If a policy may use a sample in the response, the checker
+// records the sample as evidence.
 func (p prometheusClient) server(signal string) *prometheus.Server {
 	s := p.replica.sim
 	answer := &prometheus.Server{Now: s.now, Usable: func(series prometheus.Series, at time.Time) {
@@ -69,7 +70,7 @@ func (p prometheusClient) server(signal string) *prometheus.Server {
 	return answer
 }
 
-// scrape records the values of the signals in this second.
+// scrape records the values of the signals in this second, and drops values that are older than prometheus.SampleAge.
 func (s *simulation) scrape() {
 	values := map[string][]float64{}
 	for i, w := range s.workloads {
@@ -84,11 +85,12 @@ func (s *simulation) scrape() {
 	s.scraped = s.scraped[max(0, len(s.scraped)-1-int(prometheus.SampleAge/time.Second)):]
 }
 
-// signalValues returns the value of a signal at the last scrape for each workload; -1: it has no series.
+// signalValues returns the value of a signal for each workload at the oldest recorded scrape, which is prometheus.SampleAge ago; -1: the
+// workload has no series.
 func (s *simulation) signalValues(signal string) []float64 { return s.scraped[0][signal] }
 
-// queueSource returns the fields of the signal queue: in which server the queue of a workload is, and how it is stored there. The seed
-// determines whether a queue in Redis is a list, a stream, or a stream with a consumer group.
+// queueSource returns the part of the signal queue, as YAML, that selects the data source and the query or key for the queue of a workload.
+// The seed determines whether a queue in Redis is a list, a stream, or a stream with a consumer group.
 func (s *simulation) queueSource(w *workload) string {
 	if !w.redis {
 		return "prometheus, queryRef: queue"
@@ -109,7 +111,7 @@ func (r *replica) redisClient() *redisClient {
 	return c
 }
 
-// dial opens a connection to Redis. A connection of a process that was killed has no other end.
+// dial opens a connection to Redis. A process that was killed gets a connection on which no server replies.
 func (c *redisClient) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if c.life.Err() != nil {
 		ours, _ := net.Pipe()
@@ -121,8 +123,8 @@ func (c *redisClient) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // Length implements redis.Client.
 func (c *redisClient) Length(key string) int { return c.replica.sim.queueLengths()[key] }
 
-// Replied implements redis.Client. It records a length as evidence, also the length 0 of a queue that was lost, because gpuscaler cannot
-// distinguish it from an empty queue.
+// Replied implements redis.Client. It records a length as evidence. This includes the length 0 of a queue that Redis lost, because
+// gpuscaler cannot distinguish this queue from an empty queue.
 func (c *redisClient) Replied(key string, length int, at time.Time) {
 	s := c.replica.sim
 	for _, w := range s.workloads {
@@ -153,7 +155,8 @@ func (s *simulation) redisFails(e schedule.Event) {
 	s.redis.Fail(f, s.now.Add(3*e.Lasting), s.queueLengths())
 }
 
-// inPoll calls f, which a poll needs, while no other goroutine uses the simulation.
+// inPoll calls f for a poll while no other goroutine uses the simulation. If the simulation waits for the poll, f runs at once; otherwise
+// it runs when the turn is free.
 func (s *simulation) inPoll(f func()) {
 	if s.polls {
 		f()

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/cluster/nodes"
 )
 
-// deliver passes the changes of objects to the caches, as informers do. A watch of a slow connection lags behind.
+// deliver passes the changes of objects to the caches of a replica, as informers do. If the watches of the replica lag, each change is
+// delivered later by this lag.
 func (r *replica) deliver() {
 	for now := r.sim.now; r.cursor < len(r.sim.api.Log) && !now.Before(r.cut); r.cursor++ {
 		v := &r.sim.api.Log[r.cursor]
@@ -22,7 +23,7 @@ func (r *replica) deliver() {
 	}
 }
 
-// trimmed returns the result of an informer's transform.
+// trimmed returns the result of an informer's transform as a T. It panics if the transform failed.
 func trimmed[T any](object any, err error) T {
 	if err != nil {
 		panic(err)

@@ -33,7 +33,7 @@ type workload struct {
 	keda        bool // KEDA scales the workload, also from zero; false: an HPA scales it
 	redis       bool // its queue is in Redis; false: Prometheus has the length of the queue
 	min         int32
-	load        float64 // length of its queue
+	load        float64 // length of the queue
 	serial      int
 
 	push     *push // nil if KEDA does not scale the workload
@@ -43,13 +43,13 @@ type workload struct {
 	replicas int32 // spec.replicas
 }
 
-// needs returns the replicas that the load needs.
+// needs returns the number of replicas that the queue of a workload requires.
 func (w *workload) needs(o *workloadSettings) int32 {
 	return int32(math.Ceil(w.load / float64(o.queueTarget)))
 }
 
-// utilization returns the mean utilization of the ready pods of a workload in percent. It needs fewer replicas than the queue does. ok is
-// false if no pod is ready.
+// utilization returns the mean utilization of the ready pods of a workload in percent. This value requires fewer replicas than the queue,
+// so that the queue determines the target. ok is false if no pod is ready.
 func (s *simulation) utilization(w *workload, o *workloadSettings) (percent float64, ok bool) {
 	ready := 0
 	for _, p := range s.podsOf(w) {
@@ -177,7 +177,8 @@ func (s *simulation) runDeployments() {
 			})
 		}
 		if len(pods) > desired {
-			// As the ReplicaSet controller: pods without a node first, then pods that are not ready, then those with a lower deletion cost.
+			// The ReplicaSet controller deletes pods in this order: pods without a node, then pods that are not ready, then pods with a
+			// lower deletion cost.
 			slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 				return cmp.Or(rank(a)-rank(b), cmp.Compare(deletionCost(a), deletionCost(b)))
 			})
@@ -199,7 +200,7 @@ func rank(p *corev1.Pod) int {
 }
 
 func deletionCost(p *corev1.Pod) int {
-	cost, _ := strconv.Atoi(p.Annotations[gpupods.DeletionCostAnnotation]) // 0 without the annotation
+	cost, _ := strconv.Atoi(p.Annotations[gpupods.DeletionCostAnnotation]) // 0 if the pod has no such annotation
 	return cost
 }
 

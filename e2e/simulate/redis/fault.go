@@ -6,7 +6,7 @@ type Fault uint8
 // The failures of the server; with Works it replies correctly.
 const (
 	Works        Fault = iota
-	Slow               // it replies after most of the client's time limit
+	Slow               // it replies late, but within the client's timeout
 	Hangs              // it accepts commands and never replies
 	Cuts               // it closes the connection in the middle of a reply
 	Loading            // it replies that it loads its data
@@ -16,7 +16,7 @@ const (
 	Huge               // it announces an array of 10^11 elements
 	Unusual            // it replies with a string instead of a number
 	Negative           // it replies with a negative number
-	NoLag              // it does not know the lag of a consumer group
+	NoLag              // it replies that the lag of a consumer group is unknown
 	Deleted            // the keys are deleted
 	FailedOver         // the connections are closed, and the new server has no data
 	Detached           // it is a replica that lost its master: its lengths do not change
@@ -24,7 +24,7 @@ const (
 	numFaults
 )
 
-// NumFaults is the number of failures, counted from 1.
+// NumFaults is the number of failures. Works is not one of them, so the failures have the values 1 to NumFaults.
 const NumFaults = int(numFaults) - 1
 
 var faultNames = [numFaults]string{
@@ -37,7 +37,8 @@ var faultNames = [numFaults]string{
 
 func (f Fault) String() string { return faultNames[f] }
 
-// errorReply returns the error with which the server replies to every command that reads a key, empty if it replies with a value.
+// errorReply returns the reply to every command that reads a key, if the failure determines this reply. It returns an empty string if the
+// server replies with a length.
 func (f Fault) errorReply() string {
 	switch f {
 	case Loading:
@@ -58,5 +59,5 @@ func (f Fault) errorReply() string {
 	return ""
 }
 
-// hasKeys reports whether the server has the keys.
+// hasKeys reports whether the server has the keys of the queues.
 func (f Fault) hasKeys() bool { return f != Deleted && f != FailedOver }

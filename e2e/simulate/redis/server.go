@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	slowReply   = 900 * time.Millisecond // shorter than the time limit of a poll
+	slowReply   = 900 * time.Millisecond // shorter than the timeout of a poll
 	refusesTime = 4 * time.Second        // a restarted server refuses connections for this time
 	loadsTime   = 12 * time.Second       // a restarted server loads its data until this time has passed since its restart
 )
 
 // Client is a process with connections to the server.
 type Client interface {
-	// Length returns the present length of the queue that a key contains.
+	// Length returns the current length of the queue with the given key.
 	Length(key string) int
 	// Replied is called before the server sends a length to the client. at is when the server received the command.
 	Replied(key string, length int, at time.Time)
@@ -43,8 +43,8 @@ type Server struct {
 // New returns a server that works.
 func New() *Server { return &Server{open: map[net.Conn]Client{}} }
 
-// Fail starts a failure that lasts until the given time. frozen contains the present length of each queue. FailedOver and Restarted close
-// every connection.
+// Fail starts a failure that lasts until the given time. frozen contains the current length of each queue, which the server returns during
+// the failure Detached. FailedOver and Restarted close every connection.
 func (s *Server) Fail(f Fault, until time.Time, frozen map[string]int) {
 	s.mu.Lock()
 	s.fault, s.since, s.until, s.frozen = f, time.Now(), until, frozen
@@ -111,7 +111,7 @@ func (s *Server) closeIf(closes func(Client) bool) {
 // serve replies to the commands of one connection until it is closed.
 func (s *Server) serve(conn net.Conn, c Client) {
 	defer func() {
-		_ = conn.Close() // the connection ends in any case
+		_ = conn.Close() // an error changes nothing, because the connection has ended
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, conn)
@@ -133,7 +133,8 @@ func (s *Server) serve(conn net.Conn, c Client) {
 	}
 }
 
-// reply returns the reply to a command. keep is false if the server closes the connection after it.
+// reply returns the reply to a command. An empty reply means that the server hangs. keep is false if the server closes the connection after
+// the reply.
 func (s *Server) reply(command []string, c Client) (reply string, keep bool) {
 	fault := s.present()
 	switch name := strings.ToUpper(command[0]); name {
@@ -156,7 +157,7 @@ func (s *Server) reply(command []string, c Client) (reply string, keep bool) {
 	return "+OK\r\n", true // CLIENT SETNAME, SELECT
 }
 
-// role is the reply to ROLE.
+// role returns the reply to the command ROLE: a master, or a replica without a connection to its master.
 func role(fault Fault) string {
 	if fault == Detached {
 		return "*5\r\n$5\r\nslave\r\n$8\r\n10.0.0.2\r\n:6379\r\n$7\r\nconnect\r\n:4711\r\n"
@@ -202,7 +203,7 @@ func (s *Server) frozenLength(key string) int {
 	return s.frozen[key]
 }
 
-// readCommand reads an array of bulk strings.
+// readCommand reads one command from a client: an array of bulk strings in the Redis protocol.
 func readCommand(in *bufio.Reader) ([]string, error) {
 	var n int
 	if _, err := fmt.Fscanf(in, "*%d\r\n", &n); err != nil {

@@ -21,8 +21,8 @@ func (r *recorder) Length(string) int                         { return 7 }
 func (r *recorder) Replied(_ string, length int, _ time.Time) { r.replied = append(r.replied, length) }
 func (r *recorder) Exclusively(f func())                      { f() }
 
-// The model is true: gpuscaler's own client reads from it what it reads from a Redis server with the same failure, and the model records a
-// length only if the client may use it.
+// The test checks the model with gpuscaler's own client. During each failure, the client must read the same result as from a Redis server
+// with this failure. The model must record a length only if the client may use this length.
 func TestTheClientReadsTheQueuesDuringEveryFailure(t *testing.T) {
 	const missing = -1
 	sources := []policy.Source{{ListName: "jobs"}, {Stream: "jobs"}, {Stream: "jobs", ConsumerGroup: "workers"}}
@@ -60,7 +60,7 @@ func TestTheClientReadsTheQueuesDuringEveryFailure(t *testing.T) {
 	}
 }
 
-// fetch reads a queue once, as a poll does: -1 if it is missing.
+// fetch reads a queue once, as a poll does, and returns its length; -1: the reading is missing.
 func fetch(t *testing.T, s *Server, c Client, queue *policy.Source) float64 {
 	t.Helper()
 	f, err := redisqueue.New(&policy.DataSource{Address: "redis:6379"}, func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -2,7 +2,8 @@ package schedule
 
 import "time"
 
-// Cases are runs that once violated an invariant, or that violate one with a mutant, with the fewest events that were needed.
+// Cases are the fixed cases: runs that once violated an invariant, or that violate an invariant if the product contains a mutant. Each case
+// contains only the events that the violation needs.
 var Cases = []struct {
 	What   string
 	Seed   uint64

@@ -12,7 +12,7 @@ import (
 type Event struct {
 	Second  int // since the start of the run
 	Kind    Kind
-	Which   int           // the index of the workload, replica or NodePool, as the kind requires
+	Which   int           // selects the workload, the replica or the NodePool, depending on the kind
 	Value   int           // its meaning depends on the kind
 	Lasting time.Duration // how long a fault lasts
 }
@@ -31,7 +31,7 @@ const (
 	ReplicaStopped // the replica receives SIGTERM
 	ReplicaCut     // the replica does not reach the API server
 	WatchLags
-	WritesFail // the value determines the verdict of the API server
+	WritesFail // Value determines how the API server responds to the next writes
 	WritesSlow
 	BoundsEdited
 	GroupRemoved
@@ -49,12 +49,12 @@ const (
 	SignalsEdited
 	ConsentEdited
 	BudgetsEdited
-	LimitApplied // the owner applies the present value or another value by server-side apply
+	LimitApplied // the owner applies the current limit or a new limit by server-side apply
 	PoolReplaced
-	WriteRaced      // the owner edits a NodePool after gpuscaler read it and before its next write arrives
-	LeaderStalls    // the next leader that writes is paused between its decision and the write, or between two requests
+	WriteRaced      // the owner edits a NodePool just before gpuscaler's next write of it arrives
+	LeaderStalls    // the next leader that writes is paused between its decision and its first request, or between two requests
 	WritesDelayed   // the next writes time out and are applied later
-	RolledBack      // a newer version of gpuscaler wrote the records, and the present version replaces it
+	RolledBack      // a newer version of gpuscaler writes the records, and then the current version replaces it
 	SecondInstalled // a second release with the same capacity groups is installed
 	SecondKilled
 	RedisBreaks
@@ -73,7 +73,7 @@ var names = [NumKinds]string{
 	"a newer version is rolled back", "a second release is installed", "the second release is killed", "Redis fails", "KEDA's streams break",
 }
 
-// weights are how often each kind is drawn.
+// weights contains how often each kind of event is drawn, relative to the other kinds.
 var weights = [NumKinds]int{
 	LoadChanges: 14, SourceBreaks: 8, LaunchesRefused: 3, NodeTaken: 4, ReplicaKilled: 4, ReplicaPaused: 3, ReplicaStopped: 2, ReplicaCut: 3,
 	WatchLags: 4, WritesFail: 8, WritesSlow: 3, BoundsEdited: 4, GroupRemoved: 3, GroupAdded: 4, ModeHold: 1, FilesBroken: 1,
@@ -119,8 +119,8 @@ func Draw(seed uint64) []Event {
 	return events
 }
 
-// drawReleases returns the events of the share of seeds in which gpuscaler is installed in another version. They have a generator of their
-// own, so that the other events of a seed stay the same.
+// drawReleases returns the rollbacks and the events of a second release. Only some of the seeds have these events. The events are drawn
+// with a separate random generator, so that they do not change the other events of a seed.
 func drawReleases(seed uint64) (events []Event) {
 	random := rand.New(rand.NewPCG(seed, 15))
 	if seed%rollbacks == 3 {
@@ -139,7 +139,8 @@ func drawReleases(seed uint64) (events []Event) {
 	return events
 }
 
-// drawQueues returns the failures of Redis and of KEDA's streams. They also have a generator of their own.
+// drawQueues returns the failures of Redis and of KEDA's streams. They are drawn with a separate random generator, so that they do not
+// change the other events of a seed.
 func drawQueues(seed uint64) (events []Event) {
 	random := rand.New(rand.NewPCG(seed, 16))
 	for _, kind := range []Kind{RedisBreaks, PushBreaks} {
@@ -151,17 +152,18 @@ func drawQueues(seed uint64) (events []Event) {
 	return events
 }
 
-// rollbacks is the share of seeds with rollbacks: one of eight. secondReleases is the share of seeds with two releases: one of seven of
-// those with a modeled election.
+// rollbacks and secondReleases set shares of the seeds. One seed in eight contains rollbacks. Of the seeds with the modeled election, one
+// in seven contains a second release.
 const (
 	rollbacks      = 8
 	secondReleases = 7
 )
 
-// Name returns the words for a kind of event in the trace.
+// Name returns the description of a kind of event for the trace.
 func (k Kind) Name() string { return names[k] }
 
-// realElections is the share of seeds that run the election of client-go: one of five. It takes as much CPU as the rest of a run.
+// realElections sets the share of the seeds that run the election of client-go: one seed in five. The other seeds run a model, because the
+// election of client-go takes as much CPU as the rest of a run.
 const realElections = 5
 
 // RealElection reports whether a seed runs the election of client-go.
