@@ -33,7 +33,7 @@ type previousTarget struct {
 	managed string
 }
 
-// ticked checks the targets that a replica decided in this tick, by comparing each one with the target of the previous tick.
+// ticked checks each target that a replica decided in this tick. It compares the target with the target of the previous tick.
 func (c *checker) ticked(r *replica) {
 	loaded := &c.sim.people.editions[r.decided].settings
 	for i, w := range c.sim.workloads {
@@ -105,7 +105,7 @@ func (c *checker) needed(r *replica, w *workload, o *workloadSettings, rec *engi
 	return n, fresh
 }
 
-// transition checks the invariant explained: a changed target has a reason of its binding rule.
+// transition checks that a changed target has a reason from its binding rule, the rule that determined the target.
 func (c *checker) transition(r *replica, t *engine.Record) {
 	c.transitions++
 	d := &t.Decision

@@ -142,7 +142,7 @@ type lateRequest struct {
 	apply func()
 }
 
-// delay stores a request that the API server applies only after the next of the delays in faults.
+// delay stores a request whose client receives a timeout. The API server applies the request later, after the next delay in faults.delays.
 func (s *simulation) delay(c resourceClient, name, base string, change change) {
 	wait := s.faults.delays[0]
 	s.faults.delays = s.faults.delays[1:]

@@ -131,7 +131,7 @@ func (c *campaign) inTurn(f func()) {
 
 // lead is called when this process becomes the leader, and returns when its leadership has ended. After SIGTERM, lead first waits for the
 // last round of Engine.Shutdown. While the process is paused, lead does not return. It does not run the loop of the controller, because the
-// simulation calls the ticks.
+// simulation calls the method tick of each replica.
 func (c *campaign) lead(ctx context.Context) {
 	<-ctx.Done()
 	stopping := false

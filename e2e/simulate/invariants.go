@@ -59,7 +59,7 @@ type checker struct {
 	blocked    map[string]time.Time           // since when a limit of gpuscaler blocks the pending pods of a group; by group
 	healthy    map[*replica]time.Time         // since when a replica is healthy
 	contested  map[*replica]time.Time         // since when a process leads although another release overrides its NodePools
-	led        time.Time                      // the last time at which a replica had ticked in the 3 s before; only a leader ticks
+	led        time.Time                      // the last time at which the newest tick of a leader was at most 3 s old
 }
 
 func newChecker(s *simulation) *checker {
@@ -128,7 +128,7 @@ func (c *checker) second() {
 const takeover = 25 * time.Second
 
 // otherTakeover is added to takeover if a second release is installed. A process then needs more time to become the leader: it reads the
-// Lease of the other release every 5 s, waits until 30 s after the expiry of that Lease, and restarts if the other release leads.
+// Lease of the other release every 5 s, waits until 30 s after the expiry of that Lease, and restarts when it finds the other release.
 const otherTakeover = 60 * time.Second
 
 // starvation checks the invariant noStarvation.
@@ -221,7 +221,7 @@ func (c *checker) converged() {
 				c.fail(convergence, "%s: target of %s is %d (decided %s ago) and its load needs %d", r.name, w.name, rec.Decision.Replicas,
 					s.now.Sub(rec.At), needed)
 			}
-			moves := rec.Decision.Extra != fresh.Decision.Extra // different additions while a group returns to spot
+			moves := rec.Decision.Extra != fresh.Decision.Extra // the added replicas can differ while a group returns to spot
 			if !moves && rec.Decision.Replicas != fresh.Decision.Replicas {
 				c.fail(convergence, "%s: target of %s is %d, and a new controller decides %d", r.name, w.name, rec.Decision.Replicas,
 					fresh.Decision.Replicas)

@@ -119,8 +119,8 @@ func (s *simulation) ownerSets(p *pool, value any, path ...string) {
 	s.ownerChanged(p, joined(path), before, text)
 }
 
-// ownerChanged records the owner's new value of a field. If the field was overridden before the edit, it also records the time, because
-// gpuscaler must not override the field again for editWait.
+// ownerChanged records the owner's new value of a field. If gpuscaler overrode the field before the edit and can observe the edit,
+// ownerChanged also records the time, because gpuscaler must then not override the field for editWait.
 func (s *simulation) ownerChanged(p *pool, field, before, value string) {
 	grouped := s.people.settings.groups[slices.Index(groupNames[:], p.group)]
 	if before != p.owner[field] && grouped && len(s.faults.races) == 0 && s.check.canWrite() {

@@ -29,7 +29,7 @@ type push struct {
 	active   time.Time   // when KEDA last received a message that the workload is active
 	server   *pushServer // the server to which the Service forwarded a new connection at the last check
 	since    time.Time   // since when that server serves a target of at least 1; zero: it serves 0
-	known    time.Time   // when KEDA last could reach no server, or that server had no target
+	known    time.Time   // the last time at which KEDA could reach no server, or that server had no target
 	alone    time.Time   // since when KEDA has no stream although it can reach that server; zero: it has one
 }
 

@@ -154,7 +154,7 @@ func (c *modelElection) mayCampaign() bool {
 }
 
 // watchOtherReleases ends the process if it leads and another leading release overrides its NodePools. If starts is true, the process has
-// just become the leader and ends at once. Later, it first restores its limits.
+// just become the leader and ends at once. At a later check, the process first restores the limits that it set and then ends.
 func (c *modelElection) watchOtherReleases(starts bool) {
 	r := c.replica
 	if !starts && r.sim.now.Sub(c.checked) < otherReleaseInterval || !r.stopping.IsZero() {

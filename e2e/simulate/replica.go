@@ -46,7 +46,7 @@ type replica struct {
 	started  time.Time
 
 	lease  election
-	cursor int // index in the API server's log of the next version that the watches of this replica deliver
+	cursor int // index in the API server's log of the version that the watches deliver next
 	seen   map[string]string
 
 	policies *store.Store
@@ -219,7 +219,7 @@ func (r *replica) poll() {
 	}
 	ended, poller, life := make(chan struct{}), r.poller, r.life
 	r.polling = ended
-	r.sim.polls = true // set before the goroutine starts, because the goroutine reads polls
+	r.sim.polls = true // set before the goroutine starts, because the goroutine reads this field
 	go func() {
 		defer close(ended)
 		poller.PollOnce(life)

@@ -155,8 +155,8 @@ func (s *simulation) redisFails(e schedule.Event) {
 	s.redis.Fail(f, s.now.Add(3*e.Lasting), s.queueLengths())
 }
 
-// inPoll calls f for a poll while no other goroutine uses the simulation. If the simulation waits for the poll, f runs at once; otherwise
-// it runs when the turn is free.
+// inPoll calls f for a poll while no other goroutine uses the simulation. If the simulation waits for the poll, f runs at once; otherwise f
+// runs when no other goroutine has the turn.
 func (s *simulation) inPoll(f func()) {
 	if s.polls {
 		f()

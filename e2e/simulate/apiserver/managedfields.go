@@ -132,7 +132,7 @@ func SetField(u *unstructured.Unstructured, value any, path ...string) {
 }
 
 // unconverted implements the converter, the defaulter and the creator that the library needs. Each kind has one version and no defaults, so
-// conversion and defaulting change nothing.
+// ConvertToVersion returns the object unchanged, and Default does nothing.
 type unconverted struct{}
 
 func (unconverted) Convert(_, _, _ any) error { return fmt.Errorf("not supported") }

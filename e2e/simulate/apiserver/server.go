@@ -27,7 +27,7 @@ const (
 	KindNode         = "Node"
 )
 
-// Object is an object in the API server. It is never changed after it was written: each write stores a copy.
+// Object is an object in the API server. A stored object is never changed: each write stores a new object.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -68,7 +68,7 @@ func (a *Server) Get(kind, name string) Object {
 	return nil
 }
 
-// Put creates or replaces an object. Put stores o itself, not a copy, so the caller must not change o afterward.
+// Put creates or replaces an object. It stores o itself, not a copy, so the caller must not change o afterward.
 func (a *Server) Put(kind string, o Object) {
 	a.serial++
 	o.SetResourceVersion(strconv.FormatInt(a.serial, 10))
@@ -102,8 +102,8 @@ func nameOf(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// Update applies the function change to a copy of an object, and stores the copy as a write of the given field manager. The clients other
-// than gpuscaler use it.
+// Update applies the function change to a copy of an object, and stores the copy as a write of the given field manager. It is for clients
+// other than gpuscaler.
 func (a *Server) Update(kind, name, manager string, change func(u *unstructured.Unstructured)) {
 	o := a.Get(kind, name)
 	if o == nil {

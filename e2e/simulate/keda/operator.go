@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. The pause never returns to
-	// firstPause: KEDA resets it only after a stream that the server ended without an error, but a server that stops ends its streams with
-	// an error.
+	// firstPause is the pause before the second stream. The pause doubles after each stream, up to longestPause. Only a restart of the
+	// operator resets the pause. KEDA would also reset the pause after a stream that the server ended without an error, but gpuscaler's
+	// server ends its streams with an error when it stops.
 	firstPause = 2 * time.Second
 	// longestPause is the longest pause between two streams.
 	longestPause = time.Minute
@@ -46,7 +46,7 @@ type Surroundings interface {
 	Received(from Server, active bool)
 }
 
-// Operator receives the messages for one ScaledObject. A caller of its methods, except Run, must prevent that another goroutine uses the
+// Operator receives the messages for one ScaledObject. A caller of its methods, except Run, must ensure that no other goroutine uses the
 // simulation at the same time.
 type Operator struct {
 	around Surroundings
@@ -56,7 +56,7 @@ type Operator struct {
 	open   *stream   // nil: no stream is open
 	closed []*stream // closed streams whose handlers have not returned
 	pause  time.Duration
-	wake   chan struct{} // ends the present pause
+	wake   chan struct{} // a value in this channel ends the current pause
 	left   chan struct{} // Stop closes this channel
 }
 
