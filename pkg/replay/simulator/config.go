@@ -22,13 +22,13 @@ type Config struct {
 	Tick  time.Duration // time between two engine ticks; 0 means one second
 
 	Workloads   []Workload   // in any order
-	NodePools   []NodePool   // empty: every replica has its own node, which ends with it (GPUs billed per second)
+	NodePools   []NodePool   // empty: every replica has a node of its own, which is removed with the replica (GPUs billed per second)
 	Fleet       Fleet        // used if NodePools is empty
 	Assumptions *Assumptions // nil means DefaultAssumptions
 	Faults      []Fault
 
-	// Groups are the capacity groups, which package capacity decides as in a cluster. A group overrides fields of its simulated NodePools,
-	// whose owner consents to all of these overrides. The field Group of a policy's workload names its group.
+	// Groups are the capacity groups. Package capacity decides for them as it does in a cluster. A group overrides fields of its simulated
+	// NodePools; their owner consents to all of these overrides. A policy's workload is in the group that its field Group names.
 	Groups []*capacity.Group
 
 	// ReportFrom is the virtual time at which the report part begins. From then on, the results cover only this part; the time before
@@ -60,8 +60,8 @@ type Workload struct {
 	ModelLoad    *Spread  // duration of the model load; nil: that of Assumptions
 	Pools        []string // names of the allowed NodePools; empty: all
 	DoNotDisrupt bool     // the nodes of its replicas are not disrupted by consolidation
-	// Measures contains what a signal measures, by the name of the signal, if its source does not imply it (a custom query or an external
-	// metric).
+	// Measures has, by the name of the signal, what a signal measures. It is necessary only for a signal whose source does not show this: a
+	// custom query or an external metric.
 	Measures map[string]measure.Measure
 }
 
@@ -128,7 +128,7 @@ type Fault struct {
 	Signal   string        // the affected signal; empty: all signals
 	From, To time.Duration // virtual times of the start and the end
 	Cause    scaling.Cause // cause in the readings; 0 means CauseUnreachable
-	Share    float64       // share of the pods that do not report, 0..1, for measures that pods report; 0: every query fails
+	Share    float64       // above 0: share of the pods that do not report, for measures that pods report; 0: every query fails
 }
 
 func (f *Fault) silences(k scaling.Key, signal string, now time.Duration) bool {

@@ -33,7 +33,7 @@ func (w *Simulator) disrupt() {
 	w.queue.add(event{at: w.now + w.assumptions.Validation, kind: validate})
 }
 
-// carryOut executes the decided removal after the validation time, if the removal is still valid.
+// carryOut is called after the validation time. It removes the nodes of the decided command if the removal is still valid.
 func (w *Simulator) carryOut() {
 	c := w.nodes.command
 	w.nodes.command = nil
@@ -122,9 +122,9 @@ func (n *node) removable() bool {
 	return n.schedulable() && after != Never && n.pool.w.now-n.changed >= after
 }
 
-// move simulates Karpenter's consolidation of one node. It returns (nil, true) if all replicas of the node fit on other existing nodes. It
-// returns (pool, true) if the rest fits on one new node of that pool and the new node is cheaper. Otherwise ok is false. A spot node is not
-// replaced by another spot node.
+// move simulates Karpenter's consolidation of one node. It returns (nil, true) if all replicas of the node fit on other existing nodes. If
+// some replicas do not fit there, it returns (pool, true) if these replicas fit on one new node of that pool and the new node is cheaper.
+// Otherwise ok is false. A spot node is not replaced by another spot node.
 func (w *Simulator) move(n *node) (to *pool, ok bool) {
 	room := map[*node]int32{}
 	var left []*replica

@@ -1,5 +1,5 @@
-// Package simulator is a simulated cluster behind the ports of the engine: traffic, replicas, nodes, metrics, and the component that
-// writes the replicas. The same engine.Tick that decides in a live cluster decides here, on the same policies. Replays and the demo use it.
+// Package simulator simulates a cluster: traffic, replicas, nodes, metrics, and the component that writes the replicas. It implements the
+// ports of the engine, so that engine.Tick decides here as in a live cluster, on the same policies. Replays and the demo use it.
 //
 // # How it runs
 //
@@ -13,12 +13,12 @@
 //
 // # What is modeled
 //
-//	traffic    requests of package trace; one FIFO queue per workload; the idlest replica serves next
-//	service    fixed, or from token counts at the speed of a full batch; a request of a lost replica is requeued at the head
+//	traffic    requests of package trace; one FIFO queue per workload; the replica with the fewest requests serves next
+//	service    fixed, or from token counts at the speed of a full batch; the requests of a lost replica return to the head of the queue
 //	replicas   node launch, GPU ready, image pull (once per node), model load; termination with a grace period
 //	nodes      several GPUs, packing, limits, weights; Karpenter's provisioning, emptiness, consolidation of one node, budgets
 //	spot       a market for each pool from a trace; a notice of two minutes; launch failures are cached for three minutes
-//	metrics    scrapes, lag and polls; they end with the pods that serve them; faults
+//	metrics    scrapes, lag and polls; a pod that ends reports no metrics; faults
 //	actuators  an exact HPA (package hpa), KEDA's loop, gpuscaler's activator; baselines that decide themselves (package baseline)
 //
 // Not modeled: further phases of a pod's start, PodDisruptionBudgets, consolidation of several nodes into one, a choice of instance
@@ -32,8 +32,8 @@
 // # The ledger
 //
 // Every paid GPU has one cause (package ledger) at every time, in integers, so that the parts add up to the total. A ready replica with r
-// of s used slots serves with r/s of its GPUs. The idle rest is headroom up to the replicas that the signals request; above that it is
-// assigned to the rule that keeps it.
+// of s used slots serves with r/s of its GPUs. The rest of its GPUs is idle. It is headroom if the signals request the replica. Otherwise
+// its cause is the rule that keeps the replica.
 //
 // # Files
 //

@@ -97,7 +97,8 @@ func (g groups) Orphans([]*capacity.Group, []scaling.Workload) ([]engine.Orphan,
 // place is the position of a node in an observation: the indexes of its NodePool, and of the node in it.
 type place struct{ pool, node int }
 
-// Observe implements engine.Nodes.
+// Observe implements engine.Nodes. It fills the observation with the NodePools of the group, the pods of the given workloads, and the
+// unmanaged pods that may run on these NodePools.
 func (g groups) Observe(group *capacity.Group, of []*scaling.Workload, o *capacity.Observation) {
 	w := g.w
 	o.Pools, o.UnmanagedPods, o.Shields, o.Lost = o.Pools[:0], o.UnmanagedPods[:0], true, false
@@ -206,7 +207,7 @@ func (p *pool) refused() {
 	}
 }
 
-// isLost records a node that the provider takes.
+// isLost adds the node to the losses that the NodePool reports. It is called when the node receives an interruption notice.
 func (n *node) isLost() {
 	if u := n.pool.overridable; u != nil {
 		u.losses = append(u.losses, capacity.Loss{UID: n.uid(), At: n.pool.w.Time()})

@@ -16,7 +16,7 @@ import (
 // completed is the channel that Act returns. It is closed, because writes to the simulated API server complete immediately.
 var completed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Act implements engine.Nodes.
+// Act implements engine.Nodes. It patches the simulated NodePools and sets the annotations of the simulated pods.
 func (g groups) Act(_ *capacity.Group, actions []capacity.Action) <-chan struct{} {
 	for _, a := range actions {
 		switch a := a.(type) {

@@ -72,7 +72,8 @@ func (w *Simulator) roomFor(l *load, suitable func(*node) bool) (best *node) {
 	return best
 }
 
-// prefers reports whether a scheduler prefers node a to node b: by the used share of the GPUs, then by age.
+// prefers reports whether a scheduler prefers node a to node b. The scheduler prefers the node with the smaller used share of its GPUs, or
+// the larger used share if Assumptions.Pack is set. If both shares are equal, it prefers the older node.
 func (w *Simulator) prefers(a, b *node) bool {
 	x, y := int64(a.used)*int64(b.gpus), int64(b.used)*int64(a.gpus)
 	if w.assumptions.Pack {

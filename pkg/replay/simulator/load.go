@@ -38,9 +38,9 @@ type load struct {
 	asked int32        // replicas that the signals requested at the last tick
 	idle  ledger.Cause // cause in the ledger for replicas beyond asked
 
-	touched time.Duration   // time until which the account is complete
+	touched time.Duration   // time up to which the totals of the load are computed
 	zeroAt  time.Duration   // time since which the target is zero
-	waits   waits.Histogram // waits of the requests that the results cover (see counts)
+	waits   waits.Histogram // waits of the requests that the results cover (see the function counts)
 	train   train
 
 	actuator autoscaler.Actuator

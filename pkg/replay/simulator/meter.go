@@ -21,7 +21,7 @@ type scraped struct {
 
 // meter samples the metrics of a load and stores the readings of the polls.
 type meter struct {
-	phase    float64 // phase of the load's actuator, 0..1
+	phase    float64 // random number 0..1 that determines when the loops of the load's actuator start
 	random   *reproducible.Draws
 	past     [3]scraped        // the newest scrapes, newest first
 	meanings []measure.Meaning // what each signal measures, in the order of the policy
@@ -30,7 +30,7 @@ type meter struct {
 	since                            time.Duration // start time of the integrals below
 	readyTime, runningTime, busyTime int64
 	arrived                          int64
-	latencies                        *waits.Window // waits of the last scrape interval; nil if no signal measures a wait
+	latencies                        *waits.Window // waits of the recent scrape intervals; nil if no signal measures a wait
 }
 
 func (l *load) openMeter() error {

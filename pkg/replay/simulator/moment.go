@@ -8,8 +8,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/measure"
 )
 
-// Moment returns the nodes that are billed now, as a cost.Interval of the given length. As from the DCGM exporter, each GPU of a usable
-// node has its pod and its activity at the last scrape. A starting node is billed but has no GPU metrics yet.
+// Moment returns the nodes that are billed now, as a cost.Interval of the given length. Each GPU of a usable node has the pod that uses the
+// GPU, and its activity at the last scrape, as in the metrics of the DCGM exporter. A starting node is billed but has no GPU metrics yet.
 func (w *Simulator) Moment(length time.Duration) cost.Interval {
 	m := cost.Interval{At: w.Time(), Hours: length.Hours()}
 	for _, p := range w.nodes.pools {

@@ -30,7 +30,7 @@ type NodePool struct {
 	Limit        *int64  // limit in GPUs; nil: no limit; 0: no node may start
 	Weight       int32   // 0..100; a replica gets a node of the pool with the highest weight that accepts it
 
-	ConsolidateAfter time.Duration // minimum time since a replica was last added or removed until a node is consolidated, or Never
+	ConsolidateAfter time.Duration // minimum time from the last added or removed replica of a node to the node's consolidation, or Never
 	OnlyWhenEmpty    bool          // consolidationPolicy WhenEmpty; otherwise WhenEmptyOrUnderutilized
 	Budgets          []Budget      // the lowest budget that applies is used; empty: one budget of 10%
 

@@ -32,7 +32,7 @@ type pool struct {
 	empty     int64         // free GPUs on nodes without replicas
 	loose     int64         // free GPUs on nodes with replicas
 	ending    int64         // GPUs of terminating nodes
-	touched   time.Duration // time until which the bill is complete
+	touched   time.Duration // time up to which the bill is computed
 	bill
 	before bill // the bill at the start of the report part
 
@@ -80,7 +80,7 @@ type node struct {
 	replacesGen uint32
 }
 
-// touch adds the time since the last change to the pool's account.
+// touch adds the GPU time since its last call to the totals of the pool. It must be called before each change of the pool's GPU counters.
 func (p *pool) touch() {
 	dt := (p.w.now - p.touched).Microseconds()
 	if dt == 0 {
@@ -96,7 +96,8 @@ func (p *pool) touch() {
 	}
 }
 
-// count adds the node's free GPUs to the counter for the reason why they are free. by is 1 to add and -1 to subtract.
+// count adds the GPUs of the node to the pool's counter for the state of the node. For a starting node these are all its GPUs, and for any
+// other node the GPUs without a replica. by is 1 to add and -1 to subtract.
 func (n *node) count(by int64) {
 	p, free := n.pool, int64(n.gpus-n.used)
 	switch {
@@ -111,7 +112,7 @@ func (n *node) count(by int64) {
 	}
 }
 
-// change runs do and keeps the counters of the pool consistent.
+// change calls the function do, which changes the node, and updates the GPU counters of the pool.
 func (n *node) change(do func()) {
 	n.pool.touch()
 	n.count(-1)

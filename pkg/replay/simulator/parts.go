@@ -29,7 +29,7 @@ type bill struct {
 // train has the totals of a load at the start of the report part.
 type train struct {
 	tally
-	left int64 // requests of the train part that are still in the system
+	left int64 // requests of the train part that still wait or run
 }
 
 // reportedFrom returns the start of the part that the results cover: Config.ReportFrom if that time has passed, or else 0.

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Current implements engine.Policies.
+// Current implements engine.Policies. It returns the workloads that have a policy.
 func (w *Simulator) Current() []scaling.Workload { return w.policy }
 
 // Read implements engine.Telemetry. It returns the readings of the last poll.
@@ -21,7 +21,7 @@ func (w *Simulator) Read(of *scaling.Workload, out []scaling.Reading) {
 	l.read(out)
 }
 
-// View implements engine.Cluster.
+// View implements engine.Cluster. It returns the replicas of the workload by state, and its managed HPA.
 func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 	l := w.byKey[of.Key]
 	if l == nil {
@@ -40,7 +40,9 @@ func (w *Simulator) View(of *scaling.Workload) (engine.View, bool) {
 // Apply implements engine.Cluster. The simulated activator reads the decisions after each tick, so Apply does nothing.
 func (w *Simulator) Apply(context.Context, []engine.Change) error { return nil }
 
-// Request implements engine.Requests. A workload requests the resource of its capacity group, or nvidia.com/gpu if it has no group.
+// Request implements engine.Requests. It returns the GPUs that one replica of the workload requests, and those that all its replicas
+// request. The resource of these GPUs is that of the workload's capacity group, or nvidia.com/gpu if it has no group. For any other
+// resource, Request returns 0.
 func (w *Simulator) Request(of *scaling.Workload, resource string) (perReplica int64, known bool, pods int64) {
 	l := w.byKey[of.Key]
 	if l == nil {

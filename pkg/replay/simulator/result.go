@@ -30,7 +30,9 @@ type LoadResult struct {
 	Queued   int64 // arrived requests that wait at the end
 	Requeued int64 // requests that lost their replica and waited again
 
-	OnTime              float64 // share of requests that waited at most Limit; of those that wait at the end, only late ones are included
+	// OnTime is the share of requests that waited at most Limit. A request that still waits for the first time is included only if it is
+	// already late.
+	OnTime              float64
 	Limit               time.Duration
 	Mean, P50, P95, P99 time.Duration
 	Max                 time.Duration

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Simulator is a simulated cluster with its traffic. It implements the three ports of the engine and runs the ticks of the
-// engine. One goroutine at a time may use it; the engine's decisions may be read concurrently.
+// Simulator is a simulated cluster with its traffic. It implements the ports of the engine and runs the ticks of the engine. One goroutine
+// at a time may use it; the engine's decisions may be read concurrently.
 type Simulator struct {
 	config      Config
 	assumptions Assumptions

@@ -88,8 +88,8 @@ type Sample struct {
 	Pods  int32 // replicas that reported
 }
 
-// PhaseOf returns the time of the first run of a loop with the given period. It differs between workloads, so that not all loops run at
-// the same time.
+// PhaseOf returns the time of the first run of a loop with the given period: a part of the period that is random for each workload. So the
+// loops of different workloads do not all run at the same time.
 func PhaseOf(s *Scene, period time.Duration) time.Duration {
 	return time.Duration(s.Uniform() * float64(period)).Truncate(time.Microsecond)
 }
@@ -107,8 +107,8 @@ func (direct) Act(s *Scene) Move {
 	return m
 }
 
-// ManagedHPA returns the managed HPA of the workload for its engine.View. A workload with this actuator has no HPA, and its replicas
-// always equal the target.
+// ManagedHPA returns the field ManagedHPA of the workload's engine.View. It is a placeholder: the workload has no HPA, because the actuator
+// sets the replicas to exactly the target.
 func (direct) ManagedHPA() engine.ManagedHPA {
 	return engine.ManagedHPA{Kind: "Simulation", Name: "direct", Exact: true}
 }

@@ -8,8 +8,12 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/hpa"
 )
 
-// Follower returns the actuator for a workload that does not set one: Direct without a policy, an HPA with gpuscaler's activator if the
-// policy enables the activator, KEDA if the policy may scale to zero without the activator, and otherwise an HPA.
+// Follower returns the actuator of a workload whose config does not set one. The actuator depends on the policy of the workload:
+//
+//   - no policy: Direct
+//   - the policy enables gpuscaler's activator: an HPA with this activator
+//   - the policy allows zero replicas and does not enable the activator: KEDA
+//   - any other policy: an HPA
 func Follower(c *policy.Compiled) Factory {
 	if c == nil {
 		return Direct
@@ -91,7 +95,7 @@ func (f *followHPA) ManagedHPA() engine.ManagedHPA {
 // KEDAFollower is a ScaledObject whose trigger is gpuscaler (external-push, with the target 1).
 type KEDAFollower struct {
 	Polling  time.Duration // pollingInterval; 0 means KEDA's 30 s
-	Cooldown time.Duration // cooldownPeriod; 0 is right, because gpuscaler applies its own cooldown
+	Cooldown time.Duration // cooldownPeriod; keep it 0, because gpuscaler applies its own cooldown
 }
 
 // FollowKEDA returns a ScaledObject that follows the target of gpuscaler.
@@ -133,7 +137,7 @@ type KEDALoop struct {
 	Next    time.Time // time of the next poll
 }
 
-// Activity is the state of the triggers at a poll.
+// Activity is the state of all triggers at a poll. Active means that at least one trigger is active. Known means that no trigger failed.
 type Activity struct{ Active, Known bool }
 
 const kedaPolling = 30 * time.Second
@@ -154,7 +158,8 @@ func (k *KEDALoop) Due(s *Scene) bool {
 	return true
 }
 
-// PollAt is one pass of the loop; n is the value that the HPA has just written.
+// PollAt runs one pass of the scale loop and returns the new spec.replicas. If the pass does not change spec.replicas, PollAt returns n,
+// the number that the HPA has just set.
 func (k *KEDALoop) PollAt(s *Scene, n int32, a Activity) int32 {
 	if to := k.Poll(s.Now, s.Spec, a.Active, a.Known); to != s.Spec {
 		return to

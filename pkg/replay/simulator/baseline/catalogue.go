@@ -18,8 +18,8 @@ type Baseline struct {
 	Knobs []Knob
 	// NewActuator returns the autoscaler with the given settings, one for each knob.
 	NewActuator func(b Bounds, settings []float64) autoscaler.Factory
-	// Fixed returns the number of replicas of a baseline that never changes it, so that a search runs each number only once. nil: the
-	// baseline changes its replicas.
+	// Fixed returns the number of replicas of a baseline that never changes it. A search uses Fixed to simulate each number only once,
+	// although several settings can give the same number. Fixed is nil for a baseline that changes its replicas.
 	Fixed func(b Bounds, settings []float64) int32
 }
 
@@ -27,7 +27,7 @@ type Baseline struct {
 type Knob struct {
 	Name    string
 	Default float64
-	Tries   []float64 // values for a search, from the one with the most replicas to the one with the fewest
+	Tries   []float64 // values that a search tries: the first gives the most replicas, the last the fewest
 	Per     Per
 }
 

@@ -15,9 +15,9 @@ type Type uint8
 
 // Values of Type.
 const (
-	AverageValue Type = iota // External: the sum over the workload, per replica
-	Value                    // External: a ratio that is multiplied by the number of ready replicas
-	PodsAverage              // Pods: the mean over the pods that have the metric
+	AverageValue Type = iota // External metric: the sum over the workload; the target is the sum per replica
+	Value                    // External metric: a ratio; the HPA multiplies the ready replicas by metric / target
+	PodsAverage              // Pods metric: the mean over the pods that have the metric
 )
 
 // Metric is one metric of a baseline HPA.
@@ -34,8 +34,8 @@ func HPA(spec hpa.Spec, metrics ...Metric) autoscaler.Factory {
 	}
 }
 
-// HPAOnActivity returns the HPA that guides for GPU autoscaling recommend. Its metric is the mean GPU utilization per pod, where 100% is
-// 1. It has the API server's default behavior, unless spec sets another one.
+// HPAOnActivity returns the HPA that guides for GPU autoscaling recommend. Its metric is the mean GPU utilization per pod, where 1 means
+// 100%. If spec.Behavior is nil, the HPA scales as an HPA without a behavior.
 func HPAOnActivity(spec hpa.Spec, target float64) autoscaler.Factory {
 	return HPA(spec, Metric{Measure: measure.Activity, Type: PodsAverage, Target: target})
 }
@@ -63,8 +63,8 @@ func (r *baselineHPA) Act(s *autoscaler.Scene) autoscaler.Move {
 	return m
 }
 
-// sync is one sync of the HPA. It returns the new spec.replicas, the replicas that the metrics request, and the cause (for the ledger) of
-// any replicas above that number.
+// sync runs one sync of the HPA. It returns the new spec.replicas and the number of replicas that the metrics request. If spec.replicas is
+// higher than that number, idle is the cause of the difference for the ledger.
 func (r *baselineHPA) sync(s *autoscaler.Scene) (replicas, asked int32, idle ledger.Cause) {
 	for i := range r.metrics {
 		r.proposals[i] = r.metrics[i].propose(s, r.spec.Tolerances())
@@ -96,8 +96,9 @@ func (m *Metric) propose(s *autoscaler.Scene, t hpa.Tolerances) hpa.Proposal {
 	return hpa.Proposal{Replicas: hpa.AverageValue(hpa.Milli(sample.Value), target, s.Status, t), Known: true}
 }
 
-// pods converts the sample to the input of a Pods metric. A replica that loads its model is a running pod. The DCGM exporter reports its
-// GPU as idle, and its model server does not report any metric yet.
+// pods converts the sample to the input of a Pods metric. The pod of a replica that loads its model is running. For the GPU activity, this
+// pod has the value 0, because the DCGM exporter reports an idle GPU. For every other measure, this pod has no value, because its model
+// server does not report metrics yet.
 func (m *Metric) pods(s *autoscaler.Scene, sample autoscaler.Sample) hpa.Pods {
 	reported := min(sample.Pods, s.Ready)
 	mean := sample.Value

@@ -47,7 +47,8 @@ func (c *CronTrigger) open(now time.Time) bool {
 	return open
 }
 
-// propose returns the proposal of the trigger's metric, whose target is 1.
+// propose returns the number of replicas that the trigger requests: Desired within the window, and 1 outside of it. As in KEDA, the HPA
+// reads this number as a metric with the target 1.
 func (c *CronTrigger) propose(s *autoscaler.Scene, t hpa.Tolerances) hpa.Proposal {
 	value := int64(1)
 	if c.open(s.Now) {

@@ -131,7 +131,7 @@ func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 
 	return k.delay(now, n)
 }
 
-// delay implements scale-down-delay: it returns the highest proposal within the delay.
+// delay implements scale-down-delay. It returns the highest proposal of the last ScaleDownDelay.
 func (k *kpa) delay(now time.Time, n int32) int32 {
 	if k.config.ScaleDownDelay == 0 {
 		return n

@@ -30,8 +30,10 @@ func Planned(steps []Step) autoscaler.Factory {
 	return func() autoscaler.Actuator { return &planned{steps: steps} }
 }
 
-// PlanOf returns a plan of desired replicas for a schedule of ready replicas in each slot. A replica is requested one cold start (lead)
-// before it must be ready. A replica that the schedule does not need is kept if it is needed again before a new one could be ready.
+// PlanOf returns the changes of desired replicas with which the ready replicas follow the schedule. The schedule has the number of ready
+// replicas for each time slot, and the parameter slot is the length of a time slot. The plan requests a replica one cold start (the
+// parameter lead) before the replica must be ready. It keeps a replica that the schedule does not need if the schedule needs it again
+// before a new replica could be ready.
 func PlanOf(schedule []int32, slot, lead time.Duration) []Step {
 	var steps []Step
 	ahead := int((lead + slot - 1) / slot)

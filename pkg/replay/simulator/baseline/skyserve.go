@@ -8,9 +8,9 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/simulator/ledger"
 )
 
-// SkyServe is SkyPilot's RequestRateAutoscaler. It divides the requests per second by the capacity of a replica. The target changes to the
-// result if the result was above the target, or below it, during the whole delay. The zero values mean its defaults (serve:
-// replica_policy).
+// SkyServe is SkyPilot's RequestRateAutoscaler. Each decision divides the requests per second by the capacity of a replica. The target
+// changes to the result only if the results were above the target for the whole upscale delay, or below the target for the whole downscale
+// delay. The fields are options of replica_policy in a SkyServe service. A delay of 0 means SkyServe's default.
 type SkyServe struct {
 	Min, Max    int32
 	Target      float64       // target_qps_per_replica
@@ -67,8 +67,8 @@ func (k *SkyServe) desired(rate float64) int32 {
 	return max(k.Min, min(int32(math.Ceil(rate/k.Target)), k.Max))
 }
 
-// next returns the target. The target changes to the given number if the number was above the target in all decisions of the upscale delay,
-// or below it in all decisions of the downscale delay.
+// next returns the target after a decision that requests the given number of replicas. The target changes to this number if all decisions
+// of the upscale delay requested more than the target, or all decisions of the downscale delay requested less.
 func (k *skyServe) next(desired int32) int32 {
 	switch {
 	case desired > k.target:

@@ -10,7 +10,8 @@ import (
 
 // WVA is the saturation analyzer of llm-d's Workload Variant Autoscaler for one variant (docs/saturation-analyzer.md, version 1). A replica
 // is saturated if its KV cache usage or its queue reaches a threshold. WVA adds a replica if the replicas that are not saturated have too
-// little spare capacity on average. It removes one if the others could take its load. The zero values are its defaults.
+// little spare capacity on average. WVA removes a replica if the others could take the load of the removed one. A threshold or an
+// interval of 0 means WVA's default.
 type WVA struct {
 	Min, Max   int32
 	CacheFull  float64       // kvCacheThreshold; 0 means 0.80
@@ -52,7 +53,7 @@ type wva struct {
 	scrape int
 }
 
-// Act scrapes, and decides once per interval.
+// Act reads the load of the replicas at each scrape, and computes the target once per interval.
 func (v *wva) Act(s *autoscaler.Scene) autoscaler.Move {
 	if v.decide.IsZero() {
 		v.decide = s.Now.Add(autoscaler.PhaseOf(s, v.config.Interval))
@@ -101,7 +102,8 @@ func (v *wva) look(s *autoscaler.Scene) (out []load1m) {
 	return out
 }
 
-// next returns the analyzer's target for its only variant. While replicas are pending, the last target is kept.
+// next returns the analyzer's target for its only variant. While the ready replicas differ from spec, a change is in progress, and next
+// keeps spec (within Min and Max).
 func (w *WVA) next(loads []load1m, spec int32) int32 {
 	var cache, queue, spareCache, spareQueue float64
 	free := 0.0

@@ -11,7 +11,7 @@ type Cause uint8
 
 // Values of Cause.
 const (
-	Serving       Cause = iota // the share of slots with requests
+	Serving       Cause = iota // slots that serve a request
 	Headroom                   // idle slots of replicas that the signals request
 	Cooldown                   // replicas above what the signals request: a window, a rate limit or a cooldown has not passed
 	ScheduleFloor              // replicas above what the signals request: a schedule or a forecast keeps them
