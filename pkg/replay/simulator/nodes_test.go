@@ -179,8 +179,8 @@ func TestEmptyNodesGoAtTheBudgetsPace(t *testing.T) {
 			gone, before = append(gone, s), n
 		}
 	})
-	// The nodes are empty at 600 s and can be consolidated from 660 s. The disruption loop finds one up to 10 s later, validates its
-	// removal after 15 s and removes it within another 30 s. The budget of 10% allows one of ten nodes at a time.
+	// The nodes are empty at 600 s and can be consolidated from 660 s. The disruption loop finds an empty node up to 10 s later, validates its
+	// removal after 15 s and removes it within another 30 s. The budget of 10% allows the removal of one of the ten nodes at a time.
 	if len(gone) != 10 || gone[0] < 660+15+30 || gone[0] > 660+10+15+30+1 {
 		t.Fatalf("nodes went at %v", gone)
 	}

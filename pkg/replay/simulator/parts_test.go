@@ -29,9 +29,10 @@ func queueOf(t *testing.T, seconds ...string) Workload {
 	return w
 }
 
-// The only replica serves a request each minute. Two requests arrive before the boundary at 1:30 and two after it, one of them exactly at
-// it. The second one starts before the boundary and ends after it. Only the requests that arrive from the boundary on are counted, with the
-// whole wait, and the GPU time after the boundary is counted for any request.
+// The only replica serves one request per minute. The boundary is at 1:30. Two requests arrive before the boundary. One request arrives
+// exactly at the boundary and one after it. The second request starts before the boundary and ends after it. The report part must count
+// only the requests that arrive at or after the boundary, with their whole waits. It must count the GPU time after the boundary of all
+// requests.
 func TestRequestsBelongToThePartInWhichTheyArrive(t *testing.T) {
 	c := Config{Workloads: []Workload{queueOf(t, "00:30", "01:30", "01:40")}, ReportFrom: 90 * time.Second, Fleet: Fleet{HourlyPerGPU: 3.6}}
 	for _, now := range []struct {

@@ -124,7 +124,7 @@ func TestSimulationInvariants(t *testing.T) {
 	})
 }
 
-// checkCounters checks that the counters agree with the objects.
+// checkCounters checks that the counters of workloads and pools agree with the states of the replicas and nodes.
 func (w *Simulator) checkCounters(t *rapid.T) {
 	for _, l := range w.loads {
 		var pending, loading, readies, running int32

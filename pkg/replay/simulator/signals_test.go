@@ -110,8 +110,9 @@ func TestMeanRateIsUnknownWithoutReplicas(t *testing.T) {
 	}
 }
 
-// The KV cache belongs to the slots: with all slots in use by average requests, its usage is the same for each number of slots. With the
-// cache of 8 slots, 32 slots used 137% of it, so that a policy on its usage added replicas with half of the slots in use.
+// The KV cache must grow with the number of slots: if all slots serve average requests, the KV cache usage is then the same for each number
+// of slots. With the cache of 8 slots, 32 slots would use 137% of the cache, and a policy on the KV cache usage would add replicas while
+// half of the slots are free.
 func TestCacheHasTheSameUsageWithMoreSlots(t *testing.T) {
 	for _, slots := range []int{1, 4, 8, 32, 128} {
 		s := Chat8B.WithSlots(slots)

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// chat returns a policy that may scale to zero, on the number of requests that wait in front of the replicas and on the running requests.
+// chat returns a policy that may scale to zero. Its two signals are the number of requests that wait in front of the replicas, and the
+// number of running requests.
 func chat(name string, change func(*scaling.Policy)) *policy.Compiled {
 	p := &scaling.Policy{
 		Signals: []scaling.Signal{{Name: "gateway", Type: "prometheus", Target: 4, MaxAge: 2 * time.Minute},

@@ -224,8 +224,8 @@ func (c *Case) karpenterOnly(cheaper bool) simulator.Config {
 	return config
 }
 
-// skyServe returns the configuration of SkyServe: the requested replicas plus over on spot nodes, and on-demand replicas for the difference
-// between the requested replicas plus reserve and the ready spot replicas.
+// skyServe returns the configuration of SkyServe. It requests Replicas + over replicas on spot nodes. It also requests
+// Replicas + reserve on-demand replicas, minus one for each ready spot replica.
 func (c *Case) skyServe(over, reserve int32) simulator.Config {
 	config := c.config()
 	// All replicas are ready at the start, as in the other runs. Replicas for which the initial spot capacity is too small start on

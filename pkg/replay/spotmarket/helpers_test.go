@@ -48,7 +48,8 @@ func gzipped(tb testing.TB, text string) string {
 	return out.String()
 }
 
-// refused checks that err is an *trace.Error with all fields set, the given line, and found in its message.
+// refused checks that err is an *trace.Error with all fields set. Its line must be equal to the parameter line, and its message must
+// contain the parameter found.
 func refused(tb testing.TB, err error, line int, found string) {
 	tb.Helper()
 	var e *trace.Error

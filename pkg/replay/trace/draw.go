@@ -59,8 +59,8 @@ func wholeCount(n float64, s *reproducible.Draws) int {
 	return int(whole)
 }
 
-// advance sets head to the next arrival of the client in the selected part of the trace. It returns false if there is no arrival before
-// end.
+// advance stores the next arrival of the client in the field head. It skips arrivals before the selected part of the trace. It returns
+// false if no arrival before the time end is left.
 func (a *arrivals) advance(end time.Duration) bool {
 	for {
 		for a.cursor == len(a.times) {

@@ -28,9 +28,9 @@ type Generator struct {
 	burstSrc  reproducible.Draws // random numbers for bursts; separate, so that the rate does not influence the bursts
 	intervals reproducible.Intervals
 
-	at    time.Duration // start of the present step
-	rate  float64       // expected requests in the present step
-	used  float64       // the part of rate before the last arrival
+	at    time.Duration // start of the current genStep
+	rate  float64       // expected requests in the current genStep
+	used  float64       // expected requests from the start of the genStep to the last arrival
 	toGo  float64       // time until the next arrival, in units of the mean interval
 	burst Hours         // the present burst, or the next one if there is none at present
 
@@ -53,15 +53,16 @@ func NewGenerator(p Profile) (*Generator, error) {
 func newGenerator(p Profile) *Generator {
 	g := &Generator{p: p, intervals: reproducible.NewIntervals(p.Family, p.CV),
 		src: reproducible.Numbered(p.Seed, "arrivals", 0), burstSrc: reproducible.Numbered(p.Seed, "bursts", 0)}
-	// The trace starts within an interval between two arrivals, so the first arrival is the rest of that interval away (see Spanning).
+	// The trace starts at a random time within an interval between two arrivals. The first arrival is at the end of that interval, so only a
+	// random part of the interval remains until the first arrival (see Spanning).
 	g.toGo = reproducible.Mul(g.src.Uniform(), g.intervals.Spanning(&g.src))
 	g.nextBurst(0)
 	g.rate = g.requests()
 	return g
 }
 
-// Until appends to dst the arrivals before t that earlier calls have not returned, in order. If an earlier call had a later t, it appends
-// nothing.
+// Until returns dst with the next arrivals before the time t appended, in order. It returns each arrival only once, so it appends nothing
+// if an earlier call had a later t.
 func (g *Generator) Until(dst []Request, t time.Duration) []Request {
 	for r, ok := g.nextBefore(t); ok; r, ok = g.nextBefore(t) {
 		dst = append(dst, r)

@@ -189,8 +189,9 @@ func (p Profile) clock(at time.Duration) (time.Duration, int) {
 	return at % day, (weekday + int(at/day)) % 7
 }
 
-// dayCurve returns the daily variation of the rate: 1 at the peak, -1 half a day before and after it, with mean 0. It differs from a cosine
-// by at most 0.02. It uses only sums and products, so that the result is the same on every machine.
+// dayCurve returns the daily variation of the rate at a time relative to the peak: 1 at the peak, -1 half a day before and after the peak.
+// The mean of a day is 0. The curve differs from a cosine by at most 0.02. It uses only sums and products, so that the result is the same
+// on every machine.
 func dayCurve(fromPeak time.Duration) float64 {
 	away := fromPeak % day
 	if away < 0 {

@@ -70,8 +70,8 @@ func (t *lines) service(s TimeSummary, requests int) {
 	}
 }
 
-// Sparkline returns a chart of bins as at most width characters. The height of each block is the mean of its bins. A dot is a mean of 0, so
-// that no requests and few requests look different.
+// Sparkline returns a chart with at most width characters. Each character is for one bin or a few successive bins. It is a block with the
+// height of their mean, or a dot if the mean is 0. The dot shows that there were no requests, while the lowest block means few requests.
 func Sparkline(bins []float64, width int) string {
 	n := min(width, len(bins))
 	means := make([]float64, n)

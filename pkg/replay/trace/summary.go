@@ -12,8 +12,8 @@ import (
 // Summary describes a trace, so that a user can check it before use.
 //
 // The bins of a log and of a generated trace are minutes. The bins of a trace of rates are the windows of the file, with the expected
-// requests of all clients; no arrivals are drawn, so the totals do not depend on a seed. (For the gaps between requests of a trace of
-// rates, summarize the result of Drawn.)
+// requests of all clients; no arrivals are drawn, so the totals do not depend on a seed. To see the gaps between the requests of a
+// trace of rates, summarize the result of Drawn, which draws the arrivals.
 type Summary struct {
 	Name     string        `json:"name"`
 	Kind     Kind          `json:"kind"`
@@ -103,7 +103,7 @@ func (s *Summary) countRequests(t *Trace) {
 	n := len(bins)
 	s.Partial = t.Duration % s.Bin
 	if n > 1 && s.Partial == 0 && bins[n-1] == 0 {
-		bins = bins[:n-1] // without this, a request at the end of a day would begin a 1441st minute
+		bins = bins[:n-1] // the last bin is only for a request exactly at the end; without such a request, a day has 1440 bins
 	}
 	s.Bins = bins
 	s.Input, s.Output, s.Service = input.summary(), output.summary(), summaryOf(service)

@@ -80,8 +80,9 @@ func NewLog(h Header, requests []Request) *Trace {
 	return &Trace{Header: h, Kind: Log, log: requests}
 }
 
-// NewRates returns a trace of kind Rates, whose arrivals are drawn when the trace is read. Each client has at least one window. Arrivals
-// before Drawing.From and from Drawing.From + Header.Duration on are not part of the trace. The clients must not be changed afterwards.
+// NewRates returns a trace of kind Rates, whose arrivals are drawn when the trace is read. Each client has at least one window. The trace
+// begins at Drawing.From in the windows and has the length Header.Duration. Arrivals outside of this part are not returned. The clients
+// must not be changed afterwards.
 func NewRates(h Header, clients []Client, d Drawing) *Trace {
 	return &Trace{Header: h, Kind: Rates, clients: clients, drawing: d}
 }
@@ -153,8 +154,8 @@ func (t *Trace) Drawn(max int) (*Trace, error) {
 	return &drawn, nil
 }
 
-// Delayed returns a trace that begins with a time without requests of the given length, followed by the requests of t. t must contain
-// requests and not rates, as the result of Drawn does.
+// Delayed returns a trace that begins with the given time without requests and continues with the requests of t. The trace t must be of
+// kind Log, for example the result of Drawn.
 func (t *Trace) Delayed(by time.Duration) *Trace {
 	if by == 0 {
 		return t
@@ -171,8 +172,8 @@ func (t *Trace) Delayed(by time.Duration) *Trace {
 	return &out
 }
 
-// Until returns the trace without the requests from end on, with end as its duration. A trace that is not longer is returned unchanged. The
-// trace must be a log, for example the result of Drawn.
+// Until returns the trace without the requests at or after end, and with the duration end. If the trace is not longer than end, it is
+// returned unchanged. The trace must be of kind Log, for example the result of Drawn.
 func (t *Trace) Until(end time.Duration) *Trace {
 	if t.Duration <= end {
 		return t
@@ -194,7 +195,7 @@ func (t *Trace) Bins(width time.Duration) []int {
 		bins[min(int(r.At/width), len(bins)-1)]++
 	}
 	if len(bins) > 1 && t.Duration%width == 0 && bins[len(bins)-1] == 0 {
-		bins = bins[:len(bins)-1] // without this, a request at the end of a day would begin a 1441st minute
+		bins = bins[:len(bins)-1] // the last bin is only for a request exactly at the end; without one, a day has 1440 bins of a minute
 	}
 	return bins
 }

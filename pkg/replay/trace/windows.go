@@ -70,7 +70,8 @@ func (t *Trace) commonLength() time.Duration {
 	return width
 }
 
-// spread divides the requests of a window among the time spans in out that it overlaps, in proportion to the overlap.
+// spread adds the requests of the window w to the time spans in out. Each time span gets a share in proportion to its overlap with the
+// window.
 func spread(out []Window, width, at time.Duration, w ClientWindow) {
 	for i := max(int(at/width), 0); i < len(out); i++ {
 		o := &out[i]

@@ -31,7 +31,7 @@ const (
 var roleNames = [roles]string{"time", "input tokens", "output tokens", "status", "service time", "rate", "cv", "family"}
 
 // usualNames has, for each role except the service time (see usualService), the headers of public traces and access logs, in the form that
-// plain returns. If a file has several of them, the first name in the list is used.
+// the function plain returns. If a file has several of them, the first name in the list is used.
 var usualNames = [roles][]string{
 	roleTime: {"timestamp", "time", "ts", "arrivaltimestamp", "arrivaltime", "arrivedat", "starttimestamp", "starttime", "windowstart",
 		"start", "requesttime", "receivedat", "createdat", "datetime", "date", "t"},
@@ -64,7 +64,7 @@ func columnsOf(c [roles]string) Columns {
 		Service: c[roleService], Rate: c[roleRate], CV: c[roleCV], Family: c[roleFamily]}
 }
 
-// over returns c, with each empty field replaced by the field of below.
+// over returns c. Each empty field of c is replaced by the same field of the argument below.
 func (c Columns) over(below Columns) Columns {
 	mine, theirs := c.byRole(), below.byRole()
 	for r := range mine {

@@ -7,8 +7,8 @@
 // [Open] detects the format, the columns and the unit of the timestamps; [Options] or a trace.yaml set them explicitly. Each file can be
 // compressed with gzip. [WriteCSV] writes a request log that Open reads back without a difference.
 //
-// A gap in a rate of more than five minutes is an error unless [Gaps] sets the rate to use. A file that cannot be read is a [*trace.Error]
-// with the file, the line, the found text and the allowed forms.
+// In windowed rates, a gap of more than five minutes is an error unless [Gaps] sets its rate. A file that cannot be read is a
+// [*trace.Error] with the file, the line, the found text and the allowed forms.
 //
 // The bytes of a file are read by package input, and timestamps by package timestamp. Both are also used for spot traces.
 package tracefile

@@ -83,7 +83,8 @@ func read(p input.Place, r io.Reader, o Options, t *contents) error {
 	return asError(readCSV(p, in, o, t))
 }
 
-// asError converts a nil *trace.Error to a nil error.
+// asError returns e as an error. For a nil e it returns a nil error, because a nil *trace.Error in a variable of type error is not equal to
+// nil.
 func asError(e *trace.Error) error {
 	if e == nil {
 		return nil

@@ -89,7 +89,7 @@ func FuzzPrometheus(f *testing.F) {
 	})
 }
 
-// FuzzAnything detects the format from the input, including gzip and tar.
+// FuzzAnything reads arbitrary input without a Format in the options, so that Read detects the format, including gzip and tar.
 func FuzzAnything(f *testing.F) {
 	for _, s := range []string{"ts\n1\n", `{"ts":1}`, "[1]", "\x1f\x8b\x08\x00", "PK\x03\x04", matrix(),
 		strings.Repeat("\x00", 257) + "ustar"} {

@@ -34,8 +34,8 @@ func sniffJSON(p input.Place, head []byte) (Format, *trace.Error) {
 	return JSONLines, nil
 }
 
-// keys is the layout of a log in JSON lines. names[i] is the JSON key whose value is stored in row[i], so that layout can use column
-// numbers.
+// keys is the layout of a log in JSON lines. row has the values of a line, and row[i] is the value of the JSON key names[i]. The embedded
+// layout can therefore use the index of a value in the same way as the number of a CSV column.
 type keys struct {
 	layout
 	names []string // the key of row[i]

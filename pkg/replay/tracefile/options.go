@@ -33,8 +33,8 @@ const (
 	PerWindow RateUnit = "perWindow" // the value is a number of requests: for example increase(x[1m]) at a step of a minute
 )
 
-// Gaps sets the rate to use in a gap between two windows. By default, a gap of up to five minutes (as long as Prometheus uses an old
-// sample) gets the rate before it and a note in the trace, and a longer gap is an error.
+// Gaps sets the rate to use in a gap between two windows. By default, a gap of up to five minutes has the rate of the window before the
+// gap, and the trace has a note about it. Five minutes is how long Prometheus uses an old sample. By default, a longer gap is an error.
 type Gaps string
 
 // Values of Gaps.
@@ -61,7 +61,7 @@ type Columns struct {
 type Options struct {
 	Format  Format
 	Columns Columns
-	Where   map[string]string // only rows whose column has this value are used; the key names a column as in Columns
+	Where   map[string]string // column and value; a row is used only if all these columns have their values; names are as in Columns
 
 	TimeUnit     timestamp.Unit // unit of numeric timestamps
 	ServiceUnit  timestamp.Unit // unit of numeric service times; timestamp.Auto: the unit in the header, or seconds
@@ -136,7 +136,7 @@ func (o Options) unknownName() string {
 	return ""
 }
 
-// outOfRange returns the allowed range of the first number that is outside it, or "".
+// outOfRange returns the allowed range of the first option whose value is out of its range, or "".
 func (o Options) outOfRange() string {
 	switch {
 	case !(o.CV >= reproducible.MinCV && o.CV <= reproducible.MaxCV):

@@ -20,7 +20,7 @@ type logBuilder struct {
 	o     Options
 	clock timestamp.Parser
 	thin  reproducible.Draws
-	all   []trace.Request // requests; until finish, At is the time in the file
+	all   []trace.Request // requests; At is the time in the file until finish is called, and then the time since the start
 	first int64           // time of the first row
 	early int64           // time of the earliest row
 	// time of the latest row; all three include rows that the filter removes, so that the logs of two models in one file have the same start
@@ -109,9 +109,9 @@ func (b *logBuilder) inOrder(p input.Place, ns int64, cell string) *trace.Error 
 	return nil
 }
 
-// minMillisecondRows, minMillisecondSpan and minMillisecondGap are the conditions for reading timestamps as milliseconds although they
-// could be seconds. They exclude the traces of BurstGPT, which have integer seconds since the start over months, and a request every 2 to 4
-// s.
+// minMillisecondRows, minMillisecondSpan and minMillisecondGap are the conditions under which timestamps that could be seconds are read as
+// milliseconds. The traces of BurstGPT must not match them: their timestamps are integer seconds since the start, they are months long, and
+// they have a request every 2 to 4 s.
 const (
 	minMillisecondRows = 100
 	minMillisecondSpan = 1_000_000 * time.Second // minimum span if the numbers were seconds: more than 11 days

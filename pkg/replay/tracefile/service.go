@@ -17,8 +17,8 @@ import (
 // maxService is the longest accepted service time of a request. A longer one probably has a wrong unit.
 const maxService = 24 * time.Hour
 
-// serviceNames are the usual headers of service times, in the form that plain returns. The headers in bareServiceNames are used only with
-// a unit, such as service_seconds, because a column "service" can also contain the name of a service.
+// serviceNames are the usual headers of service times, in the form that the function plain returns. The headers in bareServiceNames are
+// used only with a unit, such as service_seconds, because a column "service" can also contain the name of a service.
 var (
 	serviceNames = []string{"servicetime", "serviceduration", "processingtime", "processingduration", "executiontime", "executionduration",
 		"inferencetime", "inferenceduration", "computetime"}

@@ -33,8 +33,8 @@ func (b *rateBuilder) windowLength() time.Duration {
 	return time.Duration(best)
 }
 
-// windows returns the window of each sample of a client, with its length and its number of requests. If two samples are further apart than
-// step, the time after the first window is a gap with an unknown rate.
+// windows returns the window of each sample of a client, with its length and its number of requests. If the time between two successive
+// samples is longer than step, a gap with an unknown rate follows the window of the earlier sample.
 func (b *rateBuilder) windows(p input.Place, own []sample, origin int64, step time.Duration) ([]trace.ClientWindow, *trace.Error) {
 	out := make([]trace.ClientWindow, 0, len(own))
 	for i, s := range own {

@@ -82,8 +82,9 @@ func appendTokens(line []byte, n int) []byte {
 	return strconv.AppendInt(line, int64(n), 10)
 }
 
-// readMark reads the start and the duration from the first line that WriteCSV writes. It returns the start and raises o.Duration to the
-// duration. Without that line it returns the zero time and does not change o.
+// readMark reads the start and the duration from the first line of a file that WriteCSV wrote. It returns the start. If o.Duration is
+// shorter than that duration, readMark sets o.Duration to it. For a file without such a line, readMark returns the zero time and does not
+// change o.
 func readMark(p input.Place, head []byte, o *Options) (time.Time, *trace.Error) {
 	line, _, _ := strings.Cut(string(head[:min(len(head), 200)]), "\n")
 	rest, marked := strings.CutPrefix(strings.TrimSpace(line), mark)

@@ -21,10 +21,10 @@ import (
 // SLO there by chance.
 const maxChecked = 20
 
-// nextLateShare and nextCostFactor select the settings to check after some miss the SLO on the choice part. The next settings have at most
-// nextLateShare times the late requests on the search part. If no request was late there, the next settings cost at least nextCostFactor
-// times as much there. Without this, the twenty cheapest settings of a search would be checked, which are almost equal and would fail in
-// the same way.
+// nextLateShare and nextCostFactor select the settings to check after settings have missed the SLO on the choice part. Both are applied to
+// the results on the search part. The next settings must have at most nextLateShare times the share of late requests of the settings that
+// missed. If these had no late request, the next settings must cost at least nextCostFactor times as much as these. Without this rule, the
+// twenty cheapest settings of a search would be checked. They are almost equal and would miss the SLO in the same way.
 const nextLateShare, nextCostFactor = 0.9, 1.05
 
 // Result is the result of a search.
@@ -64,15 +64,16 @@ type Check struct {
 // Parts are the three parts of the traffic, in the order of time, with the same policy.
 type Parts struct{ Search, Choose, Report evaluate.Case }
 
-// Part contains the results of the current settings and of the chosen settings on one part of the traffic.
+// equal to Before if no settings were chosen
 type Part struct {
 	Traffic string       `json:"traffic"`
 	Before  evaluate.Run `json:"before"`
 	After   evaluate.Run `json:"after"` // equal to before if no settings were found
 }
 
-// Search returns the result of the search, whether or not it found settings. The result depends only on the parts, and not on the number of
-// CPU cores.
+// Search runs the search and returns its result, also if no settings were found. The result depends only on the
+// parts, and not on the number of CPU cores. The
+// function progress is called during the search; it may be nil.
 func Search(ctx context.Context, p Parts, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
 	knobs, slo := evaluate.Knobs(p.Search.Policy), p.Search.SLO
 	out := &Result{
@@ -131,7 +132,7 @@ func (out *Result) report(ctx context.Context, third *search.Search[evaluate.Run
 // choose checks the ranked settings on the choice part, until some meet the SLO there or maxChecked settings were checked.
 func (out *Result) choose(ctx context.Context, ranked []search.Tried[evaluate.Run], check *search.Search[evaluate.Run]) error {
 	out.Tried = len(ranked)
-	late, cost := 1-out.SLO, 0.0 // maximum late requests and minimum cost of the next settings on the searched part
+	late, cost := 1-out.SLO, 0.0 // maximum share of late requests and minimum cost of the next settings, on the search part
 	for _, t := range ranked {
 		if !t.Run.MeetsSLO || out.Checked == maxChecked {
 			break

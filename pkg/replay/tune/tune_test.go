@@ -140,8 +140,8 @@ func TestInfeasibleSLOLeavesThePolicyUnchanged(t *testing.T) {
 	}
 }
 
-// The choice part has more bursts than the search part, so the first settings miss the SLO on it. Each further check must be of settings
-// with fewer late requests on the search part, or a greater cost.
+// The choice part has more bursts than the search part, so the first settings miss the SLO on the choice part. Each of the next settings to
+// check must have fewer late requests on the search part, or cost more there.
 func TestEachCheckHasFewerLateRequests(t *testing.T) {
 	c := load(t, generous)
 	p3 := parts(t, c)
@@ -218,8 +218,8 @@ func TestReportRunsOnlyTheCurrentAndTheChosenSettings(t *testing.T) {
 	}
 }
 
-// No settings can meet this SLO, because one replica is the maximum. The result says so, names how many settings were tried, and its rows
-// show the current settings, at their own cost.
+// No settings can meet this SLO, because maxReplicas is 1. The first line of the result must report this and the number of settings that
+// were tried. The rows must show only the current settings and their cost.
 func TestVerdictSaysThatNothingMeetsTheSLO(t *testing.T) {
 	c := load(t, strings.Replace(generous, "maxReplicas: 10", "maxReplicas: 1", 1))
 	p := parts(t, c)

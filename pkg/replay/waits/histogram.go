@@ -9,10 +9,10 @@ import (
 // grain determines the resolution of waits. Values below 2^grain microseconds are exact; greater values have an error of at most 2^-grain.
 const grain = 8
 
-// Histogram is a histogram of waits that uses a fixed amount of memory. Quantiles have an error of at most 0.4%. Counts, the maximum and
-// the number of late requests are exact.
+// Histogram is a histogram of waits that uses a fixed amount of memory. Quantiles have an error of at most 0.4%. Count, Late and Max are
+// exact.
 type Histogram struct {
-	Limit time.Duration // W: a request that waited longer is late
+	Limit time.Duration // the wait in the SLO: a request that waited longer is late
 	Count int64
 	Late  int64
 	Max   time.Duration
@@ -21,8 +21,8 @@ type Histogram struct {
 	cells [(64 - grain) << grain]int64
 }
 
-// cellOf returns the index of the cell for a number of microseconds. Below 2^grain each number has its own cell; above, a cell spans at
-// most 2^-grain of its values.
+// cellOf returns the index of the cell that counts a wait in microseconds. Each wait below 2^grain has its own cell. A cell for greater
+// waits contains waits that differ by at most 2^-grain of their value.
 func cellOf(us int64, grain int) int {
 	if us < 1<<grain {
 		return int(us)
@@ -43,7 +43,7 @@ func floorOf(i, grain int) int64 {
 // Add counts the wait of one request.
 func (w *Histogram) Add(wait time.Duration) { w.count(wait, 1) }
 
-// Move corrects the wait of a request that was interrupted and waited again.
+// Move replaces the counted wait of a request by a new one, because the request was interrupted and waited again.
 func (w *Histogram) Move(from, to time.Duration) {
 	w.count(from, -1)
 	w.count(to, 1)

@@ -6,7 +6,8 @@ import "time"
 // model servers.
 const coarse = 3
 
-// Window is a histogram of waits over a window that ends with a scrape, with one round for each scrape, newest last.
+// Window contains the waits of the recent past, so that a signal can read the waits in a window of time before a scrape. A round contains
+// the waits that ended between two successive scrapes. The rounds are in order of time.
 type Window struct {
 	Keep time.Duration // how long a round is stored: at least the longest window that Read is called with, plus the lag of scrapes
 
@@ -40,8 +41,8 @@ func (w *Window) Scrape(now time.Duration) {
 	w.rounds = append(w.rounds[:0], w.rounds[old:]...)
 }
 
-// Read returns a quantile (0: the mean), in seconds, of the waits that ended in a window before a scrape; ok is false if there
-// are none.
+// Read returns a quantile, in seconds, of the waits that ended within the given window before the scrape at the given time. The quantile 0
+// means the mean. ok is false if no wait ended in the window.
 func (w *Window) Read(at, window time.Duration, quantile float64) (seconds float64, ok bool) {
 	var total round
 	for i := range w.rounds {

@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// PeekSize is the number of bytes at the beginning of a file with which its format is detected. The first line must fit in it.
+// PeekSize is the number of bytes at the beginning of a file that are read to detect the format of the file. The first line must not be
+// longer.
 const PeekSize = 64 << 10
 
 // packed has the first bytes of file formats that are not supported (compressed files, UTF-16 and Parquet) and their names for the error

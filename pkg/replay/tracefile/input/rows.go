@@ -21,7 +21,8 @@ type Rows struct {
 	csv    *csv.Reader
 }
 
-// NewRows returns a reader of the CSV records in in, whose columns are separated by comma. Lines that begin with # are comments.
+// NewRows returns a reader of the CSV records of the input in. The parameter comma is the delimiter of the columns. Lines that begin with #
+// are comments.
 func NewRows(p Place, in io.Reader, comma rune) *Rows {
 	b := &budget{r: in, left: MaxRecord}
 	c := csv.NewReader(b)
@@ -51,7 +52,8 @@ func (r *Rows) Next() ([]string, *trace.Error) {
 	return row, nil
 }
 
-// Delimiter returns the delimiter of the columns: the first of comma, tab and semicolon that the line contains, or a comma.
+// Delimiter returns the delimiter of the columns: a comma if the line contains one, otherwise a tab if it contains one, otherwise a
+// semicolon if it contains one, and otherwise a comma.
 func Delimiter(line []byte) rune {
 	for _, c := range ",\t;" {
 		if bytes.ContainsRune(line, c) {

@@ -213,8 +213,8 @@ func (c *Parser) number(s string) (int64, Kind, bool) {
 	return c.sum(n*per, rest, per)
 }
 
-// sum adds the fraction in rest to ns and returns whether the time counts from the start or from 1970. per is the number of nanoseconds in
-// the unit of the fraction.
+// sum returns the time ns plus the fraction in rest. It also returns whether this time is since the start of the trace or since 1970. The
+// parameter per is the number of nanoseconds in the unit of the fraction.
 func (c *Parser) sum(ns int64, rest string, per int64) (int64, Kind, bool) {
 	if rest != "" && rest != "." {
 		c.Exact = true
