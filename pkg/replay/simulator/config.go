@@ -15,7 +15,7 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/scaling"
 )
 
-// Config describes a simulation. It is not modified, so that several simulators can use the same one.
+// Config describes a simulation. A simulator does not modify its Config, so several simulators can use the same Config.
 type Config struct {
 	Start time.Time     // time of virtual time 0; schedules use its calendar
 	Seed  uint64        // seed of all random numbers
@@ -31,8 +31,9 @@ type Config struct {
 	// NodePools; their owner consents to all of these overrides. A policy's workload is in the group that its field Group names.
 	Groups []*capacity.Group
 
-	// ReportFrom is the virtual time at which the report part begins. From then on, the results cover only this part; the time before
-	// is for learning. Requests belong to the part in which they arrive. GPU time, cost and starts belong to the part in which they occur.
+	// ReportFrom is the virtual time at which the report part begins. After that time, the results cover only the report part. The train part
+	// before it only provides history, for example for forecasts. Requests belong to the part in which they arrive. GPU time, cost and starts
+	// belong to the part in which they occur.
 	ReportFrom time.Duration
 
 	Resolution time.Duration // time between two points of the series; 0 means a minute, a negative value no series

@@ -17,8 +17,8 @@ type command struct {
 // replacementTimeout is how long Karpenter waits for a replacement node.
 const replacementTimeout = 10 * time.Minute
 
-// disrupt is one pass of Karpenter's disruption loop: emptiness first, then consolidation. A removal is validated before it is
-// executed.
+// disrupt runs one pass of Karpenter's disruption loop. It searches for empty nodes first, and only if there are none for an underutilized
+// node. A removal is validated before it is executed.
 func (w *Simulator) disrupt() {
 	w.timeOut()
 	c := w.emptyNodes()
@@ -66,8 +66,8 @@ func (w *Simulator) carryOut() {
 	n.chosen, replacement.replaces, replacement.replacesGen = true, n, n.gen
 }
 
-// emptyNodes returns a command that removes nodes without replicas, within the disruption budget of each NodePool, or nil if there are
-// none.
+// emptyNodes returns a command that removes nodes without replicas, within the disruption budget of each NodePool. It returns nil if there
+// is no node to remove.
 func (w *Simulator) emptyNodes() *command {
 	var found []*node
 	for _, p := range w.nodes.pools {
@@ -159,7 +159,7 @@ func (w *Simulator) move(n *node) (to *pool, ok bool) {
 	return to, true
 }
 
-// allowed returns how many more nodes of the pool may be removed for a reason.
+// allowed returns how many more nodes of the pool may be removed now for the given reason, within the disruption budgets.
 func (p *pool) allowed(reason string) int32 {
 	var total, going int32
 	for _, n := range p.nodes {

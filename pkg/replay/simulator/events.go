@@ -24,8 +24,8 @@ const (
 	reportBegins             // the report part begins
 )
 
-// event is one entry of the queue. a and b identify the object, and gen is compared with the object's generation to skip events
-// of removed objects.
+// event is one entry of the queue. The fields a and b identify the object of the event. An event whose gen differs from the generation of
+// its object is skipped, because it belongs to an object that was removed.
 type event struct {
 	at   time.Duration
 	seq  uint64 // events with equal times are processed in the order of creation

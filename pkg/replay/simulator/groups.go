@@ -161,8 +161,8 @@ func (p *pool) view(kind capacity.CapacityType, found func(*node, int)) capacity
 	return v
 }
 
-// bound returns the number of GPUs that the pods bound to the node request. Pods that Karpenter has only nominated to a starting node are
-// not counted.
+// bound returns the sum of the GPU requests of all pods that are bound to the node. It does not include pods that Karpenter has only
+// nominated to a starting node.
 func (n *node) bound() (gpus int64) {
 	for _, r := range n.pods {
 		if r.state > booked {

@@ -83,7 +83,7 @@ func (w *Simulator) prefers(a, b *node) bool {
 }
 
 // provide simulates one pass of Karpenter's provisioner over the replicas without a node. It uses starting nodes first and then requests
-// new nodes. All launches of a pass are requested before the first failure is known.
+// new nodes. It requests all nodes of a pass before it knows the first failure, so several launches in the same NodePool can fail.
 func (w *Simulator) provide() {
 	w.nodes.providing = false
 	w.bind()

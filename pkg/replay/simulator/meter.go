@@ -108,8 +108,8 @@ func (l *load) scrape() {
 	l.w.queue.add(event{at: l.w.now + l.w.assumptions.ScrapeInterval, kind: scrape, a: l.index})
 }
 
-// activity returns the mean GPU activity of the ready replicas since the last scrape, 0..1. A replica with one running request has
-// BusyActivity. The activity rises in proportion to the used slots, up to 1 if all slots are used.
+// activity returns the mean GPU activity of the ready replicas since the last scrape, 0..1. A replica with one running request has the
+// activity BusyActivity of the assumptions. The activity rises in proportion to the used slots, up to 1 if all slots are used.
 func (l *load) activity(ready int64) float64 {
 	base := l.w.assumptions.BusyActivity
 	busy := float64(l.busyTime-l.meter.busyTime) / float64(ready)
@@ -153,7 +153,7 @@ func (l *load) newest(m measure.Measure, signal string) (autoscaler.Sample, bool
 	return out, true
 }
 
-// poll is one poll of all signals of the load. It updates the readings as package telemetry does.
+// poll polls all signals of the load once. It updates the readings as package telemetry does.
 func (l *load) poll() {
 	s := l.visible()
 	for i, means := range l.meter.meanings {

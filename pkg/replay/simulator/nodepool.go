@@ -48,7 +48,7 @@ type Budget struct {
 	From, Until time.Duration // virtual times between which the budget applies; Until 0: always
 }
 
-// Outage is a period in which the instance type of a pool is not available. Its times are counted from the start.
+// Outage is a period in which the instance type of a pool is not available. Its times are relative to the start of the simulation.
 type Outage struct{ From, To time.Duration }
 
 const (

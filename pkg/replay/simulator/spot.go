@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// market contains the number of nodes that are available to a pool over time. A loss takes effect at its interruption notice: after the
-// notice, the lost capacity cannot be launched any more.
+// market contains the number of nodes that are available to a pool over time. The number decreases at the time of the interruption notice:
+// after the notice, a new node cannot use the lost capacity.
 type market struct {
 	turns     []turn // changes of one repetition of the trace, in order of time
 	next      int

@@ -112,7 +112,8 @@ func Compare(ctx context.Context, c Case) (*Report, error) {
 const targetAvailability = 0.999
 
 // leastReserve simulates SkyServe's fallback with 1, 2, 4, ... additional on-demand replicas and returns the first run that reaches
-// targetAvailability, or the last run if none does. An operator cannot know this number before the trace ends.
+// targetAvailability, or the last run if none does. An operator cannot know the necessary number of additional replicas before the trace
+// ends.
 func (c *Case) leastReserve(ctx context.Context) (run Run, err error) {
 	for over := int32(1); over <= c.Replicas; over *= 2 {
 		if run, err = c.simulate(ctx, c.skyServe(0, over)); err != nil {
@@ -169,8 +170,9 @@ func (c *Case) simulate(ctx context.Context, config simulator.Config) (out Run, 
 	return out, nil
 }
 
-// lowestCost returns the lowest cost of keeping all replicas available all the time. At each time it counts spot nodes up to the available
-// spot capacity and on-demand nodes for the other replicas. A replacement does not overlap with the node that it replaces.
+// lowestCost returns the lowest cost of keeping all replicas available all the time. At each time it includes the cost of spot nodes up to
+// the available spot capacity, and of on-demand nodes for the other replicas. A replacement does not overlap with the node that it
+// replaces.
 func (c *Case) lowestCost() float64 {
 	available, at, hours := c.Spot.Initial, time.Duration(0), 0.0
 	for _, e := range append(c.Spot.Events[:len(c.Spot.Events):len(c.Spot.Events)], spotmarket.Event{At: c.Spot.Duration}) {

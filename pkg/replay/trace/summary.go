@@ -133,8 +133,8 @@ func (s *Summary) countWindows(windows []Window) {
 	s.fractions()
 }
 
-// gap adds a time without requests to the longest gap, the counts of gaps and Over10mFrac. Until fractions is called, Over10mFrac is a sum
-// in seconds.
+// gap records a time without requests: it updates LongestGap, the counts of gaps and Over10mFrac. Until the function fractions is called,
+// Over10mFrac is a sum in seconds.
 func (s *Summary) gap(d time.Duration) {
 	s.LongestGap = max(s.LongestGap, d)
 	if d > 5*time.Minute {
@@ -184,8 +184,8 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Another program can compare it to check that it reads the
-// same requests from a trace.
+// BinsSHA256 returns the SHA-256 of the bins joined by commas, in hexadecimal. Another program can compare this value with its own to check
+// that both programs read the same requests from a trace.
 func (s Summary) BinsSHA256() string {
 	var joined []byte
 	for i, n := range s.Bins {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuscaler/gpuscaler/pkg/replay/tracefile/input"
 )
 
-// check reads raw and fails the test unless Read returns a complete error or a trace whose requests are valid, sorted by time, and the same
-// at each read.
+// check reads the input raw. It fails the test unless Read returns a complete error, or a trace whose requests are valid, sorted by time,
+// and the same at each read.
 func check(t *testing.T, raw []byte, o Options) {
 	tr, err := Read("fuzz", bytes.NewReader(raw), o)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // maxAnswer is the maximum size in bytes of a saved response of Prometheus, which is decoded in memory. Prometheus returns at most 11,000
-// points per series.
+// points per series, so a response with a thousand series is smaller.
 const maxAnswer = 512 << 20
 
 // answer is the body of /api/v1/query_range.

@@ -38,8 +38,8 @@ var unitWords = map[string]timestamp.Unit{
 	"ns": timestamp.Nanoseconds, "nanos": timestamp.Nanoseconds, "nanoseconds": timestamp.Nanoseconds,
 }
 
-// splitUnit returns a header without the unit at its end, and the unit: service_ms, serviceMs and "service (ms)" are service in ms. Without
-// a unit it returns the header and timestamp.Auto.
+// splitUnit returns a header without the unit at its end, and the unit. For service_ms, serviceMs and "service (ms)" it returns service and
+// milliseconds. For a header without a unit it returns the header and timestamp.Auto.
 func splitUnit(header string) (string, timestamp.Unit) {
 	header = strings.TrimRight(header, ") ")
 	at := 0

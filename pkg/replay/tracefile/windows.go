@@ -57,9 +57,9 @@ func (b *rateBuilder) windows(p input.Place, own []sample, origin int64, step ti
 	return out, nil
 }
 
-// length returns the length of a window. apart is the time from its start to the start of the next window, and step the usual value of
-// apart. If apart is longer, a gap follows: the window is extended to the end of the gap, or keeps its length, or the gap is an error (see
-// Gaps).
+// length returns the length of a window. The parameter apart is the time from the start of the window to the start of the next window, and
+// step is its usual value. If apart is longer than step, a gap follows the window. Depending on Options.Gaps, the window is extended to the
+// end of the gap, or ends before the gap, or the gap is an error.
 func (b *rateBuilder) length(p input.Place, apart, step time.Duration, next string) (time.Duration, *trace.Error) {
 	hole := apart - step
 	switch {

@@ -5,7 +5,7 @@
 //   - search: the settings are searched on this part.
 //   - choice: the results of the search are checked on this part, the cheapest first. The first settings that also meet the SLO here are
 //     chosen.
-//   - report: the chosen settings run once on this part. It did not influence the choice, so the result is an estimate for later
+//   - report: the chosen settings run once on this part. This part did not influence the choice, so the result is an estimate for later
 //     traffic.
 package tune
 
@@ -71,9 +71,8 @@ type Part struct {
 	After   evaluate.Run `json:"after"` // equal to before if no settings were found
 }
 
-// Search runs the search and returns its result, also if no settings were found. The result depends only on the
-// parts, and not on the number of CPU cores. The
-// function progress is called during the search; it may be nil.
+// Search runs the search and returns its result, also if no settings were found. The result depends only on the parts, and not
+// on the number of CPU cores. The function progress is called during the search; it may be nil.
 func Search(ctx context.Context, p Parts, progress func(runs, of int, best evaluate.Run)) (*Result, error) {
 	knobs, slo := evaluate.Knobs(p.Search.Policy), p.Search.SLO
 	out := &Result{

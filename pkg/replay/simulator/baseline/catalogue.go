@@ -42,8 +42,9 @@ const (
 	PerRate             // proportional to the requests per second that a replica serves
 )
 
-// ScaledTo returns the baseline with Default and Tries of its knobs converted to another service. slots is the ratio of that
-// service's slots to those of simulator.Chat8B, and rate the ratio of the requests per second that a replica serves.
+// ScaledTo returns the baseline for another service: it multiplies Default and Tries of each knob by a factor that depends on Per. slots is
+// the factor for PerSlot: the slots of the other service divided by those of simulator.Chat8B. rate is the factor for PerRate: the same
+// ratio for the requests per second that a replica serves.
 func (r Baseline) ScaledTo(slots, rate float64) Baseline {
 	r.Knobs = slices.Clone(r.Knobs)
 	for i := range r.Knobs {

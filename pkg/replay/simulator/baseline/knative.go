@@ -10,7 +10,8 @@ import (
 )
 
 // Knative is Knative Serving's autoscaler (KPA) with the concurrency metric, which counts the requests in the replicas and in the queue.
-// The zero values of the times mean Knative's defaults (config-autoscaler; arithmetic: pkg/autoscaler/scaling/autoscaler.go).
+// Times and a PanicThreshold of 0 mean the defaults in Knative's ConfigMap config-autoscaler. The arithmetic is that of
+// pkg/autoscaler/scaling/autoscaler.go in Knative.
 type Knative struct {
 	Min, Max       int32
 	Target         float64       // concurrency per replica: container concurrency times target utilization
@@ -110,8 +111,8 @@ func (k *kpa) Act(s *autoscaler.Scene) autoscaler.Move {
 	return m
 }
 
-// scale implements autoscaler.Scale. It returns the proposal of the stable window, or in a panic the highest proposal since the panic
-// started.
+// scale implements the function Scale of Knative's autoscaler. It returns the proposal of the stable window, or in a panic the highest
+// proposal since the panic started.
 func (k *kpa) scale(now time.Time, ready int32, stable, panicked float64) int32 {
 	pods := math.Max(1, float64(ready))
 	most, least := math.Ceil(knativeScaleUp*pods), math.Floor(pods/knativeScaleDown)

@@ -21,7 +21,7 @@ type WVA struct {
 	Interval   time.Duration // time between two optimizations; 0 means 60 s
 }
 
-// wvaScrape is the scrape interval of Prometheus. The analyzer uses the maximum of the last minute.
+// wvaScrape is the scrape interval of Prometheus. The analyzer uses the maximum load of each replica in the last minute.
 const wvaScrape = 15 * time.Second
 
 // NewActuator returns a new actuator. It replaces settings of 0 by WVA's defaults. As a method value it is an autoscaler.Factory.

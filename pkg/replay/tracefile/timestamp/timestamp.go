@@ -44,8 +44,8 @@ func (u Unit) Nanoseconds() int64 {
 }
 
 const (
-	// firstEpoch is the limit between times since the start and times since 1970, in seconds. A time since the start is less (at most three
-	// years); a time since 1970 is at least this (March 1973).
+	// firstEpoch is the limit, in seconds, between times since the start and times since 1970. A smaller number is a time since the start, of
+	// at most three years. Any other number is a time since 1970, that is, in March 1973 or later.
 	firstEpoch   = int64(1e8)
 	lastInstant  = int64(7_258_118_400) // the year 2200 in seconds since 1970; a later time probably has a wrong unit
 	timesAllowed = "RFC 3339 or YYYY-MM-DD HH:MM:SS, 0 to 9 fraction digits, zone or none, 1970 to 2200; or a number not below 0: seconds " +
@@ -118,8 +118,8 @@ func (c *Parser) byLayout(s string) (int64, bool) {
 // InRange reports whether a time in seconds since 1970 is plausible: not negative and before the year 2200.
 func InRange(seconds int64) bool { return seconds >= 0 && seconds < lastInstant }
 
-// calendar parses YYYY-MM-DD[T ]HH:MM:SS[.,fraction][Z|+hh:mm|+hhmm]. time.Parse has no layout for an optional fraction and zone, and is
-// three times slower.
+// calendar parses YYYY-MM-DD[T ]HH:MM:SS[.,fraction][Z|+hh:mm|+hhmm]. It does not use time.Parse, because that has no layout for an
+// optional fraction and zone, and is three times slower.
 func (c *Parser) calendar(s string) (int64, bool) {
 	if len(s) < 19 || s[13] != ':' || s[16] != ':' || (s[10] != 'T' && s[10] != 't' && s[10] != ' ') {
 		return 0, false
